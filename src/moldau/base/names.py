@@ -1,0 +1,61 @@
+"""Words that every room shares: topic partitions, ids, and the rules for topic names.
+
+Law: values only; nothing here reads a clock, makes up an id or touches the outside.
+"""
+
+import base64
+import re
+from typing import NamedTuple
+
+#: An id as it stands on the wire: sixteen bytes, compared and hashed as they are.
+Uuid = bytes
+
+ZERO_UUID: Uuid = bytes(16)
+
+MAX_TOPIC_NAME_LENGTH = 249
+_LEGAL_TOPIC_NAME = re.compile(r"[a-zA-Z0-9._-]+")
+
+#: Topics that the platform keeps for itself.
+INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
+
+
+class TopicPartition(NamedTuple):
+    topic: str
+    partition: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition}"
+
+
+def format_uuid(value: Uuid) -> str:
+    """The 22 characters that Kafka's tools and files show for an id."""
+    return base64.urlsafe_b64encode(value).decode("ascii").rstrip("=")
+
+
+def parse_uuid(text: str) -> Uuid:
+    """The reverse of ``format_uuid``; ValueError when the text is no id."""
+    value = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
+    if len(value) != 16:
+        raise ValueError(f"{text!r} is not an id of 16 bytes")
+    return value
+
+
+def topic_name_error(name: str) -> str | None:
+    """Why a topic may not have this name, in the words of Kafka's own broker; None when it may."""
+    if not name:
+        return "the empty string is not allowed"
+    if name in (".", ".."):
+        return f"'{name}' is not allowed"
+    if len(name) > MAX_TOPIC_NAME_LENGTH:
+        return f"the length of '{name}' is longer than the max allowed length {MAX_TOPIC_NAME_LENGTH}"
+    if _LEGAL_TOPIC_NAME.fullmatch(name) is None:
+        return (
+            f"'{name}' contains one or more characters other than "
+            "ASCII alphanumerics, '.', '_' and '-'"
+        )
+    return None
+
+
+def collision_key(name: str) -> str:
+    """Two topics with the same key would share the name of a metric: '.' and '_' are alike there."""
+    return name.replace(".", "_")

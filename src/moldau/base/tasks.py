@@ -1,0 +1,122 @@
+"""Deadlines and background work on one event loop.
+
+``Timers`` calls back when its clock says so, so that a test which steps the clock steps every
+deadline of the broker with it. ``Background`` keeps the tasks that nobody awaits: it holds a
+reference to each, and a task that fails is reported, never swallowed.
+"""
+
+import asyncio
+import heapq
+import logging
+from collections.abc import Callable, Coroutine
+from itertools import count
+from typing import Any
+
+from moldau.base.clock import Clock, SteppedClock
+
+log = logging.getLogger("moldau.tasks")
+
+
+class Timer:
+    """One deadline; ``cancel`` is cheap, the heap forgets it when its moment comes."""
+
+    __slots__ = ("callback",)
+
+    def __init__(self, callback: Callable[[], None]) -> None:
+        self.callback: Callable[[], None] | None = callback
+
+    def cancel(self) -> None:
+        self.callback = None
+
+
+class Timers:
+    """Many deadlines on one timer of the loop, by the broker's own clock."""
+
+    def __init__(self, clock: Clock, loop: asyncio.AbstractEventLoop) -> None:
+        self._clock = clock
+        self._loop = loop
+        self._heap: list[tuple[float, int, Timer]] = []
+        self._order = count()
+        self._armed: asyncio.TimerHandle | None = None
+        self._armed_for = float("inf")
+        self._closed = False
+        if isinstance(clock, SteppedClock):
+            clock.on_advance(self._clock_stepped)
+
+    def after(self, seconds: float, callback: Callable[[], None]) -> Timer:
+        timer = Timer(callback)
+        deadline = self._clock.monotonic() + seconds
+        heapq.heappush(self._heap, (deadline, next(self._order), timer))
+        if deadline < self._armed_for:
+            self._arm(deadline, seconds)
+        return timer
+
+    def every(self, seconds: float, callback: Callable[[], None]) -> Timer:
+        """Calls again and again until the returned timer is cancelled."""
+        outer = Timer(callback)
+
+        def tick() -> None:
+            if outer.callback is not None:
+                outer.callback()
+                self.after(seconds, tick)
+
+        self.after(seconds, tick)
+        return outer
+
+    def run_due(self) -> None:
+        self._armed = None
+        self._armed_for = float("inf")
+        now = self._clock.monotonic()
+        while self._heap and self._heap[0][0] <= now:
+            timer = heapq.heappop(self._heap)[2]
+            if timer.callback is not None:
+                timer.callback()
+        while self._heap and self._heap[0][2].callback is None:
+            heapq.heappop(self._heap)
+        if self._heap and not self._closed:
+            deadline = self._heap[0][0]
+            self._arm(deadline, deadline - now)
+
+    def close(self) -> None:
+        self._closed = True
+        self._heap.clear()
+        if self._armed is not None:
+            self._armed.cancel()
+
+    def _arm(self, deadline: float, seconds: float) -> None:
+        if self._armed is not None:
+            self._armed.cancel()
+        self._armed_for = deadline
+        self._armed = self._loop.call_later(max(seconds, 0), self.run_due)
+
+    def _clock_stepped(self) -> None:
+        if not self._closed and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._rearm)
+
+    def _rearm(self) -> None:
+        if self._armed is not None:
+            self._armed.cancel()
+        self.run_due()
+
+
+class Background:
+    """Tasks that run beside the requests; ``stop`` cancels and waits for all of them."""
+
+    def __init__(self) -> None:
+        self._tasks: set[asyncio.Task[Any]] = set()
+
+    def start(self, work: Coroutine[Any, Any, Any], name: str) -> asyncio.Task[Any]:
+        task = asyncio.get_running_loop().create_task(work, name=name)
+        self._tasks.add(task)
+        task.add_done_callback(self._done)
+        return task
+
+    async def stop(self) -> None:
+        for task in tuple(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def _done(self, task: asyncio.Task[Any]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.error("background task %s failed", task.get_name(), exc_info=error)

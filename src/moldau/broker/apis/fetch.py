@@ -1,0 +1,160 @@
+"""Fetch: v4-18.
+
+Behaviour: reads whole batches from the asked offset on, without looking inside. Waits up to
+``max_wait_ms`` for ``min_bytes``; an error anywhere answers at once. The first batch of the first
+partition that has data is always whole, whatever the limits say; later ones may be cut. Sessions
+(v7) tell only what is new. ``read_committed`` stops at the last stable offset and names the aborted
+transactions below it.
+Version notes: topics go by id from v13; from v16 a client at the wrong broker is told the right one.
+Not done: followers (a replica id is answered NOT_LEADER_OR_FOLLOWER), a preferred read replica.
+"""
+
+from typing import Any
+
+from moldau.broker.context import RequestContext
+from moldau.broker.fetch_sessions import Plan, Wanted
+from moldau.broker.purgatory import Parked
+from moldau.protocol.errors import ErrorCode, KafkaError
+from moldau.protocol.messages.fetch import (
+    AbortedTransaction,
+    EpochEndOffset,
+    FetchableTopicResponse,
+    FetchRequest,
+    FetchResponse,
+    LeaderIdAndEpoch,
+    NodeEndpoint,
+    PartitionData,
+)
+from moldau.replication.partition import READ_COMMITTED, Partition
+
+Results = list[tuple[Wanted, PartitionData]]
+
+
+def handle(request: FetchRequest, context: RequestContext) -> FetchResponse | Parked:
+    services = context.services
+    version = context.api_version
+    plan = services.fetch_sessions.plan(request, version)
+    fetch = _Fetch(request, context, plan)
+    results, size, urgent = fetch.read()
+    if request.max_wait_ms <= 0 or size >= request.min_bytes or urgent or not plan.wanted or services.stopping:
+        return fetch.respond(results)
+    return Parked(fetch.partitions(), request.max_wait_ms / 1000, fetch.attempt)
+
+
+class _Fetch:
+    """One fetch in the making; it may be read several times before it is answered."""
+
+    __slots__ = ("context", "plan", "replica_id", "request")
+
+    def __init__(self, request: FetchRequest, context: RequestContext, plan: Plan) -> None:
+        self.request = request
+        self.context = context
+        self.plan = plan
+        self.replica_id = max(request.replica_id, request.replica_state.replica_id)
+
+    def find(self, wanted: Wanted) -> Partition:
+        replicas = self.context.services.replicas
+        if self.context.api_version >= 13:
+            return replicas.find_by_id(wanted.topic_id, wanted.index)
+        return replicas.find(wanted.topic, wanted.index)
+
+    def partitions(self) -> list[Partition]:
+        return [self.find(wanted) for wanted in self.plan.wanted]
+
+    def attempt(self, expired: bool) -> FetchResponse | None:
+        results, size, urgent = self.read()
+        if expired or urgent or size >= self.request.min_bytes:
+            return self.respond(results)
+        return None
+
+    def read(self) -> tuple[Results, int, bool]:
+        """What can be read now, how many bytes it is, and whether it must be answered at once."""
+        request = self.request
+        left = min(request.max_bytes, self.context.services.settings.fetch_max_bytes)
+        size = 0
+        urgent = False
+        first = True
+        results: Results = []
+        for wanted in self.plan.wanted:
+            try:
+                data = self.read_partition(wanted, left, first)
+            except KafkaError as error:
+                urgent = True
+                data = PartitionData(wanted.index, error.code, -1, aborted_transactions=None, records=b"")
+            else:
+                taken = len(data.records)
+                if taken:
+                    first = False
+                    size += taken
+                    left = max(left - taken, 0)
+                elif data.diverging_epoch.epoch >= 0:
+                    urgent = True
+            results.append((wanted, data))
+        return results, size, urgent
+
+    def read_partition(self, wanted: Wanted, left: int, first: bool) -> PartitionData:
+        partition = self.find(wanted)
+        if self.replica_id >= 0:
+            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        log = partition.leading_log(wanted.current_leader_epoch)
+        high_watermark = partition.high_watermark
+        stable = min(high_watermark, log.last_stable_offset)
+        committed = self.request.isolation_level == READ_COMMITTED
+        data = PartitionData(wanted.index, 0, high_watermark, stable, log.log_start_offset, records=b"")
+        data.aborted_transactions = [] if committed else None
+        if wanted.last_fetched_epoch >= 0 and _diverges(wanted, partition, data):
+            return data
+        bound = stable if committed else high_watermark
+        limit = min(wanted.max_bytes, left)
+        found = log.read(wanted.fetch_offset, limit, bound, at_least_one=first)
+        if found is not None:
+            data.records = found
+            if committed:
+                aborted = log.aborted_transactions(wanted.fetch_offset, bound)
+                data.aborted_transactions = [AbortedTransaction(*each) for each in aborted]
+        return data
+
+    def respond(self, results: Results) -> FetchResponse:
+        response = FetchResponse(0, 0, self.plan.session_id)
+        answered: FetchableTopicResponse | None = None
+        for wanted, data in self.plan.tell(results):
+            if answered is None or answered.topic != wanted.topic or answered.topic_id != wanted.topic_id:
+                answered = FetchableTopicResponse(wanted.topic, wanted.topic_id)
+                response.responses.append(answered)
+            answered.partitions.append(data)
+            if data.error_code and self.context.api_version >= 12:
+                self.name_leader(wanted, data, response)
+        return response
+
+    def name_leader(self, wanted: Wanted, data: PartitionData, response: FetchResponse) -> None:
+        """A reader whose view of the leadership is old is told the current one (KIP-951)."""
+        if data.error_code not in (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH):
+            return
+        image = self.context.services.image
+        topic = image.topics_by_id.get(wanted.topic_id) or image.topics_by_name.get(wanted.topic)
+        if topic is None or not 0 <= wanted.index < len(topic.partitions) or self.context.api_version < 16:
+            return
+        described = topic.partitions[wanted.index]
+        data.current_leader = LeaderIdAndEpoch(described.leader, described.leader_epoch)
+        broker = image.brokers.get(described.leader)
+        listener = broker.listener(self.context.listener) if broker is not None else None
+        if broker is None or listener is None or any(n.node_id == broker.broker_id for n in response.node_endpoints):
+            return
+        response.node_endpoints.append(
+            NodeEndpoint(broker.broker_id, listener.host, listener.port, broker.rack)
+        )
+
+
+def _diverges(wanted: Wanted, partition: Partition, data: PartitionData) -> bool:
+    """Whether the reader's last epoch ended elsewhere in this log (KIP-595)."""
+    epoch, end_offset = partition.end_offset_for_epoch(wanted.last_fetched_epoch)
+    if epoch < 0 or end_offset < 0:
+        raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE)
+    if epoch < wanted.last_fetched_epoch or end_offset < wanted.fetch_offset:
+        data.diverging_epoch = EpochEndOffset(epoch, end_offset)
+        return True
+    return False
+
+
+def fail(request: Any, error: KafkaError, context: RequestContext) -> FetchResponse:
+    return FetchResponse(error_code=error.code)

@@ -1,0 +1,82 @@
+"""ListOffsets: v1-11.
+
+Behaviour: the first offset at or after a timestamp, or one of the special places: -1 the end (for
+``read_committed`` the last stable offset), -2 the start, -3 the record with the largest timestamp
+(v7), -4 the start of the local log (v8), -5 the end of the tiered part (v9) and -6 the first offset
+still to be tiered (v11).
+Version notes: a special place that the version does not know is UNSUPPORTED_VERSION.
+Not done: tiered storage; -5 answers that there is none, -6 the local start, as Kafka does without it.
+"""
+
+from collections import Counter
+
+from moldau.broker.context import RequestContext
+from moldau.protocol.errors import ErrorCode, KafkaError
+from moldau.protocol.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsPartitionResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopicResponse,
+)
+from moldau.replication.partition import READ_COMMITTED, Partition
+
+LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD = range(-1, -7, -1)
+#: The first version that knows each special place; all others are unknown in every version.
+_SINCE = {LATEST: 0, EARLIEST: 0, MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING_UPLOAD: 11}
+
+
+def handle(request: ListOffsetsRequest, context: RequestContext) -> ListOffsetsResponse:
+    asked = Counter((topic.name, p.partition_index) for topic in request.topics for p in topic.partitions)
+    response = ListOffsetsResponse()
+    for topic in request.topics:
+        answers = []
+        for wanted in {each.partition_index: each for each in topic.partitions}.values():
+            try:
+                if asked[topic.name, wanted.partition_index] > 1:
+                    raise KafkaError(ErrorCode.INVALID_REQUEST)
+                answers.append(_look_up(topic.name, wanted, request, context))
+            except KafkaError as error:
+                answers.append(ListOffsetsPartitionResponse(wanted.partition_index, error.code))
+        response.topics.append(ListOffsetsTopicResponse(topic.name, answers))
+    return response
+
+
+def _look_up(
+    topic: str, wanted: ListOffsetsPartition, request: ListOffsetsRequest, context: RequestContext
+) -> ListOffsetsPartitionResponse:
+    place = wanted.timestamp
+    if place < 0 and context.api_version < _SINCE.get(place, 32767):
+        raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
+    partition = context.services.replicas.find(topic, wanted.partition_index)
+    log = partition.leading_log(wanted.current_leader_epoch)
+    answer = ListOffsetsPartitionResponse(wanted.partition_index, 0)
+    if place == LATEST:
+        committed = request.isolation_level == READ_COMMITTED
+        answer.offset = partition.last_stable_offset() if committed else partition.high_watermark
+        answer.leader_epoch = partition.leader_epoch
+    elif place in (EARLIEST, EARLIEST_LOCAL, EARLIEST_PENDING_UPLOAD):
+        if place != EARLIEST_PENDING_UPLOAD:
+            answer.offset = log.log_start_offset
+            answer.leader_epoch = log.leader_epochs.epoch_for(log.log_start_offset, partition.leader_epoch)
+    elif place != LATEST_TIERED:
+        _by_time(answer, partition, place)
+    return answer
+
+
+def _by_time(answer: ListOffsetsPartitionResponse, partition: Partition, place: int) -> None:
+    log = partition.leading_log()
+    found = log.max_timestamp() if place == MAX_TIMESTAMP else log.offset_for_timestamp(place)
+    if found is not None and found[1] < partition.high_watermark:
+        answer.timestamp, answer.offset, answer.leader_epoch = found
+
+
+def fail(request: ListOffsetsRequest, error: KafkaError, context: RequestContext) -> ListOffsetsResponse:
+    return ListOffsetsResponse(
+        topics=[
+            ListOffsetsTopicResponse(
+                topic.name, [ListOffsetsPartitionResponse(p.partition_index, error.code) for p in topic.partitions]
+            )
+            for topic in request.topics
+        ]
+    )

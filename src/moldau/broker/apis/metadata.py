@@ -1,0 +1,126 @@
+"""Metadata: v0-13.
+
+Behaviour: brokers, controller, and topics with their leaders. A topic that does not exist is made
+on the spot when both the request and ``auto.create.topics.enable`` allow it, and the answer waits
+for it: Kafka answers UNKNOWN_TOPIC_OR_PARTITION first and lets the client ask again.
+Version notes: in v0 an empty list asks for all topics, later a null one does; a topic may be asked
+for by id from v12 (v10 and v11 carry the field, Kafka refuses to use it).
+"""
+
+from collections.abc import Awaitable
+from typing import Any
+
+from moldau.base.names import INTERNAL_TOPICS, ZERO_UUID, topic_name_error
+from moldau.broker.authorized_operations import CLUSTER_OPERATIONS, NOT_ASKED, TOPIC_OPERATIONS
+from moldau.broker.context import RequestContext
+from moldau.broker.topic_creation import create_automatically
+from moldau.cluster.image import ClusterImage, TopicImage
+from moldau.protocol.errors import ErrorCode, KafkaError
+from moldau.protocol.messages.metadata import (
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
+
+
+def handle(request: MetadataRequest, context: RequestContext) -> MetadataResponse | Awaitable[MetadataResponse]:
+    missing = _creatable(request, context)
+    if missing:
+        return _create_and_answer(request, context, missing)
+    return _answer(request, context)
+
+
+def _creatable(request: MetadataRequest, context: RequestContext) -> list[str]:
+    """The topics that this request brings to life by asking for them."""
+    services = context.services
+    if not request.topics or not request.allow_auto_topic_creation:
+        return []
+    if not services.settings.auto_create_topics_enable:
+        return []
+    known = services.image.topics_by_name
+    names = dict.fromkeys(topic.name for topic in request.topics if topic.name is not None)
+    return [name for name in names if name not in known and topic_name_error(name) is None]
+
+
+async def _create_and_answer(
+    request: MetadataRequest, context: RequestContext, missing: list[str]
+) -> MetadataResponse:
+    for name in missing:
+        await create_automatically(context.services, name)
+    return _answer(request, context)
+
+
+def _answer(request: MetadataRequest, context: RequestContext) -> MetadataResponse:
+    image = context.services.image
+    response = MetadataResponse(
+        brokers=_brokers(image, context.listener),
+        cluster_id=context.services.cluster_id,
+        controller_id=image.controller_id,
+    )
+    operations = TOPIC_OPERATIONS if request.include_topic_authorized_operations else NOT_ASKED
+    if request.include_cluster_authorized_operations:
+        response.cluster_authorized_operations = CLUSTER_OPERATIONS
+    if request.topics is None or (context.api_version == 0 and not request.topics):
+        topics = [_describe(topic, image) for topic in image.topics_by_name.values()]
+    else:
+        unique = {(topic.name, topic.topic_id): topic for topic in request.topics}
+        topics = [_look_up(topic, image, context) for topic in unique.values()]
+    for topic in topics:
+        topic.topic_authorized_operations = operations
+    response.topics = topics
+    return response
+
+
+def _brokers(image: ClusterImage, listener_name: str) -> list[MetadataResponseBroker]:
+    brokers = []
+    for broker in image.live_brokers():
+        listener = broker.listener(listener_name)
+        if listener is not None:
+            brokers.append(MetadataResponseBroker(broker.broker_id, listener.host, listener.port, broker.rack))
+    return brokers
+
+
+def _look_up(asked: MetadataRequestTopic, image: ClusterImage, context: RequestContext) -> MetadataResponseTopic:
+    if asked.name is None or asked.topic_id != ZERO_UUID:
+        if context.api_version < 12:
+            return MetadataResponseTopic(ErrorCode.INVALID_REQUEST, "", asked.topic_id)
+        found = image.topics_by_id.get(asked.topic_id)
+        if found is None:
+            return MetadataResponseTopic(ErrorCode.UNKNOWN_TOPIC_ID, None, asked.topic_id)
+        return _describe(found, image)
+    if topic_name_error(asked.name) is not None:
+        return MetadataResponseTopic(ErrorCode.INVALID_TOPIC_EXCEPTION, asked.name)
+    found = image.topics_by_name.get(asked.name)
+    if found is None:
+        return MetadataResponseTopic(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, asked.name)
+    return _describe(found, image)
+
+
+def _describe(topic: TopicImage, image: ClusterImage) -> MetadataResponseTopic:
+    partitions = []
+    for described in topic.partitions:
+        error = ErrorCode.NONE if image.is_live(described.leader) else ErrorCode.LEADER_NOT_AVAILABLE
+        partitions.append(
+            MetadataResponsePartition(
+                error,
+                described.partition,
+                -1 if error else described.leader,
+                described.leader_epoch,
+                list(described.replicas),
+                list(described.isr),
+                [replica for replica in described.replicas if not image.is_live(replica)],
+            )
+        )
+    internal = topic.name in INTERNAL_TOPICS
+    return MetadataResponseTopic(ErrorCode.NONE, topic.name, topic.topic_id, internal, partitions)
+
+
+def fail(request: Any, error: KafkaError, context: RequestContext) -> MetadataResponse:
+    asked = request.topics or []
+    return MetadataResponse(
+        topics=[MetadataResponseTopic(error.code, topic.name or "", topic.topic_id) for topic in asked],
+        error_code=error.code,
+    )

@@ -1,0 +1,165 @@
+"""Produce: v0-13.
+
+Behaviour: each batch is validated, given offsets and written before the next one is looked at; a
+bad partition spoils no other. ``acks`` 0 gets no answer (an error closes the connection, so that
+the client notices), 1 and -1 are answered once the log has the batch and, where ``flush.messages``
+or ``flush.ms`` ask for it, once the disk has it.
+Version notes: v0-2 are advertised because older librdkafka looks for them, and refused; topics go
+by id from v13.
+Not done: waiting for followers (there are none yet), transactions.
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+from moldau.base.names import INTERNAL_TOPICS
+from moldau.broker.context import CloseConnection, RequestContext
+from moldau.protocol.errors import ErrorCode, KafkaError
+from moldau.protocol.messages.produce import (
+    BatchIndexAndErrorMessage,
+    LeaderIdAndEpoch,
+    NodeEndpoint,
+    PartitionProduceData,
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+    TopicProduceResponse,
+)
+from moldau.replication.partition import Partition
+
+_LEGAL_ACKS = (-1, 0, 1)
+
+
+def handle(request: ProduceRequest, context: RequestContext) -> Any:
+    version = context.api_version
+    if version < 3:
+        raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
+    services = context.services
+    now_ms = services.clock.now_ms()
+    acks = request.acks
+    find = services.replicas.find_by_id if version >= 13 else services.replicas.find
+    answers: list[TopicProduceResponse] = []
+    unflushed: list[Partition] = []
+    failed = False
+    for topic in request.topic_data:
+        name = topic.topic_id if version >= 13 else topic.name
+        results = []
+        for data in topic.partition_data:
+            try:
+                partition = find(name, data.index)  # type: ignore[arg-type]
+                _check(request, acks, partition)
+                appended = partition.append(data.records, acks, now_ms, version)
+            except KafkaError as error:
+                failed = True
+                results.append(_refused(data, error, find, name, version))
+                continue
+            if appended.flush_due:
+                unflushed.append(partition)
+            results.append(
+                PartitionProduceResponse(
+                    data.index, 0, appended.base_offset, appended.append_time_ms, appended.log_start_offset
+                )
+            )
+        answers.append(TopicProduceResponse(topic.name, topic.topic_id, results))
+    if acks == 0:
+        if failed:
+            raise CloseConnection(_first_error(answers))
+        return None
+    response = ProduceResponse(answers)
+    if failed and version >= 10:
+        _name_leaders(response, request, context)
+    return _when_flushed(response, unflushed, context) if unflushed else response
+
+
+def _check(request: ProduceRequest, acks: int, partition: Partition) -> None:
+    if acks not in _LEGAL_ACKS:
+        raise KafkaError(ErrorCode.INVALID_REQUIRED_ACKS)
+    if partition.topic_partition.topic in INTERNAL_TOPICS:
+        raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION)
+    if request.transactional_id is not None:
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST, "This broker does not have transactions yet: leave transactional.id unset."
+        )
+
+
+def _refused(
+    data: PartitionProduceData, error: KafkaError, find: Callable[..., Partition], name: Any, version: int
+) -> PartitionProduceResponse:
+    log_start_offset = -1
+    try:
+        log = find(name, data.index).log
+        log_start_offset = log.log_start_offset if log is not None else -1
+    except KafkaError:
+        pass  # the partition is not here: nothing is known of its log
+    record_errors = [BatchIndexAndErrorMessage(*each) for each in getattr(error, "record_errors", ())]
+    return PartitionProduceResponse(
+        data.index, error.code, -1, -1, log_start_offset, record_errors, error.message
+    )
+
+
+async def _when_flushed(
+    response: ProduceResponse, partitions: list[Partition], context: RequestContext
+) -> ProduceResponse:
+    """Holds the answer back until the disk has what it acknowledges."""
+    replicas = context.services.replicas
+    outcomes = await asyncio.gather(*(replicas.flush(p) for p in partitions), return_exceptions=True)
+    for partition, outcome in zip(partitions, outcomes, strict=True):
+        if isinstance(outcome, KafkaError):
+            _spoil(response, partition, outcome)
+        elif isinstance(outcome, BaseException):
+            raise outcome
+    return response
+
+
+def _spoil(response: ProduceResponse, partition: Partition, error: KafkaError) -> None:
+    for topic in response.responses:
+        if partition.topic_id == topic.topic_id or partition.topic_partition.topic == topic.name:
+            for result in topic.partition_responses:
+                if result.index == partition.topic_partition.partition:
+                    result.error_code = error.code
+                    result.base_offset = -1
+
+
+def _name_leaders(response: ProduceResponse, request: ProduceRequest, context: RequestContext) -> None:
+    """A client that came to the wrong broker is told the right one (KIP-951)."""
+    image = context.services.image
+    named: set[int] = set()
+    for topic in response.responses:
+        known = image.topics_by_name.get(topic.name) or image.topics_by_id.get(topic.topic_id)
+        for result in topic.partition_responses:
+            if known is None or result.error_code != ErrorCode.NOT_LEADER_OR_FOLLOWER:
+                continue
+            if 0 <= result.index < len(known.partitions):
+                described = known.partitions[result.index]
+                result.current_leader = LeaderIdAndEpoch(described.leader, described.leader_epoch)
+                named.add(described.leader)
+    for node_id in sorted(named):
+        broker = image.brokers.get(node_id)
+        listener = broker.listener(context.listener) if broker is not None else None
+        if broker is not None and listener is not None:
+            response.node_endpoints.append(NodeEndpoint(node_id, listener.host, listener.port, broker.rack))
+
+
+def _first_error(answers: list[TopicProduceResponse]) -> str:
+    for topic in answers:
+        for result in topic.partition_responses:
+            if result.error_code:
+                code = ErrorCode(result.error_code).name
+                reason = f": {result.error_message}" if result.error_message else ""
+                return f"Produce with acks=0 to {topic.name}-{result.index} failed with {code}{reason}"
+    return "Produce with acks=0 failed"
+
+
+def fail(request: ProduceRequest, error: KafkaError, context: RequestContext) -> ProduceResponse:
+    def refuse(topic: TopicProduceData) -> TopicProduceResponse:
+        results = [
+            PartitionProduceResponse(data.index, error.code, -1, -1, -1, [], error.message)
+            for data in topic.partition_data
+        ]
+        return TopicProduceResponse(topic.name, topic.topic_id, results)
+
+    if request.acks == 0:
+        raise CloseConnection(f"Produce with acks=0 failed with {error}")
+    return ProduceResponse([refuse(topic) for topic in request.topic_data])

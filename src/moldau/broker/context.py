@@ -1,0 +1,74 @@
+"""All that a handler may touch: the broker's services, and what is known of the request at hand.
+
+Law: handlers take ``(request, context)`` and return a value; they hold no state of their own.
+"""
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from moldau.base.clock import Clock
+from moldau.base.tasks import Background, Timers
+from moldau.cluster.configs import BrokerSettings
+from moldau.cluster.image import ClusterImage
+from moldau.cluster.metadata import Metadata
+from moldau.replication.replicas import Replicas
+
+if TYPE_CHECKING:
+    from moldau.broker.connection import Connection
+    from moldau.broker.fetch_sessions import FetchSessions
+    from moldau.broker.producer_ids import ProducerIds
+    from moldau.broker.purgatory import Purgatory
+
+
+class CloseConnection(Exception):
+    """The only answer that fits is none: the connection is closed, and the log says why."""
+
+
+@dataclass(slots=True)
+class Services:
+    """One broker, as its handlers see it; put together in ``node.py``."""
+
+    node_id: int
+    cluster_id: str
+    clock: Clock
+    timers: Timers
+    background: Background
+    settings: BrokerSettings
+    metadata: Metadata
+    replicas: Replicas
+    purgatory: "Purgatory"
+    fetch_sessions: "FetchSessions"
+    producer_ids: "ProducerIds"
+    log_directories: Any
+    #: Set while the broker stops: new work is refused, waiting work is answered.
+    stopping: bool = field(default=False)
+
+    @property
+    def image(self) -> ClusterImage:
+        return self.metadata.image
+
+
+class RequestContext:
+    """What is known of one request beside its body."""
+
+    __slots__ = ("api_key", "api_version", "client_id", "connection", "correlation_id", "services")
+
+    def __init__(
+        self,
+        services: Services,
+        connection: "Connection",
+        api_key: int,
+        api_version: int,
+        correlation_id: int,
+        client_id: str | None,
+    ) -> None:
+        self.services = services
+        self.connection = connection
+        self.api_key = api_key
+        self.api_version = api_version
+        self.correlation_id = correlation_id
+        self.client_id = client_id
+
+    @property
+    def listener(self) -> str:
+        return self.connection.listener_name

@@ -1,0 +1,39 @@
+"""Ids for producers, from blocks that the cluster's metadata gives out.
+
+Law: no id is ever given twice, not even by another broker or after a crash; what is left of a block
+when the broker stops is lost on purpose.
+"""
+
+import asyncio
+
+from moldau.cluster.controller import allocate_producer_ids
+from moldau.cluster.metadata import Metadata
+from moldau.cluster.records import ProducerIdsAllocated
+
+
+class ProducerIds:
+    def __init__(self, metadata: Metadata, broker_id: int) -> None:
+        self._metadata = metadata
+        self._broker_id = broker_id
+        self._next = 0
+        self._end = 0
+        self._refill = asyncio.Lock()
+
+    async def take(self) -> int:
+        while self._next == self._end:
+            async with self._refill:
+                if self._next == self._end:
+                    await self._new_block()
+        self._next += 1
+        return self._next - 1
+
+    async def _new_block(self) -> None:
+        block: list[ProducerIdsAllocated] = []
+
+        def decide(image: object) -> list[ProducerIdsAllocated]:
+            block[:] = allocate_producer_ids(image, self._broker_id)
+            return block
+
+        await self._metadata.submit(decide)
+        self._next = block[0].first_id
+        self._end = self._next + block[0].count

@@ -1,0 +1,112 @@
+"""The listeners: where they bind, which connections they have, and how they end.
+
+Law: a listener is on the loopback address unless its setting says otherwise. Stopping answers what
+was asked before it closes.
+"""
+
+import asyncio
+import ipaddress
+import logging
+from collections import Counter
+
+from moldau.broker.connection import RECEIVE_BUFFER_BYTES, Connection, Limits
+from moldau.broker.dispatch import Dispatch
+from moldau.broker.purgatory import Parked, Purgatory
+from moldau.cluster.configs import BrokerSettings, Listener
+
+log = logging.getLogger("moldau.broker.server")
+
+
+class Server:
+    def __init__(self, dispatch: Dispatch, purgatory: Purgatory, settings: BrokerSettings) -> None:
+        self._dispatch = dispatch
+        self._purgatory = purgatory
+        self._settings = settings
+        self._limits = Limits(
+            settings.socket_request_max_bytes,
+            settings.moldau_connection_inflight_requests_max,
+            settings.moldau_connection_outbound_bytes_max,
+        )
+        # One buffer for all connections: each read is handled before the next one begins.
+        self._scratch = memoryview(bytearray(RECEIVE_BUFFER_BYTES))
+        self._servers: list[asyncio.Server] = []
+        self.connections: set[Connection] = set()
+
+    async def listen(self, listener: Listener) -> int:
+        """Binds one listener and returns its port, which the system chose if the setting was 0."""
+        loop = asyncio.get_running_loop()
+
+        def accept() -> asyncio.BaseProtocol:
+            return Connection(
+                self._dispatch.frame,
+                self._limits,
+                self._scratch,
+                listener.name,
+                self,
+            )
+
+        server = await loop.create_server(accept, listener.host or None, listener.port, backlog=1024)
+        self._servers.append(server)
+        port: int = server.sockets[0].getsockname()[1]
+        if not _is_loopback(listener.host) and listener.protocol == "PLAINTEXT":
+            log.warning(
+                "listener %s is open to the network on %s:%d without authentication; "
+                "bind it to 127.0.0.1 or give it a SASL or TLS protocol",
+                listener.name,
+                listener.host or "*",
+                port,
+            )
+        return port
+
+    # --- what a connection tells ----------------------------------------------------------------
+
+    def opened(self, connection: Connection) -> str | None:
+        """Takes a new connection in; a reason when there is no room for it."""
+        settings = self._settings
+        if len(self.connections) >= settings.max_connections:
+            return f"max.connections={settings.max_connections} is reached"
+        if settings.max_connections_per_ip < 2147483647:
+            hosts = Counter(each.host for each in self.connections)
+            if hosts[connection.host] >= settings.max_connections_per_ip:
+                return f"max.connections.per.ip={settings.max_connections_per_ip} is reached"
+        self.connections.add(connection)
+        return None
+
+    def closed(self, connection: Connection) -> None:
+        self.connections.discard(connection)
+
+    def cancel(self, parked: Parked) -> None:
+        self._purgatory.cancel(parked)
+
+    def close_idle(self) -> None:
+        """Called once per idle period: a connection that asked nothing since the last call goes."""
+        for connection in tuple(self.connections):
+            if connection.idle:
+                connection.finish()
+            connection.requests = 0
+
+    # --- the end --------------------------------------------------------------------------------
+
+    async def stop(self, patience_seconds: float) -> None:
+        """No new connections, no new requests; answers go out, then everything is closed."""
+        for server in self._servers:
+            server.close()
+        for connection in tuple(self.connections):
+            connection.stop_reading()
+        self._purgatory.expire_all()
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + patience_seconds
+        while any(not each.quiet for each in self.connections) and loop.time() < deadline:
+            await asyncio.sleep(0.005)
+        for connection in tuple(self.connections):
+            connection.finish()
+        await asyncio.sleep(0)
+
+
+def _is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

@@ -1,0 +1,445 @@
+"""Compiles a declared message into one reader and one writer for each version.
+
+``reader(cls, version)(frame, position)`` returns the message and the position behind it;
+``writer(cls, version)(message, out, splices)`` appends the message to ``out``. The functions are
+made as Python source, once and on first use: neighbouring numbers become a single ``struct`` call
+and nested structures are written out in place, which is about twice as fast as composed closures.
+
+``splices`` collects record batches that are not in memory: pairs of a position in ``out`` and an
+object with a ``size``, whose bytes belong there. Their length is already written.
+
+Law: a reader raises ``MalformedMessage`` and nothing else, whatever the bytes; it never allocates
+from a length that was not compared with the bytes that are there, and copies no record batch.
+"""
+
+import struct
+from collections.abc import Callable
+from functools import cache
+from typing import Any, TypeVar
+
+from moldau.protocol.primitives import MalformedMessage, read_unsigned_varint, write_unsigned_varint
+from moldau.protocol.schema import Declaration, Field, declaration
+
+_T = TypeVar("_T")
+
+#: Reads a message from a frame at a position.
+Reader = Callable[[Any, int], tuple[Any, int]]
+#: Writes a message behind what is there already.
+Writer = Callable[[Any, bytearray, list[tuple[int, Any]]], None]
+
+_FIXED = {
+    "int8": ("b", 1),
+    "int16": ("h", 2),
+    "uint16": ("H", 2),
+    "int32": ("i", 4),
+    "uint32": ("I", 4),
+    "int64": ("q", 8),
+    "float64": ("d", 8),
+    "bool": ("?", 1),
+    "uuid": ("16s", 16),
+}
+
+
+@cache
+def reader(cls: type, version: int) -> Reader:
+    emitter = _ReaderSource(declaration(cls), version)
+    return emitter.build(cls)  # type: ignore[no-any-return]
+
+
+@cache
+def writer(cls: type, version: int) -> Writer:
+    emitter = _WriterSource(declaration(cls), version)
+    return emitter.build(cls)  # type: ignore[no-any-return]
+
+
+def decode(cls: type[_T], version: int, buffer: Any, position: int = 0) -> _T:
+    """Reads one message; bytes behind it are left alone, as Kafka's own broker leaves them."""
+    message: _T = reader(cls, version)(memoryview(buffer), position)[0]
+    return message
+
+
+def encode(message: object, version: int) -> bytes:
+    """Writes one message whose record batches, if any, are in memory."""
+    out = bytearray()
+    splices: list[tuple[int, Any]] = []
+    writer(type(message), version)(message, out, splices)
+    assert not splices, "this message holds record batches that are not in memory"
+    return bytes(out)
+
+
+class _Source:
+    """What both directions share: lines with indentation, names that do not clash, struct objects."""
+
+    def __init__(self, top: Declaration, version: int) -> None:
+        if version not in top.versions:
+            raise ValueError(f"{top.name} has no version {version}")
+        self.top = top
+        self.version = version
+        self.flexible = version in top.flexible
+        self.lines: list[str] = []
+        self.scope: dict[str, Any] = {
+            "MalformedMessage": MalformedMessage,
+            "StructError": struct.error,
+            "long_varint": read_unsigned_varint,
+            "put_varint": write_unsigned_varint,
+        }
+        self.depth = 1
+        self.names = 0
+
+    def line(self, text: str) -> None:
+        self.lines.append("    " * self.depth + text)
+
+    def fresh(self, stem: str) -> str:
+        self.names += 1
+        return f"{stem}{self.names}"
+
+    def fields(self, of: Declaration) -> tuple[list[Field], list[Field]]:
+        """The plain and the tagged fields of a structure in this version."""
+        here = [f for f in of.fields if self.version in f.present]
+        tagged = [f for f in here if self.flexible and self.version in f.tagged]
+        plain = [f for f in here if f not in tagged]
+        return plain, sorted(tagged, key=lambda f: f.tag or 0)
+
+    def constant(self, stem: str, value: object) -> str:
+        for name, known in self.scope.items():
+            if known is value:
+                return name
+        name = self.fresh(stem)
+        self.scope[name] = value
+        return name
+
+    def packer(self, codes: str, method: str) -> str:
+        name = f"{method}_{''.join(c if c.isalnum() else 'B' for c in codes)}"
+        self.scope.setdefault(name, getattr(struct.Struct(">" + codes), method))
+        return name
+
+    def nullable(self, f: Field) -> bool:
+        return self.version in f.nullable
+
+    def minimum_size(self, kind: Any, nullable: bool = False) -> int:
+        """The fewest bytes that a value can take; an array cannot have more elements than that allows."""
+        if not isinstance(kind, str):
+            if nullable:
+                return 1
+            plain, _ = self.fields(declaration(kind))
+            inside = sum(
+                (1 if self.flexible else 4) if f.is_array else self.minimum_size(f.kind, self.nullable(f))
+                for f in plain
+            )
+            return inside + (1 if self.flexible else 0)
+        if kind in _FIXED:
+            return _FIXED[kind][1]
+        if self.flexible:
+            return 1
+        return 2 if kind == "string" else 4
+
+
+class _ReaderSource(_Source):
+    def build(self, cls: type) -> Any:
+        self.depth = 2
+        result = self.structure(cls)
+        self.line(f"return {result}, p")
+        source = (
+            "def read(b, p):\n    try:\n        end = len(b)\n"
+            + "\n".join(self.lines)
+            + "\n    except (IndexError, StructError, UnicodeDecodeError) as error:\n"
+            + f"        raise MalformedMessage('{self.top.name} v{self.version}: ' + str(error)) from None\n"
+        )
+        exec(compile(source, f"<reader of {self.top.name} v{self.version}>", "exec"), self.scope)
+        return self.scope["read"]
+
+    def structure(self, cls: type) -> str:
+        """Emits code that reads the fields of a structure; returns an expression that builds it."""
+        of = declaration(cls)
+        plain, tagged = self.fields(of)
+        values = self.plain_fields(plain)
+        for f in tagged:
+            values[f.name] = self.fresh("t")
+            self.line(f"{values[f.name]} = {self.default(f)}")
+        if self.flexible:
+            self.tagged_fields(tagged, values)
+        arguments = [values.get(f.name, self.default(f)) for f in of.fields]
+        return f"{self.constant('C', cls)}({', '.join(arguments)})"
+
+    def default(self, f: Field) -> str:
+        if f.is_array and not isinstance(f.default, list) and f.default is not None:
+            return "[]"
+        if f.default is None or isinstance(f.default, bool | int | float | str | bytes):
+            return repr(f.default)
+        return f"{self.constant('C', f.kind)}()"
+
+    def plain_fields(self, plain: list[Field]) -> dict[str, str]:
+        values: dict[str, str] = {}
+        run: list[Field] = []
+        for f in plain:
+            if not f.is_array and f.kind in _FIXED:
+                run.append(f)
+                continue
+            self.fixed_run(run, values)
+            run = []
+            values[f.name] = self.value(f)
+        self.fixed_run(run, values)
+        return values
+
+    def fixed_run(self, run: list[Field], values: dict[str, str]) -> None:
+        """Numbers side by side are unpacked together."""
+        if not run:
+            return
+        for f in run:
+            values[f.name] = self.fresh("v")
+        codes = "".join(_FIXED[f.kind][0] for f in run)
+        size = sum(_FIXED[f.kind][1] for f in run)
+        targets = ", ".join(values[f.name] for f in run)
+        self.line(f"{targets}, = {self.packer(codes, 'unpack_from')}(b, p); p += {size}")
+
+    def value(self, f: Field) -> str:
+        name = self.fresh("v")
+        if f.is_array:
+            self.array(name, f)
+        elif isinstance(f.kind, str):
+            self.primitive(name, f.kind, self.nullable(f))
+        else:
+            self.nested(name, f)
+        return name
+
+    def nested(self, name: str, f: Field) -> None:
+        if not self.nullable(f):
+            self.line(f"{name} = {self.structure(f.kind)}")
+            return
+        self.line("p += 1")
+        self.line("if b[p - 1] > 127:")
+        self.line(f"    {name} = None")
+        self.line("else:")
+        self.depth += 1
+        self.line(f"{name} = {self.structure(f.kind)}")
+        self.depth -= 1
+
+    def length(self, name: str, short: bool) -> None:
+        """Reads a length into ``name``; -1 stands for null."""
+        if self.flexible:
+            self.line(f"{name} = b[p]; p += 1")
+            self.line(f"if {name} > 127: {name}, p = long_varint(b, p - 1)")
+            self.line(f"{name} -= 1")
+        else:
+            code, size = ("h", 2) if short else ("i", 4)
+            self.line(f"{name}, = {self.packer(code, 'unpack_from')}(b, p); p += {size}")
+
+    def refuse_null(self, count: str) -> None:
+        self.line(f"if {count} < 0: raise MalformedMessage('null where {self.top.name} allows none')")
+
+    def array(self, name: str, f: Field) -> None:
+        count = self.fresh("n")
+        self.length(count, short=False)
+        if self.nullable(f):
+            self.line(f"if {count} < 0:")
+            self.line(f"    {name} = None")
+            self.line("else:")
+            self.depth += 1
+        else:
+            self.refuse_null(count)
+        least = max(self.minimum_size(f.kind), 1)
+        self.line(f"if {count} * {least} > end - p: raise MalformedMessage('an array of {self.top.name} is cut')")
+        if f.kind in _FIXED and f.kind != "uuid":
+            code, size = _FIXED[f.kind]
+            unpack = self.constant("unpack_many", struct.unpack_from)
+            self.line(f"{name} = list({unpack}('>%d{code}' % {count}, b, p)); p += {count} * {size}")
+        else:
+            self.line(f"{name} = []")
+            self.line(f"for _ in range({count}):")
+            self.depth += 1
+            if isinstance(f.kind, str):
+                item = self.fresh("v")
+                self.primitive(item, f.kind, nullable=False)
+                self.line(f"{name}.append({item})")
+            else:
+                self.line(f"{name}.append({self.structure(f.kind)})")
+            self.depth -= 1
+        if self.nullable(f):
+            self.depth -= 1
+
+    def primitive(self, name: str, kind: str, nullable: bool) -> None:
+        if kind in _FIXED:
+            code, size = _FIXED[kind]
+            self.line(f"{name}, = {self.packer(code, 'unpack_from')}(b, p); p += {size}")
+            return
+        count, stop = self.fresh("n"), self.fresh("e")
+        self.length(count, short=kind == "string")
+        if nullable:
+            self.line(f"if {count} < 0:")
+            self.line(f"    {name} = None")
+            self.line("else:")
+            self.depth += 1
+        else:
+            self.refuse_null(count)
+        self.line(f"{stop} = p + {count}")
+        self.line(f"if {stop} > end: raise MalformedMessage('{self.top.name} is cut')")
+        taken = {"string": "str(b[p:%s], 'utf-8')", "bytes": "bytes(b[p:%s])", "records": "b[p:%s]"}[kind]
+        self.line(f"{name} = {taken % stop}; p = {stop}")
+        if nullable:
+            self.depth -= 1
+
+    def tagged_fields(self, tagged: list[Field], values: dict[str, str]) -> None:
+        count, tag, size, stop = (self.fresh(s) for s in ("n", "g", "n", "e"))
+        self.line(f"{count} = b[p]; p += 1")
+        self.line(f"if {count}:")
+        self.depth += 1
+        self.line(f"if {count} > 127: {count}, p = long_varint(b, p - 1)")
+        self.line(f"if {count} * 2 > end - p: raise MalformedMessage('tagged fields of {self.top.name} are cut')")
+        self.line(f"for _ in range({count}):")
+        self.depth += 1
+        self.line(f"{tag}, p = long_varint(b, p)")
+        self.line(f"{size}, p = long_varint(b, p)")
+        self.line(f"{stop} = p + {size}")
+        self.line(f"if {stop} > end: raise MalformedMessage('a tagged field of {self.top.name} is cut')")
+        for f in tagged:
+            self.line(f"if {tag} == {f.tag}:")
+            self.depth += 1
+            read = self.value(f)
+            self.line(f"{values[f.name]} = {read}")
+            self.line(f"if p != {stop}: raise MalformedMessage('a tagged field of {self.top.name} is too long')")
+            self.depth -= 1
+        self.line(f"p = {stop}")
+        self.depth -= 2
+
+
+class _WriterSource(_Source):
+    def build(self, cls: type) -> Any:
+        self.structure("m", cls, "out")
+        self.line("return None")
+        source = "def write(m, out, splices):\n" + "\n".join(self.lines)
+        exec(compile(source, f"<writer of {self.top.name} v{self.version}>", "exec"), self.scope)
+        return self.scope["write"]
+
+    def structure(self, value: str, cls: type, out: str) -> None:
+        plain, tagged = self.fields(declaration(cls))
+        run: list[Field] = []
+        for f in plain:
+            if not f.is_array and f.kind in _FIXED:
+                run.append(f)
+                continue
+            self.fixed_run(value, run, out)
+            run = []
+            self.value(f"{value}.{f.name}", f, out)
+        self.fixed_run(value, run, out)
+        if self.flexible:
+            self.tagged_fields(value, tagged, out)
+
+    def fixed_run(self, value: str, run: list[Field], out: str) -> None:
+        if run:
+            codes = "".join(_FIXED[f.kind][0] for f in run)
+            arguments = ", ".join(f"{value}.{f.name}" for f in run)
+            self.line(f"{out} += {self.packer(codes, 'pack')}({arguments})")
+
+    def value(self, expression: str, f: Field, out: str) -> None:
+        name = self.fresh("v")
+        self.line(f"{name} = {expression}")
+        if f.is_array:
+            self.array(name, f, out)
+        elif isinstance(f.kind, str):
+            self.primitive(name, f.kind, self.nullable(f), out)
+        elif self.nullable(f):
+            self.line(f"if {name} is None: {out} += b'\\xff'")
+            self.line("else:")
+            self.depth += 1
+            self.line(f"{out} += b'\\x01'")
+            self.structure(name, f.kind, out)
+            self.depth -= 1
+        else:
+            self.structure(name, f.kind, out)
+
+    def length(self, count: str, short: bool, out: str) -> None:
+        if self.flexible:
+            self.line(f"if {count} < 127: {out}.append({count} + 1)")
+            self.line(f"else: put_varint({count} + 1, {out})")
+        else:
+            self.line(f"{out} += {self.packer('h' if short else 'i', 'pack')}({count})")
+
+    def null(self, name: str, nullable: bool, short: bool, out: str) -> None:
+        """Opens the branch for a value that is there; a null that is not allowed fails loudly."""
+        if nullable:
+            zero = "b'\\x00'" if self.flexible else ("b'\\xff\\xff'" if short else "b'\\xff\\xff\\xff\\xff'")
+            self.line(f"if {name} is None: {out} += {zero}")
+            self.line("else:")
+            self.depth += 1
+
+    def array(self, name: str, f: Field, out: str) -> None:
+        self.null(name, self.nullable(f), False, out)
+        count = self.fresh("n")
+        self.line(f"{count} = len({name})")
+        self.length(count, False, out)
+        if f.kind in _FIXED and f.kind != "uuid":
+            pack = self.constant("pack_many", struct.pack)
+            self.line(f"{out} += {pack}('>%d{_FIXED[f.kind][0]}' % {count}, *{name})")
+        else:
+            item = self.fresh("i")
+            self.line(f"for {item} in {name}:")
+            self.depth += 1
+            if isinstance(f.kind, str):
+                self.primitive(item, f.kind, False, out)
+            else:
+                before = len(self.lines)
+                self.structure(item, f.kind, out)
+                if len(self.lines) == before:
+                    self.line("pass")
+            self.depth -= 1
+        if self.nullable(f):
+            self.depth -= 1
+
+    def primitive(self, name: str, kind: str, nullable: bool, out: str) -> None:
+        if kind in _FIXED:
+            self.line(f"{out} += {self.packer(_FIXED[kind][0], 'pack')}({name})")
+            return
+        self.null(name, nullable, kind == "string", out)
+        count = self.fresh("n")
+        if kind == "string":
+            self.line(f"{name} = {name}.encode()")
+        if kind == "records":
+            self.line(f"if isinstance({name}, (bytes, bytearray, memoryview)):")
+            self.line(f"    {count} = len({name})")
+            self.line("else:")
+            self.line(f"    {count} = {name}.size")
+            self.length(count, False, out)
+            self.line(f"if isinstance({name}, (bytes, bytearray, memoryview)): {out} += {name}")
+            self.line(f"elif {count}: splices.append((len({out}), {name}))")
+        else:
+            self.line(f"{count} = len({name})")
+            self.length(count, kind == "string", out)
+            self.line(f"{out} += {name}")
+        if nullable:
+            self.depth -= 1
+
+    def tagged_fields(self, value: str, tagged: list[Field], out: str) -> None:
+        if not tagged:
+            self.line(f"{out}.append(0)")
+            return
+        count = self.fresh("n")
+        tests = []
+        for f in tagged:
+            flag = self.fresh("g")
+            self.line(f"{flag} = {self.differs(f'{value}.{f.name}', f)}")
+            tests.append(flag)
+        self.line(f"{count} = {' + '.join(tests)}")
+        self.line(f"{out}.append({count})")
+        self.line(f"if {count}:")
+        self.depth += 1
+        for f, flag in zip(tagged, tests, strict=True):
+            inner = self.fresh("o")
+            self.line(f"if {flag}:")
+            self.depth += 1
+            self.line(f"{inner} = bytearray()")
+            self.value(f"{value}.{f.name}", f, inner)
+            self.line(f"put_varint({f.tag}, {out})")
+            self.line(f"put_varint(len({inner}), {out})")
+            self.line(f"{out} += {inner}")
+            self.depth -= 1
+        self.depth -= 1
+
+    def differs(self, expression: str, f: Field) -> str:
+        """A tagged field is written only when it says something."""
+        if f.default is None:
+            return f"{expression} is not None"
+        if f.is_array:
+            return f"bool({expression})"
+        if isinstance(f.default, bool | int | float | str | bytes):
+            return f"{expression} != {f.default!r}"
+        return f"{expression} != {self.constant('default', f.kind())}"

@@ -1,0 +1,56 @@
+"""What members of a classic consumer group tell each other through the broker: subscriptions and assignments.
+
+They travel as opaque bytes in JoinGroup and SyncGroup, each behind two bytes that hold its version. A reader
+takes a newer version than it knows as the newest that it knows: later versions only append fields.
+
+Law: the broker hands the bytes on as they came. It looks inside only to learn which topics a group subscribes to.
+"""
+
+import struct as _struct
+from typing import TypeVar
+
+from moldau.protocol import codec
+from moldau.protocol.primitives import MalformedMessage
+from moldau.protocol.schema import Bytes, Int32, String, data, declaration, field, struct
+
+_VERSION = _struct.Struct(">h")
+
+
+@struct
+class TopicPartition:
+    topic: String = field()
+    partitions: list[Int32] = field()
+
+
+@data(versions="0-3", flexible="none")
+class ConsumerProtocolSubscription:
+    topics: list[String] = field()
+    user_data: Bytes | None = field(default=None)
+    owned_partitions: list[TopicPartition] = field("1+")
+    generation_id: Int32 = field("2+", default=-1)
+    rack_id: String | None = field("3+", default=None)
+
+
+@data(versions="0-3", flexible="none")
+class ConsumerProtocolAssignment:
+    assigned_partitions: list[TopicPartition] = field()
+    user_data: Bytes | None = field(default=None)
+
+
+_T = TypeVar("_T", ConsumerProtocolSubscription, ConsumerProtocolAssignment)
+
+
+def read(cls: type[_T], buffer: bytes) -> _T:
+    """Reads a subscription or an assignment with the version before it."""
+    if len(buffer) < _VERSION.size:
+        raise MalformedMessage(f"{cls.__name__} without a version")
+    (version,) = _VERSION.unpack_from(buffer)
+    if version < 0:
+        raise MalformedMessage(f"{cls.__name__} has no version {version}")
+    return codec.decode(cls, min(version, declaration(cls).versions.last), buffer, _VERSION.size)
+
+
+def write(message: _T, version: int | None = None) -> bytes:
+    """Writes a subscription or an assignment, in the newest version unless another one is asked for."""
+    chosen = declaration(type(message)).versions.last if version is None else version
+    return _VERSION.pack(chosen) + codec.encode(message, chosen)

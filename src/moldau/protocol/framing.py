@@ -1,0 +1,70 @@
+"""Headers of requests and responses.
+
+Request header v1 is API key, version, correlation id and client id; v2, used by flexible versions,
+adds tagged fields. Response header v0 is the correlation id; v1 adds tagged fields. ApiVersions is
+always answered with header v0, because the client does not know yet what the broker speaks.
+
+Law: malformed bytes raise ``MalformedMessage``; unknown tagged fields are passed over.
+"""
+
+import struct
+from typing import Any, NamedTuple
+
+from moldau.protocol.primitives import MalformedMessage, read_unsigned_varint
+
+_FIXED = struct.Struct(">hhih")
+_HEADER_V1 = struct.Struct(">hhi")
+
+
+class RequestHeader(NamedTuple):
+    api_key: int
+    api_version: int
+    correlation_id: int
+    client_id: str | None
+    #: Where the body starts, or the tagged fields of the header in flexible versions.
+    position: int
+
+
+def read_request_header(frame: Any) -> RequestHeader:
+    """The part that every version has; ``skip_header_tags`` comes next for flexible versions."""
+    try:
+        api_key, version, correlation_id, size = _FIXED.unpack_from(frame, 0)
+        if size < 0:
+            return RequestHeader(api_key, version, correlation_id, None, 10)
+        if 10 + size > len(frame):
+            raise MalformedMessage("the client id is cut")
+        client_id = str(frame[10 : 10 + size], "utf-8")
+    except (struct.error, UnicodeDecodeError) as error:
+        raise MalformedMessage(f"request header: {error}") from None
+    return RequestHeader(api_key, version, correlation_id, client_id, 10 + size)
+
+
+def skip_header_tags(frame: Any, position: int) -> int:
+    """Passes over the tagged fields of a flexible request header."""
+    try:
+        count = frame[position]
+        if not count:
+            return position + 1
+        count, position = read_unsigned_varint(frame, position)
+        for _ in range(count):
+            _, position = read_unsigned_varint(frame, position)
+            size, position = read_unsigned_varint(frame, position)
+            position += size
+    except IndexError:
+        raise MalformedMessage("the tagged fields of the request header are cut") from None
+    if position > len(frame):
+        raise MalformedMessage("the tagged fields of the request header are cut")
+    return position
+
+
+def write_request_header(
+    out: bytearray, api_key: int, version: int, correlation_id: int, client_id: str | None, flexible: bool
+) -> None:
+    out += _HEADER_V1.pack(api_key, version, correlation_id)
+    if client_id is None:
+        out += b"\xff\xff"
+    else:
+        encoded = client_id.encode()
+        out += struct.pack(">h", len(encoded)) + encoded
+    if flexible:
+        out.append(0)

@@ -1,0 +1,111 @@
+"""One replica of one partition on this node: its role, its bounds, and who waits for it to move.
+
+Law: no I/O of its own; the log is handed in and is the only thing that touches a disk. Positions
+that readers may see (high watermark, last stable offset) are decided here and nowhere else.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from moldau.base.names import TopicPartition, Uuid
+from moldau.protocol.errors import ErrorCode, KafkaError
+from moldau.storage.log import Appended, Log
+
+READ_UNCOMMITTED = 0
+READ_COMMITTED = 1
+
+
+class Partition:
+    __slots__ = (
+        "high_watermark",
+        "isr",
+        "leader",
+        "leader_epoch",
+        "log",
+        "min_insync_replicas",
+        "node_id",
+        "replicas",
+        "topic_id",
+        "topic_partition",
+        "waiters",
+    )
+
+    def __init__(self, topic_partition: TopicPartition, topic_id: Uuid, node_id: int) -> None:
+        self.topic_partition = topic_partition
+        self.topic_id = topic_id
+        self.node_id = node_id
+        self.log: Log | None = None  # None while the directory that holds it is offline
+        self.leader = -1
+        self.leader_epoch = -1
+        self.replicas: tuple[int, ...] = ()
+        self.isr: tuple[int, ...] = ()
+        self.min_insync_replicas = 1
+        self.high_watermark = 0
+        #: Called after every move of a bound that readers see; each removes itself when it is done.
+        self.waiters: dict[object, Callable[[], None]] = {}
+
+    @property
+    def is_leader(self) -> bool:
+        return self.leader == self.node_id
+
+    def leading_log(self, current_leader_epoch: int = -1) -> Log:
+        """The log, when this node leads and the client's view of the leadership is not another one."""
+        if self.leader != self.node_id:
+            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        if current_leader_epoch >= 0 and current_leader_epoch != self.leader_epoch:
+            if current_leader_epoch > self.leader_epoch:
+                raise KafkaError(ErrorCode.UNKNOWN_LEADER_EPOCH)
+            raise KafkaError(ErrorCode.FENCED_LEADER_EPOCH)
+        if self.log is None:
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "The directory of this partition is offline.")
+        return self.log
+
+    def append(self, records: Any, acks: int, now_ms: int, produce_version: int) -> Appended:
+        """Appends what a producer sent. ``records`` may be changed in place."""
+        log = self.log
+        if log is None or self.leader != self.node_id:
+            log = self.leading_log()
+        if acks == -1 and len(self.isr) < self.min_insync_replicas and len(self.replicas) > 1:
+            raise KafkaError(ErrorCode.NOT_ENOUGH_REPLICAS)
+        appended = log.append(records, self.leader_epoch, now_ms, produce_version=produce_version)
+        if len(self.isr) <= 1:
+            self.high_watermark = log.log_end_offset
+            if self.waiters:
+                self.wake()
+        return appended
+
+    def wake(self) -> None:
+        for waiter in tuple(self.waiters.values()):
+            waiter()
+
+    def bound(self, isolation_level: int) -> int:
+        """The offset that a consumer may not read at or beyond."""
+        if isolation_level == READ_COMMITTED:
+            log = self.leading_log()
+            return min(self.high_watermark, log.last_stable_offset)
+        return self.high_watermark
+
+    def last_stable_offset(self) -> int:
+        log = self.leading_log()
+        return min(self.high_watermark, log.last_stable_offset)
+
+    def end_offset_for_epoch(self, epoch: int) -> tuple[int, int]:
+        """The last epoch at or before ``epoch`` and where it ends; (-1, -1) when it is not known."""
+        log = self.leading_log()
+        if epoch == self.leader_epoch:
+            return epoch, log.log_end_offset
+        return log.leader_epochs.end_offset_for(epoch, log.log_end_offset)
+
+    def delete_records(self, offset: int) -> int:
+        """Moves the log start; -1 stands for the high watermark. Returns the new low watermark."""
+        log = self.leading_log()
+        if log.config.compacted and not log.config.deleted:
+            raise KafkaError(
+                ErrorCode.POLICY_VIOLATION,
+                f"Topic {self.topic_partition.topic} is compacted: records leave it by their keys only.",
+            )
+        target = self.high_watermark if offset == -1 else offset
+        if target < 0 or target > self.high_watermark:
+            raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE)
+        log.delete_records_before(target)
+        return log.log_start_offset

@@ -1,0 +1,194 @@
+"""All replicas of this node: found by name or id, made and dropped as the cluster's image says.
+
+Law: the event-loop thread owns everything here. Flushing goes to an executor; nothing else leaves
+the loop.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Executor
+from typing import Any
+
+from moldau.base.names import TopicPartition, Uuid
+from moldau.base.tasks import Background
+from moldau.cluster.image import ClusterImage, PartitionImage, TopicImage
+from moldau.protocol.errors import ErrorCode, KafkaError
+from moldau.replication.partition import Partition
+from moldau.storage.log import LogConfig
+from moldau.storage.logs import Logs
+
+log = logging.getLogger("moldau.replication")
+
+
+class TopicReplicas:
+    """The partitions of one topic; ``partitions[i]`` is None when this node holds no replica of it."""
+
+    __slots__ = ("name", "partitions", "topic_id")
+
+    def __init__(self, name: str, topic_id: Uuid) -> None:
+        self.name = name
+        self.topic_id = topic_id
+        self.partitions: list[Partition | None] = []
+
+
+class Replicas:
+    def __init__(
+        self,
+        node_id: int,
+        logs: Logs,
+        executor: Executor,
+        background: Background,
+        topic_values: Callable[[ClusterImage, str], Mapping[str, Any]],
+    ) -> None:
+        self._node_id = node_id
+        self._logs = logs
+        self._executor = executor
+        self._background = background
+        self._topic_values = topic_values
+        self._flushing: dict[TopicPartition, list[asyncio.Future[None]]] = {}
+        self.by_name: dict[str, TopicReplicas] = {}
+        self.by_id: dict[Uuid, TopicReplicas] = {}
+
+    def __iter__(self) -> Iterator[Partition]:
+        for topic in self.by_name.values():
+            for partition in topic.partitions:
+                if partition is not None:
+                    yield partition
+
+    def find(self, topic: str, partition: int) -> Partition:
+        held = self.by_name.get(topic)
+        if held is None:
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        return _partition_of(held, partition)
+
+    def find_by_id(self, topic_id: Uuid, partition: int) -> Partition:
+        held = self.by_id.get(topic_id)
+        if held is None:
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)
+        return _partition_of(held, partition)
+
+    def apply(self, old: ClusterImage, new: ClusterImage) -> None:
+        """Follows the image: topics that are new, gone, wider or configured anew."""
+        if old.topics_by_id is not new.topics_by_id:
+            for topic_id, topic in tuple(self.by_id.items()):
+                if topic_id not in new.topics_by_id:
+                    self._drop(topic)
+            for topic_id, image in new.topics_by_id.items():
+                if old.topics_by_id.get(topic_id) is not image or topic_id not in self.by_id:
+                    self._place(image, new)
+        if old.overrides is not new.overrides:
+            for topic in self.by_name.values():
+                self._configure(topic, new)
+
+    def _place(self, image: TopicImage, cluster: ClusterImage) -> None:
+        topic = self.by_id.get(image.topic_id)
+        if topic is None:
+            topic = TopicReplicas(image.name, image.topic_id)
+            self.by_name[image.name] = self.by_id[image.topic_id] = topic
+        values = self._topic_values(cluster, image.name)
+        config = LogConfig.from_values(values)
+        for index, described in enumerate(image.partitions):
+            if index == len(topic.partitions):
+                topic.partitions.append(None)
+            if self._node_id not in described.replicas:
+                continue
+            partition = topic.partitions[index]
+            if partition is None:
+                partition = self._open(TopicPartition(image.name, index), image.topic_id, config)
+                partition.min_insync_replicas = int(values["min.insync.replicas"])
+                topic.partitions[index] = partition
+            self._lead(partition, described)
+
+    def _open(self, topic_partition: TopicPartition, topic_id: Uuid, config: LogConfig) -> Partition:
+        partition = Partition(topic_partition, topic_id, self._node_id)
+        try:
+            partition.log = self._logs.open_partition(topic_partition, topic_id, config)
+        except KafkaError as error:
+            log.error("partition %s is offline: %s", topic_partition, error)
+        return partition
+
+    def _lead(self, partition: Partition, described: PartitionImage) -> None:
+        partition.replicas = described.replicas
+        partition.isr = described.isr
+        if described.leader == self._node_id and partition.leader_epoch != described.leader_epoch:
+            log.debug("partition %s: leader in epoch %d", partition.topic_partition, described.leader_epoch)
+        partition.leader = described.leader
+        partition.leader_epoch = described.leader_epoch
+        if partition.log is not None and len(described.isr) <= 1:
+            partition.high_watermark = partition.log.log_end_offset
+
+    def _drop(self, topic: TopicReplicas) -> None:
+        self.by_name.pop(topic.name, None)
+        self.by_id.pop(topic.topic_id, None)
+        for partition in topic.partitions:
+            if partition is None:
+                continue
+            partition.leader = -1
+            if partition.log is not None:
+                self._logs.delete(partition.topic_partition)
+                partition.log = None
+            partition.wake()
+
+    def _configure(self, topic: TopicReplicas, cluster: ClusterImage) -> None:
+        values = self._topic_values(cluster, topic.name)
+        config = LogConfig.from_values(values)
+        for partition in topic.partitions:
+            if partition is not None:
+                partition.min_insync_replicas = int(values["min.insync.replicas"])
+                if partition.log is not None:
+                    partition.log.config = config
+
+    def high_watermarks(self) -> dict[TopicPartition, int]:
+        return {p.topic_partition: p.high_watermark for p in self if p.log is not None}
+
+    def flush(self, partition: Partition) -> asyncio.Future[None]:
+        """Brings everything appended so far to the disk; requests that wait together share one sync."""
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        key = partition.topic_partition
+        waiting = self._flushing.get(key)
+        if waiting is None:
+            self._flushing[key] = [future]
+            self._background.start(self._flush_rounds(partition), f"flush {key}")
+        else:
+            waiting.append(future)
+        return future
+
+    async def _flush_rounds(self, partition: Partition) -> None:
+        key = partition.topic_partition
+        while waiting := self._flushing[key]:
+            self._flushing[key] = []
+            error = await self._sync(partition)
+            for future in waiting:
+                if future.done():
+                    continue
+                if error is None:
+                    future.set_result(None)
+                else:
+                    future.set_exception(error)
+        del self._flushing[key]
+
+    async def _sync(self, partition: Partition) -> KafkaError | None:
+        held = partition.log
+        job = held.begin_flush() if held is not None else None
+        if held is None or job is None:
+            return None
+        try:
+            await asyncio.get_running_loop().run_in_executor(self._executor, job.run)
+        except OSError as error:
+            # What a failed sync left behind is unknown and a second try would lie: the log is out.
+            self._logs.directory_failed(held, error)
+            partition.log = None
+            return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"flush failed: {error}")
+        held.finish_flush(job)
+        return None
+
+
+def _partition_of(topic: TopicReplicas, index: int) -> Partition:
+    partitions = topic.partitions
+    if not 0 <= index < len(partitions):
+        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    partition = partitions[index]
+    if partition is None:
+        raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    return partition

@@ -1,0 +1,166 @@
+"""The small text files of a data directory and of a partition, in Kafka's exact layout.
+
+Law: written atomically, read strictly: whatever is not in the layout is a ``CorruptFileError`` that names the
+file and the line. Who reads a file decides whether it can do without it.
+"""
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from moldau.base.names import TopicPartition, Uuid, format_uuid, parse_uuid
+from moldau.storage.errors import CorruptFileError
+from moldau.storage.files import Files
+
+RECOVERY_POINT_FILE = "recovery-point-offset-checkpoint"
+HIGH_WATERMARK_FILE = "replication-offset-checkpoint"
+LOG_START_OFFSET_FILE = "log-start-offset-checkpoint"
+CLEANER_OFFSET_FILE = "cleaner-offset-checkpoint"
+LEADER_EPOCH_FILE = "leader-epoch-checkpoint"
+PARTITION_METADATA_FILE = "partition.metadata"
+META_PROPERTIES_FILE = "meta.properties"
+CLEAN_SHUTDOWN_FILE = ".kafka_cleanshutdown"
+LOCK_FILE = ".lock"
+
+_VERSION = 0
+
+
+def read_lines(files: Files, path: str, fields: int) -> list[list[str]]:
+    """The entries of a checkpoint file, each split into its fields; none when there is no file."""
+    try:
+        text = files.read_whole(path).decode()
+    except FileNotFoundError:
+        return []
+    except UnicodeDecodeError:
+        raise CorruptFileError(path, "is not text") from None
+    lines = text.splitlines()
+    if not lines:
+        # Kafka creates these files empty and fills them later.
+        return []
+    if lines[0].strip() != str(_VERSION):
+        raise CorruptFileError(path, f"version {lines[0][:40]!r} is not known")
+    entries = [line.split() for line in lines[2:] if line.strip()]
+    if len(lines) < 2 or not lines[1].strip().isdecimal() or int(lines[1]) != len(entries):
+        raise CorruptFileError(path, "the number of entries on line 2 is not that of the lines that follow")
+    for number, entry in enumerate(entries, 3):
+        if len(entry) != fields:
+            raise CorruptFileError(path, f"line {number} does not have {fields} fields")
+    return entries
+
+
+def write_lines(files: Files, path: str, entries: Iterable[str], *, sync: bool = True) -> None:
+    lines = list(entries)
+    text = "".join(f"{line}\n" for line in (_VERSION, len(lines), *lines))
+    files.write_atomically(path, text.encode(), sync=sync)
+
+
+def _integer(path: str, text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise CorruptFileError(path, f"{text[:40]!r} is not a number") from None
+
+
+def read_offsets(files: Files, path: str) -> dict[TopicPartition, int]:
+    """Recovery points, high watermarks, log start offsets or cleaner offsets."""
+    offsets: dict[TopicPartition, int] = {}
+    for topic, partition, offset in read_lines(files, path, 3):
+        topic_partition = TopicPartition(topic, _integer(path, partition))
+        if topic_partition in offsets:
+            raise CorruptFileError(path, f"{topic_partition} stands there twice")
+        offsets[topic_partition] = _integer(path, offset)
+        if offsets[topic_partition] < 0:
+            raise CorruptFileError(path, f"negative offset for {topic_partition}")
+    return offsets
+
+
+def write_offsets(
+    files: Files, path: str, offsets: Mapping[TopicPartition, int], *, sync: bool = True
+) -> None:
+    lines = (f"{topic} {partition} {offset}" for (topic, partition), offset in offsets.items())
+    write_lines(files, path, lines, sync=sync)
+
+
+def read_leader_epochs(files: Files, path: str) -> list[tuple[int, int]]:
+    """(epoch, start offset) in the order of the file."""
+    return [(_integer(path, epoch), _integer(path, start)) for epoch, start in read_lines(files, path, 2)]
+
+
+def write_leader_epochs(
+    files: Files, path: str, entries: Iterable[tuple[int, int]], *, sync: bool = True
+) -> None:
+    write_lines(files, path, (f"{epoch} {start}" for epoch, start in entries), sync=sync)
+
+
+def read_topic_id(files: Files, directory: str) -> Uuid | None:
+    """The topic id in a partition directory; None when there is no file."""
+    path = f"{directory}/{PARTITION_METADATA_FILE}"
+    try:
+        lines = files.read_whole(path).decode(errors="replace").splitlines()
+    except FileNotFoundError:
+        return None
+    fields = dict(line.split(": ", 1) for line in lines if ": " in line)
+    if fields.get("version") != "0" or "topic_id" not in fields:
+        raise CorruptFileError(path, "needs the lines 'version: 0' and 'topic_id: ...'")
+    try:
+        return parse_uuid(fields["topic_id"].strip())
+    except ValueError as error:
+        raise CorruptFileError(path, str(error)) from None
+
+
+def write_topic_id(files: Files, directory: str, topic_id: Uuid, *, sync: bool = True) -> None:
+    text = f"version: {_VERSION}\ntopic_id: {format_uuid(topic_id)}"
+    files.write_atomically(f"{directory}/{PARTITION_METADATA_FILE}", text.encode(), sync=sync)
+
+
+@dataclass(frozen=True, slots=True)
+class MetaProperties:
+    """Whose data directory this is."""
+
+    node_id: int
+    cluster_id: str
+    directory_id: str
+
+
+def read_meta_properties(files: Files, directory: str) -> MetaProperties | None:
+    """None when the directory has never been used."""
+    path = f"{directory}/{META_PROPERTIES_FILE}"
+    try:
+        text = files.read_whole(path).decode(errors="replace")
+    except FileNotFoundError:
+        return None
+    fields: dict[str, str] = {}
+    for line in text.splitlines():
+        if line.strip() and not line.startswith(("#", "!")):
+            name, _, value = line.partition("=")
+            fields[name.strip()] = value.strip()
+    if fields.get("version") != "1":
+        raise CorruptFileError(path, f"version {fields.get('version')!r} is not known")
+    for name in ("node.id", "cluster.id", "directory.id"):
+        if not fields.get(name):
+            raise CorruptFileError(path, f"{name} is missing")
+    return MetaProperties(_integer(path, fields["node.id"]), fields["cluster.id"], fields["directory.id"])
+
+
+def write_meta_properties(files: Files, directory: str, properties: MetaProperties, comment: str) -> None:
+    lines = (
+        "#",
+        f"#{comment}",
+        f"node.id={properties.node_id}",
+        f"directory.id={properties.directory_id}",
+        "version=1",
+        f"cluster.id={properties.cluster_id}",
+    )
+    files.write_atomically(
+        f"{directory}/{META_PROPERTIES_FILE}", "".join(f"{line}\n" for line in lines).encode()
+    )
+
+
+def read_clean_shutdown(files: Files, directory: str) -> bool:
+    """Whether the directory was closed in order. What the marker says beyond that is not needed here."""
+    return files.exists(f"{directory}/{CLEAN_SHUTDOWN_FILE}")
+
+
+def write_clean_shutdown(files: Files, directory: str, broker_epoch: int) -> None:
+    text = json.dumps({"version": 0, "brokerEpoch": broker_epoch}, separators=(",", ":"))
+    files.write_atomically(f"{directory}/{CLEAN_SHUTDOWN_FILE}", text.encode())

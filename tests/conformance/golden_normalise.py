@@ -1,0 +1,169 @@
+"""Take out of a tool's output what differs from run to run, so that the rest can be compared word for word.
+
+Both sides, the golden text and what was printed now, pass through the same functions. Nothing here may hide a word that a
+tool chose: only addresses, directories, ids, times, speeds, stack frames and the order of hash-ordered lists.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
+
+from golden_transcripts import GOLDEN_ADDRESS, Block, Printed
+
+View = Callable[[str], str]
+
+ALWAYS = (
+    (re.compile(r"TopicId: [\w-]{22}"), "TopicId: UUID"),
+    (re.compile(r"Cluster ID: [\w-]{22}"), "Cluster ID: UUID"),
+    (re.compile(r"(adminclient|console-producer|consumer|producer)-\d+"), r"\1-N"),
+    (re.compile(r"deadlineMs=\d+, tries=\d+, nextAllowedTryMs=\d+"), "deadlineMs=N, tries=N, nextAllowedTryMs=N"),
+    (re.compile(r"timed out at \d+ after \d+ attempt"), "timed out at N after N attempt"),
+    (re.compile(r"less than the first timestamp \d+"), "less than the first timestamp N"),
+    (re.compile(r"\t(at |\.\.\. \d+ more|<\d+ stack frames>).*(\n|$)"), ""),
+    (re.compile(r" --command-config \S*impatient.properties"), ""),
+)
+USAGE = re.compile(r"^(<usage table omitted>|Option\s+Description|[Uu]sage: ).*\Z", re.MULTILINE | re.DOTALL)
+OPTION_SET = re.compile(r"\[\[([\w-]+(?:\], \[[\w-]+)+)\]\]")
+NUMBER = re.compile(r"-?\d+([.,]\d+)?")
+DATE = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d:\d{3}")
+MORE_LINES = re.compile(r"^<\d+ more lines>\n?", re.MULTILINE)
+LOG_LINE = re.compile(r"^\[[^]]+\] (ERROR|WARN) .*$", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a transcript is replayed: the words that stand for 127.0.0.1:22092 and DATA."""
+
+    address: str
+    data_dir: Path
+
+
+def normalise(block: Block, printed: Printed, place: Place) -> Printed:
+    stdout = _common(printed.stdout, place)
+    for view in views(block):
+        stdout = view(stdout)
+    return Printed(stdout.rstrip("\n"), _common(printed.stderr, place).rstrip("\n"), printed.exit_code)
+
+
+def _common(text: str, place: Place) -> str:
+    text = text.replace(place.address, GOLDEN_ADDRESS).replace(str(place.data_dir), "DATA")
+    port, golden_port = place.address.rpartition(":")[2], GOLDEN_ADDRESS.rpartition(":")[2]
+    text = re.sub(rf"\b{port}\b", golden_port, text)
+    for pattern, replacement in ALWAYS:
+        text = pattern.sub(replacement, text)
+    text = OPTION_SET.sub(lambda found: "[[" + "], [".join(sorted(found[1].split("], ["))) + "]]", text)
+    return USAGE.sub("<usage>", text)
+
+
+def views(block: Block) -> list[View]:
+    """Which further differences the output of this command may have."""
+    line = block.line
+    chosen: list[View] = []
+    if "kafka-topics" in line and "--describe" in line:
+        chosen += [sort_configs, sort_topics]
+    if "kafka-configs" in line and "--describe" in line:
+        chosen.append(sort_entities)
+    if "kafka-log-dirs" in line:
+        chosen.append(sort_log_dirs)
+    if "kafka-get-offsets" in line:
+        chosen.append(hide_group_offsets)
+    if "-perf-test" in line or "e2e-latency" in line or re.search(r"perf-0/\S+\.(time)?index", line):
+        chosen.append(shape)
+    if "gb-lat-0" in line or "gb-txn-0" in line:
+        chosen.append(hide_append_times)
+    if "bootstrap.checkpoint" in line:
+        chosen.append(shape)
+    if "--show-detailed-stats" in line:
+        chosen.append(first_line)
+    if "kafka-delete-records" in line:
+        chosen.append(sort_partitions)
+    if re.search(r"--topic con .*--from-beginning", line):
+        chosen.append(sort_lines)
+    return chosen
+
+
+def sort_lines(text: str) -> str:
+    return "\n".join(sorted(text.splitlines()))
+
+
+def first_line(text: str) -> str:
+    """The header: how many rows follow depends on the speed of the machine."""
+    return text.partition("\n")[0]
+
+
+def sort_partitions(text: str) -> str:
+    lines = text.splitlines()
+    return "\n".join([*(line for line in lines if not line.startswith("partition:")), *sorted(_partitions(lines))])
+
+
+def _partitions(lines: list[str]) -> list[str]:
+    return [line for line in lines if line.startswith("partition:")]
+
+
+def sort_configs(text: str) -> str:
+    def ordered(found: re.Match[str]) -> str:
+        return "Configs: " + ",".join(sorted(found[1].split(",")))
+
+    return re.sub(r"Configs: (\S*)", ordered, text)
+
+
+def sort_topics(text: str) -> str:
+    """Whole topics in the order of their names: a header line and its partitions stay together."""
+    return _sort_groups(text, lambda line: line.startswith("Topic:"))
+
+
+def sort_entities(text: str) -> str:
+    return _sort_groups(text, lambda line: not line.startswith(" "))
+
+
+def _sort_groups(text: str, is_header: Callable[[str], bool]) -> str:
+    groups: list[list[str]] = []
+    for line in text.splitlines():
+        if is_header(line) or not groups:
+            groups.append([])
+        groups[-1].append(line)
+    if groups and not is_header(groups[0][0]):  # partitions without headers, as --at-min-isr-partitions prints them
+        return "\n".join(sorted(text.splitlines()))
+    return "\n".join(line for group in sorted(groups) for line in group)
+
+
+def sort_log_dirs(text: str) -> str:
+    lines = text.splitlines()
+    for position, line in enumerate(lines):
+        if line.startswith("{"):
+            description = json.loads(line)
+            for broker in description["brokers"]:
+                for log_dir in broker["logDirs"]:
+                    log_dir["partitions"].sort(key=lambda partition: partition["partition"])
+            lines[position] = json.dumps(description, separators=(",", ":"))
+    return "\n".join(lines)
+
+
+def hide_group_offsets(text: str) -> str:
+    """Which of the internal partitions hold what depends on the groups that were used before."""
+    return "\n".join(line for line in text.splitlines() if not line.startswith("__consumer_offsets:"))
+
+
+def shape(text: str) -> str:
+    """Numbers as N, and a run of lines that then are equal as one: the layout of a report, not its figures."""
+    text = NUMBER.sub("N", DATE.sub("DATE", MORE_LINES.sub("", text)))
+    return "\n".join(line for line, _ in groupby(text.splitlines()))
+
+
+def hide_append_times(text: str) -> str:
+    text = re.sub(r"LogAppendTime: \d+", "LogAppendTime: N", text)
+    text = re.sub(r"(isControl: true.*CreateTime: )\d+", r"\1N", text)
+    text = re.sub(r"(CreateTime: )\d+(.*endTxnMarker)", r"\1N\2", text)
+    text = re.sub(r"producerId: \d+", "producerId: N", text)
+    return re.sub(r"crc: \d+", "crc: N", text)
+
+
+def without_log_lines(text: str) -> str:
+    """Standard error without the lines of Java's loggers and exceptions, which a tool in Python does not have."""
+    lines = [line for line in LOG_LINE.sub("", text).splitlines() if line]
+    return "\n".join(line for line in lines if not re.match(r"(Caused by: )?(java|org\.apache\.kafka)\.[\w.$]+(:|$)", line))

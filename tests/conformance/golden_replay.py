@@ -1,0 +1,110 @@
+"""Replay a golden transcript on a fresh broker with one set of tools, and say for each command what came of it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from golden_normalise import Place, normalise, without_log_lines
+from golden_scenarios import IMPATIENT_PROPERTIES, Scenario, is_impatient, missing, need_of
+from golden_transcripts import GOLDEN_ADDRESS, Block, Printed, read_transcript
+from kafka_tools import JavaTools, Tools
+
+from benchmarks.brokers import BrokerProcess
+
+TOPIC_ID = re.compile(r"^Topic: (\S+)\tTopicId: ([\w-]{22})", re.MULTILINE)
+
+SAME = "same"
+STDERR_DIFFERS = "stderr differs"
+DIFFERS = "differs"
+KNOWN = "differs on purpose"
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """One command of one transcript, replayed with one set of tools against one broker."""
+
+    transcript: str
+    block: Block
+    tools: str
+    broker: str
+    status: str
+    why: str = ""
+    expected: Printed | None = None
+    printed: Printed | None = None
+
+
+class Replay:
+    """One transcript in progress: the ids that the golden text names are mapped to the ids of this run."""
+
+    def __init__(self, scenario: Scenario, broker: BrokerProcess, tools: Tools, java_tools: JavaTools, directory: Path):
+        self._scenario = scenario
+        self._broker = broker
+        self._tools = tools
+        self._java_tools = java_tools
+        self._directory = directory
+        self._place = Place(broker.bootstrap_servers, broker.data_dir)
+        self._golden_ids: dict[str, str] = {}
+        self._ids: dict[str, str] = {}
+
+    def outcomes(self) -> Iterator[Outcome]:
+        self._set_up()
+        for block in read_transcript(self._scenario.transcript):
+            for name, content in block.files:
+                (self._directory / name).write_text(content)
+            yield self._outcome(block)
+
+    def _set_up(self) -> None:
+        (self._directory / "impatient.properties").write_text(IMPATIENT_PROPERTIES)
+        fixtures = list(self._scenario.fixtures)
+        if missing("transactions", self._broker.name) is None and self._scenario.transcript in ("dump-log", "console-consumer"):
+            fixtures.append("transaction")
+        if fixtures:
+            made = self._java_tools.run_class("Fixtures", [self._broker.bootstrap_servers, *fixtures])
+            assert made.exit_code == 0, made.stderr
+        if self._scenario.transcript == "console-consumer":  # it reads what the console producer wrote
+            for block in read_transcript("console-producer"):
+                self._java_tools.run(block.tool, self._arguments(block), block.stdin)
+        for tool, *arguments in self._scenario.commands:
+            words = [word.replace(GOLDEN_ADDRESS, self._broker.bootstrap_servers) for word in arguments]
+            ran = self._java_tools.run(tool, words)
+            assert ran.exit_code == 0, ran.stderr
+
+    def _outcome(self, block: Block) -> Outcome:
+        if lacking := missing(need_of(block), self._broker.name):
+            return Outcome(self._scenario.transcript, block, self._tools.name, self._broker.name, *lacking)
+        printed = self._tools.run(block.tool, self._arguments(block), block.stdin)
+        self._golden_ids |= dict(TOPIC_ID.findall(block.expected.stdout))
+        self._ids |= dict(TOPIC_ID.findall(printed.stdout))
+        expected = normalise(block, block.expected, Place(GOLDEN_ADDRESS, Path("DATA")))
+        actual = normalise(block, printed, self._place)
+        status = self._status(expected, actual)
+        why = self._scenario.differs.get(block.title, "") if status in (DIFFERS, STDERR_DIFFERS) else ""
+        return Outcome(
+            *(self._scenario.transcript, block, self._tools.name, self._broker.name),
+            KNOWN if why else status,
+            why,
+            expected,
+            actual,
+        )
+
+    def _arguments(self, block: Block) -> list[str]:
+        golden_to_now = {self._golden_ids[name]: now for name, now in self._ids.items() if name in self._golden_ids}
+        words = []
+        for word in block.arguments:
+            word = word.replace(GOLDEN_ADDRESS, self._broker.bootstrap_servers)
+            word = re.sub(r"\bDATA/", f"{self._broker.data_dir}/", word)
+            words.append(golden_to_now.get(word, word))
+        if is_impatient(block):
+            words += ["--command-config", "impatient.properties"]
+        return words
+
+    def _status(self, expected: Printed, actual: Printed) -> str:
+        if (expected.stdout, expected.exit_code) != (actual.stdout, actual.exit_code):
+            return DIFFERS
+        if self._tools.name == "java":
+            return SAME if expected.stderr == actual.stderr else STDERR_DIFFERS
+        same = without_log_lines(expected.stderr) == without_log_lines(actual.stderr)
+        return SAME if same else STDERR_DIFFERS

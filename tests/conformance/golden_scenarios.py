@@ -1,0 +1,104 @@
+"""For each golden transcript: the state it was captured in, what its commands need, and what is known to differ and why.
+
+Plain data. `needs` names a feature; a command whose feature a broker does not have yet is reported as "not yet" and not run.
+`differs` is the list of differences that we keep on purpose, each with its reason.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+from golden_transcripts import Block
+
+# What Moldau's broker does not do yet: removed from here when the issue that brings it is done.
+NOT_YET = {
+    "consumer groups": "consumer groups come with a later issue",
+    "transactions": "transactions come with a later issue",
+    "quotas": "quotas come with a later issue",
+    "SCRAM users": "SCRAM comes with a later issue",
+    "group configs": "consumer groups come with a later issue",
+    "client metrics": "client metrics subscriptions come with a later issue",
+    "broker unregistration": "more than one broker comes with a later issue",
+}
+# What Moldau will never have.
+NOT_APPLICABLE = {"KRaft log": "Moldau keeps its metadata in its own store, not in a KRaft log"}
+# What no run can repeat, a real Kafka included.
+NOT_REPEATABLE = {
+    "captured history": "prints internal records of groups, transactions and brokers that existed only in the capture",
+    "captured logging": "prints the loggers of the captured process",
+}
+
+NEEDS: tuple[tuple[str, str], ...] = (
+    (r"__consumer_offsets|__transaction_state|__cluster_metadata", "captured history"),
+    (r"--entity-type broker-loggers", "captured logging"),
+    (r"kafka-console-consumer(?!.*--partition)(?!.*--offset)(?=.*--(topic|include) )", "consumer groups"),
+    (r"kafka-consumer-perf-test", "consumer groups"),
+    (r"gb-txn|--transactional-id", "transactions"),
+    (r"SCRAM|--describe --entity-type users( --entity-name alice)?$|--user alice", "SCRAM users"),
+    (r"--entity-type (clients|users|ips)", "quotas"),
+    (r"--entity-type groups", "group configs"),
+    (r"--entity-type client-metrics", "client metrics"),
+    (r"kafka-cluster.sh unregister", "broker unregistration"),
+    (r"--cluster-metadata-decoder", "KRaft log"),
+)
+
+# Commands that wait for Kafka's default of 60 s; they get a shorter timeout through --command-config.
+IMPATIENT = (
+    r"--bootstrap-server 127.0.0.1:1 ",
+    r"--entity-name 7 --add-config",
+    r"--offset-json-file dr2.json",
+)
+IMPATIENT_PROPERTIES = "default.api.timeout.ms=3000\nrequest.timeout.ms=2000\n"
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """How one transcript is replayed: fixtures of java/Fixtures.java first, tool commands next, then its blocks."""
+
+    transcript: str
+    fixtures: tuple[str, ...] = ()
+    commands: tuple[tuple[str, ...], ...] = ()
+    differs: dict[str, str] = field(default_factory=dict)
+
+
+PERF_LOAD = (
+    "kafka-producer-perf-test",
+    *("--topic", "perf", "--num-records", "30000", "--record-size", "100", "--throughput", "-1"),
+    *("--bootstrap-server", "127.0.0.1:22092", "--command-property", "linger.ms=1000"),
+)
+
+SCENARIOS: tuple[Scenario, ...] = (
+    Scenario("topics"),
+    Scenario("console-producer", fixtures=("con",)),
+    Scenario("console-consumer", fixtures=("topics", "records", "deleted-records", "con")),
+    Scenario("configs", fixtures=("topics",)),
+    Scenario("get-offsets", fixtures=("topics", "records")),
+    Scenario("delete-records", fixtures=("topics", "records")),
+    Scenario("log-dirs", fixtures=("topics", "records")),
+    Scenario("dump-log", fixtures=("topics", "records", "batches"), commands=(PERF_LOAD,)),
+    Scenario("perf"),
+    Scenario("broker-api-versions"),
+    Scenario("cluster"),
+)
+
+
+def need_of(block: Block) -> str | None:
+    return next((need for pattern, need in NEEDS if re.search(pattern, block.line)), None)
+
+
+def missing(need: str | None, broker: str) -> tuple[str, str] | None:
+    """Status and reason when the broker cannot serve a command that needs this."""
+    if need is None:
+        return None
+    if need in NOT_REPEATABLE:
+        return "not repeatable", NOT_REPEATABLE[need]
+    if broker == "kafka":
+        return None
+    if need in NOT_YET:
+        return "not yet", NOT_YET[need]
+    return ("not applicable", NOT_APPLICABLE[need]) if need in NOT_APPLICABLE else None
+
+
+def is_impatient(block: Block) -> bool:
+    return any(re.search(pattern, block.line) for pattern in IMPATIENT)

@@ -1,0 +1,115 @@
+"""Two sets of command line tools behind one call: Apache Kafka's own (Java) and Moldau's. Both get the same arguments."""
+
+from __future__ import annotations
+
+import base64
+import selectors
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Protocol
+
+from golden_transcripts import Printed
+
+from benchmarks.apache_kafka import compile_sources, java
+from benchmarks.moldau_broker import MOLDAU
+
+TIMEOUT_S = 120.0
+
+JAVA_CLASSES = {
+    "kafka-broker-api-versions": "org.apache.kafka.tools.BrokerApiVersionsCommand",
+    "kafka-cluster": "org.apache.kafka.tools.ClusterTool",
+    "kafka-configs": "kafka.admin.ConfigCommand",
+    "kafka-console-consumer": "org.apache.kafka.tools.consumer.ConsoleConsumer",
+    "kafka-console-producer": "org.apache.kafka.tools.ConsoleProducer",
+    "kafka-consumer-perf-test": "org.apache.kafka.tools.ConsumerPerformance",
+    "kafka-delete-records": "org.apache.kafka.tools.DeleteRecordsCommand",
+    "kafka-dump-log": "org.apache.kafka.tools.DumpLogSegments",
+    "kafka-e2e-latency": "org.apache.kafka.tools.EndToEndLatency",
+    "kafka-get-offsets": "org.apache.kafka.tools.GetOffsetShell",
+    "kafka-log-dirs": "org.apache.kafka.tools.LogDirsCommand",
+    "kafka-producer-perf-test": "org.apache.kafka.tools.ProducerPerformance",
+    "kafka-topics": "org.apache.kafka.tools.TopicCommand",
+}
+
+
+class Tools(Protocol):
+    name: str
+
+    def run(self, tool: str, arguments: Sequence[str], stdin: str = "") -> Printed: ...
+
+
+class JavaTools:
+    """Kafka's tools in one JVM (java/ToolRunner.java), because starting one for each command would cost a second each."""
+
+    name = "java"
+
+    def __init__(self, directory: Path) -> None:
+        compile_sources()
+        self._directory = directory
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def run(self, tool: str, arguments: Sequence[str], stdin: str = "") -> Printed:
+        return self.run_class(JAVA_CLASSES[tool], arguments, stdin)
+
+    def run_class(self, main_class: str, arguments: Sequence[str], stdin: str = "") -> Printed:
+        process = self._running()
+        assert process.stdin is not None
+        words = [stdin, main_class, *arguments]
+        process.stdin.write(b" ".join(base64.b64encode(word.encode()) for word in words) + b"\n")
+        process.stdin.flush()
+        code, stdout, stderr = self._answer(process, main_class)
+        return Printed(_decode(stdout), _decode(stderr), int(code))
+
+    def _running(self) -> subprocess.Popen[bytes]:
+        if self._process is None or self._process.poll() is not None:
+            command = java("ToolRunner")
+            self._process = subprocess.Popen(
+                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=self._directory, bufsize=0
+            )
+        return self._process
+
+    def _answer(self, process: subprocess.Popen[bytes], main_class: str) -> list[str]:
+        assert process.stdout is not None
+        line = b""
+        with selectors.DefaultSelector() as selector:
+            selector.register(process.stdout, selectors.EVENT_READ)
+            while not line.endswith(b"\n"):
+                piece = process.stdout.read(1 << 16) if selector.select(TIMEOUT_S) else b""
+                if not piece:
+                    self.close()
+                    return ["124", "", base64.b64encode(f"no answer from {main_class}".encode()).decode()]
+                line += piece
+        return line.decode().rstrip("\n").split(" ")
+
+    def close(self) -> None:
+        process, self._process = self._process, None
+        if process is not None:
+            process.kill()
+            process.wait()
+
+
+class MoldauTools:
+    """`moldau kafka-…`, each in a process of its own as a user calls it."""
+
+    name = "moldau"
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+
+    def run(self, tool: str, arguments: Sequence[str], stdin: str = "") -> Printed:
+        command = [str(MOLDAU), tool, *arguments]
+        try:
+            ended = subprocess.run(
+                command, input=stdin, text=True, capture_output=True, timeout=TIMEOUT_S, cwd=self._directory
+            )
+        except subprocess.TimeoutExpired:
+            return Printed("", f"no end after {TIMEOUT_S} s", 124)
+        return Printed(ended.stdout, ended.stderr, ended.returncode)
+
+    def close(self) -> None:
+        """Nothing stays open between two commands."""
+
+
+def _decode(text: str) -> str:
+    return base64.b64decode(text).decode(errors="replace")
