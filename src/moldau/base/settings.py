@@ -1,16 +1,16 @@
-"""The language in which settings are declared: name, type, default, what is valid, meaning, and when it may change.
+"""The language in which settings are declared: name, type, default, validity, meaning, when it may change.
 
-Law: one declaration is the only place that knows a setting; parsing, validation, DescribeConfigs, the command line
-and ``docs/settings.md`` all read it. Texts are read and refused in the words of Kafka's own configuration, so that a
-person finds the same sentence in the same manual. Nothing here knows a particular setting, opens a file or asks the
-time: texts in, values out.
+Law: one declaration is the only place that knows a setting; parsing, validation, DescribeConfigs, the command
+line and ``docs/settings.md`` all read it. Texts are read and refused in the words of Kafka's own broker, so
+that a person finds the same sentence in the same manual. Nothing here knows a particular setting, opens a
+file or asks the time: texts in, values out.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
 from enum import IntEnum
 from typing import Any, Literal
 
-#: When a setting may change: at start only, for one running broker, or for one broker and for all of them at once.
+#: When a setting may change: at start only, on one running broker, or on one broker and on all at once.
 Dynamic = Literal["static", "per-broker", "cluster-wide"]
 
 
@@ -64,7 +64,7 @@ Value = bool | int | float | str | tuple[str, ...] | Password | None
 
 
 class SettingError(ValueError):
-    """A setting that cannot hold what it was given; the text names the setting, the value and what is allowed."""
+    """A setting cannot hold what it was given; the text names the setting, the value and what is allowed."""
 
     def __init__(self, name: str, message: str) -> None:
         super().__init__(message)
@@ -82,7 +82,7 @@ def show(value: Value) -> str:
     return "null" if value is None else render(value)
 
 
-# ---------------------------------------------------------------------------------------------- what is valid
+# -------------------------------------------------------------------------------------------- what is valid
 
 
 class Valid:
@@ -187,15 +187,16 @@ def between(minimum: int | float, maximum: int | float) -> Range:
     return Range(minimum, maximum)
 
 
-# ---------------------------------------------------------------------------------------- declarations and tables
+# ---------------------------------------------------------------------------------- declarations and tables
 
 
 class Setting:
     """One declared setting.
 
-    ``synonyms`` are the names of a wider scope that give it a value when it has none of its own, first choice first,
-    each with the factor that turns that setting's unit into this one's. An ``internal`` setting is honoured, but
-    shown only where it has been set. (A plain class: a table of hundreds must cost next to nothing to build.)
+    ``synonyms`` are the names of a wider scope that give it a value when it has none of its own, first choice
+    first, each with the factor that turns that setting's unit into this one's. An ``internal`` setting is
+    honoured, but shown only where it has been set. (A plain class: a table of hundreds must cost next to
+    nothing to build.)
     """
 
     __slots__ = ("default", "doc", "dynamic", "internal", "name", "synonyms", "type", "valid")
@@ -273,7 +274,7 @@ def nearest_name(name: str, known: Iterable[str]) -> str | None:
     return found[0] if found else None
 
 
-# ------------------------------------------------------------------------------------------ texts and typed values
+# ----------------------------------------------------------------------------------- texts and typed values
 
 #: What Java's ``trim`` cuts off: a space and everything below it.
 _BLANKS = "".join(map(chr, range(33)))
@@ -362,7 +363,7 @@ def _render_double(value: float) -> str:
     return f"{mantissa}{point}{tail}E{int(exponent)}"
 
 
-# --------------------------------------------------------------------------------------------- .properties files
+# ---------------------------------------------------------------------------------------- .properties files
 
 _SPACES = " \t\f"
 _ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
@@ -384,11 +385,10 @@ def parse_properties(text: str) -> dict[str, str]:
 def _logical_lines(text: str) -> Iterator[str]:
     """Lines without comments and blanks, with the lines that a backslash continues joined to them."""
     line = ""
-    continues = False
     # Not splitlines(): only these three end a line in Java.
     for part in text.replace("\r\n", "\n").replace("\r", "\n").split("\n"):
         natural = part.lstrip(_SPACES)
-        if not continues and (not natural or natural[0] in "#!"):
+        if not line and (not natural or natural[0] in "#!"):
             continue
         backslashes = len(natural) - len(natural.rstrip("\\"))
         continues = backslashes % 2 == 1

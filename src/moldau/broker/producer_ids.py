@@ -8,13 +8,13 @@ import asyncio
 
 from moldau.cluster.controller import allocate_producer_ids
 from moldau.cluster.metadata import Metadata
-from moldau.cluster.records import ProducerIdsAllocated
 
 
 class ProducerIds:
-    def __init__(self, metadata: Metadata, broker_id: int) -> None:
+    def __init__(self, metadata: Metadata, broker_id: int, broker_epoch: int) -> None:
         self._metadata = metadata
         self._broker_id = broker_id
+        self._broker_epoch = broker_epoch
         self._next = 0
         self._end = 0
         self._refill = asyncio.Lock()
@@ -28,12 +28,8 @@ class ProducerIds:
         return self._next - 1
 
     async def _new_block(self) -> None:
-        block: list[ProducerIdsAllocated] = []
-
-        def decide(image: object) -> list[ProducerIdsAllocated]:
-            block[:] = allocate_producer_ids(image, self._broker_id)
-            return block
-
-        await self._metadata.submit(decide)
-        self._next = block[0].first_id
-        self._end = self._next + block[0].count
+        block = await self._metadata.execute(
+            lambda image: allocate_producer_ids(image, self._broker_id, self._broker_epoch)
+        )
+        self._next = block.first_id
+        self._end = block.first_id + block.count

@@ -6,7 +6,7 @@ follow: that is the store's expected version, not a lock here.
 """
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from moldau.base.names import Uuid
@@ -51,7 +51,6 @@ class BrokerRegistration:
     rack: str | None = None
     log_directories: tuple[Uuid, ...] = ()
     cluster_id: str | None = None
-    features: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -110,7 +110,7 @@ class ClusterImage:
         return self.apply_all((record,))
 
     def apply_all(self, records: Iterable[Record], *, version: int | None = None) -> "ClusterImage":
-        """The image after these records; one append to the log is one version further unless told otherwise."""
+        """The image after these records: one version on, as after one append, unless told otherwise."""
         draft = _Draft(self)
         for record in records:
             _APPLY[type(record)](draft, record)
@@ -187,9 +187,11 @@ def _topic_difference(old: TopicImage | None, new: TopicImage) -> list[Record]:
         return []
     records: list[Record] = [TopicCreated(new.topic_id, new.name)] if old is None else []
     before = () if old is None else old.partitions
-    for partition in new.partitions:
-        if partition.partition >= len(before) or before[partition.partition] != partition:
-            records.append(partition_changed(new.topic_id, partition))
+    records.extend(
+        partition_changed(new.topic_id, partition)
+        for partition in new.partitions
+        if partition.partition >= len(before) or before[partition.partition] != partition
+    )
     return records
 
 

@@ -29,15 +29,15 @@ def place_replicas(
     if replication_factor > len(registered):
         raise KafkaError(
             ErrorCode.INVALID_REPLICATION_FACTOR,
-            f"Unable to replicate the partition {replication_factor} time(s): The target replication factor of "
-            f"{replication_factor} cannot be reached because only {len(registered)} broker(s) are registered "
-            "or some brokers have all their log directories cordoned.",
+            f"Unable to replicate the partition {replication_factor} time(s): The target replication factor "
+            f"of {replication_factor} cannot be reached because only {len(registered)} broker(s) are "
+            "registered or some brokers have all their log directories cordoned.",
         )
     if not live:
         raise KafkaError(
             ErrorCode.INVALID_REPLICATION_FACTOR,
-            f"Unable to replicate the partition {replication_factor} time(s): All brokers are currently fenced, "
-            "or have all their log directories cordoned.",
+            f"Unable to replicate the partition {replication_factor} time(s): All brokers are currently "
+            "fenced, or have all their log directories cordoned.",
         )
     partitions = range(first_partition, first_partition + partition_count)
     if replication_factor <= len(live):

@@ -349,7 +349,7 @@ def decode_all(text: str) -> list[Record]:
     values = _parsed(text)
     if not isinstance(values, list):
         raise UnreadableRecord(
-            f"The metadata has {_shortened(values)} where a list of records belongs: restore it from a backup."
+            f"The metadata is damaged, {_shortened(values)} is no list of records: restore it from a backup."
         )
     return [_from_json(value) for value in values]
 

@@ -59,7 +59,7 @@ class CreatedTopic:
 
 @dataclass(frozen=True, slots=True)
 class NewPartitions:
-    """The partition count that a topic shall have, and the replicas of the added ones if the client chose them."""
+    """The partition count that a topic shall have; replicas of the added ones if the client chose them."""
 
     name: str
     count: int
@@ -248,7 +248,8 @@ def _check_assignment(
     for broker_id in sorted(broker_ids):
         if broker_id not in image.brokers:
             raise _bad_assignment(
-                f"The manual partition assignment includes broker {broker_id}, but no such broker is registered."
+                f"The manual partition assignment includes broker {broker_id}, but no such broker is "
+                "registered."
             )
         if broker_id == previous:
             raise _bad_assignment(
@@ -257,13 +258,13 @@ def _check_assignment(
         previous = broker_id
     if replication_factor is not None and len(broker_ids) != replication_factor:
         raise _bad_assignment(
-            f"The manual partition assignment includes a partition with {len(broker_ids)} replica(s), but this "
-            f"is not consistent with previous partitions, which have {replication_factor} replica(s)."
+            f"The manual partition assignment includes a partition with {len(broker_ids)} replica(s), but "
+            f"this is not consistent with previous partitions, which have {replication_factor} replica(s)."
         )
     if not any(image.is_live(broker_id) for broker_id in broker_ids):
         raise _bad_assignment(
-            f"All brokers specified in the manual partition assignment for partition {partition} are fenced or "
-            "in controlled shutdown."
+            f"All brokers specified in the manual partition assignment for partition {partition} are fenced "
+            "or in controlled shutdown."
         )
 
 
@@ -327,7 +328,8 @@ def _more_partitions(image: ClusterImage, topic: NewPartitions, seed: int) -> li
     if topic.count < current:
         raise KafkaError(
             ErrorCode.INVALID_PARTITIONS,
-            f"The topic {topic.name} currently has {current} partition(s); {topic.count} would not be an increase.",
+            f"The topic {topic.name} currently has {current} partition(s); {topic.count} would not be an "
+            "increase.",
         )
     added = topic.count - current
     if topic.assignments is None:

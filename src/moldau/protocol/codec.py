@@ -17,7 +17,12 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any, TypeVar
 
-from moldau.protocol.primitives import MalformedMessage, read_unsigned_varint, write_unsigned_varint
+from moldau.protocol.primitives import (
+    MalformedMessage,
+    read_unsigned_varint,
+    skip_tagged_fields,
+    write_unsigned_varint,
+)
 from moldau.protocol.schema import Declaration, Field, declaration
 
 _T = TypeVar("_T")
@@ -82,6 +87,7 @@ class _Source:
             "StructError": struct.error,
             "long_varint": read_unsigned_varint,
             "put_varint": write_unsigned_varint,
+            "skip_tags": skip_tagged_fields,
         }
         self.depth = 1
         self.names = 0
@@ -224,8 +230,8 @@ class _ReaderSource(_Source):
             code, size = ("h", 2) if short else ("i", 4)
             self.line(f"{name}, = {self.packer(code, 'unpack_from')}(b, p); p += {size}")
 
-    def refuse_null(self, count: str) -> None:
-        self.line(f"if {count} < 0: raise MalformedMessage('null where {self.top.name} allows none')")
+    def refuse(self, condition: str, why: str) -> None:
+        self.line(f"if {condition}: raise MalformedMessage('{self.top.name} v{self.version} {why}')")
 
     def array(self, name: str, f: Field) -> None:
         count = self.fresh("n")
@@ -236,9 +242,9 @@ class _ReaderSource(_Source):
             self.line("else:")
             self.depth += 1
         else:
-            self.refuse_null(count)
+            self.refuse(f"{count} < 0", "has a null where none is allowed")
         least = max(self.minimum_size(f.kind), 1)
-        self.line(f"if {count} * {least} > end - p: raise MalformedMessage('an array of {self.top.name} is cut')")
+        self.refuse(f"{count} * {least} > end - p", "has an array that is cut")
         if f.kind in _FIXED and f.kind != "uuid":
             code, size = _FIXED[f.kind]
             unpack = self.constant("unpack_many", struct.unpack_from)
@@ -270,36 +276,35 @@ class _ReaderSource(_Source):
             self.line("else:")
             self.depth += 1
         else:
-            self.refuse_null(count)
+            self.refuse(f"{count} < 0", "has a null where none is allowed")
         self.line(f"{stop} = p + {count}")
-        self.line(f"if {stop} > end: raise MalformedMessage('{self.top.name} is cut')")
+        self.refuse(f"{stop} > end", "is cut")
         taken = {"string": "str(b[p:%s], 'utf-8')", "bytes": "bytes(b[p:%s])", "records": "b[p:%s]"}[kind]
         self.line(f"{name} = {taken % stop}; p = {stop}")
         if nullable:
             self.depth -= 1
 
     def tagged_fields(self, tagged: list[Field], values: dict[str, str]) -> None:
+        if not tagged:
+            self.line("p = skip_tags(b, p) if b[p] else p + 1")
+            return
         count, tag, size, stop = (self.fresh(s) for s in ("n", "g", "n", "e"))
-        self.line(f"{count} = b[p]; p += 1")
-        self.line(f"if {count}:")
-        self.depth += 1
-        self.line(f"if {count} > 127: {count}, p = long_varint(b, p - 1)")
-        self.line(f"if {count} * 2 > end - p: raise MalformedMessage('tagged fields of {self.top.name} are cut')")
+        self.line(f"{count}, p = long_varint(b, p) if b[p] else (0, p + 1)")
         self.line(f"for _ in range({count}):")
         self.depth += 1
         self.line(f"{tag}, p = long_varint(b, p)")
         self.line(f"{size}, p = long_varint(b, p)")
         self.line(f"{stop} = p + {size}")
-        self.line(f"if {stop} > end: raise MalformedMessage('a tagged field of {self.top.name} is cut')")
+        self.refuse(f"{stop} > end", "is cut")
         for f in tagged:
             self.line(f"if {tag} == {f.tag}:")
             self.depth += 1
             read = self.value(f)
             self.line(f"{values[f.name]} = {read}")
-            self.line(f"if p != {stop}: raise MalformedMessage('a tagged field of {self.top.name} is too long')")
+            self.refuse(f"p != {stop}", "has a tagged field of another length than it says")
             self.depth -= 1
         self.line(f"p = {stop}")
-        self.depth -= 2
+        self.depth -= 1
 
 
 class _WriterSource(_Source):
@@ -394,6 +399,7 @@ class _WriterSource(_Source):
         if kind == "string":
             self.line(f"{name} = {name}.encode()")
         if kind == "records":
+            assert out == "out", "splices count from the start of the message, not of a tagged field"
             self.line(f"if isinstance({name}, (bytes, bytearray, memoryview)):")
             self.line(f"    {count} = len({name})")
             self.line("else:")
@@ -442,4 +448,15 @@ class _WriterSource(_Source):
             return f"bool({expression})"
         if isinstance(f.default, bool | int | float | str | bytes):
             return f"{expression} != {f.default!r}"
-        return f"{expression} != {self.constant('default', f.kind())}"
+        return f"{self.constant('differ', _comparison(f.kind))}({expression})"
+
+
+@cache
+def _comparison(cls: type) -> Callable[[Any], bool]:
+    """Whether a structure differs from the default one; comparing the fields in place beats ``==`` by far."""
+    made = cls()
+    scope: dict[str, Any] = {f"d_{f.name}": getattr(made, f.name) for f in declaration(cls).fields}
+    tests = " or ".join(f"s.{f.name} != d_{f.name}" for f in declaration(cls).fields)
+    exec(f"def differs(s): return {tests}", scope)
+    compiled: Callable[[Any], bool] = scope["differs"]
+    return compiled

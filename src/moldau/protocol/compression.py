@@ -1,8 +1,9 @@
 """The four codecs of record batches, in the framings that Kafka's clients write and read.
 
-Law: bytes in, bytes out. Lengths that stand inside compressed data are claims of a stranger: each one is
+Law: bytes in, bytes out. Lengths that stand inside compressed data are the claims of a stranger: each one is
 checked against what the data can hold and against ``limit`` before memory is taken for it. Every fault of
-the input is a ``KafkaError``; nothing else leaves ``decompress``.
+the input is a ``KafkaError``; nothing else leaves ``decompress``. What Kafka's own library does not read is
+refused, as Java consumers would be stuck on it.
 """
 
 import struct
@@ -115,7 +116,7 @@ def _gzip_decompress(data: Buffer, limit: int) -> bytes:
 
 # snappy ----------------------------------------------------------------------------------------------------
 
-#: What Java's library puts before its blocks: a magic number, its version, the oldest version that can read it.
+#: Java's library starts with this, its version and the oldest version that can read it.
 _XERIAL_MAGIC = b"\x82SNAPPY\x00"
 _XERIAL_HEADER = _XERIAL_MAGIC + b"\x00\x00\x00\x01\x00\x00\x00\x01"
 _XERIAL_BLOCK_SIZE = 32 * 1024
@@ -152,8 +153,9 @@ def _snappy_decompress(data: Buffer, limit: int) -> bytes:
             raise _corrupt(Compression.SNAPPY, "it ends inside the length of a block")
         (size,) = _int32.unpack_from(view, position)
         position += 4
-        if not 0 < size <= len(view) - position:
-            raise _corrupt(Compression.SNAPPY, f"a block of {size} bytes where {len(view) - position} are left")
+        left = len(view) - position
+        if not 0 < size <= left:
+            raise _corrupt(Compression.SNAPPY, f"a block of {size} bytes where {left} are left")
         part = _snappy_block(view[position : position + size], room, limit)
         parts.append(part)
         room -= len(part)
@@ -176,8 +178,8 @@ def _snappy_block(block: memoryview, room: int, limit: int) -> bytes:
 # lz4 -------------------------------------------------------------------------------------------------------
 
 _LZ4_MAGIC = 0x184D2204
-#: The frame that Java and librdkafka write: independent blocks of up to 64 KiB, no checksums (the batch has its own).
-#: The last byte is the header's own checksum, constant as the header is.
+#: The frame that Java and librdkafka write: independent blocks of up to 64 KiB without checksums, as the
+#: batch has its own. The last byte is the checksum of the header, as constant as the header is.
 _LZ4_HEADER = bytes.fromhex("04224d18604082")
 _LZ4_BLOCK_SIZE = 64 * 1024
 _LZ4_END = bytes(4)
@@ -240,35 +242,31 @@ def _lz4_decompress(data: Buffer, limit: int) -> bytes:
 
 
 def _lz4_blocks(view: memoryview) -> Iterator[tuple[memoryview, bool, int]]:
-    """Each block of each frame, whether it is stored as it was, and the most that it may hold."""
-    position = 0
+    """Each block of the frame, whether it is stored as it was, and the most that it may hold."""
     try:
-        while position < len(view) or position == 0:
-            magic, flags, descriptor = _lz4_start.unpack_from(view, position)
-            _check_lz4_frame(magic, flags, descriptor)
-            block_size = 1 << (8 + 2 * (descriptor >> 4))
-            position += 7 + (8 if flags & _LZ4_CONTENT_SIZE else 0)
-            while True:
-                (word,) = _uint32_little.unpack_from(view, position)
-                position += 4
-                if word == 0:
-                    break
-                size = word & ~_LZ4_STORED
-                if size > len(view) - position:
-                    raise _corrupt(Compression.LZ4, f"a block of {size} bytes, {len(view) - position} are left")
-                if size > block_size:
-                    raise _corrupt(Compression.LZ4, f"a block of {size} bytes in a frame of {block_size} a block")
-                yield view[position : position + size], bool(word & _LZ4_STORED), block_size
-                position += size + (4 if flags & _LZ4_BLOCK_CHECKSUM else 0)
-            position += 4 if flags & _LZ4_CONTENT_CHECKSUM else 0
+        magic, flags, descriptor = _lz4_start.unpack_from(view)
+        _check_lz4_frame(magic, flags, descriptor)
+        block_size = 1 << (8 + 2 * (descriptor >> 4))
+        position = 15 if flags & _LZ4_CONTENT_SIZE else 7
+        while True:
+            (word,) = _uint32_little.unpack_from(view, position)
+            position += 4
+            size = word & ~_LZ4_STORED
+            if size == 0:
+                break
+            if size > min(block_size, len(view) - position):
+                raise _corrupt(Compression.LZ4, f"a block of {size} bytes does not fit")
+            yield view[position : position + size], bool(word & _LZ4_STORED), block_size
+            position += size + (4 if flags & _LZ4_BLOCK_CHECKSUM else 0)
     except struct.error:
         raise _corrupt(Compression.LZ4, "it ends in the middle") from None
-    if position > len(view):
-        raise _corrupt(Compression.LZ4, "its last checksum is cut off")
+    position += 4 if flags & _LZ4_CONTENT_CHECKSUM else 0
+    if position != len(view):
+        raise _corrupt(Compression.LZ4, f"the frame ends at {position} of {len(view)} bytes")
 
 
 def _check_lz4_frame(magic: int, flags: int, descriptor: int) -> None:
-    """Takes what Kafka's Java client takes: a frame that it cannot read would block its consumers for good."""
+    """Refuses the kinds of frames that Kafka's own library does not read."""
     if magic != _LZ4_MAGIC:
         raise _corrupt(Compression.LZ4, f"it starts with {magic:#010x}")
     if not flags & _LZ4_INDEPENDENT:
@@ -335,7 +333,9 @@ def _zstd_frame(view: memoryview, position: int, limit: int) -> tuple[int, int]:
     position += 5 if single_segment else 6  # a frame of one segment has no window
     position += _ZSTD_DICTIONARY_ID_SIZES[flags & 3]
     size_size = _ZSTD_CONTENT_SIZE_SIZES[flags >> 6] or int(single_segment)
-    declared = int.from_bytes(view[position : position + size_size], "little") + (256 if size_size == 2 else 0)
+    declared = int.from_bytes(view[position : position + size_size], "little")
+    if size_size == 2:
+        declared += 256  # the format's way to gain a bit of range
     if declared > limit:
         raise _too_large(Compression.ZSTD, limit)
     position += size_size

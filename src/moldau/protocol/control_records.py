@@ -1,7 +1,7 @@
 """The markers that end a transaction in a partition: a control batch of one record.
 
-Law: a marker is 78 bytes long: key ``version, type``, value ``version, coordinator epoch``. Only brokers write
-one; a client that fetches it steps over it.
+Law: a marker is 78 bytes long: key ``version, type``, value ``version, coordinator epoch``. Only brokers
+write one; a client that fetches it steps over it.
 """
 
 import struct
@@ -80,7 +80,9 @@ def decode_marker(buffer: Buffer, position: int, header: BatchHeader) -> Marker 
     try:
         _, coordinator_epoch = _MARKER_VALUE.unpack_from(records[0].value or b"")
     except struct.error:
-        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, "the value of a transaction marker is too short") from None
+        raise KafkaError(
+            ErrorCode.CORRUPT_MESSAGE, "the value of a transaction marker is too short"
+        ) from None
     return Marker(kind, coordinator_epoch)
 
 

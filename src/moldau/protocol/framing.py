@@ -10,7 +10,7 @@ Law: malformed bytes raise ``MalformedMessage``; unknown tagged fields are passe
 import struct
 from typing import Any, NamedTuple
 
-from moldau.protocol.primitives import MalformedMessage, read_unsigned_varint
+from moldau.protocol.primitives import MalformedMessage, skip_tagged_fields
 
 _FIXED = struct.Struct(">hhih")
 _HEADER_V1 = struct.Struct(">hhi")
@@ -42,19 +42,9 @@ def read_request_header(frame: Any) -> RequestHeader:
 def skip_header_tags(frame: Any, position: int) -> int:
     """Passes over the tagged fields of a flexible request header."""
     try:
-        count = frame[position]
-        if not count:
-            return position + 1
-        count, position = read_unsigned_varint(frame, position)
-        for _ in range(count):
-            _, position = read_unsigned_varint(frame, position)
-            size, position = read_unsigned_varint(frame, position)
-            position += size
+        return skip_tagged_fields(frame, position) if frame[position] else position + 1
     except IndexError:
         raise MalformedMessage("the tagged fields of the request header are cut") from None
-    if position > len(frame):
-        raise MalformedMessage("the tagged fields of the request header are cut")
-    return position
 
 
 def write_request_header(

@@ -6,11 +6,11 @@ malformed bytes are a ``KafkaError``, never another exception.
 """
 
 import struct
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from enum import IntEnum
 from typing import NamedTuple
 
-import crc32c as _crc32c
+from crc32c import crc32c
 
 from moldau.protocol.compression import Buffer, Compression, codec_of, compress, decompress
 from moldau.protocol.errors import ErrorCode, KafkaError
@@ -20,8 +20,8 @@ from moldau.protocol.payload import append_record, decode_payload
 from moldau.protocol.payload import has_null_key as has_null_key
 from moldau.protocol.payload import records_error as records_error
 
-# Where the fields of a batch lie. The checksum covers everything from the attributes on, so the base offset and
-# the leader epoch can be written by the broker without touching it.
+# Where the fields of a batch lie. The checksum covers everything from the attributes on, so that a broker can
+# write the base offset and the leader epoch without touching it.
 BASE_OFFSET_AT = 0
 BATCH_LENGTH_AT = 8
 LEADER_EPOCH_AT = 12
@@ -62,8 +62,10 @@ _int64 = struct.Struct(">q")
 _int32 = struct.Struct(">i")
 _uint32 = struct.Struct(">I")
 _int16 = struct.Struct(">h")
-_crc_and_attributes = struct.Struct(">Ih")
-_from_attributes = struct.Struct(">hiqqqhii")
+# Reading a header is on the path of every batch: both are looked up once, and the tuple is made without the
+# detour over the constructor that takes its fields by name.
+_unpack_header = _header.unpack_from
+_new_tuple = tuple.__new__
 
 
 class TimestampType(IntEnum):
@@ -139,20 +141,14 @@ def add_to_sequence(sequence: int, increment: int) -> int:
 
 
 def magic_of(buffer: Buffer, position: int = 0) -> int:
-    """The format of the batch or message there: every format has this byte at the same place."""
-    try:
-        return buffer[position + MAGIC_AT]
-    except IndexError:
-        raise _corrupt("the buffer ends before the magic byte") from None
-
-
-# Bound once, as reading a header is on the path of every batch.
-_unpack_header = _header.unpack_from
-_new_tuple = tuple.__new__
+    """The format of the batch or message there: every format since the first has this byte at this place."""
+    if len(buffer) - position <= MAGIC_AT:
+        raise _corrupt(f"{len(buffer) - position} bytes end before the magic byte")
+    return buffer[position + MAGIC_AT]
 
 
 def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:
-    """The header as it stands: it checks nothing but that 61 bytes are there."""
+    """The header as it stands: nothing is checked but that 61 bytes are there."""
     try:
         return _new_tuple(BatchHeader, _unpack_header(buffer, position))
     except struct.error:
@@ -160,10 +156,11 @@ def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:
 
 
 def crc_matches(buffer: Buffer, position: int, size: int) -> bool:
-    """Whether the checksum of the batch of ``size`` bytes is that of its content."""
-    (expected,) = _uint32.unpack_from(buffer, position + CRC_AT)
-    with memoryview(buffer) as view:
-        return bool(_crc32c.crc32c(view[position + ATTRIBUTES_AT : position + size]) == expected)
+    """Whether the batch of ``size`` bytes is there and has the checksum of its content."""
+    if not HEADER_SIZE <= size <= len(buffer) - position:
+        return False
+    content = memoryview(buffer)[position + ATTRIBUTES_AT : position + size]
+    return bool(crc32c(content) == _uint32.unpack_from(buffer, position + CRC_AT)[0])
 
 
 def assign(buffer: bytearray | memoryview, position: int, base_offset: int, leader_epoch: int) -> None:
@@ -180,12 +177,18 @@ def set_append_time(buffer: bytearray | memoryview, position: int, timestamp_ms:
     update_crc(buffer, position)
 
 
+def set_create_time(buffer: bytearray | memoryview, position: int) -> None:
+    """Makes the batch one of CreateTime: readers then give every record its own timestamp."""
+    (attributes,) = _int16.unpack_from(buffer, position + ATTRIBUTES_AT)
+    _int16.pack_into(buffer, position + ATTRIBUTES_AT, attributes & ~TIMESTAMP_TYPE_MASK)
+    update_crc(buffer, position)
+
+
 def update_crc(buffer: bytearray | memoryview, position: int) -> None:
     """Writes the checksum of what the batch now holds."""
     (length,) = _int32.unpack_from(buffer, position + BATCH_LENGTH_AT)
-    with memoryview(buffer) as view:
-        crc = _crc32c.crc32c(view[position + ATTRIBUTES_AT : position + LOG_OVERHEAD + length])
-    _uint32.pack_into(buffer, position + CRC_AT, crc)
+    content = memoryview(buffer)[position + ATTRIBUTES_AT : position + LOG_OVERHEAD + length]
+    _uint32.pack_into(buffer, position + CRC_AT, crc32c(content))
 
 
 def batches(buffer: Buffer, position: int = 0) -> Iterator[tuple[int, BatchHeader]]:
@@ -197,28 +200,30 @@ def batches(buffer: Buffer, position: int = 0) -> Iterator[tuple[int, BatchHeade
     while end - position >= HEADER_SIZE:
         header = read_header(buffer, position)
         if header.magic != MAGIC or header.batch_length < MIN_BATCH_LENGTH:
-            raise header_error(header)
+            raise format_error(header.magic, header.batch_length)
         size = LOG_OVERHEAD + header.batch_length
         if size > end - position:
             return
         yield position, header
         position += size
+    if end - position > MAGIC_AT and buffer[position + MAGIC_AT] != MAGIC:  # an old message may be this short
+        raise format_error(buffer[position + MAGIC_AT], MIN_BATCH_LENGTH)
 
 
-def header_error(header: BatchHeader) -> KafkaError:
-    """What to say of a header whose magic or length is none that a batch can have."""
-    if header.magic in (0, 1):
-        return KafkaError(
-            ErrorCode.INVALID_RECORD,
-            f"messages of magic {header.magic} are not accepted: the oldest format in use is magic {MAGIC}",
-        )
-    if header.magic != MAGIC:
-        return _corrupt(f"there is no batch format of magic {header.magic}")
-    return _corrupt(f"a batch length of {header.batch_length} is less than the {MIN_BATCH_LENGTH} of an empty batch")
+def format_error(magic: int, batch_length: int) -> KafkaError:
+    """What to say of a magic or a length that no batch can have."""
+    if magic in (0, 1):
+        message = f"messages of magic {magic} are not accepted, only batches of magic {MAGIC}"
+        return KafkaError(ErrorCode.INVALID_RECORD, message)
+    if magic != MAGIC:
+        return _corrupt(f"there is no record format of magic {magic}")
+    return _corrupt(f"a batch length of {batch_length} is less than an empty batch's {MIN_BATCH_LENGTH}")
 
 
 def payload_of(buffer: Buffer, position: int, header: BatchHeader, limit: int) -> Buffer:
     """The records of a batch without their compression: a view where there is none, else new bytes."""
+    if not HEADER_SIZE <= header.size <= len(buffer) - position:
+        raise _corrupt(f"a batch of {header.size} bytes where there are {len(buffer) - position}")
     view = memoryview(buffer)[position + RECORDS_AT : position + header.size]
     codec = header.compression
     if codec is Compression.NONE:
@@ -226,33 +231,29 @@ def payload_of(buffer: Buffer, position: int, header: BatchHeader, limit: int) -
     return decompress(codec, view, limit)
 
 
-# Decoding ----------------------------------------------------------------------------------------------------
-
-
 def decode_records(buffer: Buffer, position: int, header: BatchHeader, *, limit: int) -> list[Record]:
     """The records of the batch at ``position``, decompressed to at most ``limit`` bytes.
 
-    The checksum is not looked at. CORRUPT_MESSAGE where the content does not make sense.
+    The checksum is not looked at. CORRUPT_MESSAGE where the content makes no sense.
     """
-    if len(buffer) - position < header.size:
-        raise _corrupt(f"a batch of {header.size} bytes where {len(buffer) - position} are left")
+    if header.record_count < 0:
+        raise _corrupt(f"a count of {header.record_count} records")
     data = bytes(payload_of(buffer, position, header, limit))
-    try:
-        return _decode(data, header)
-    except IndexError:
-        raise _corrupt("the records end in the middle") from None
-
-
-# Building ----------------------------------------------------------------------------------------------------
+    append_time = header.max_timestamp if header.attributes & TIMESTAMP_TYPE_MASK else None
+    return decode_payload(data, header.record_count, header.base_offset, header.base_timestamp, append_time)
 
 
 class BatchBuilder:
-    """A batch that grows record by record, as a producer fills it; ``build`` closes it."""
+    """A batch that grows record by record, as a producer fills it, until ``build`` closes it."""
+
+    __slots__ = ("_base_timestamp", "_buffer", "_max_timestamp", "count")
 
     def __init__(self) -> None:
+        self._reset()
+
+    def _reset(self) -> None:
         self._buffer = bytearray(HEADER_SIZE)
-        self._base_timestamp = NO_TIMESTAMP
-        self._max_timestamp = NO_TIMESTAMP
+        self._base_timestamp = self._max_timestamp = NO_TIMESTAMP
         self.count = 0
 
     @property
@@ -264,15 +265,16 @@ class BatchBuilder:
         self,
         key: bytes | None,
         value: bytes | None,
-        headers: Iterable[tuple[str, bytes | None]] = (),
+        headers: Sequence[tuple[str, bytes | None]] = (),
         timestamp_ms: int = NO_TIMESTAMP,
     ) -> None:
-        if self.count == 0:
+        count = self.count
+        if count == 0:
             self._base_timestamp = self._max_timestamp = timestamp_ms
         elif timestamp_ms > self._max_timestamp:
             self._max_timestamp = timestamp_ms
-        append_record(self._buffer, timestamp_ms - self._base_timestamp, self.count, key, value, headers)
-        self.count += 1
+        append_record(self._buffer, timestamp_ms - self._base_timestamp, count, key, value, headers)
+        self.count = count + 1
 
     def build(
         self,
@@ -284,28 +286,26 @@ class BatchBuilder:
         base_sequence: int = NO_SEQUENCE,
         transactional: bool = False,
     ) -> bytearray:
-        """The batch as it is sent; the builder is used up."""
-        attributes = TRANSACTIONAL_MASK if transactional else 0
-        return _finish(
-            self._buffer,
-            compression,
-            level,
-            BatchHeader(
-                base_offset=0,
-                batch_length=0,
-                partition_leader_epoch=NO_LEADER_EPOCH,
-                magic=MAGIC,
-                crc=0,
-                attributes=attributes,
-                last_offset_delta=self.count - 1,
-                base_timestamp=self._base_timestamp,
-                max_timestamp=self._max_timestamp,
-                producer_id=producer_id,
-                producer_epoch=producer_epoch,
-                base_sequence=base_sequence,
-                record_count=self.count,
-            ),
+        """The batch as it is sent; the builder is empty again."""
+        assert self.count, "a batch has at least one record"
+        header = BatchHeader(
+            base_offset=0,
+            batch_length=0,
+            partition_leader_epoch=NO_LEADER_EPOCH,
+            magic=MAGIC,
+            crc=0,
+            attributes=compression | TRANSACTIONAL_MASK * transactional,
+            last_offset_delta=self.count - 1,
+            base_timestamp=self._base_timestamp,
+            max_timestamp=self._max_timestamp,
+            producer_id=producer_id,
+            producer_epoch=producer_epoch,
+            base_sequence=base_sequence,
+            record_count=self.count,
         )
+        batch = _close(self._buffer, header, level)
+        self._reset()
+        return batch
 
 
 def encode_batch(
@@ -326,10 +326,11 @@ def encode_batch(
     control: bool = False,
     delete_horizon: bool = False,
 ) -> bytearray:
-    """A batch of records at their own offsets.
+    """A batch of records at the offsets that they name.
 
-    What is not given comes from the records: the base timestamp from the first, the largest timestamp and the last
-    offset from all. Compaction gives them, as a batch keeps its last offset though the record there is gone.
+    What is not given comes from the records: the base timestamp from the first, the last offset from the
+    last, the largest timestamp from all. Compaction gives them: a batch keeps its last offset though the
+    record there is gone, and may become empty.
     """
     if base_timestamp is None:
         base_timestamp = records[0].timestamp if records else NO_TIMESTAMP
@@ -340,49 +341,46 @@ def encode_batch(
     buffer = bytearray(HEADER_SIZE)
     for offset, timestamp, key, value, headers in records:
         append_record(buffer, timestamp - base_timestamp, offset - base_offset, key, value, headers)
-    attributes = (
-        TIMESTAMP_TYPE_MASK * timestamp_type
+    header = BatchHeader(
+        base_offset=base_offset,
+        batch_length=0,
+        partition_leader_epoch=leader_epoch,
+        magic=MAGIC,
+        crc=0,
+        attributes=compression
+        | TIMESTAMP_TYPE_MASK * timestamp_type
         | TRANSACTIONAL_MASK * transactional
         | CONTROL_MASK * control
-        | DELETE_HORIZON_MASK * delete_horizon
+        | DELETE_HORIZON_MASK * delete_horizon,
+        last_offset_delta=last_offset_delta,
+        base_timestamp=base_timestamp,
+        max_timestamp=max_timestamp,
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        base_sequence=base_sequence,
+        record_count=len(records),
     )
-    header = BatchHeader(
-        base_offset,
-        0,
-        leader_epoch,
-        MAGIC,
-        0,
-        attributes,
-        last_offset_delta,
-        base_timestamp,
-        max_timestamp,
-        producer_id,
-        producer_epoch,
-        base_sequence,
-        len(records),
-    )
-    return _finish(buffer, compression, level, header)
+    return _close(buffer, header, level)
 
 
 def recompress(
     buffer: Buffer, position: int, header: BatchHeader, target: Compression, level: int | None, limit: int
 ) -> bytearray:
-    """The same records, offsets and producer in a batch of another codec."""
+    """A new batch with the same records, offsets, times and producer, compressed by ``target``."""
     batch = bytearray(HEADER_SIZE)
     batch += payload_of(buffer, position, header, limit)
-    return _finish(batch, target, level, header)
+    attributes = header.attributes & ~COMPRESSION_MASK | target
+    return _close(batch, header._replace(attributes=attributes), level)
 
 
-def _finish(buffer: bytearray, compression: Compression, level: int | None, header: BatchHeader) -> bytearray:
-    """Compresses the records behind the empty header, and fills the header in."""
-    if compression is not Compression.NONE:
-        with memoryview(buffer) as view:
-            packed = compress(compression, view[HEADER_SIZE:], level)
-        buffer[HEADER_SIZE:] = packed
-    attributes = header.attributes & ~COMPRESSION_MASK | compression
-    _header.pack_into(
-        buffer, 0, *header._replace(batch_length=len(buffer) - LOG_OVERHEAD, magic=MAGIC, crc=0, attributes=attributes)
-    )
+def _close(buffer: bytearray, header: BatchHeader, level: int | None) -> bytearray:
+    """The batch of the records that stand behind 61 free bytes, compressed as the header says."""
+    codec = header.compression
+    if codec is not Compression.NONE:
+        packed = compress(codec, memoryview(buffer)[HEADER_SIZE:], level)
+        buffer = bytearray(HEADER_SIZE)
+        buffer += packed
+    _header.pack_into(buffer, 0, header.base_offset, len(buffer) - LOG_OVERHEAD, *header[2:])
     update_crc(buffer, 0)
     return buffer
 

@@ -19,6 +19,7 @@ Law: declaring is cheap, because a broker declares hundreds of structures while 
 """
 
 from collections.abc import Callable
+from functools import cache
 from typing import Annotated, Any, NamedTuple, TypeVar, dataclass_transform, get_args, get_origin
 
 from moldau.protocol.api_keys import ApiKey
@@ -65,6 +66,7 @@ NO_VERSIONS = Versions(0, -1)
 ALL_VERSIONS = Versions(0, LAST_VERSION)
 
 
+@cache
 def versions(text: str) -> Versions:
     """Reads "3+", "0-12", "4" and "none"."""
     if text == "none":
@@ -198,13 +200,23 @@ def _declare(cls: type[_T], api_key: ApiKey | None, range_: Versions, flexible: 
         "__doc__": cls.__doc__,
         "__slots__": names,
         "__match_args__": names,
-        "__init__": _make_init(fields),
+        "__init__": _late_init(fields),
         "__eq__": _equal,
         "__hash__": None,
         "__repr__": _represent,
         "__message__": Declaration(cls.__name__, tuple(fields), api_key, range_, flexible),
     }
     return type(cls.__name__, (), namespace)
+
+
+def _late_init(fields: list[Field]) -> Callable[..., None]:
+    """Stands in for ``__init__`` until the first object is made."""
+
+    def __init__(self: Any, *values: Any, **named: Any) -> None:  # noqa: N807
+        self.__class__.__init__ = made = _make_init(fields)
+        made(self, *values, **named)
+
+    return __init__
 
 
 def _make_init(fields: list[Field]) -> Callable[..., None]:

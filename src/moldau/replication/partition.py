@@ -13,6 +13,7 @@ from moldau.storage.log import Appended, Log
 
 READ_UNCOMMITTED = 0
 READ_COMMITTED = 1
+_NEVER = (1 << 63) - 1
 
 
 class Partition:
@@ -48,6 +49,11 @@ class Partition:
     def is_leader(self) -> bool:
         return self.leader == self.node_id
 
+    @property
+    def acknowledges_after_flush(self) -> bool:
+        """Whether ``flush.messages`` of the topic makes an acknowledgement wait for the disk."""
+        return self.log is not None and self.log.config.flush_messages < _NEVER
+
     def leading_log(self, current_leader_epoch: int = -1) -> Log:
         """The log, when this node leads and the client's view of the leadership is not another one."""
         if self.leader != self.node_id:
@@ -80,14 +86,10 @@ class Partition:
 
     def bound(self, isolation_level: int) -> int:
         """The offset that a consumer may not read at or beyond."""
-        if isolation_level == READ_COMMITTED:
-            log = self.leading_log()
-            return min(self.high_watermark, log.last_stable_offset)
-        return self.high_watermark
+        return self.last_stable_offset() if isolation_level == READ_COMMITTED else self.high_watermark
 
     def last_stable_offset(self) -> int:
-        log = self.leading_log()
-        return min(self.high_watermark, log.last_stable_offset)
+        return self.leading_log().stable_offset_below(self.high_watermark)
 
     def end_offset_for_epoch(self, epoch: int) -> tuple[int, int]:
         """The last epoch at or before ``epoch`` and where it ends; (-1, -1) when it is not known."""
@@ -99,7 +101,7 @@ class Partition:
     def delete_records(self, offset: int) -> int:
         """Moves the log start; -1 stands for the high watermark. Returns the new low watermark."""
         log = self.leading_log()
-        if log.config.compacted and not log.config.deleted:
+        if log.config.compact and not log.config.delete:
             raise KafkaError(
                 ErrorCode.POLICY_VIOLATION,
                 f"Topic {self.topic_partition.topic} is compacted: records leave it by their keys only.",

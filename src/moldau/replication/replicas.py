@@ -173,14 +173,10 @@ class Replicas:
         job = held.begin_flush() if held is not None else None
         if held is None or job is None:
             return None
-        try:
-            await asyncio.get_running_loop().run_in_executor(self._executor, job.run)
-        except OSError as error:
-            # What a failed sync left behind is unknown and a second try would lie: the log is out.
-            self._logs.directory_failed(held, error)
-            partition.log = None
-            return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"flush failed: {error}")
+        await asyncio.get_running_loop().run_in_executor(self._executor, job.run)
         held.finish_flush(job)
+        if job.error is not None:
+            return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"flush failed: {job.error}")
         return None
 
 

@@ -21,6 +21,7 @@ from moldau.protocol.records import (
     crc_matches,
     read_header,
 )
+from moldau.storage import offset_index, time_index
 from moldau.storage.errors import CorruptFileError, CorruptLogError
 from moldau.storage.files import Data, File, Files
 from moldau.storage.offset_index import WRITE_BATCH, OffsetIndex
@@ -33,8 +34,9 @@ LOG_SUFFIX = ".log"
 OFFSET_INDEX_SUFFIX = ".index"
 TIME_INDEX_SUFFIX = ".timeindex"
 TXN_INDEX_SUFFIX = ".txnindex"
+SNAPSHOT_SUFFIX = ".snapshot"
 DELETED_SUFFIX = ".deleted"
-SUFFIXES = (LOG_SUFFIX, OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX)
+INDEX_SUFFIXES = (OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX)
 
 MAX_RELATIVE_OFFSET = 0x7FFFFFFF
 
@@ -78,6 +80,7 @@ class Segment:
         "directory",
         "first_timestamp",
         "index_interval_bytes",
+        "max_index_bytes",
         "max_timestamp",
         "max_timestamp_offset",
         "roll_timestamp",
@@ -90,6 +93,7 @@ class Segment:
         self.size = size
         self.created_ms = created_ms
         self.index_interval_bytes = 4096
+        self.max_index_bytes = 10_485_760
         self.bytes_since_index = 0
         #: Largest timestamp of the first batch: what rolling by time counts from. None: not read yet.
         self.first_timestamp: int | None = None
@@ -136,6 +140,8 @@ class Segment:
         position = self.size
         self._file.append(data)  # type: ignore[union-attr]  # the active segment has its file open
         self.size = position + size
+        if position == 0:
+            self.first_timestamp = max_timestamp
         if max_timestamp > self.max_timestamp:
             self.max_timestamp = max_timestamp
             self.max_timestamp_offset = last_offset
@@ -149,16 +155,25 @@ class Segment:
             del lasts[: _TAIL_BATCHES // 2], self._tail_positions[: _TAIL_BATCHES // 2]
 
     def _add_index_entry(self, last_offset: int, position: int) -> None:
-        offset_index = self.offset_index
-        offset_index.append(last_offset, position)
+        index = self.offset_index
+        index.append(last_offset, position)
         self.time_index.append(self.max_timestamp, self.max_timestamp_offset)
         self.bytes_since_index = 0
-        if offset_index.unwritten >= WRITE_BATCH:
+        if self.index_is_full:
+            self.roll_timestamp = -2
+        if index.unwritten >= WRITE_BATCH:
             try:
                 self.write_indexes()
             except OSError as error:
                 # The batch is in the log; the index stays in memory and is written with the next entries.
                 log.warning("%s: index entries wait to be written: %s", self.path(LOG_SUFFIX), error)
+
+    @property
+    def index_is_full(self) -> bool:
+        """The last entry of the time index is kept for the moment when the segment is sealed."""
+        entries = self.max_index_bytes // offset_index.ENTRY_SIZE
+        time_entries = self.max_index_bytes // time_index.ENTRY_SIZE
+        return len(self.offset_index) >= entries or len(self.time_index) >= time_entries - 1
 
     def write_indexes(self) -> None:
         """Brings the index files up to date."""
@@ -176,7 +191,9 @@ class Segment:
         self.write_indexes()
 
     def unload(self) -> None:
-        """Gives back the memory of a sealed segment's indexes."""
+        """Gives back the memory of a sealed segment's indexes, once they are on disk."""
+        if self._offset_index is not None and self._offset_index.unwritten:
+            return
         self._offset_index = None
         self._time_index = None
         self._tail_lasts = array("q")
@@ -351,6 +368,11 @@ class Segment:
 
     # -- opening, checking, cutting
 
+    def reopen(self) -> None:
+        """Makes a sealed segment the active one again."""
+        _ = self.file, self.offset_index, self.time_index
+        self.load_timestamps()
+
     def open_tail(self) -> int:
         """Makes a segment that was closed in order ready for appends; the offset behind its last batch."""
         file = self.file
@@ -433,7 +455,7 @@ class Segment:
     def rename_to(self, suffix: str) -> list[str]:
         """Takes the segment out of the log by renaming its files; the new names."""
         renamed = []
-        for name in SUFFIXES:
+        for name in (LOG_SUFFIX, *INDEX_SUFFIXES):
             path = self.path(name)
             if self._files.exists(path):
                 self._files.rename(path, path + suffix)

@@ -98,7 +98,7 @@ class _Fetch:
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         log = partition.leading_log(wanted.current_leader_epoch)
         high_watermark = partition.high_watermark
-        stable = min(high_watermark, log.last_stable_offset)
+        stable = log.stable_offset_below(high_watermark)
         committed = self.request.isolation_level == READ_COMMITTED
         data = PartitionData(wanted.index, 0, high_watermark, stable, log.log_start_offset, records=b"")
         data.aborted_transactions = [] if committed else None
@@ -111,7 +111,7 @@ class _Fetch:
             data.records = found
             if committed:
                 aborted = log.aborted_transactions(wanted.fetch_offset, bound)
-                data.aborted_transactions = [AbortedTransaction(*each) for each in aborted]
+                data.aborted_transactions = [AbortedTransaction(a.producer_id, a.first_offset) for a in aborted]
         return data
 
     def respond(self, results: Results) -> FetchResponse:

@@ -58,10 +58,16 @@ def _look_up(
     elif place in (EARLIEST, EARLIEST_LOCAL, EARLIEST_PENDING_UPLOAD):
         if place != EARLIEST_PENDING_UPLOAD:
             answer.offset = log.log_start_offset
-            answer.leader_epoch = log.leader_epochs.epoch_for(log.log_start_offset, partition.leader_epoch)
+            answer.leader_epoch = _epoch_at(partition, log.log_start_offset)
     elif place != LATEST_TIERED:
         _by_time(answer, partition, place)
     return answer
+
+
+def _epoch_at(partition: Partition, offset: int) -> int:
+    """The epoch of an offset; that of the leader where nothing was written yet."""
+    epoch = partition.leading_log().leader_epochs.epoch_of(offset)
+    return epoch if epoch >= 0 else partition.leader_epoch
 
 
 def _by_time(answer: ListOffsetsPartitionResponse, partition: Partition, place: int) -> None:

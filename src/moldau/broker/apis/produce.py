@@ -41,7 +41,7 @@ def handle(request: ProduceRequest, context: RequestContext) -> Any:
     acks = request.acks
     find = services.replicas.find_by_id if version >= 13 else services.replicas.find
     answers: list[TopicProduceResponse] = []
-    unflushed: list[Partition] = []
+    unflushed: list[tuple[Partition, asyncio.Future[None]]] = []
     failed = False
     for topic in request.topic_data:
         name = topic.topic_id if version >= 13 else topic.name
@@ -56,7 +56,9 @@ def handle(request: ProduceRequest, context: RequestContext) -> Any:
                 results.append(_refused(data, error, find, name, version))
                 continue
             if appended.flush_due:
-                unflushed.append(partition)
+                flushed = services.replicas.flush(partition)
+                if partition.acknowledges_after_flush:
+                    unflushed.append((partition, flushed))
             results.append(
                 PartitionProduceResponse(
                     data.index, 0, appended.base_offset, appended.append_time_ms, appended.log_start_offset
@@ -70,7 +72,7 @@ def handle(request: ProduceRequest, context: RequestContext) -> Any:
     response = ProduceResponse(answers)
     if failed and version >= 10:
         _name_leaders(response, request, context)
-    return _when_flushed(response, unflushed, context) if unflushed else response
+    return _when_flushed(response, unflushed) if unflushed else response
 
 
 def _check(request: ProduceRequest, acks: int, partition: Partition) -> None:
@@ -100,16 +102,14 @@ def _refused(
 
 
 async def _when_flushed(
-    response: ProduceResponse, partitions: list[Partition], context: RequestContext
+    response: ProduceResponse, unflushed: list[tuple[Partition, asyncio.Future[None]]]
 ) -> ProduceResponse:
     """Holds the answer back until the disk has what it acknowledges."""
-    replicas = context.services.replicas
-    outcomes = await asyncio.gather(*(replicas.flush(p) for p in partitions), return_exceptions=True)
-    for partition, outcome in zip(partitions, outcomes, strict=True):
-        if isinstance(outcome, KafkaError):
-            _spoil(response, partition, outcome)
-        elif isinstance(outcome, BaseException):
-            raise outcome
+    for partition, flushed in unflushed:
+        try:
+            await flushed
+        except KafkaError as error:
+            _spoil(response, partition, error)
     return response
 
 

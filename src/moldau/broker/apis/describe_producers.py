@@ -1,0 +1,52 @@
+"""DescribeProducers: v0.
+
+Behaviour: the producers that a partition remembers, with their last sequence and open transaction.
+"""
+
+from moldau.broker.context import RequestContext
+from moldau.protocol.errors import KafkaError
+from moldau.protocol.messages.describe_producers import (
+    DescribeProducersRequest,
+    DescribeProducersResponse,
+    PartitionResponse,
+    ProducerState,
+    TopicResponse,
+)
+
+
+def handle(request: DescribeProducersRequest, context: RequestContext) -> DescribeProducersResponse:
+    response = DescribeProducersResponse()
+    for topic in request.topics:
+        answers = [_describe(topic.name, index, context) for index in topic.partition_indexes]
+        response.topics.append(TopicResponse(topic.name, answers))
+    return response
+
+
+def _describe(topic: str, index: int, context: RequestContext) -> PartitionResponse:
+    try:
+        log = context.services.replicas.find(topic, index).leading_log()
+    except KafkaError as error:
+        return PartitionResponse(index, error.code, error.message)
+    producers = [
+        ProducerState(
+            producer.producer_id,
+            producer.producer_epoch,
+            producer.last_sequence,
+            producer.last_timestamp,
+            producer.coordinator_epoch,
+            producer.current_transaction_first_offset,
+        )
+        for producer in log.active_producers()
+    ]
+    return PartitionResponse(index, 0, None, producers)
+
+
+def fail(
+    request: DescribeProducersRequest, error: KafkaError, context: RequestContext
+) -> DescribeProducersResponse:
+    return DescribeProducersResponse(
+        topics=[
+            TopicResponse(t.name, [PartitionResponse(index, error.code) for index in t.partition_indexes])
+            for t in request.topics
+        ]
+    )

@@ -1,0 +1,93 @@
+"""DescribeTopicPartitions: v0.
+
+Behaviour: topics in the order of their names, page by page: at most ``response_partition_limit``
+partitions (and never more than ``max.request.partition.size.limit``), then a cursor for the rest.
+Not done: eligible leader replicas; the lists are empty.
+"""
+
+from typing import Any
+
+from moldau.base.names import INTERNAL_TOPICS, topic_name_error
+from moldau.broker.authorized_operations import TOPIC_OPERATIONS
+from moldau.broker.context import RequestContext
+from moldau.cluster.image import ClusterImage, PartitionImage
+from moldau.protocol.errors import ErrorCode, KafkaError
+from moldau.protocol.messages.describe_topic_partitions import (
+    Cursor,
+    DescribeTopicPartitionsRequest,
+    DescribeTopicPartitionsResponse,
+    DescribeTopicPartitionsResponsePartition,
+    DescribeTopicPartitionsResponseTopic,
+)
+
+_PAGE_LIMIT = 2000
+
+
+def handle(
+    request: DescribeTopicPartitionsRequest, context: RequestContext
+) -> DescribeTopicPartitionsResponse:
+    image = context.services.image
+    names = sorted({topic.name for topic in request.topics} or image.topics_by_name)
+    cursor = request.cursor
+    if cursor is not None:
+        if cursor.partition_index < 0:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, "The cursor's partition index is negative.")
+        names = [name for name in names if name >= cursor.topic_name]
+    room = max(1, min(request.response_partition_limit, _PAGE_LIMIT))
+    response = DescribeTopicPartitionsResponse()
+    for name in names:
+        first = cursor.partition_index if cursor is not None and name == cursor.topic_name else 0
+        if room == 0:
+            response.next_cursor = Cursor(name, first)
+            break
+        topic, taken, more = _describe(name, first, room, image)
+        response.topics.append(topic)
+        room -= taken
+        if more:
+            response.next_cursor = Cursor(name, first + taken)
+            break
+    return response
+
+
+def _describe(
+    name: str, first: int, room: int, image: ClusterImage
+) -> tuple[DescribeTopicPartitionsResponseTopic, int, bool]:
+    """One topic, how many of its partitions are in, and whether some are left for the next page."""
+    topic = image.topics_by_name.get(name)
+    if topic is None:
+        bad = topic_name_error(name) is not None
+        code = ErrorCode.INVALID_TOPIC_EXCEPTION if bad else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        missing = DescribeTopicPartitionsResponseTopic(code, name)
+        missing.topic_authorized_operations = TOPIC_OPERATIONS
+        return missing, 0, False
+    page = topic.partitions[first : first + room]
+    described = DescribeTopicPartitionsResponseTopic(
+        ErrorCode.NONE,
+        name,
+        topic.topic_id,
+        name in INTERNAL_TOPICS,
+        [_partition(each, image) for each in page],
+        TOPIC_OPERATIONS,
+    )
+    return described, len(page), first + len(page) < len(topic.partitions)
+
+
+def _partition(described: PartitionImage, image: ClusterImage) -> DescribeTopicPartitionsResponsePartition:
+    live = image.is_live(described.leader)
+    return DescribeTopicPartitionsResponsePartition(
+        ErrorCode.NONE if live else ErrorCode.LEADER_NOT_AVAILABLE,
+        described.partition,
+        described.leader if live else -1,
+        described.leader_epoch,
+        list(described.replicas),
+        list(described.isr),
+        [],
+        [],
+        [replica for replica in described.replicas if not image.is_live(replica)],
+    )
+
+
+def fail(request: Any, error: KafkaError, context: RequestContext) -> DescribeTopicPartitionsResponse:
+    return DescribeTopicPartitionsResponse(
+        topics=[DescribeTopicPartitionsResponseTopic(error.code, topic.name) for topic in request.topics]
+    )

@@ -1,0 +1,49 @@
+"""Topics made on behalf of a request: the broker's defaults, its rules for configs, and new ids.
+
+Law: deciding is the controller's; this file only brings it what it needs from this broker.
+"""
+
+import logging
+from collections.abc import Sequence
+
+from moldau.broker.context import Services
+from moldau.cluster.configs import validate_topic_overrides
+from moldau.cluster.controller import Decision
+from moldau.cluster.image import ClusterImage
+from moldau.cluster.topics import CreatedTopic, NewTopic, create_topics
+from moldau.protocol.errors import KafkaError
+
+log = logging.getLogger("moldau.broker.topics")
+
+Outcomes = tuple[CreatedTopic | KafkaError, ...]
+
+
+async def create(services: Services, topics: Sequence[NewTopic], *, validate_only: bool = False) -> Outcomes:
+    """Creates topics, each with an outcome of its own."""
+    settings = services.settings
+    topic_ids = [services.new_uuid() for _ in topics]
+    seed = services.new_seed()
+
+    def decide(image: ClusterImage) -> Decision[Outcomes]:
+        return create_topics(
+            image,
+            topics,
+            topic_ids=topic_ids,
+            seed=seed,
+            default_partition_count=settings.num_partitions,
+            default_replication_factor=settings.default_replication_factor,
+            validate_configs=validate_topic_overrides,
+        )
+
+    if validate_only:
+        return decide(services.image).outcome
+    return await services.metadata.execute(decide)
+
+
+async def create_automatically(services: Services, name: str) -> None:
+    """Creates a topic that somebody asked for by its name alone; a refusal is only logged."""
+    (outcome,) = await create(services, [NewTopic(name)])
+    if isinstance(outcome, KafkaError):
+        log.warning("topic %s was not created automatically: %s", name, outcome)
+    else:
+        log.info("created topic %s automatically with %d partition(s)", name, outcome.partition_count)

@@ -1,0 +1,139 @@
+"""The ``moldau`` command: a table of commands, each imported when it is called.
+
+A command of our own is a ``click.Command`` named by "module:attribute". A tool with Kafka's flags lives in
+``moldau.cli.kafka.<module>`` and is one function, ``run(arguments: list[str]) -> int``: it gets the arguments
+as they were typed, parses them as Kafka's own tool does, and returns the exit code.
+
+Law: nothing is imported here but click, so that ``moldau --help`` stays fast; every error ends as one line on
+stderr with a next step, exit code 1 (2 for wrong usage).
+"""
+
+import sys
+from importlib import import_module
+from typing import Any, cast
+
+import click
+
+#: Name -> where it is, and what it does in a few words.
+COMMANDS = {
+    "up": ("moldau.cli.commands.up:up", "Start the platform on this machine (today: one broker)."),
+    "broker": ("moldau.cli.commands.broker:broker", "Run a broker in the foreground."),
+    "topics": ("moldau.cli.commands.topics:topics", "List, create, describe, alter and delete topics."),
+    "configs": ("moldau.cli.commands.configs:configs", "Show and change the configs of topics and brokers."),
+    "produce": ("moldau.cli.commands.produce:produce", "Write records to a topic."),
+    "consume": ("moldau.cli.commands.consume:consume", "Read records from a topic."),
+    "offsets": ("moldau.cli.commands.offsets:offsets", "Show where the partitions of a topic begin and end."),
+    "doctor": ("moldau.cli.commands.doctor:doctor", "Explain what is wrong, and what to do about it."),
+}
+
+#: Name -> module below ``moldau.cli.kafka``, and what it does in a few words.
+KAFKA_TOOLS = {
+    "kafka-topics": ("topics", "Create, list, describe, alter and delete topics."),
+    "kafka-console-producer": ("console_producer", "Write lines of standard input to a topic."),
+    "kafka-console-consumer": ("console_consumer", "Print the records of a topic."),
+    "kafka-configs": ("configs", "Show and change configs."),
+    "kafka-get-offsets": ("get_offsets", "Print the offsets of partitions."),
+    "kafka-delete-records": ("delete_records", "Delete records up to an offset."),
+    "kafka-log-dirs": ("log_dirs", "Describe the log directories of brokers."),
+    "kafka-dump-log": ("dump_log", "Print what the files of a log hold."),
+    "kafka-producer-perf-test": ("producer_perf_test", "Measure how fast records are written."),
+    "kafka-consumer-perf-test": ("consumer_perf_test", "Measure how fast records are read."),
+    "kafka-e2e-latency": ("e2e_latency", "Measure the time from producer to consumer."),
+    "kafka-broker-api-versions": ("broker_api_versions", "Print the API versions of brokers."),
+    "kafka-cluster": ("cluster", "Print the id of the cluster and more."),
+}
+
+
+class LazyGroup(click.Group):
+    """Knows its commands by name and imports one only to run it or to show its own help."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return [*COMMANDS, *KAFKA_TOOLS]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name in COMMANDS:
+            module, _, attribute = COMMANDS[cmd_name][0].partition(":")
+            return cast(click.Command, getattr(import_module(module), attribute))
+        if cmd_name in KAFKA_TOOLS:
+            return _kafka_tool(cmd_name)
+        return None
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and self.get_command(ctx, args[0]) is None:
+            ctx.fail(f"there is no command {args[0]!r}{_meant(args[0])}")
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
+        with formatter.section("With Kafka's flags and output"):
+            formatter.write_dl([(name, text) for name, (_, text) in KAFKA_TOOLS.items()])
+
+
+def _meant(name: str) -> str:
+    from difflib import get_close_matches
+
+    close = get_close_matches(name, [*COMMANDS, *KAFKA_TOOLS], n=1)
+    return f"; did you mean {close[0]!r}?" if close else ": 'moldau --help' lists them"
+
+
+def _kafka_tool(name: str) -> click.Command:
+    module, text = KAFKA_TOOLS[name]
+
+    def callback(arguments: tuple[str, ...]) -> None:
+        tool: Any = import_module(f"moldau.cli.kafka.{module}")
+        sys.exit(tool.run(list(arguments)))
+
+    return click.Command(
+        name,
+        callback=callback,
+        params=[click.Argument(["arguments"], nargs=-1, type=click.UNPROCESSED)],
+        help=text,
+        add_help_option=False,  # the tool has Kafka's own --help
+        context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
+    )
+
+
+def _print_version(ctx: click.Context, parameter: click.Parameter, value: bool) -> None:
+    if value and not ctx.resilient_parsing:
+        from importlib.metadata import version
+
+        click.echo(f"moldau {version('moldau')}")
+        ctx.exit()
+
+
+@click.group(
+    cls=LazyGroup,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
+    epilog="Start with:  moldau broker --port 9092 --data-dir ./data",
+)
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_print_version,
+    help="Show the version and exit.",
+)
+def cli() -> None:
+    """A Kafka-compatible event-streaming platform in Python.
+
+    The commands talk to any Kafka-compatible cluster: give its address with -b/--bootstrap-server or in
+    MOLDAU_BOOTSTRAP_SERVERS (default 127.0.0.1:9092).
+    """
+
+
+def main() -> None:
+    """The entry point of the installed command."""
+    try:
+        cli(prog_name="moldau")
+    except BrokenPipeError:
+        # The reader of our output has gone (``| head``): nobody is left to tell.
+        sys.stderr.close()
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()

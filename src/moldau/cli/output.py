@@ -1,0 +1,85 @@
+"""How commands speak: tables for people, JSON for programs.
+
+Law: results go to stdout, everything else to stderr; rich is imported only to draw. Where stdout is no
+terminal a table is never cut or wrapped, so that ``grep`` and ``awk`` find whole lines.
+"""
+
+import json
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.progress import Progress
+
+#: Wider than any table when nobody watches.
+_UNBOUNDED_WIDTH = 10_000
+
+
+def print_json(value: Any) -> None:
+    """One document, keys in the order that the command gives them."""
+    click.echo(json.dumps(value, indent=2, ensure_ascii=False))
+
+
+def print_json_line(value: Any) -> None:
+    click.echo(json.dumps(value, ensure_ascii=False, separators=(",", ":")))
+
+
+def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, title: str | None = None) -> None:
+    """A table; a column whose name ends with ">" is set to the right (numbers)."""
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(
+        title=Text(title, style="bold") if title else None, title_justify="left", box=box.SIMPLE_HEAD
+    )
+    for column in columns:
+        right = column.endswith(">")
+        table.add_column(column.rstrip(">"), justify="right" if right else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*(Text("" if cell is None else str(cell)) for cell in row))
+    console().print(table)
+
+
+def console(*, stderr: bool = False) -> "Console":
+    from rich.console import Console
+
+    made = Console(stderr=stderr, highlight=False, soft_wrap=False)
+    return made if made.is_terminal else Console(stderr=stderr, highlight=False, width=_UNBOUNDED_WIDTH)
+
+
+def progress(description: str, total: int | None) -> tuple["Progress", Any]:
+    """A bar on stderr for long work, with its task; shows nothing where stderr is no terminal."""
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    made = Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[rate]}"),
+        TimeRemainingColumn(),
+        console=console(stderr=True),
+        transient=True,
+        disable=not console(stderr=True).is_terminal,
+    )
+    return made, made.add_task(description, total=total, rate="")
+
+
+def note(text: str) -> None:
+    """A remark for the person at the terminal."""
+    click.echo(text, err=True)
+
+
+def size_text(size: int) -> str:
+    """Bytes as people read them."""
+    if size < 0:
+        return "-"
+    value = float(size)
+    for unit in ("B", "KiB", "MiB", "GiB", "TiB"):
+        if value < 1024 or unit == "TiB":
+            return f"{size} B" if unit == "B" else f"{value:.1f} {unit}"
+        value /= 1024
+    raise AssertionError("unreachable")

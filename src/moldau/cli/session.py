@@ -1,0 +1,115 @@
+"""From the options that all commands share to a cluster to talk to.
+
+    @click.command()
+    @bootstrap_option
+    def command(bootstrap_server: str) -> None:
+        async def work(cluster: Cluster) -> int: ...
+        found = connected(bootstrap_server, work)
+
+Law: here alone an error of the client becomes one line with a next step. asyncio and the client are imported
+when a command runs, not before.
+"""
+
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    from moldau.client.metadata import Cluster
+    from moldau.protocol.errors import KafkaError
+
+_T = TypeVar("_T")
+
+#: What to do next, by the name of the error code.
+_NEXT_STEPS = {
+    "BROKER_NOT_AVAILABLE": "start one with 'moldau broker', or give another address with -b host:port",
+    "UNKNOWN_TOPIC_OR_PARTITION": "'moldau topics list' shows what there is",
+    "TOPIC_ALREADY_EXISTS": "'moldau topics describe NAME' shows it; use --if-not-exists to be content with that",
+    "INVALID_REPLICATION_FACTOR": "a topic cannot have more replicas than the cluster has brokers",
+    "INVALID_CONFIG": "'moldau configs get TOPIC --all' lists the names and values in use",
+    "OFFSET_OUT_OF_RANGE": "'moldau offsets TOPIC' shows where the partitions begin and end",
+    "UNSUPPORTED_VERSION": "the cluster is too old or too new for this: try 'moldau kafka-broker-api-versions'",
+    "TOPIC_AUTHORIZATION_FAILED": "ask the administrator of the cluster for access",
+    "CLUSTER_AUTHORIZATION_FAILED": "ask the administrator of the cluster for access",
+    "MESSAGE_TOO_LARGE": "raise max.message.bytes: 'moldau configs set TOPIC max.message.bytes=...'",
+    "REQUEST_TIMED_OUT": "try again, or with a longer --timeout",
+}
+
+bootstrap_option = click.option(
+    "-b",
+    "--bootstrap-server",
+    envvar="MOLDAU_BOOTSTRAP_SERVERS",
+    default="127.0.0.1:9092",
+    show_default=True,
+    show_envvar=True,
+    metavar="HOST:PORT[,…]",
+    help="One or more brokers of the cluster.",
+)
+
+timeout_option = click.option(
+    "--timeout",
+    "timeout_seconds",
+    type=click.FloatRange(min=0.001),
+    default=30.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="How long to wait for an answer.",
+)
+
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON for programs, not a table.")
+
+
+def connected(
+    bootstrap_server: str,
+    work: Callable[["Cluster"], Awaitable[_T]],
+    *,
+    timeout_seconds: float = 30.0,
+) -> _T:
+    """Runs ``work`` with a cluster; what it raises becomes one line and exit code 1."""
+    from moldau.client.metadata import Cluster
+
+    async def inside() -> _T:
+        timeout_ms = max(1, round(timeout_seconds * 1000))
+        options = {
+            "client_id": "moldau-cli",
+            "request_timeout_ms": timeout_ms,
+            "connect_timeout_ms": min(timeout_ms, 10_000),
+            "api_timeout_ms": timeout_ms,
+        }
+        async with await Cluster.open(bootstrap_server, **options) as cluster:
+            return await work(cluster)
+
+    return run(inside())
+
+
+def run(coroutine: Coroutine[Any, Any, _T]) -> _T:
+    """Runs a coroutine on the fastest loop that there is; errors become ``click.ClickException``."""
+    from moldau.protocol.errors import KafkaError
+
+    try:
+        return _fastest_loop()(coroutine)
+    except KafkaError as error:
+        raise click.ClickException(explain(error)) from error
+    except ValueError as error:
+        raise click.UsageError(str(error)) from error
+
+
+def explain(error: "KafkaError") -> str:
+    """An error and the next step, in one line."""
+    said = " ".join((error.message or error.code.name).split())
+    if error.code.name not in said and error.message and error.code.name != "BROKER_NOT_AVAILABLE":
+        said += f" ({error.code.name})"
+    step = _NEXT_STEPS.get(error.code.name)
+    return f"{said.rstrip('.')}. Next: {step}" if step else said
+
+
+def _fastest_loop() -> Callable[[Coroutine[Any, Any, _T]], _T]:
+    try:
+        import uvloop
+
+        return uvloop.run
+    except ImportError:  # Windows
+        import asyncio
+
+        return asyncio.run

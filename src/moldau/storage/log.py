@@ -1,0 +1,567 @@
+"""A partition's log: append, read, look up, roll, cut.
+
+Law: one thread, no locks, no waiting. An append decides completely (validation, producer state) before the one
+write, and changes state only after it. A read finds out where the bytes are and never touches them. What an
+error leaves behind is the log as it was.
+"""
+
+import errno
+import logging
+import struct
+import zlib
+from collections.abc import Callable
+from typing import NamedTuple
+
+from moldau.base.names import TopicPartition, Uuid
+from moldau.protocol.control_records import decode_marker
+from moldau.protocol.errors import ErrorCode, KafkaError
+from moldau.protocol.records import (
+    CONTROL_MASK,
+    HEADER_SIZE,
+    TIMESTAMP_TYPE_MASK,
+    BatchHeader,
+    crc_matches,
+    read_header,
+)
+from moldau.storage.errors import CorruptLogError
+from moldau.storage.files import Files, Slice
+from moldau.storage.flush import FlushJob
+from moldau.storage.leader_epochs import LeaderEpochs
+from moldau.storage.log_config import LogConfig as LogConfig
+from moldau.storage.producer_state import Producer, ProducerState, SeenBatch
+from moldau.storage.replay import apply_control, load_producers
+from moldau.storage.segment import (
+    LOG_SUFFIX,
+    INDEX_SUFFIXES,
+    MAX_RELATIVE_OFFSET,
+    SNAPSHOT_SUFFIX,
+    Segment,
+    file_name,
+)
+from moldau.storage.segments import Segments
+from moldau.storage.time_lookup import TimestampOffset, max_timestamp, offset_for_timestamp
+from moldau.storage.txn_index import AbortedTransaction
+from moldau.storage.validation import AppendError as AppendError
+from moldau.storage.validation import check_batch, transform
+
+log = logging.getLogger("moldau.storage")
+
+#: Base offset, length and leader epoch stand together at the front of a batch and outside of its checksum.
+_place_batch = struct.Struct(">qii").pack_into
+_new_tuple: Callable[..., "Appended"] = tuple.__new__
+
+#: The disk is full, for now; everything else that a write can report means that the disk is broken.
+_FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
+
+
+class Appended(NamedTuple):
+    """Where a batch went."""
+
+    base_offset: int
+    last_offset: int
+    #: The broker's time on topics of LogAppendTime, the time of the first append for a duplicate, else -1.
+    append_time_ms: int
+    log_start_offset: int
+    duplicate: bool
+    #: The topic's flush.messages is reached or a segment was sealed: begin a flush soon.
+    flush_due: bool
+
+
+class SegmentInfo(NamedTuple):
+    base_offset: int
+    size: int
+    path: str
+
+
+class Log:
+    def __init__(
+        self,
+        files: Files,
+        topic_partition: TopicPartition,
+        topic_id: Uuid | None,
+        directory: str,
+        config: LogConfig,
+        segments: Segments,
+        *,
+        log_start_offset: int,
+        log_end_offset: int,
+        recovery_point: int,
+        producers: ProducerState,
+        leader_epochs: LeaderEpochs,
+        on_failure: Callable[[str, OSError], None] = lambda path, error: None,
+    ) -> None:
+        self.topic_partition = topic_partition
+        self.topic_id = topic_id
+        self.directory = directory
+        self.log_start_offset = log_start_offset
+        self.log_end_offset = log_end_offset
+        #: Everything below is on the device.
+        self.recovery_point = recovery_point
+        self.producers = producers
+        self.leader_epochs = leader_epochs
+        #: Why the log cannot be used any more; None while it can.
+        self.offline: str | None = None
+        self._files = files
+        self._segments = segments
+        self._on_failure = on_failure
+        self._unflushed_since_ms = -1
+        self._unflushed_paths: list[str] = []
+        self._flush_wanted = False
+        self._flushing: FlushJob | None = None
+        self._removals: list[tuple[int, list[str]]] = []
+        self._config = config
+        self.config = config
+
+    # -- configuration and figures
+
+    @property
+    def config(self) -> LogConfig:
+        return self._config
+
+    @config.setter
+    def config(self, config: LogConfig) -> None:
+        self._config = config
+        self._prepare(self._segments.active)
+
+    def _prepare(self, segment: Segment) -> None:
+        """Tells the active segment what of the config concerns it."""
+        segment.index_interval_bytes = self._config.index_interval_bytes
+        segment.max_index_bytes = self._config.segment_index_bytes
+        segment.roll_timestamp = -2
+
+    @property
+    def size(self) -> int:
+        return self._segments.size
+
+    @property
+    def last_stable_offset(self) -> int:
+        """Where the oldest open transaction begins, else the log end; never above the high watermark for readers."""
+        first_open = self.producers.first_open_offset()
+        return self.log_end_offset if first_open is None else first_open
+
+    def stable_offset_below(self, high_watermark: int) -> int:
+        """How far a reader of committed data may see."""
+        unstable = self.producers.first_unstable_offset(high_watermark)
+        return high_watermark if unstable is None else min(unstable, high_watermark)
+
+    def segments_info(self) -> list[SegmentInfo]:
+        return [SegmentInfo(s.base_offset, s.size, s.path(LOG_SUFFIX)) for s in self._segments]
+
+    def active_producers(self) -> list[Producer]:
+        return self.producers.active()
+
+    def __repr__(self) -> str:
+        return f"Log({self.topic_partition}, {self.log_start_offset}..{self.log_end_offset})"
+
+    # -- appending
+
+    def append(
+        self,
+        records: memoryview,
+        leader_epoch: int,
+        now_ms: int,
+        *,
+        produce_version: int = 13,
+        internal: bool = False,
+    ) -> Appended:
+        """Appends the one batch in ``records`` and writes its offset and epoch into that buffer.
+
+        ``internal`` is for what the platform itself writes: control batches, coordinators' records.
+        Raises AppendError; then nothing has changed.
+        """
+        if self.offline is not None:
+            raise self._is_offline()
+        config = self._config
+        seen: SeenBatch | None = None
+        try:
+            header = check_batch(records, config, self.topic_partition, now_ms, produce_version, internal)
+            if config.log_append_time or config.compression is not None or header[5] & TIMESTAMP_TYPE_MASK:
+                records, header = transform(records, header, config, self.topic_partition, now_ms)
+            if header[9] >= 0:
+                seen = self._check_producer(records, header)
+        except KafkaError as error:
+            raise self._refused(error) from None
+        if seen is not None:
+            return Appended(
+                seen.base_offset, seen.last_offset, seen.timestamp, self.log_start_offset, True, False
+            )
+        base_offset = self.log_end_offset
+        size = len(records)
+        _place_batch(records, 0, base_offset, size - 12, leader_epoch)
+        flush_due = self._write(records, size, header, base_offset, leader_epoch, now_ms)
+        return _new_tuple(
+            Appended,
+            (
+                base_offset,
+                base_offset + header[6],
+                now_ms if config.log_append_time else -1,
+                self.log_start_offset,
+                False,
+                flush_due,
+            ),
+        )
+
+    def _write(
+        self,
+        records: memoryview,
+        size: int,
+        header: BatchHeader,
+        base_offset: int,
+        leader_epoch: int,
+        now_ms: int,
+    ) -> bool:
+        """The one write, and what follows from it; whether a flush is due."""
+        config = self._config
+        segment = self._segments.active
+        last_offset = base_offset + header[6]
+        max_timestamp = header[8]
+        if (
+            segment.size + size > config.segment_bytes
+            or max_timestamp > segment.roll_timestamp
+            or last_offset - segment.base_offset > MAX_RELATIVE_OFFSET
+        ) and self._must_roll(segment, size, last_offset, max_timestamp, now_ms):
+            self.roll(now_ms, base_offset)
+            segment = self._segments.active
+        try:
+            segment.append(records, size, last_offset, max_timestamp)
+        except OSError as error:
+            raise self._write_failed(error) from error
+        self.log_end_offset = log_end_offset = last_offset + 1
+        if header[9] >= 0:
+            self._apply_producer(records, header, base_offset, now_ms)
+        if leader_epoch != self.leader_epochs.latest:
+            self._begin_epoch(leader_epoch, base_offset)
+        if self._unflushed_since_ms < 0:
+            self._unflushed_since_ms = now_ms
+        return self._flush_wanted or log_end_offset - self.recovery_point >= config.flush_messages
+
+    def _check_producer(self, records: memoryview, header: BatchHeader) -> SeenBatch | None:
+        if header.attributes & CONTROL_MASK:
+            marker = decode_marker(records, 0, header)
+            if marker is not None:
+                self.producers.check_marker(
+                    header.producer_id, header.producer_epoch, marker.coordinator_epoch
+                )
+            return None
+        return self.producers.check(header)
+
+    def _apply_producer(self, records: memoryview, header: BatchHeader, base_offset: int, now_ms: int) -> None:
+        if not header[5] & CONTROL_MASK:
+            self.producers.apply(header, base_offset, now_ms)
+        else:
+            apply_control(self.producers, self._segments.active, records, header, base_offset, now_ms)
+
+    def _begin_epoch(self, leader_epoch: int, offset: int) -> None:
+        if self.leader_epochs.assign(leader_epoch, offset):
+            self._write_epochs()
+
+    def assign_leader_epoch(self, leader_epoch: int) -> None:
+        """A leader takes over: its epoch begins at the log end, whether or not it ever writes."""
+        self._begin_epoch(leader_epoch, self.log_end_offset)
+
+    def append_batches(self, records: memoryview, now_ms: int) -> int:
+        """Appends batches that have their offsets and epochs already, as a replica does; the new log end.
+
+        All of them are checked before the first is written.
+        """
+        if self.offline is not None:
+            raise self._is_offline()
+        expected = self.log_end_offset
+        found: list[tuple[int, BatchHeader]] = []
+        position = 0
+        while len(records) - position >= HEADER_SIZE:
+            header = read_header(records, position)
+            if header.magic != 2 or header.batch_length < HEADER_SIZE - 12:
+                raise AppendError(ErrorCode.CORRUPT_MESSAGE, f"no batch at position {position}")
+            if header.size > len(records) - position:
+                break
+            if not crc_matches(records, position, header.size):
+                raise AppendError(ErrorCode.CORRUPT_MESSAGE, f"bad checksum at offset {header.base_offset}")
+            if header.base_offset < expected or header.last_offset_delta < 0:
+                raise AppendError(
+                    ErrorCode.INVALID_RECORD, f"offset {header.base_offset} where {expected} or more is expected"
+                )
+            found.append((position, header))
+            expected = header.last_offset + 1
+            position += header.size
+        for position, header in found:
+            batch = records[position : position + header.size]
+            self._write(batch, header.size, header, header.base_offset, header.partition_leader_epoch, now_ms)
+        return self.log_end_offset
+
+    # -- refusing
+
+    def _is_offline(self) -> AppendError:
+        return AppendError(
+            ErrorCode.KAFKA_STORAGE_ERROR, f"The log of {self.topic_partition} is offline: {self.offline}"
+        )
+
+    def _refused(self, error: KafkaError) -> AppendError:
+        if not isinstance(error, AppendError):
+            error = AppendError(error.code, error.message, late=True)
+        if error.late:
+            error.log_start_offset = self.log_start_offset
+        return error
+
+    def _write_failed(self, error: OSError) -> AppendError:
+        log.error("%s: cannot append: %s", self.topic_partition, error)
+        if error.errno not in _FULL:
+            self._on_failure(self.directory, error)
+        return AppendError(
+            ErrorCode.KAFKA_STORAGE_ERROR,
+            f"Error while appending records to {self.topic_partition} in dir {self.directory}: {error.strerror}",
+        )
+
+    def fail(self, reason: str) -> None:
+        """Takes the log out of use; only a restart brings it back."""
+        if self.offline is None:
+            self.offline = reason
+
+    # -- rolling
+
+    def _must_roll(
+        self, segment: Segment, size: int, last_offset: int, max_timestamp: int, now_ms: int
+    ) -> bool:
+        if segment.size == 0:
+            # An empty segment takes anything, unless the offset cannot be told relative to its base.
+            return last_offset - segment.base_offset > MAX_RELATIVE_OFFSET
+        config = self._config
+        if segment.size + size > config.segment_bytes or segment.index_is_full:
+            return True
+        if last_offset - segment.base_offset > MAX_RELATIVE_OFFSET:
+            return True
+        first_timestamp = segment.load_first_timestamp()
+        allowed_ms = config.segment_ms - self._jitter_ms(segment)
+        if first_timestamp < 0:
+            return now_ms - segment.created_ms > allowed_ms
+        segment.roll_timestamp = first_timestamp + allowed_ms
+        return max_timestamp > segment.roll_timestamp
+
+    def _jitter_ms(self, segment: Segment) -> int:
+        """Partitions that were created together shall not roll together; the same segment, the same jitter."""
+        jitter_ms = min(self._config.segment_jitter_ms, self._config.segment_ms)
+        if jitter_ms <= 0:
+            return 0
+        return zlib.crc32(f"{self.topic_partition}:{segment.base_offset}".encode()) % jitter_ms
+
+    def roll(self, now_ms: int, base_offset: int | None = None) -> bool:
+        """Seals the active segment and begins a new one; False when the active one is empty."""
+        base_offset = self.log_end_offset if base_offset is None else base_offset
+        sealed = self._segments.active
+        if sealed.size == 0 and sealed.base_offset == base_offset:
+            return False
+        try:
+            segment = Segment.create(self._files, self.directory, base_offset, now_ms)
+        except OSError as error:
+            raise self._write_failed(error) from error
+        if sealed.size == 0:
+            self._segments.replace_active(segment)
+        else:
+            self._segments.add(segment)
+            self._seal(sealed, base_offset)
+        self._prepare(segment)
+        log.debug("%s: rolled a new segment at offset %d", self.topic_partition, base_offset)
+        return True
+
+    def _seal(self, segment: Segment, next_offset: int) -> None:
+        self._flush_wanted = True
+        self._unflushed_paths += (segment.path(suffix) for suffix in INDEX_SUFFIXES)
+        try:
+            segment.seal()
+            self._segments.keep_warm(segment)
+            self._unflushed_paths.append(self.write_snapshot(next_offset))
+        except OSError as error:
+            # Both can be built again from the log, and will be: the recovery point has not passed them.
+            log.warning("%s: index or snapshot not written at roll: %s", self.topic_partition, error)
+
+    def write_snapshot(self, offset: int) -> str:
+        """The producer state as of ``offset``; the path of the file."""
+        path = f"{self.directory}/{file_name(offset, SNAPSHOT_SUFFIX)}"
+        self._files.write_atomically(path, self.producers.snapshot(), sync=False)
+        return path
+
+    # -- reading
+
+    def read(self, offset: int, max_bytes: int, bound_offset: int, *, at_least_one: bool) -> Slice | None:
+        """The bytes from the batch of ``offset`` on that lie below ``bound_offset``; None when there are none.
+
+        The last batch may be cut, as clients expect. The first one is whole: where it does not fit into
+        ``max_bytes`` it comes nevertheless if ``at_least_one``, else nothing does.
+        """
+        log_end_offset = self.log_end_offset
+        if offset < self.log_start_offset or offset > log_end_offset:
+            raise self._out_of_range(offset)
+        if offset >= bound_offset or offset == log_end_offset:
+            return None
+        try:
+            found = self._segments.find(offset)
+            if found is None:
+                return None
+            segment, (position, first_end) = found
+            end = segment.size
+            if bound_offset < log_end_offset:
+                end = self._bound(segment, bound_offset)
+                if end <= position:
+                    return None
+        except CorruptLogError as error:
+            log.error("%s: %s", self.topic_partition, error)
+            raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"offset {offset} cannot be read") from error
+        size = end - position
+        if size > max_bytes:
+            size = max_bytes
+            if size < first_end - position:
+                if not at_least_one:
+                    return None
+                size = first_end - position
+        return Slice(segment.file, position, size)
+
+    def _bound(self, segment: Segment, bound_offset: int) -> int:
+        """Where in the segment the first batch begins that is not wholly below ``bound_offset``."""
+        active = self._segments.active
+        if segment is not active and bound_offset >= active.base_offset:
+            return segment.size
+        place = segment.locate(bound_offset)
+        return segment.size if place is None else place[0]
+
+    def _out_of_range(self, offset: int) -> KafkaError:
+        return KafkaError(
+            ErrorCode.OFFSET_OUT_OF_RANGE,
+            f"Received request for offset {offset} for partition {self.topic_partition}, but we only have "
+            f"log segments from offset {self.log_start_offset} up to {self.log_end_offset}.",
+        )
+
+    # -- looking up
+
+    def offset_for_timestamp(self, timestamp: int) -> TimestampOffset | None:
+        """The first record whose timestamp is not below this one."""
+        return offset_for_timestamp(self._segments.to_list(), self.log_start_offset, timestamp)
+
+    def max_timestamp(self) -> TimestampOffset | None:
+        """The record with the largest timestamp."""
+        return max_timestamp(self._segments.to_list(), self.log_start_offset)
+
+    def aborted_transactions(self, start_offset: int, end_offset: int) -> list[AbortedTransaction]:
+        """Transactions with records in [start, end) that were aborted."""
+        found: list[AbortedTransaction] = []
+        for segment in self._segments.from_offset(start_offset):
+            entries, complete = segment.txn_index.collect(start_offset, end_offset)
+            found += entries
+            if complete:
+                break
+        return found
+
+    # -- flushing
+
+    @property
+    def flush_deadline_ms(self) -> int | None:
+        """When flush.ms asks for a flush; None while there is nothing to flush."""
+        if self._unflushed_since_ms < 0:
+            return None
+        return self._unflushed_since_ms + self._config.flush_ms
+
+    def begin_flush(self) -> FlushJob | None:
+        """What has to go to the device now; None when all is there, or when a job is already under way."""
+        if self._flushing is not None or self.offline is not None:
+            return None
+        if self.recovery_point >= self.log_end_offset and not self._flush_wanted:
+            return None
+        paths, self._unflushed_paths = self._unflushed_paths, []
+        if self.leader_epochs.dirty:
+            paths.append(self.leader_epochs.path)
+        logs = [segment.file for segment in self._segments.from_offset(self.recovery_point)]
+        self._flushing = FlushJob(self._files, self.directory, self.log_end_offset, logs, paths)
+        self._flush_wanted = False
+        self._unflushed_since_ms = -1
+        return self._flushing
+
+    def finish_flush(self, job: FlushJob) -> None:
+        """Takes note of what a job did. A failed one takes the whole data directory out of use."""
+        self._flushing = None
+        if job.error is not None:
+            log.error("%s: cannot flush: %s", self.topic_partition, job.error)
+            self._on_failure(self.directory, job.error)
+            return
+        self.leader_epochs.dirty = False
+        self.recovery_point = max(self.recovery_point, min(job.offset, self.log_end_offset))
+
+    def flush(self) -> None:
+        """All of it at once, in this thread; KafkaError when the device refuses."""
+        job = self.begin_flush()
+        if job is not None:
+            job.run()
+            self.finish_flush(job)
+            if job.error is not None:
+                raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(job.error)) from job.error
+
+    # -- cutting
+
+    def delete_records_before(self, offset: int) -> int:
+        """Moves the log start; the files of segments that lie wholly below it go with ``delete_old_segments``."""
+        if not 0 <= offset <= self.log_end_offset:
+            raise self._out_of_range(offset)
+        if offset > self.log_start_offset:
+            self.log_start_offset = offset
+            self.leader_epochs.truncate_from_start(offset)
+            self._write_epochs()
+            log.info("%s: log start offset is now %d", self.topic_partition, offset)
+        return self.log_start_offset
+
+    def delete_old_segments(self, now_ms: int) -> int:
+        """Renames the files below the log start; ``remove_deleted`` removes them in due time. How many segments."""
+        before = len(self._segments)
+        paths = self._segments.drop_below(self.log_start_offset)
+        for name in self._files.list_directory(self.directory) if paths else ():
+            offset = name.removesuffix(SNAPSHOT_SUFFIX)
+            if offset != name and offset.isdecimal() and int(offset) < self._segments.to_list()[0].base_offset:
+                paths.append(f"{self.directory}/{name}")
+        if paths:
+            self._removals.append((now_ms + self._config.file_delete_delay_ms, paths))
+            log.info("%s: deleted %d segments", self.topic_partition, before - len(self._segments))
+        return before - len(self._segments)
+
+    def remove_deleted(self, now_ms: int) -> None:
+        """Removes files whose time has come."""
+        due = [paths for due_ms, paths in self._removals if due_ms <= now_ms]
+        self._removals = [removal for removal in self._removals if removal[0] > now_ms]
+        for paths in due:
+            self._segments.remove(paths)
+
+    def truncate_to(self, offset: int, now_ms: int) -> None:
+        """Cuts everything from ``offset`` on, as a replica does where its leader's log differs."""
+        if offset >= self.log_end_offset:
+            return
+        self._segments.remove(self._segments.drop_from(offset))
+        active = self._segments.active
+        active.reopen()
+        self._prepare(active)
+        place = active.locate(offset)
+        if offset < active.base_offset:
+            self._segments.replace_active(Segment.create(self._files, self.directory, offset, now_ms))
+            self._prepare(self._segments.active)
+        elif place is not None:
+            active.truncate(place[0], offset)
+        self.log_end_offset = offset
+        self.log_start_offset = min(self.log_start_offset, offset)
+        self.recovery_point = min(self.recovery_point, offset)
+        self.leader_epochs.truncate_from_end(offset)
+        self._write_epochs()
+        load_producers(self._files, self.directory, self._segments.to_list(), self.producers, offset, now_ms)
+        log.info("%s: cut to offset %d", self.topic_partition, offset)
+
+    def _write_epochs(self) -> None:
+        try:
+            self.leader_epochs.write(sync=False)
+        except OSError as error:
+            # The batches carry the epochs; the file is written again with the next flush.
+            log.warning("%s cannot be written: %s", self.leader_epochs.path, error)
+
+    def close(self) -> None:
+        """Writes what is still in memory, for a start that need not look at the data. Flush before."""
+        for segment in self._segments:
+            if segment is self._segments.active:
+                segment.close()
+            else:
+                segment.unload()
+        if self.leader_epochs.dirty:
+            self._write_epochs()
+        self.write_snapshot(self.log_end_offset)

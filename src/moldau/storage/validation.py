@@ -1,0 +1,286 @@
+"""Is this batch fit to append? Everything that a produce request must be refused for, and with which code.
+
+Law: decide, never write to disk. Checks run in the order of Apache Kafka's broker, so that a batch with two
+faults is refused for the same one. The content of records is looked at only where the topic asks for it: keys
+on compacted topics, another compression, and to name the culprits once a batch is refused.
+"""
+
+import struct
+from collections.abc import Iterable
+
+from crc32c import crc32c
+
+from moldau.base.names import TopicPartition
+from moldau.protocol.compression import Compression
+from moldau.protocol.errors import ErrorCode, KafkaError
+from moldau.protocol.records import (
+    ATTRIBUTES_AT,
+    COMPRESSION_MASK,
+    CONTROL_MASK,
+    HEADER_SIZE,
+    LOG_OVERHEAD,
+    MAGIC,
+    MAGIC_AT,
+    MIN_BATCH_LENGTH,
+    TIMESTAMP_TYPE_MASK,
+    BatchHeader,
+    Record,
+    decode_records,
+    has_null_key,
+    read_header,
+    recompress,
+    records_error,
+    set_append_time,
+    update_crc,
+)
+from moldau.storage.log_config import LogConfig
+
+#: Produce versions from which on a client knows zstd.
+FIRST_PRODUCE_VERSION_WITH_ZSTD = 7
+
+#: What a compressed batch may grow to, at the least; beyond it the batch is taken for a bomb.
+_DECOMPRESSED_LIMIT = 64 * 1024 * 1024
+
+_ATTRIBUTES = struct.Struct(">h")
+
+
+class AppendError(KafkaError):
+    """A refused batch: the sentence for the client, and which records are to blame.
+
+    ``log_start_offset`` is what the answer carries in that field: the real one where Apache Kafka's broker
+    had looked at the log already (``late``), -1 where it refuses the request before.
+    """
+
+    def __init__(
+        self,
+        code: ErrorCode,
+        message: str | None = None,
+        record_errors: Iterable[tuple[int, str]] = (),
+        *,
+        late: bool = False,
+    ) -> None:
+        super().__init__(code, message)
+        self.record_errors = list(record_errors)
+        self.late = late
+        self.log_start_offset = -1
+
+
+def _late(code: ErrorCode, message: str, record_errors: Iterable[tuple[int, str]] = ()) -> AppendError:
+    return AppendError(code, message, record_errors, late=True)
+
+
+def check_batch(
+    view: memoryview,
+    config: LogConfig,
+    topic_partition: TopicPartition,
+    now_ms: int,
+    produce_version: int,
+    *,
+    internal: bool,
+) -> BatchHeader:
+    """The header of the one batch in ``view``, or AppendError."""
+    size = len(view)
+    if size < HEADER_SIZE:
+        raise _no_batch(view)
+    header = read_header(view)
+    (
+        base_offset,
+        length,
+        _,
+        magic,
+        crc,
+        attributes,
+        last_offset_delta,
+        base_timestamp,
+        max_timestamp,
+        producer_id,
+        _,
+        base_sequence,
+        count,
+    ) = header
+    if length != size - LOG_OVERHEAD or magic != MAGIC:
+        raise _not_one_batch(view, header)
+    codec = attributes & COMPRESSION_MASK
+    if codec >= Compression.ZSTD:
+        _check_codec(codec, produce_version)
+    if base_offset != 0 and not internal:
+        raise _late(
+            ErrorCode.INVALID_RECORD,
+            f"The baseOffset of the record batch in the append to {topic_partition} should be 0, "
+            f"but it is {base_offset}",
+        )
+    if size > config.max_message_bytes:
+        raise too_large(size, config, topic_partition)
+    if crc32c(view[ATTRIBUTES_AT:]) != crc:
+        raise AppendError(
+            ErrorCode.CORRUPT_MESSAGE,
+            f"Record is corrupt (stored crc = {crc}) in topic partition {topic_partition}",
+        )
+    if last_offset_delta != count - 1 or count <= 0 or attributes & CONTROL_MASK or base_sequence < 0 <= producer_id:
+        _check_counts(header, internal=internal)
+    if not config.log_append_time and (
+        max_timestamp - now_ms > config.message_timestamp_after_max_ms
+        or now_ms - base_timestamp > config.message_timestamp_before_max_ms
+        or base_timestamp - now_ms > config.message_timestamp_after_max_ms
+    ):
+        _check_timestamps(view, header, config, now_ms)
+    error = records_error(view, 0, header, decompressed_limit(config))
+    if error is not None:
+        raise _late(ErrorCode.INVALID_RECORD, error)
+    if config.compact and not attributes & CONTROL_MASK:
+        _check_keys(view, header, config, topic_partition)
+    return header
+
+
+def transform(
+    view: memoryview, header: BatchHeader, config: LogConfig, topic_partition: TopicPartition, now_ms: int
+) -> tuple[memoryview, BatchHeader]:
+    """The batch as the topic wants it: with the broker's time, or compressed in another way."""
+    codec = config.compression
+    if codec is not None and codec != header.attributes & COMPRESSION_MASK:
+        level = config.compression_level(codec)
+        batch = recompress(view, 0, header, codec, level, decompressed_limit(config))
+        if len(batch) > config.max_message_bytes:
+            raise too_large(len(batch), config, topic_partition)
+        view = memoryview(batch)
+    if config.log_append_time:
+        set_append_time(view, 0, now_ms)
+    elif header.attributes & TIMESTAMP_TYPE_MASK:
+        # A client has no say in whose time the records carry.
+        _ATTRIBUTES.pack_into(view, ATTRIBUTES_AT, header.attributes & ~TIMESTAMP_TYPE_MASK)
+        update_crc(view, 0)
+    return view, read_header(view)
+
+
+def decompressed_limit(config: LogConfig) -> int:
+    return max(_DECOMPRESSED_LIMIT, 16 * config.max_message_bytes)
+
+
+def too_large(size: int, config: LogConfig, topic_partition: TopicPartition) -> AppendError:
+    return AppendError(
+        ErrorCode.MESSAGE_TOO_LARGE,
+        f"The record batch size in the append to {topic_partition} is {size} bytes "
+        f"which exceeds the maximum configured value of {config.max_message_bytes}.",
+    )
+
+
+def null_records() -> AppendError:
+    """For a partition whose records are null: the real broker leaves such a request without an answer."""
+    return AppendError(ErrorCode.INVALID_RECORD, "the records of the partition are null")
+
+
+def _no_batch(view: memoryview) -> AppendError:
+    magic = view[MAGIC_AT] if len(view) > MAGIC_AT else MAGIC
+    if magic > MAGIC:
+        return _bad_magic(magic)
+    return AppendError(
+        ErrorCode.INVALID_RECORD, "Produce requests must have at least one record batch per partition"
+    )
+
+
+def _bad_magic(magic: int) -> AppendError:
+    return AppendError(ErrorCode.CORRUPT_MESSAGE, f"Invalid magic found in record: {magic}")
+
+
+def _not_one_batch(view: memoryview, header: BatchHeader) -> AppendError:
+    magic = view[MAGIC_AT]
+    if magic > MAGIC:
+        return _bad_magic(magic)
+    if magic < MAGIC:
+        return AppendError(
+            ErrorCode.INVALID_RECORD,
+            f"Produce requests are only allowed to contain record batches with magic version {MAGIC}",
+        )
+    if header.batch_length < MIN_BATCH_LENGTH:
+        return AppendError(
+            ErrorCode.CORRUPT_MESSAGE,
+            f"Record size {header.batch_length} is less than the minimum record overhead ({MIN_BATCH_LENGTH})",
+        )
+    if header.size > len(view):
+        return _no_batch(view)
+    return AppendError(
+        ErrorCode.INVALID_RECORD, "Produce requests must contain exactly one record batch per partition"
+    )
+
+
+def _check_codec(codec: int, produce_version: int) -> None:
+    if codec > Compression.ZSTD:
+        raise _late(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"Unknown compression type id: {codec}")
+    if produce_version < FIRST_PRODUCE_VERSION_WITH_ZSTD:
+        raise AppendError(
+            ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
+            f"Produce requests with version {produce_version} are not allowed to use ZStandard compression",
+        )
+
+
+def _check_counts(header: BatchHeader, *, internal: bool) -> None:
+    if header.is_control and not internal:
+        message = "Clients are not allowed to write control records"
+    elif header.last_offset_delta < 0:
+        message = f"Batch has an invalid offset range: [0, {header.last_offset_delta}]"
+    elif header.record_count <= 0:
+        message = f"Invalid reported count for record batch: {header.record_count}"
+    elif header.record_count != header.last_offset_delta + 1:
+        message = (
+            f"Inconsistent batch offset range [0, {header.last_offset_delta}] "
+            f"and count of records {header.record_count}"
+        )
+    elif not internal:
+        message = (
+            f"Invalid sequence number {header.base_sequence} in record batch "
+            f"with producerId {header.producer_id}"
+        )
+    else:
+        return
+    raise _late(ErrorCode.INVALID_RECORD, message)
+
+
+def _check_timestamps(view: memoryview, header: BatchHeader, config: LogConfig, now_ms: int) -> None:
+    """Called when the header looks bad; -1 stands for a record without a timestamp, which is always fine."""
+    low = now_ms - config.message_timestamp_before_max_ms
+    high = now_ms + config.message_timestamp_after_max_ms
+
+    def is_bad(timestamp: int) -> bool:
+        return timestamp != -1 and not low <= timestamp <= high
+
+    if not is_bad(header.base_timestamp) and not is_bad(header.max_timestamp):
+        return
+    culprits = [
+        (index, record.timestamp)
+        for index, record in enumerate(_decode(view, header, config))
+        if is_bad(record.timestamp)
+    ]
+    raise _late(
+        ErrorCode.INVALID_TIMESTAMP,
+        "One or more records have been rejected due to invalid timestamp",
+        [
+            (
+                index,
+                f"Timestamp {timestamp} of message with offset {index} is out of range. "
+                f"The timestamp should be within [{low}, {high}]",
+            )
+            for index, timestamp in culprits or [(0, header.max_timestamp)]
+        ],
+    )
+
+
+def _decode(view: memoryview, header: BatchHeader, config: LogConfig) -> list[Record]:
+    return decode_records(view, 0, header, limit=decompressed_limit(config))
+
+
+def _check_keys(
+    view: memoryview, header: BatchHeader, config: LogConfig, topic_partition: TopicPartition
+) -> None:
+    if not has_null_key(view, 0, header, decompressed_limit(config)):
+        return
+    text = f"Compacted topic cannot accept message without key in topic partition {topic_partition}"
+    errors = [
+        (index, text) for index, record in enumerate(_decode(view, header, config)) if record.key is None
+    ]
+    first_three = ", ".join(f"RecordError(batchIndex={index}, message='{text}')" for index, text in errors[:3])
+    raise _late(
+        ErrorCode.INVALID_RECORD,
+        f"One or more records have been rejected due to {len(errors)} record errors in total, "
+        f"and only showing the first three errors at most: [{first_three}]",
+        errors,
+    )

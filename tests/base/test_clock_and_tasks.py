@@ -1,0 +1,93 @@
+"""A clock that tests step moves every deadline; background tasks fail loudly and stop together."""
+
+import asyncio
+import logging
+
+import pytest
+
+from moldau.base.clock import SteppedClock, SystemClock
+from moldau.base.tasks import Background, Timers
+
+
+def test_a_frozen_clock_moves_only_when_told() -> None:
+    clock = SteppedClock(frozen=True, start_ms=1000)
+    assert clock.now_ms() == 1000
+    clock.advance(1.5)
+    assert clock.now_ms() == 2500
+    assert clock.monotonic() == 1.5
+    with pytest.raises(ValueError, match="go back"):
+        clock.advance(-1)
+
+
+def test_the_system_clock_counts_milliseconds() -> None:
+    assert SystemClock().now_ms() > 1_700_000_000_000
+
+
+def test_timers_run_in_order_when_the_clock_is_stepped() -> None:
+    async def scenario() -> list[str]:
+        clock = SteppedClock(frozen=True)
+        timers = Timers(clock, asyncio.get_running_loop())
+        heard: list[str] = []
+        timers.after(20, lambda: heard.append("late"))
+        timers.after(10, lambda: heard.append("early"))
+        timers.after(15, lambda: heard.append("cancelled")).cancel()
+        clock.advance(9.9)
+        await asyncio.sleep(0)
+        assert heard == []
+        clock.advance(30)
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        timers.close()
+        return heard
+
+    assert asyncio.run(scenario()) == ["early", "late"]
+
+
+def test_a_repeating_timer_goes_on_until_it_is_cancelled() -> None:
+    async def scenario() -> int:
+        clock = SteppedClock(frozen=True)
+        timers = Timers(clock, asyncio.get_running_loop())
+        heard: list[int] = []
+        timer = timers.every(5, lambda: heard.append(1))
+        for _ in range(3):
+            clock.advance(5)
+            await asyncio.sleep(0)
+            await asyncio.sleep(0)
+        timer.cancel()
+        clock.advance(50)
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        timers.close()
+        return len(heard)
+
+    assert asyncio.run(scenario()) == 3
+
+
+def test_real_time_fires_timers_too() -> None:
+    async def scenario() -> None:
+        timers = Timers(SystemClock(), asyncio.get_running_loop())
+        fired = asyncio.Event()
+        timers.after(0.001, fired.set)
+        await asyncio.wait_for(fired.wait(), 5)
+        timers.close()
+
+    asyncio.run(scenario())
+
+
+def test_a_background_task_that_fails_is_reported(caplog: pytest.LogCaptureFixture) -> None:
+    async def scenario() -> None:
+        background = Background()
+
+        async def broken() -> None:
+            raise RuntimeError("on purpose")
+
+        background.start(broken(), "broken")
+        endless = background.start(asyncio.Event().wait(), "endless")
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        await background.stop()
+        assert endless.cancelled()
+
+    with caplog.at_level(logging.ERROR):
+        asyncio.run(scenario())
+    assert "broken failed" in caplog.text

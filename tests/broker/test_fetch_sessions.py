@@ -1,0 +1,131 @@
+"""Fetch sessions: the life of a session as a real broker leads it, and the bound on their number."""
+
+from itertools import count
+
+import pytest
+
+from moldau.base.clock import SteppedClock
+from moldau.broker.fetch_sessions import EVICTION_SECONDS, FetchSessions, Plan
+from moldau.protocol.errors import ErrorCode, KafkaError
+from moldau.protocol.messages.fetch import (
+    FetchPartition,
+    FetchRequest,
+    FetchTopic,
+    ForgottenTopic,
+    PartitionData,
+)
+
+
+@pytest.fixture
+def clock() -> SteppedClock:
+    return SteppedClock(frozen=True)
+
+
+@pytest.fixture
+def sessions(clock: SteppedClock) -> FetchSessions:
+    ids = count(1)
+    return FetchSessions(clock, 2, lambda: next(ids))
+
+
+def fetch(session_id: int, epoch: int, *partitions: tuple[int, int], forget: tuple[int, ...] = ()) -> FetchRequest:
+    request = FetchRequest(session_id=session_id, session_epoch=epoch)
+    if partitions:
+        asked = [FetchPartition(index, fetch_offset=offset, partition_max_bytes=100) for index, offset in partitions]
+        request.topics = [FetchTopic("t", partitions=asked)]
+    if forget:
+        request.forgotten_topics_data = [ForgottenTopic("t", partitions=list(forget))]
+    return request
+
+
+def tell(plan: Plan, **data: object) -> list[int]:
+    """Answers every partition alike; returns the partitions that the answer mentions."""
+    results = [(wanted, PartitionData(wanted.index, records=b"", **data)) for wanted in plan.wanted]
+    return [wanted.index for wanted, _ in plan.tell(results)]
+
+
+def test_without_a_session_everything_is_told_every_time(sessions: FetchSessions) -> None:
+    for _ in range(2):
+        plan = sessions.plan(fetch(0, -1, (0, 5), (1, 5)), 12)
+        assert plan.session_id == 0
+        assert tell(plan, high_watermark=5) == [0, 1]
+    assert len(sessions) == 0
+
+
+def test_versions_before_sessions_get_none(sessions: FetchSessions) -> None:
+    assert sessions.plan(fetch(0, 0, (0, 0)), 6).session_id == 0
+
+
+def test_a_session_tells_only_news(sessions: FetchSessions) -> None:
+    first = sessions.plan(fetch(0, 0, (0, 0), (1, 0)), 12)
+    assert first.session_id == 1
+    assert tell(first, high_watermark=3) == [0, 1]
+    assert tell(sessions.plan(fetch(1, 1), 12), high_watermark=3) == []
+    assert tell(sessions.plan(fetch(1, 2), 12), high_watermark=4) == [0, 1]
+    assert tell(sessions.plan(fetch(1, 3), 12), high_watermark=4, error_code=1) == [0, 1]
+
+
+def test_the_session_keeps_the_last_offset_that_the_client_sent(sessions: FetchSessions) -> None:
+    sessions.plan(fetch(0, 0, (0, 20)), 12)
+    assert [w.fetch_offset for w in sessions.plan(fetch(1, 1), 12).wanted] == [20]
+    assert [w.fetch_offset for w in sessions.plan(fetch(1, 2, (0, 21)), 12).wanted] == [21]
+
+
+def test_a_partition_that_gave_data_goes_to_the_end(sessions: FetchSessions) -> None:
+    plan = sessions.plan(fetch(0, 0, (0, 0), (1, 0)), 12)
+    plan.tell([(w, PartitionData(w.index, records=b"x" if w.index == 0 else b"")) for w in plan.wanted])
+    assert [w.index for w in sessions.plan(fetch(1, 1), 12).wanted] == [1, 0]
+
+
+def test_a_wrong_epoch_leaves_the_session_as_it_was(sessions: FetchSessions) -> None:
+    sessions.plan(fetch(0, 0, (0, 0)), 12)
+    with pytest.raises(KafkaError) as refused:
+        sessions.plan(fetch(1, 9), 12)
+    assert refused.value.code is ErrorCode.INVALID_FETCH_SESSION_EPOCH
+    assert sessions.plan(fetch(1, 1), 12).session_id == 1
+
+
+def test_an_unknown_session_is_said_to_be_unknown(sessions: FetchSessions) -> None:
+    with pytest.raises(KafkaError) as refused:
+        sessions.plan(fetch(12345, 1), 12)
+    assert refused.value.code is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+
+
+def test_names_and_ids_do_not_mix_in_a_session(sessions: FetchSessions) -> None:
+    sessions.plan(fetch(0, 0, (0, 0)), 12)
+    with pytest.raises(KafkaError) as refused:
+        sessions.plan(fetch(1, 1), 13)
+    assert refused.value.code is ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR
+
+
+def test_forgetting_the_last_partition_ends_the_session(sessions: FetchSessions) -> None:
+    sessions.plan(fetch(0, 0, (0, 0)), 12)
+    assert sessions.plan(fetch(1, 1, forget=(0,)), 12).wanted == []
+    with pytest.raises(KafkaError) as refused:
+        sessions.plan(fetch(1, 2), 12)
+    assert refused.value.code is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+
+
+def test_asking_for_a_new_session_closes_the_old_one(sessions: FetchSessions) -> None:
+    sessions.plan(fetch(0, 0, (0, 0)), 12)
+    assert sessions.plan(fetch(1, 0, (0, 0)), 12).session_id == 2
+    assert len(sessions) == 1
+    sessions.plan(fetch(2, -1, (0, 0)), 12)
+    assert len(sessions) == 0
+
+
+def test_sessions_are_bounded_and_only_quiet_ones_make_room(sessions: FetchSessions, clock: SteppedClock) -> None:
+    assert sessions.plan(fetch(0, 0, (0, 0)), 12).session_id == 1
+    assert sessions.plan(fetch(0, 0, (0, 0)), 12).session_id == 2
+    assert sessions.plan(fetch(0, 0, (0, 0)), 12).session_id == 0
+    clock.advance(EVICTION_SECONDS)
+    sessions.plan(fetch(1, 1), 12)  # in use again: the other one is the quiet one now
+    assert sessions.plan(fetch(0, 0, (0, 0)), 12).session_id == 3
+    with pytest.raises(KafkaError):
+        sessions.plan(fetch(2, 1), 12)
+
+
+def test_the_epoch_wraps_to_one(sessions: FetchSessions) -> None:
+    sessions.plan(fetch(0, 0, (0, 0)), 12)
+    sessions._sessions[1].epoch = 0x7FFFFFFF
+    sessions.plan(fetch(1, 0x7FFFFFFF), 12)
+    assert sessions.plan(fetch(1, 1), 12).session_id == 1

@@ -1,0 +1,136 @@
+"""The results of a conformance run as `docs/conformance.md`. Values in, text out."""
+
+from __future__ import annotations
+
+import difflib
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from golden_replay import DIFFERS, SAME, STDERR_DIFFERS, Outcome
+
+if TYPE_CHECKING:
+    from conformance_run import ConformanceRun, Pairing
+
+HEAD = """# Conformance
+
+Written by `make conformance`; do not edit. Apache Kafka 4.3.0 is the reference: the golden transcripts in
+`tests/conformance/golden/` were captured from it. Each is replayed command by command on a fresh broker; standard output
+and exit code are compared word for word after taking out what differs from run to run (addresses, directories, ids,
+times, speeds, stack frames, the order of hash-ordered lists). The same replay against a real Apache Kafka shows that the
+comparison is right.
+
+- **same**: standard output and exit code are the same, and so is standard error
+- **stderr differs**: the same but for the words on standard error
+- **differs on purpose**: with the reason
+- **not yet**: needs a part of the platform that later work brings
+- **not repeatable**: prints internal records of the captured node
+"""
+TITLES = {
+    ("java", "moldau"): "Kafka's tools, Moldau",
+    ("moldau", "moldau"): "Moldau's tools, Moldau",
+    ("moldau", "kafka"): "Moldau's tools, Apache Kafka",
+    ("java", "kafka"): "Kafka's tools, Apache Kafka (proof of the comparison)",
+}
+DIFF_LINES = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One thing that a client did against a broker."""
+
+    client: str
+    what: str
+    status: str
+    why: str = ""
+
+
+def write_report(run: ConformanceRun, path: Path) -> None:
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(report_text(run))
+
+
+def report_text(run: ConformanceRun) -> str:
+    pairings = list(dict.fromkeys(pairing for pairing, _ in run.outcomes))
+    transcripts = list(dict.fromkeys(transcript for _, transcript in run.outcomes))
+    parts = [HEAD, "## Clients and files\n", _checks_table(run.checks), "## Tools: summary\n"]
+    parts.append(_summary_table(run, pairings, transcripts))
+    for transcript in transcripts:
+        parts += [f"## {transcript}\n", _transcript_table(run, pairings, transcript)]
+    parts.append(_differences(run))
+    return "\n".join(parts)
+
+
+def _checks_table(checks: Sequence[Check]) -> str:
+    rows = [[check.client, check.what, check.status, check.why] for check in checks]
+    return _table(["client", "what", "result", ""], rows)
+
+
+def _summary_table(run: ConformanceRun, pairings: Sequence[Pairing], transcripts: Sequence[str]) -> str:
+    rows = []
+    for transcript in transcripts:
+        row = [transcript]
+        for pairing in pairings:
+            counts = Counter(outcome.status for outcome in run.outcomes.get((pairing, transcript), []))
+            row.append(", ".join(f"{count} {status}" for status, count in counts.most_common()))
+        rows.append(row)
+    return _table(["transcript", *(TITLES[pairing] for pairing in pairings)], rows)
+
+
+def _transcript_table(run: ConformanceRun, pairings: Sequence[Pairing], transcript: str) -> str:
+    columns = [run.outcomes[pairing, transcript] for pairing in pairings if (pairing, transcript) in run.outcomes]
+    rows = []
+    for outcomes in zip(*columns, strict=True):
+        why = next((outcome.why for outcome in outcomes if outcome.why), "")
+        title = outcomes[0].block.title.replace("|", "\\|")
+        shown = title if len(title) < 140 else title[:137] + "…"
+        rows.append([str(outcomes[0].block.number), f"`{shown}`", *(outcome.status for outcome in outcomes), why])
+    return _table(["", "command", *(TITLES[pairing] for pairing in pairings), "why"], rows)
+
+
+def _differences(run: ConformanceRun) -> str:
+    unexplained = [
+        outcome
+        for outcomes in run.outcomes.values()
+        for outcome in outcomes
+        if outcome.status in (DIFFERS, STDERR_DIFFERS)
+    ]
+    if not unexplained:
+        return "## Differences\n\nNone that is not explained above.\n"
+    return "## Differences\n\n" + "\n".join(_difference(outcome) for outcome in unexplained)
+
+
+def _difference(outcome: Outcome) -> str:
+    title = f"{outcome.transcript} {outcome.block.number}, {TITLES[outcome.tools, outcome.broker]}: {outcome.status}"
+    return f"### {title}\n\n```diff\n{difference_text(outcome)}\n```\n"
+
+
+def difference_text(outcome: Outcome, most: int = DIFF_LINES) -> str:
+    """The golden output against the output of this run, shortened."""
+    assert outcome.expected is not None
+    assert outcome.printed is not None
+    lines = [f"  $ {outcome.block.title}"]
+    if outcome.expected.exit_code != outcome.printed.exit_code:
+        lines += [f"- exit: {outcome.expected.exit_code}", f"+ exit: {outcome.printed.exit_code}"]
+    for name in ("stdout", "stderr"):
+        golden, now = getattr(outcome.expected, name).splitlines(), getattr(outcome.printed, name).splitlines()
+        changed = [line for line in difflib.ndiff(golden, now) if line[0] in "+-"]
+        if changed:
+            lines += [f"  {name}:", *changed[:most], *(["  …"] if len(changed) > most else [])]
+    return "\n".join(lines)
+
+
+def is_fine(outcome: Outcome) -> bool:
+    """Whether a test may pass: the words on standard error are reported but break nobody's script."""
+    return outcome.status != DIFFERS and not (outcome.broker == "kafka" and outcome.tools == "java" and _proof_fails(outcome))
+
+
+def _proof_fails(outcome: Outcome) -> bool:
+    return outcome.status not in (SAME, "not repeatable")
+
+
+def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    lines = ["| " + " | ".join(row) + " |" for row in [head, ["---"] * len(head), *rows]]
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,69 @@
+"""One conformance run: each transcript replayed at most once for each pair of tools and broker, outcomes kept for the report."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from functools import cache
+from pathlib import Path
+
+from conformance_report import Check
+from golden_replay import Outcome, Replay
+from golden_scenarios import SCENARIOS
+from kafka_tools import JavaTools, MoldauTools, Tools
+
+from benchmarks.apache_kafka import ApacheKafka
+from benchmarks.brokers import BrokerProcess
+from benchmarks.moldau_broker import MOLDAU, MoldauBroker
+
+Pairing = tuple[str, str]  # tools, broker
+
+PAIRINGS: tuple[Pairing, ...] = (("java", "moldau"), ("moldau", "moldau"), ("moldau", "kafka"), ("java", "kafka"))
+# The settings of the captured node.
+SETTINGS = {"node.id": "1", "group.initial.rebalance.delay.ms": "0"}
+
+
+def available_pairings() -> list[Pairing]:
+    """All pairs, or those that MOLDAU_CONFORMANCE_PAIRS names (java:kafka,java:moldau)."""
+    wanted = os.environ.get("MOLDAU_CONFORMANCE_PAIRS")
+    pairs = [tuple(word.split(":")) for word in wanted.split(",")] if wanted else list(PAIRINGS)
+    return [pair for pair in PAIRINGS if pair in pairs]
+
+
+@cache
+def has_command(*words: str) -> bool:
+    """Whether this installation has a `moldau` command of that name."""
+    if not MOLDAU.exists():
+        return False
+    return subprocess.run([MOLDAU, *words, "--help"], capture_output=True).returncode == 0
+
+
+class ConformanceRun:
+    def __init__(self) -> None:
+        self.outcomes: dict[tuple[Pairing, str], list[Outcome]] = {}
+        self.checks: list[Check] = []
+
+    def open(self, directory: Path) -> None:
+        self._directory = directory
+        work = directory / "work"
+        work.mkdir()
+        self.java_tools = JavaTools(work)
+        self._tools: dict[str, Tools] = {"java": self.java_tools, "moldau": MoldauTools(work)}
+
+    def close(self) -> None:
+        self.java_tools.close()
+
+    def outcome(self, pairing: Pairing, transcript: str, number: int) -> Outcome:
+        key = (pairing, transcript)
+        if key not in self.outcomes:
+            self.outcomes[key] = self._replay(pairing, transcript)
+        return self.outcomes[key][number - 1]
+
+    def _replay(self, pairing: Pairing, transcript: str) -> list[Outcome]:
+        tools, broker_name = pairing
+        scenario = next(scenario for scenario in SCENARIOS if scenario.transcript == transcript)
+        directory = self._directory / f"{tools}-{broker_name}-{transcript}"
+        broker_type: type[BrokerProcess] = {"kafka": ApacheKafka, "moldau": MoldauBroker}[broker_name]
+        with broker_type(directory, SETTINGS) as broker:
+            replay = Replay(scenario, broker, self._tools[tools], self.java_tools, self._directory / "work")
+            return list(replay.outcomes())

@@ -1,0 +1,147 @@
+"""The architecture, checked: one table says which room may import which, and this file is its guard."""
+
+import ast
+import graphlib
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent / "src" / "moldau"
+
+#: Which rooms lie below each room; a room imports itself and these, nothing else of ours.
+BELOW = {
+    "__init__": "",
+    "__main__": "cli",
+    "base": "",
+    "protocol": "base",
+    "storage": "base protocol",
+    "cluster": "base protocol",
+    "client": "base protocol",
+    "replication": "base protocol storage cluster client",
+    "broker": "base protocol cluster replication",
+    "node": "base protocol storage cluster client replication broker",
+    "cli": "base protocol client cluster node",
+    "testing": "*",
+}
+#: The one exception to the table: a tool that reads files of a stopped broker has no broker to ask.
+READS_FILES = {"cli/kafka/dump_log.py", "cli/commands/doctor.py"}
+
+#: Where an outside library, or a module that touches the outside, may be used.
+ONLY_IN = {
+    "click": "cli",
+    "rich": "cli",
+    "sqlite3": "cluster/store",
+    "uvloop": "node.py testing",
+    "cramjam": "protocol/compression.py",
+    "crc32c": "protocol storage",
+    "time": "base/clock.py cli",
+    "random": "node.py testing cli",
+    "socket": "broker client node.py cli testing",
+    "threading": "testing node.py storage cluster/store",
+}
+IMPURE = {"asyncio", "os", "socket", "threading", "time", "random", "ssl", "sqlite3"}
+PURE = """protocol base/names.py base/settings.py cluster/records.py cluster/image.py cluster/controller.py
+cluster/topics.py cluster/placement.py cluster/elections.py cluster/configs.py cluster/topic_configs.py
+cluster/broker_configs.py replication/partition.py broker/fetch_sessions.py broker/authorized_operations.py
+storage/validation.py storage/producer_state.py storage/log_config.py""".split()
+FORBIDDEN_NAMES = {"utils.py", "helpers.py", "common.py", "misc.py"}
+MAX_FILE_LINES = 500
+MAX_FUNCTION_LINES = 60
+
+
+def modules() -> Iterator[tuple[str, ast.Module]]:
+    for path in sorted(ROOT.rglob("*.py")):
+        yield path.relative_to(ROOT).as_posix(), ast.parse(path.read_text())
+
+
+def imports(tree: ast.AST) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield node.module or ""
+
+
+def top_level_imports(tree: ast.Module) -> Iterator[str]:
+    """Imports that run when the module is loaded; those inside functions and type checks make no cycle."""
+    for node in tree.body:
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            yield from imports(node)
+
+
+def room(path: str) -> str:
+    return path.split("/")[0].removesuffix(".py")
+
+
+def within(path: str, places: list[str]) -> bool:
+    return any(path == place or path.startswith(place.rstrip("/") + "/") for place in places)
+
+
+def test_rooms_import_only_what_lies_below() -> None:
+    for path, tree in modules():
+        allowed = BELOW[room(path)].split()
+        if path in READS_FILES:
+            allowed.append("storage")
+        for name in imports(tree):
+            if name.startswith("moldau.") and allowed != ["*"]:
+                target = name.split(".")[1]
+                assert target == room(path) or target in allowed, f"{path} imports {name}"
+
+
+def test_the_broker_never_touches_storage() -> None:
+    for path, tree in modules():
+        if room(path) == "broker":
+            assert not any(name.startswith("moldau.storage") for name in imports(tree)), path
+
+
+def test_outside_libraries_stay_in_their_room() -> None:
+    for path, tree in modules():
+        for name in imports(tree):
+            places = ONLY_IN.get(name.split(".")[0])
+            assert places is None or within(path, places.split()), f"{path} imports {name}"
+
+
+def test_pure_files_touch_no_clock_disk_or_network() -> None:
+    for path, tree in modules():
+        if within(path, PURE):
+            bad = IMPURE & {name.split(".")[0] for name in imports(tree)}
+            assert not bad, f"{path} imports {bad}"
+
+
+def test_no_cycle_between_modules() -> None:
+    graph = {}
+    for path, tree in modules():
+        name = "moldau." + path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+        graph[name] = {each for each in top_level_imports(tree) if each.startswith("moldau.")}
+    tuple(graphlib.TopologicalSorter(graph).static_order())
+
+
+def test_sizes_and_names() -> None:
+    for path, tree in modules():
+        assert path.rsplit("/", 1)[-1] not in FORBIDDEN_NAMES, path
+        lines = (ROOT / path).read_text().count("\n")
+        assert lines <= MAX_FILE_LINES, f"{path}: {lines} lines"
+        for node in ast.walk(tree):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                assert node.end_lineno is not None
+                length = node.end_lineno - node.lineno
+                assert length < MAX_FUNCTION_LINES, f"{path}: {node.name} has {length} lines"
+
+
+def test_every_file_states_its_law() -> None:
+    for path, tree in modules():
+        if tree.body:
+            assert ast.get_docstring(tree), f"{path} does not say what it does"
+
+
+def test_every_api_in_the_table_has_its_file_and_its_messages() -> None:
+    from moldau.broker.apis import TABLE
+
+    files = {path.stem for path in (ROOT / "broker/apis").glob("*.py")} - {"__init__"}
+    declared = {path.stem for path in (ROOT / "protocol/messages").glob("*.py")} - {"__init__"}
+    table = {api.module for api in TABLE.values()}
+    assert files == table
+    assert table <= declared
+    for key, api in TABLE.items():
+        assert api.module == key.name.lower()
+        assert callable(api.handle)
+        assert callable(api.fail)
