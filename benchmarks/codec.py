@@ -1,7 +1,8 @@
 """What reading and writing the hot messages costs: ``python -m benchmarks.codec``.
 
-Prints microseconds for one call, the best of several rounds, on one core: Produce and Fetch as the broker meets
-them (requests read, responses written), and the time that declaring the first messages takes in a fresh process.
+Prints microseconds for one call, the best of several rounds, on one core: Produce and Fetch as the broker
+meets them (requests read, responses made and written), and what declaring the first messages takes in a fresh
+process.
 """
 
 import subprocess
@@ -73,21 +74,27 @@ def encoding(message: object, version: int) -> float:
 
 def declaring() -> float:
     """Seconds until Produce, Fetch, Metadata and ApiVersions are declared, without the language itself."""
-    runs = (subprocess.run([sys.executable, "-c", _IMPORT], capture_output=True, check=True) for _ in range(5))
+    command = [sys.executable, "-c", _IMPORT]
+    runs = [subprocess.run(command, capture_output=True, check=True) for _ in range(5)]
     return min(float(run.stdout) for run in runs)
+
+
+def report(what: str, microseconds: float) -> None:
+    print(f"{what:<48} {microseconds:8.2f} µs")
 
 
 def main() -> None:
     for version in (9, 13):
-        print(f"Produce v{version}, one partition: decode request  {decoding(produce_request(), version):8.2f} µs")
-        print(f"Produce v{version}, one partition: make response   {microseconds(produce_response):8.2f} µs")
-        print(f"Produce v{version}, one partition: encode response {encoding(produce_response(), version):8.2f} µs")
+        where = f"Produce v{version}, 1 partition"
+        report(f"{where}: read the request", decoding(produce_request(), version))
+        report(f"{where}: make the response", microseconds(produce_response))
+        report(f"{where}: write the response", encoding(produce_response(), version))
     for partitions in (1, 50):
         where = f"Fetch v13, {partitions} partition{'s' if partitions > 1 else ''}"
-        print(f"{where}: decode request  {decoding(fetch_request(partitions), 13):8.2f} µs")
-        print(f"{where}: make response   {microseconds(lambda n=partitions: fetch_response(n)):8.2f} µs")
-        print(f"{where}: encode response {encoding(fetch_response(partitions), 13):8.2f} µs")
-    print(f"declaring produce, fetch, metadata and api_versions: {declaring() * 1e3:.1f} ms")
+        report(f"{where}: read the request", decoding(fetch_request(partitions), 13))
+        report(f"{where}: make the response", microseconds(lambda n=partitions: fetch_response(n)))
+        report(f"{where}: write the response", encoding(fetch_response(partitions), 13))
+    report("declare produce, fetch, metadata, api_versions", declaring() * 1e6)
 
 
 if __name__ == "__main__":

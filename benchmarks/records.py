@@ -1,6 +1,6 @@
 """What the handling of record batches costs, piece by piece, beside the figure that each piece must keep.
 
-Run it alone on a quiet machine: ``python benchmarks/records.py``. Each figure is the best of many rounds, in
+Run it alone on a quiet machine: ``python -m benchmarks.records``. Each figure is the best of many rounds, in
 microseconds. The first table is the path of every produced batch; records are decoded only off that path.
 """
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from moldau.protocol.errors import ErrorCode
-from moldau.protocol.schema import Field, Versions, declaration
+from moldau.protocol.schema import Field, declaration
 
 _RANGES = {
     "int8": (-(2**7), 2**7 - 1),
@@ -16,14 +16,26 @@ _RANGES = {
     "uint32": (0, 2**32 - 1),
     "int64": (-(2**63), 2**63 - 1),
 }
-_TEXTS = ("", "a", "topic-7", "Vltava", "žluťoučký kůň", "川の流れ", "𝄞 clef", "\x00", "x" * 126, "x" * 127, "ř" * 200)
+_TEXTS = (
+    "",
+    "a",
+    "topic-7",
+    "Vltava",
+    "žluťoučký kůň",
+    "川の流れ",
+    "𝄞 clef",
+    "\x00",
+    "x" * 126,
+    "x" * 127,
+    "ř" * 200,
+)
 
 
 class RandomMessages:
     """Makes messages of any declaration; the same seed makes the same messages.
 
-    Two kinds of field are kept to values that the oracle of ``test_messages`` can hold as well: error codes that
-    exist, and times in whole seconds.
+    Two kinds of field are kept to values that the oracle of ``test_messages`` can hold as well: error codes
+    that exist, and times in whole seconds.
     """
 
     def __init__(self, seed: int) -> None:
@@ -73,11 +85,6 @@ class RandomMessages:
             return choose.choice((bytes(16), choose.randbytes(16)))
         assert kind in ("bytes", "records"), kind
         return choose.randbytes(choose.choice((0, 1, 61, 126, 127, 128, 400)))
-
-
-def every_version(cls: type) -> range:
-    span: Versions = declaration(cls).versions
-    return range(span.first, span.last + 1)
 
 
 @pytest.fixture(scope="session")

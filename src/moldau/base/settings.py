@@ -261,6 +261,9 @@ class SettingsTable(Mapping[str, Setting]):
     def __len__(self) -> int:
         return len(self._by_name)
 
+    def __contains__(self, name: object) -> bool:
+        return name in self._by_name
+
     def parse(self, texts: Mapping[str, str]) -> dict[str, Value]:
         """Typed values of known names, in the table's order; SettingError for the first that is wrong."""
         return {name: setting.parse(texts[name]) for name, setting in self._by_name.items() if name in texts}

@@ -3,12 +3,15 @@
 Law: handlers take ``(request, context)`` and return a value; they hold no state of their own.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from moldau.base.clock import Clock
+from moldau.base.names import Uuid
 from moldau.base.tasks import Background, Timers
-from moldau.cluster.configs import BrokerSettings
+from moldau.cluster.broker_settings import BrokerSettings
+from moldau.cluster.config_layers import ConfigLayers
 from moldau.cluster.image import ClusterImage
 from moldau.cluster.metadata import Metadata
 from moldau.replication.replicas import Replicas
@@ -39,9 +42,16 @@ class Services:
     purgatory: "Purgatory"
     fetch_sessions: "FetchSessions"
     producer_ids: "ProducerIds"
-    log_directories: Any
+    new_uuid: Callable[[], Uuid]
+    new_seed: Callable[[], int]
     #: Set while the broker stops: new work is refused, waiting work is answered.
     stopping: bool = field(default=False)
+
+    @property
+    def layers(self) -> ConfigLayers:
+        """The configs of this broker, as they are laid over each other now."""
+        layers: ConfigLayers = self.settings.layers
+        return layers
 
     @property
     def image(self) -> ClusterImage:

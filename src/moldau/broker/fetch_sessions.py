@@ -126,6 +126,9 @@ class FetchSessions:
     def __len__(self) -> int:
         return len(self._sessions)
 
+    def clear(self) -> None:
+        self._sessions.clear()
+
     def plan(self, request: Any, version: int) -> Plan:
         """Reads the session fields of a request; raises when the session is not what the client believes."""
         by_id = version >= 13

@@ -11,10 +11,9 @@ from moldau.cluster.metadata import Metadata
 
 
 class ProducerIds:
-    def __init__(self, metadata: Metadata, broker_id: int, broker_epoch: int) -> None:
+    def __init__(self, metadata: Metadata, broker_id: int) -> None:
         self._metadata = metadata
         self._broker_id = broker_id
-        self._broker_epoch = broker_epoch
         self._next = 0
         self._end = 0
         self._refill = asyncio.Lock()
@@ -28,8 +27,9 @@ class ProducerIds:
         return self._next - 1
 
     async def _new_block(self) -> None:
+        broker_id = self._broker_id
         block = await self._metadata.execute(
-            lambda image: allocate_producer_ids(image, self._broker_id, self._broker_epoch)
+            lambda image: allocate_producer_ids(image, broker_id, image.brokers[broker_id].broker_epoch)
         )
         self._next = block.first_id
         self._end = block.first_id + block.count

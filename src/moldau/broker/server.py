@@ -12,9 +12,14 @@ from collections import Counter
 from moldau.broker.connection import RECEIVE_BUFFER_BYTES, Connection, Limits
 from moldau.broker.dispatch import Dispatch
 from moldau.broker.purgatory import Parked, Purgatory
-from moldau.cluster.configs import BrokerSettings, Listener
+from moldau.cluster.broker_settings import BrokerSettings
+from moldau.cluster.listeners import Listener
 
 log = logging.getLogger("moldau.broker.server")
+
+
+#: A burst of clients that connect at once waits here instead of being turned away.
+_BACKLOG = 1024
 
 
 class Server:
@@ -32,8 +37,11 @@ class Server:
         self._servers: list[asyncio.Server] = []
         self.connections: set[Connection] = set()
 
-    async def listen(self, listener: Listener) -> int:
-        """Binds one listener and returns its port, which the system chose if the setting was 0."""
+    async def bind(self, listener: Listener) -> int:
+        """Binds one listener and returns its port, which the system chose if the setting was 0.
+
+        Nobody is let in before ``accept``.
+        """
         loop = asyncio.get_running_loop()
 
         def accept() -> asyncio.BaseProtocol:
@@ -45,7 +53,9 @@ class Server:
                 self,
             )
 
-        server = await loop.create_server(accept, listener.host or None, listener.port, backlog=1024)
+        server = await loop.create_server(
+            accept, listener.host or None, listener.port, backlog=_BACKLOG, start_serving=False
+        )
         self._servers.append(server)
         port: int = server.sockets[0].getsockname()[1]
         if not _is_loopback(listener.host) and listener.protocol == "PLAINTEXT":
@@ -57,6 +67,10 @@ class Server:
                 port,
             )
         return port
+
+    async def accept(self) -> None:
+        for server in self._servers:
+            await server.start_serving()
 
     # --- what a connection tells ----------------------------------------------------------------
 

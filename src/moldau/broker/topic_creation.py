@@ -7,7 +7,7 @@ import logging
 from collections.abc import Sequence
 
 from moldau.broker.context import Services
-from moldau.cluster.configs import validate_topic_overrides
+from moldau.cluster.config_changes import validate_topic_overrides
 from moldau.cluster.controller import Decision
 from moldau.cluster.image import ClusterImage
 from moldau.cluster.topics import CreatedTopic, NewTopic, create_topics
@@ -32,7 +32,7 @@ async def create(services: Services, topics: Sequence[NewTopic], *, validate_onl
             seed=seed,
             default_partition_count=settings.num_partitions,
             default_replication_factor=settings.default_replication_factor,
-            validate_configs=validate_topic_overrides,
+            validate_configs=lambda configs: validate_topic_overrides(configs, services.layers),
         )
 
     if validate_only:

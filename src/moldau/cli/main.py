@@ -14,6 +14,8 @@ from typing import Any, cast
 
 import click
 
+from moldau import __version__
+
 #: Name -> where it is, and what it does in a few words.
 COMMANDS = {
     "up": ("moldau.cli.commands.up:up", "Start the platform on this machine (today: one broker)."),
@@ -98,9 +100,7 @@ def _kafka_tool(name: str) -> click.Command:
 
 def _print_version(ctx: click.Context, parameter: click.Parameter, value: bool) -> None:
     if value and not ctx.resilient_parsing:
-        from importlib.metadata import version
-
-        click.echo(f"moldau {version('moldau')}")
+        click.echo(f"moldau {__version__}")
         ctx.exit()
 
 

@@ -27,7 +27,9 @@ def print_json_line(value: Any) -> None:
     click.echo(json.dumps(value, ensure_ascii=False, separators=(",", ":")))
 
 
-def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, title: str | None = None) -> None:
+def print_table(
+    columns: Sequence[str], rows: Iterable[Sequence[object]], *, title: str | None = None
+) -> None:
     """A table; a column whose name ends with ">" is set to the right (numbers)."""
     from rich import box
     from rich.table import Table

@@ -10,7 +10,7 @@ Law: here alone an error of the client becomes one line with a next step. asynci
 when a command runs, not before.
 """
 
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -25,11 +25,11 @@ _T = TypeVar("_T")
 _NEXT_STEPS = {
     "BROKER_NOT_AVAILABLE": "start one with 'moldau broker', or give another address with -b host:port",
     "UNKNOWN_TOPIC_OR_PARTITION": "'moldau topics list' shows what there is",
-    "TOPIC_ALREADY_EXISTS": "'moldau topics describe NAME' shows it; use --if-not-exists to be content with that",
+    "TOPIC_ALREADY_EXISTS": "'moldau topics describe NAME' shows it; --if-not-exists is content with that",
     "INVALID_REPLICATION_FACTOR": "a topic cannot have more replicas than the cluster has brokers",
     "INVALID_CONFIG": "'moldau configs get TOPIC --all' lists the names and values in use",
     "OFFSET_OUT_OF_RANGE": "'moldau offsets TOPIC' shows where the partitions begin and end",
-    "UNSUPPORTED_VERSION": "the cluster is too old or too new for this: try 'moldau kafka-broker-api-versions'",
+    "UNSUPPORTED_VERSION": "the cluster is too old or too new: see 'moldau kafka-broker-api-versions'",
     "TOPIC_AUTHORIZATION_FAILED": "ask the administrator of the cluster for access",
     "CLUSTER_AUTHORIZATION_FAILED": "ask the administrator of the cluster for access",
     "MESSAGE_TOO_LARGE": "raise max.message.bytes: 'moldau configs set TOPIC max.message.bytes=...'",
@@ -60,6 +60,17 @@ timeout_option = click.option(
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON for programs, not a table.")
 
 
+def pairs(given: Iterable[str], option: str) -> dict[str, str]:
+    """Reads ``name=value`` arguments; wrong ones are wrong usage."""
+    found: dict[str, str] = {}
+    for text in given:
+        name, equals, value = text.partition("=")
+        if not equals or not name.strip():
+            raise click.UsageError(f"{option} {text!r}: it has the form NAME=VALUE")
+        found[name.strip()] = value.strip()
+    return found
+
+
 def connected(
     bootstrap_server: str,
     work: Callable[["Cluster"], Awaitable[_T]],
@@ -71,7 +82,7 @@ def connected(
 
     async def inside() -> _T:
         timeout_ms = max(1, round(timeout_seconds * 1000))
-        options = {
+        options: dict[str, int | str | None] = {
             "client_id": "moldau-cli",
             "request_timeout_ms": timeout_ms,
             "connect_timeout_ms": min(timeout_ms, 10_000),
@@ -93,15 +104,17 @@ def run(coroutine: Coroutine[Any, Any, _T]) -> _T:
         raise click.ClickException(explain(error)) from error
     except ValueError as error:
         raise click.UsageError(str(error)) from error
+    except KeyboardInterrupt:
+        raise SystemExit(130) from None  # as a shell expects it of a program that was interrupted
 
 
 def explain(error: "KafkaError") -> str:
     """An error and the next step, in one line."""
-    said = " ".join((error.message or error.code.name).split())
-    if error.code.name not in said and error.message and error.code.name != "BROKER_NOT_AVAILABLE":
+    said = " ".join((error.message or error.code.name).split()).rstrip(".")
+    if error.message and error.code.name not in (*said.split(), "BROKER_NOT_AVAILABLE"):
         said += f" ({error.code.name})"
     step = _NEXT_STEPS.get(error.code.name)
-    return f"{said.rstrip('.')}. Next: {step}" if step else said
+    return f"{said}{'' if said.endswith('?') else '.'} Next: {step}" if step else said
 
 
 def _fastest_loop() -> Callable[[Coroutine[Any, Any, _T]], _T]:

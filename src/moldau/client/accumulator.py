@@ -1,12 +1,13 @@
 """Records that wait to be sent: batches in a queue for each partition, with their sequence numbers.
 
-Law: pure; no socket, no clock and no task. A queue keeps its batches in order: a batch that must be sent again
-goes before all that were never sent, and then only one is on its way until the rest of the failed ones is done.
+Law: pure; no socket, no clock and no task. A queue keeps its batches in order: one that must be sent
+again goes before all that were never sent, and then only one is on its way until the rest of the failed
+ones is done.
 """
 
 import struct
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from moldau.protocol.compression import Compression
@@ -201,7 +202,7 @@ class PartitionQueue:
 
 
 def estimated_size(
-    key: bytes | None, value: bytes | None, headers: Iterable[tuple[str, bytes | None]] = ()
+    key: bytes | None, value: bytes | None, headers: Sequence[tuple[str, bytes | None]] = ()
 ) -> int:
     """At least as many bytes as the record will take before compression."""
     size = RECORD_OVERHEAD

@@ -23,8 +23,9 @@ import socket
 import struct
 from collections import deque
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
+from moldau import __version__
 from moldau.protocol.api_keys import ApiKey
 from moldau.protocol.codec import Reader, reader, writer
 from moldau.protocol.errors import ErrorCode, KafkaError
@@ -35,7 +36,6 @@ from moldau.protocol.schema import Versions, declaration
 
 #: What the client calls itself in ApiVersions; the broker shows it in its metrics and logs.
 CLIENT_SOFTWARE_NAME = "moldau"
-CLIENT_SOFTWARE_VERSION = "0.1.0"
 
 #: An answer above this is no answer of a Kafka broker: HTTP and TLS read as frames of over a gigabyte.
 MAX_FRAME_BYTES = 512 * 1024 * 1024
@@ -203,7 +203,7 @@ class Connection:
         """ApiVersions in our highest version, then in the highest that a broker without it names."""
         request_class, response_class = load(ApiKey.API_VERSIONS)
         request = request_class(
-            client_software_name=CLIENT_SOFTWARE_NAME, client_software_version=CLIENT_SOFTWARE_VERSION
+            client_software_name=CLIENT_SOFTWARE_NAME, client_software_version=__version__
         )
         version = declaration(request_class).versions.last
         answer = await self._ask_versions(request, response_class, version)
@@ -356,8 +356,7 @@ class _Frames(asyncio.BufferedProtocol):
         self._filled = 0
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._connection._connected(transport)
+        self._connection._connected(cast(asyncio.Transport, transport))  # uvloop's has no common ancestor
 
     def connection_lost(self, exc: Exception | None) -> None:
         address = self._connection.address

@@ -5,11 +5,11 @@
         connection = await cluster.leader(TopicPartition("orders", 0))
         answer = await connection.send(...)
 
-``controller()``, ``any()`` and ``connection(node_id)`` give the other connections. ``open`` fails at once when
-none of the addresses answers. ``retry`` runs an attempt again, with a growing pause and fresh metadata in
-between, as long as it raises an error that may pass. A connection is shared by all who ask for the same broker
-and ``lane``; who sends requests that wait on the broker (a Fetch) takes a lane of its own, because answers
-come in order.
+``controller()``, ``any()`` and ``connection(node_id)`` give the other connections. ``open`` fails at once
+when none of the addresses answers. ``retry`` runs an attempt again, with a growing pause and fresh
+metadata in between, as long as it raises an error that may pass. A connection is shared by all who ask
+for the same broker and ``lane``; who sends requests that wait on the broker (a Fetch) takes a lane of its
+own, as answers come in order.
 
 Law: this file alone decides where a request goes and how often it is tried; it knows no API but Metadata.
 """
@@ -154,8 +154,10 @@ class Cluster:
 
     async def any(self) -> Connection:
         """A connection to some broker, an open one if there is one."""
-        for connection in self._open_connections():
-            return connection
+        own = [slot.connection for (_, lane), slot in self._lanes.items() if not lane]
+        for connection in (self._bootstrap, *own):
+            if connection is not None and not connection.closed:
+                return connection
         for node_id in self.brokers:
             try:
                 return await self.connection(node_id)
@@ -193,6 +195,12 @@ class Cluster:
             if slot.connection is None or slot.connection.closed:
                 slot.connection = await self._connect_broker(node_id, lane)
             return slot.connection
+
+    async def hang_up(self, node_id: int, lane: str) -> None:
+        """Closes a connection that its only user needs no more."""
+        slot = self._lanes.pop((node_id, lane), None)
+        if slot is not None and slot.connection is not None:
+            await slot.connection.wait_closed()
 
     # What is known.
 

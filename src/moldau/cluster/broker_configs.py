@@ -1,10 +1,10 @@
 """The settings of a broker that mean something here.
 
 Law: names and defaults are Kafka's, so that a server.properties file can be taken as it is. Ours differ in
-three places: ``listeners`` opens the loopback address only; the replication of the internal topics gives way to the
-number of brokers there are; and what Kafka has no word for stands under ``moldau.``. A setting is in this table
-when something acts on it, now or as soon as its room is built; all others are in ``configs_without_effect``, so
-that nobody believes they work. Declarations only.
+three places: ``listeners`` opens the loopback address only; the replication of the internal topics gives way
+to the number of brokers there are; and what Kafka has no word for stands under ``moldau.``. A setting is in
+this table when something acts on it, now or as soon as its room is built; all others are in
+``configs_without_effect``, so that nobody believes they work. Declarations only.
 """
 
 from moldau.base.settings import (

@@ -45,16 +45,19 @@ _FIXED = {
 }
 
 
-@cache
-def reader(cls: type, version: int) -> Reader:
-    emitter = _ReaderSource(declaration(cls), version)
-    return emitter.build(cls)  # type: ignore[no-any-return]
+def _make_reader(cls: type, version: int) -> Reader:
+    made: Reader = _ReaderSource(declaration(cls), version).build(cls)
+    return made
 
 
-@cache
-def writer(cls: type, version: int) -> Writer:
-    emitter = _WriterSource(declaration(cls), version)
-    return emitter.build(cls)  # type: ignore[no-any-return]
+def _make_writer(cls: type, version: int) -> Writer:
+    made: Writer = _WriterSource(declaration(cls), version).build(cls)
+    return made
+
+
+#: The reader and the writer of a class in one version: made on first use, then kept.
+reader: Callable[[type, int], Reader] = cache(_make_reader)
+writer: Callable[[type, int], Writer] = cache(_make_writer)
 
 
 def decode(cls: type[_T], version: int, buffer: Any, position: int = 0) -> _T:

@@ -199,7 +199,7 @@ _lz4_start = struct.Struct("<IBB")
 def _lz4_compress(data: Buffer, level: int | None) -> bytes:
     if level not in (None, _LZ4_DEFAULT_LEVEL):
         compressor = cramjam.lz4.Compressor(level=level, content_checksum=False, block_linked=False)
-        compressor.compress(data)
+        compressor.compress(bytes(data))  # this one class takes no views
         return bytes(compressor.finish())
     view = memoryview(data)
     parts: list[Buffer] = [_LZ4_HEADER]
@@ -224,7 +224,7 @@ def _lz4_decompress(data: Buffer, limit: int) -> bytes:
     scratch = bytearray()
     for block, stored, block_size in _lz4_blocks(memoryview(data)):
         if stored:
-            part = bytes(block)
+            part = block
         else:
             wanted = min(block_size, len(block) * _LZ4_MAX_RATIO)
             if len(scratch) < wanted:
@@ -233,11 +233,11 @@ def _lz4_decompress(data: Buffer, limit: int) -> bytes:
                 size = cramjam.lz4.decompress_block_into(block, scratch)
             except cramjam.DecompressionError as error:
                 raise _corrupt(Compression.LZ4, error) from None
-            part = bytes(memoryview(scratch)[:size])
+            part = memoryview(scratch)[:size]
         room -= len(part)
         if room < 0:
             raise _too_large(Compression.LZ4, limit)
-        parts.append(part)
+        parts.append(bytes(part))
     return parts[0] if len(parts) == 1 else b"".join(parts)
 
 

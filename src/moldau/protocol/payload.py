@@ -110,7 +110,7 @@ def records_error(payload: Buffer, count: int) -> str | None:
 
 
 def _hop(data: Buffer, position: int, count: int) -> int:
-    """Where ``count`` records end, if all their lengths take one or two bytes; else IndexError or any number."""
+    """Where ``count`` records end if their lengths take one or two bytes each; else IndexError or any number."""
     first, second = _HOP_FIRST, _HOP_SECOND
     for _ in range(count):
         byte = data[position]

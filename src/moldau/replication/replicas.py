@@ -8,7 +8,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Executor
-from typing import Any
+from typing import Any, NamedTuple
 
 from moldau.base.names import TopicPartition, Uuid
 from moldau.base.tasks import Background
@@ -19,6 +19,16 @@ from moldau.storage.log import LogConfig
 from moldau.storage.logs import Logs
 
 log = logging.getLogger("moldau.replication")
+
+
+class DirectoryUse(NamedTuple):
+    """A data directory as DescribeLogDirs tells of it; sizes are -1 where they are not known."""
+
+    path: str
+    offline: bool
+    partitions: list[tuple[TopicPartition, int]]
+    total_bytes: int
+    usable_bytes: int
 
 
 class TopicReplicas:
@@ -138,6 +148,20 @@ class Replicas:
                 partition.min_insync_replicas = int(values["min.insync.replicas"])
                 if partition.log is not None:
                     partition.log.config = config
+
+    def log_directories(self) -> list[DirectoryUse]:
+        """Every data directory, with what this node keeps in it."""
+        used = []
+        for directory in self._logs.directories:
+            offline = directory.offline is not None
+            total, usable = (-1, -1) if offline else directory.room()
+            held = [
+                (partition.topic_partition, partition.log.size)
+                for partition in self
+                if partition.log is not None and self._logs.directory_of(partition.topic_partition) is directory
+            ]
+            used.append(DirectoryUse(directory.path, offline, held, total, usable))
+        return used
 
     def high_watermarks(self) -> dict[TopicPartition, int]:
         return {p.topic_partition: p.high_watermark for p in self if p.log is not None}

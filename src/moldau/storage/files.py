@@ -83,7 +83,7 @@ class Files(Protocol):
     def read_whole(self, path: str) -> bytes: ...
 
     def write_atomically(self, path: str, data: bytes, *, sync: bool = True) -> None:
-        """The old content or the new one, never a mixture. Without ``sync`` a power cut may lose the new one."""
+        """The old content or the new one, never both. Without ``sync`` a power cut may lose the new one."""
         ...
 
     def flush_directory(self, path: str) -> None:

@@ -1,10 +1,12 @@
 """Bringing what was appended onto the device without stopping the loop: decide, do elsewhere, take note.
 
-Law: a job is made and taken note of by the loop thread and run by any thread. An error of ``fsync`` is final:
-the pages that could not be written may be marked clean, so asking again would report success for lost data.
+Law: a job is made and taken note of by the thread that owns the log, and run by any thread. An error of
+``fsync`` is final: the pages that could not be written may be marked clean, so asking again would report
+success for lost data.
 """
 
 import contextlib
+from collections.abc import Iterable
 
 from moldau.storage.files import File, Files
 
@@ -36,3 +38,38 @@ class FlushJob:
                     self._files.flush_directory(self._directory)
         except OSError as error:
             self.error = error
+
+
+class Unflushed:
+    """What of a log is not on the device yet."""
+
+    __slots__ = ("job", "paths", "recovery_point", "since_ms", "wanted")
+
+    def __init__(self, recovery_point: int) -> None:
+        #: Everything below is on the device.
+        self.recovery_point = recovery_point
+        #: When the first append came that is not; -1: none.
+        self.since_ms = -1
+        #: Files other than segments that have to go to the device with the next job.
+        self.paths: list[str] = []
+        #: A flush should begin soon, whatever the topic's settings say.
+        self.wanted = False
+        self.job: FlushJob | None = None
+
+    def add(self, paths: Iterable[str]) -> None:
+        self.paths += paths
+        self.wanted = True
+
+    def begin(self, files: Files, directory: str, log_end_offset: int, logs: list[File]) -> FlushJob:
+        self.job = FlushJob(files, directory, log_end_offset, logs, self.paths)
+        self.paths = []
+        self.wanted = False
+        self.since_ms = -1
+        return self.job
+
+    def finish(self, job: FlushJob, log_end_offset: int) -> None:
+        if job is self.job:
+            self.job = None
+        if job.error is None:
+            # The log may have been cut while the job ran.
+            self.recovery_point = max(self.recovery_point, min(job.offset, log_end_offset))

@@ -43,7 +43,7 @@ class LeaderEpochs:
         self.dirty = True
 
     def entries(self) -> list[tuple[int, int]]:
-        return list(zip(self._epochs, self._starts))
+        return list(zip(self._epochs, self._starts, strict=True))
 
     def assign(self, epoch: int, start_offset: int) -> bool:
         """Notes that ``epoch`` begins at ``start_offset``; False when that was known."""
@@ -84,7 +84,7 @@ class LeaderEpochs:
             self._changed()
 
     def truncate_from_start(self, offset: int) -> None:
-        """Forgets epochs that ended before the new start of the log; the one that spans it begins there now."""
+        """Forgets epochs that ended before the new start of the log; the one that spans it begins there."""
         at = bisect_right(self._starts, offset) - 1
         if at >= 0 and (at > 0 or self._starts[0] != offset):
             del self._starts[:at], self._epochs[:at]

@@ -1,14 +1,13 @@
 """A partition's log: append, read, look up, roll, cut.
 
-Law: one thread, no locks, no waiting. An append decides completely (validation, producer state) before the one
-write, and changes state only after it. A read finds out where the bytes are and never touches them. What an
-error leaves behind is the log as it was.
+Law: one thread, no locks, no waiting. An append decides completely (validation, producer state) before the
+one write, and changes state only after it. A read finds out where the bytes are and never touches them. What
+an error leaves behind is the log as it was.
 """
 
 import errno
 import logging
 import struct
-import zlib
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -17,32 +16,30 @@ from moldau.protocol.control_records import decode_marker
 from moldau.protocol.errors import ErrorCode, KafkaError
 from moldau.protocol.records import (
     CONTROL_MASK,
-    HEADER_SIZE,
     TIMESTAMP_TYPE_MASK,
     BatchHeader,
-    crc_matches,
-    read_header,
 )
 from moldau.storage.errors import CorruptLogError
 from moldau.storage.files import Files, Slice
-from moldau.storage.flush import FlushJob
+from moldau.storage.flush import FlushJob, Unflushed
 from moldau.storage.leader_epochs import LeaderEpochs
 from moldau.storage.log_config import LogConfig as LogConfig
 from moldau.storage.producer_state import Producer, ProducerState, SeenBatch
-from moldau.storage.replay import apply_control, load_producers
+from moldau.storage.replay import apply_control, collect_aborted, load_producers, snapshot_offsets
+from moldau.storage.rolling import must_roll
 from moldau.storage.segment import (
-    LOG_SUFFIX,
     INDEX_SUFFIXES,
     MAX_RELATIVE_OFFSET,
     SNAPSHOT_SUFFIX,
     Segment,
+    SegmentInfo,
     file_name,
 )
 from moldau.storage.segments import Segments
 from moldau.storage.time_lookup import TimestampOffset, max_timestamp, offset_for_timestamp
 from moldau.storage.txn_index import AbortedTransaction
 from moldau.storage.validation import AppendError as AppendError
-from moldau.storage.validation import check_batch, transform
+from moldau.storage.validation import check_assigned, check_batch, transform
 
 log = logging.getLogger("moldau.storage")
 
@@ -67,12 +64,6 @@ class Appended(NamedTuple):
     flush_due: bool
 
 
-class SegmentInfo(NamedTuple):
-    base_offset: int
-    size: int
-    path: str
-
-
 class Log:
     def __init__(
         self,
@@ -88,6 +79,7 @@ class Log:
         recovery_point: int,
         producers: ProducerState,
         leader_epochs: LeaderEpochs,
+        touched: bool = True,
         on_failure: Callable[[str, OSError], None] = lambda path, error: None,
     ) -> None:
         self.topic_partition = topic_partition
@@ -95,8 +87,6 @@ class Log:
         self.directory = directory
         self.log_start_offset = log_start_offset
         self.log_end_offset = log_end_offset
-        #: Everything below is on the device.
-        self.recovery_point = recovery_point
         self.producers = producers
         self.leader_epochs = leader_epochs
         #: Why the log cannot be used any more; None while it can.
@@ -104,10 +94,9 @@ class Log:
         self._files = files
         self._segments = segments
         self._on_failure = on_failure
-        self._unflushed_since_ms = -1
-        self._unflushed_paths: list[str] = []
-        self._flush_wanted = False
-        self._flushing: FlushJob | None = None
+        self._unflushed = Unflushed(recovery_point)
+        #: Whether closing has anything to write.
+        self._touched = touched
         self._removals: list[tuple[int, list[str]]] = []
         self._config = config
         self.config = config
@@ -134,8 +123,13 @@ class Log:
         return self._segments.size
 
     @property
+    def recovery_point(self) -> int:
+        """Everything below is on the device."""
+        return self._unflushed.recovery_point
+
+    @property
     def last_stable_offset(self) -> int:
-        """Where the oldest open transaction begins, else the log end; never above the high watermark for readers."""
+        """Where the oldest open transaction begins, else the log end."""
         first_open = self.producers.first_open_offset()
         return self.log_end_offset if first_open is None else first_open
 
@@ -144,8 +138,12 @@ class Log:
         unstable = self.producers.first_unstable_offset(high_watermark)
         return high_watermark if unstable is None else min(unstable, high_watermark)
 
+    @property
+    def first_segment_offset(self) -> int:
+        return self._segments.to_list()[0].base_offset
+
     def segments_info(self) -> list[SegmentInfo]:
-        return [SegmentInfo(s.base_offset, s.size, s.path(LOG_SUFFIX)) for s in self._segments]
+        return [segment.info() for segment in self._segments]
 
     def active_producers(self) -> list[Producer]:
         return self.producers.active()
@@ -219,7 +217,7 @@ class Log:
             segment.size + size > config.segment_bytes
             or max_timestamp > segment.roll_timestamp
             or last_offset - segment.base_offset > MAX_RELATIVE_OFFSET
-        ) and self._must_roll(segment, size, last_offset, max_timestamp, now_ms):
+        ) and must_roll(segment, self._config, size, last_offset, max_timestamp, now_ms):
             self.roll(now_ms, base_offset)
             segment = self._segments.active
         try:
@@ -231,9 +229,11 @@ class Log:
             self._apply_producer(records, header, base_offset, now_ms)
         if leader_epoch != self.leader_epochs.latest:
             self._begin_epoch(leader_epoch, base_offset)
-        if self._unflushed_since_ms < 0:
-            self._unflushed_since_ms = now_ms
-        return self._flush_wanted or log_end_offset - self.recovery_point >= config.flush_messages
+        unflushed = self._unflushed
+        if unflushed.since_ms < 0:
+            unflushed.since_ms = now_ms
+            self._touched = True
+        return unflushed.wanted or log_end_offset - unflushed.recovery_point >= config.flush_messages
 
     def _check_producer(self, records: memoryview, header: BatchHeader) -> SeenBatch | None:
         if header.attributes & CONTROL_MASK:
@@ -245,7 +245,9 @@ class Log:
             return None
         return self.producers.check(header)
 
-    def _apply_producer(self, records: memoryview, header: BatchHeader, base_offset: int, now_ms: int) -> None:
+    def _apply_producer(
+        self, records: memoryview, header: BatchHeader, base_offset: int, now_ms: int
+    ) -> None:
         if not header[5] & CONTROL_MASK:
             self.producers.apply(header, base_offset, now_ms)
         else:
@@ -266,24 +268,10 @@ class Log:
         """
         if self.offline is not None:
             raise self._is_offline()
-        expected = self.log_end_offset
-        found: list[tuple[int, BatchHeader]] = []
-        position = 0
-        while len(records) - position >= HEADER_SIZE:
-            header = read_header(records, position)
-            if header.magic != 2 or header.batch_length < HEADER_SIZE - 12:
-                raise AppendError(ErrorCode.CORRUPT_MESSAGE, f"no batch at position {position}")
-            if header.size > len(records) - position:
-                break
-            if not crc_matches(records, position, header.size):
-                raise AppendError(ErrorCode.CORRUPT_MESSAGE, f"bad checksum at offset {header.base_offset}")
-            if header.base_offset < expected or header.last_offset_delta < 0:
-                raise AppendError(
-                    ErrorCode.INVALID_RECORD, f"offset {header.base_offset} where {expected} or more is expected"
-                )
-            found.append((position, header))
-            expected = header.last_offset + 1
-            position += header.size
+        try:
+            found = check_assigned(records, self.log_end_offset)
+        except KafkaError as error:
+            raise self._refused(error) from None
         for position, header in found:
             batch = records[position : position + header.size]
             self._write(batch, header.size, header, header.base_offset, header.partition_leader_epoch, now_ms)
@@ -309,7 +297,7 @@ class Log:
             self._on_failure(self.directory, error)
         return AppendError(
             ErrorCode.KAFKA_STORAGE_ERROR,
-            f"Error while appending records to {self.topic_partition} in dir {self.directory}: {error.strerror}",
+            f"Error while appending records to {self.topic_partition} in {self.directory}: {error.strerror}",
         )
 
     def fail(self, reason: str) -> None:
@@ -318,31 +306,6 @@ class Log:
             self.offline = reason
 
     # -- rolling
-
-    def _must_roll(
-        self, segment: Segment, size: int, last_offset: int, max_timestamp: int, now_ms: int
-    ) -> bool:
-        if segment.size == 0:
-            # An empty segment takes anything, unless the offset cannot be told relative to its base.
-            return last_offset - segment.base_offset > MAX_RELATIVE_OFFSET
-        config = self._config
-        if segment.size + size > config.segment_bytes or segment.index_is_full:
-            return True
-        if last_offset - segment.base_offset > MAX_RELATIVE_OFFSET:
-            return True
-        first_timestamp = segment.load_first_timestamp()
-        allowed_ms = config.segment_ms - self._jitter_ms(segment)
-        if first_timestamp < 0:
-            return now_ms - segment.created_ms > allowed_ms
-        segment.roll_timestamp = first_timestamp + allowed_ms
-        return max_timestamp > segment.roll_timestamp
-
-    def _jitter_ms(self, segment: Segment) -> int:
-        """Partitions that were created together shall not roll together; the same segment, the same jitter."""
-        jitter_ms = min(self._config.segment_jitter_ms, self._config.segment_ms)
-        if jitter_ms <= 0:
-            return 0
-        return zlib.crc32(f"{self.topic_partition}:{segment.base_offset}".encode()) % jitter_ms
 
     def roll(self, now_ms: int, base_offset: int | None = None) -> bool:
         """Seals the active segment and begins a new one; False when the active one is empty."""
@@ -364,26 +327,28 @@ class Log:
         return True
 
     def _seal(self, segment: Segment, next_offset: int) -> None:
-        self._flush_wanted = True
-        self._unflushed_paths += (segment.path(suffix) for suffix in INDEX_SUFFIXES)
+        self._unflushed.add(segment.path(suffix) for suffix in INDEX_SUFFIXES)
         try:
             segment.seal()
             self._segments.keep_warm(segment)
-            self._unflushed_paths.append(self.write_snapshot(next_offset))
+            self._unflushed.add([self.write_snapshot(next_offset)])
         except OSError as error:
             # Both can be built again from the log, and will be: the recovery point has not passed them.
             log.warning("%s: index or snapshot not written at roll: %s", self.topic_partition, error)
 
+    def _snapshot_path(self, offset: int) -> str:
+        return f"{self.directory}/{file_name(offset, SNAPSHOT_SUFFIX)}"
+
     def write_snapshot(self, offset: int) -> str:
         """The producer state as of ``offset``; the path of the file."""
-        path = f"{self.directory}/{file_name(offset, SNAPSHOT_SUFFIX)}"
+        path = self._snapshot_path(offset)
         self._files.write_atomically(path, self.producers.snapshot(), sync=False)
         return path
 
     # -- reading
 
     def read(self, offset: int, max_bytes: int, bound_offset: int, *, at_least_one: bool) -> Slice | None:
-        """The bytes from the batch of ``offset`` on that lie below ``bound_offset``; None when there are none.
+        """The bytes from the batch of ``offset`` on that lie below ``bound_offset``; None if there are none.
 
         The last batch may be cut, as clients expect. The first one is whole: where it does not fit into
         ``max_bytes`` it comes nevertheless if ``at_least_one``, else nothing does.
@@ -394,10 +359,14 @@ class Log:
         if offset >= bound_offset or offset == log_end_offset:
             return None
         try:
-            found = self._segments.find(offset)
-            if found is None:
+            segment = self._segments.active
+            if offset >= segment.base_offset:
+                place = segment.locate(offset)
+            else:
+                segment, place = self._segments.find(offset)
+            if place is None:
                 return None
-            segment, (position, first_end) = found
+            position, first_end = place
             end = segment.size
             if bound_offset < log_end_offset:
                 end = self._bound(segment, bound_offset)
@@ -442,50 +411,42 @@ class Log:
 
     def aborted_transactions(self, start_offset: int, end_offset: int) -> list[AbortedTransaction]:
         """Transactions with records in [start, end) that were aborted."""
-        found: list[AbortedTransaction] = []
-        for segment in self._segments.from_offset(start_offset):
-            entries, complete = segment.txn_index.collect(start_offset, end_offset)
-            found += entries
-            if complete:
-                break
-        return found
+        return collect_aborted(self._files, self._segments, start_offset, end_offset)
 
     # -- flushing
 
     @property
     def flush_deadline_ms(self) -> int | None:
         """When flush.ms asks for a flush; None while there is nothing to flush."""
-        if self._unflushed_since_ms < 0:
-            return None
-        return self._unflushed_since_ms + self._config.flush_ms
+        since_ms = self._unflushed.since_ms
+        return None if since_ms < 0 else since_ms + self._config.flush_ms
 
     def begin_flush(self) -> FlushJob | None:
         """What has to go to the device now; None when all is there, or when a job is already under way."""
-        if self._flushing is not None or self.offline is not None:
+        unflushed = self._unflushed
+        if unflushed.job is not None or self.offline is not None:
             return None
-        if self.recovery_point >= self.log_end_offset and not self._flush_wanted:
+        behind = unflushed.recovery_point < self.log_end_offset
+        if not behind and not unflushed.wanted and not self.leader_epochs.dirty:
             return None
-        paths, self._unflushed_paths = self._unflushed_paths, []
         if self.leader_epochs.dirty:
-            paths.append(self.leader_epochs.path)
-        logs = [segment.file for segment in self._segments.from_offset(self.recovery_point)]
-        self._flushing = FlushJob(self._files, self.directory, self.log_end_offset, logs, paths)
-        self._flush_wanted = False
-        self._unflushed_since_ms = -1
-        return self._flushing
+            unflushed.add([self.leader_epochs.path])
+        logs = [segment.file for segment in self._segments.from_offset(unflushed.recovery_point)]
+        return unflushed.begin(self._files, self.directory, self.log_end_offset, logs)
 
     def finish_flush(self, job: FlushJob) -> None:
         """Takes note of what a job did. A failed one takes the whole data directory out of use."""
-        self._flushing = None
+        self._unflushed.finish(job, self.log_end_offset)
         if job.error is not None:
             log.error("%s: cannot flush: %s", self.topic_partition, job.error)
             self._on_failure(self.directory, job.error)
-            return
-        self.leader_epochs.dirty = False
-        self.recovery_point = max(self.recovery_point, min(job.offset, self.log_end_offset))
+        else:
+            self.leader_epochs.dirty = False
 
     def flush(self) -> None:
         """All of it at once, in this thread; KafkaError when the device refuses."""
+        # A job that is still under way elsewhere does not cover what came after it began.
+        self._unflushed.job = None
         job = self.begin_flush()
         if job is not None:
             job.run()
@@ -496,7 +457,7 @@ class Log:
     # -- cutting
 
     def delete_records_before(self, offset: int) -> int:
-        """Moves the log start; the files of segments that lie wholly below it go with ``delete_old_segments``."""
+        """Moves the log start; segments wholly below it go with ``delete_old_segments``."""
         if not 0 <= offset <= self.log_end_offset:
             raise self._out_of_range(offset)
         if offset > self.log_start_offset:
@@ -507,14 +468,14 @@ class Log:
         return self.log_start_offset
 
     def delete_old_segments(self, now_ms: int) -> int:
-        """Renames the files below the log start; ``remove_deleted`` removes them in due time. How many segments."""
+        """Renames the files below the log start, which ``remove_deleted`` removes later; how many."""
         before = len(self._segments)
         paths = self._segments.drop_below(self.log_start_offset)
-        for name in self._files.list_directory(self.directory) if paths else ():
-            offset = name.removesuffix(SNAPSHOT_SUFFIX)
-            if offset != name and offset.isdecimal() and int(offset) < self._segments.to_list()[0].base_offset:
-                paths.append(f"{self.directory}/{name}")
         if paths:
+            first = self._segments.to_list()[0].base_offset
+            snapshots = snapshot_offsets(self._files.list_sizes(self.directory))
+            old = (offset for offset in snapshots if offset < first)
+            paths += (self._snapshot_path(offset) for offset in old)
             self._removals.append((now_ms + self._config.file_delete_delay_ms, paths))
             log.info("%s: deleted %d segments", self.topic_partition, before - len(self._segments))
         return before - len(self._segments)
@@ -540,12 +501,15 @@ class Log:
             self._prepare(self._segments.active)
         elif place is not None:
             active.truncate(place[0], offset)
+        self._touched = True
         self.log_end_offset = offset
         self.log_start_offset = min(self.log_start_offset, offset)
-        self.recovery_point = min(self.recovery_point, offset)
+        self._unflushed.recovery_point = min(self._unflushed.recovery_point, offset)
         self.leader_epochs.truncate_from_end(offset)
         self._write_epochs()
-        load_producers(self._files, self.directory, self._segments.to_list(), self.producers, offset, now_ms)
+        snapshots = snapshot_offsets(self._files.list_sizes(self.directory))
+        self._segments.remove(self._snapshot_path(known) for known in snapshots if known > offset)
+        load_producers(self._files, self._segments.to_list(), snapshots, self.producers, offset, now_ms)
         log.info("%s: cut to offset %d", self.topic_partition, offset)
 
     def _write_epochs(self) -> None:
@@ -556,12 +520,12 @@ class Log:
             log.warning("%s cannot be written: %s", self.leader_epochs.path, error)
 
     def close(self) -> None:
-        """Writes what is still in memory, for a start that need not look at the data. Flush before."""
+        """Writes and flushes what is in memory only, for a start that need not look at the data."""
+        active = self._segments.active
+        if self._touched:
+            active.seal()
+            self._unflushed.add(active.path(suffix) for suffix in INDEX_SUFFIXES)
+            self._unflushed.add([self.write_snapshot(self.log_end_offset)])
+        self.flush()
         for segment in self._segments:
-            if segment is self._segments.active:
-                segment.close()
-            else:
-                segment.unload()
-        if self.leader_epochs.dirty:
-            self._write_epochs()
-        self.write_snapshot(self.log_end_offset)
+            segment.close()

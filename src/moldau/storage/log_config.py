@@ -42,7 +42,7 @@ class LogConfig:
 
     @classmethod
     def from_values(cls, values: Mapping[str, object]) -> "LogConfig":
-        """From typed values under the names of topic settings; names that mean nothing to a log are ignored."""
+        """From typed values under the names of topic settings; what means nothing to a log is ignored."""
         known: dict[str, Any] = {
             field.name: values[name]
             for field in fields(cls)

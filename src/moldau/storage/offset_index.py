@@ -83,7 +83,8 @@ class OffsetIndex:
 
     def entries(self) -> list[tuple[int, int]]:
         return [
-            (offset + self.base_offset, position) for offset, position in zip(self._offsets, self._positions)
+            (offset + self.base_offset, position)
+            for offset, position in zip(self._offsets, self._positions, strict=True)
         ]
 
     def truncate(self, log_size: int) -> None:

@@ -1,8 +1,8 @@
 """What a partition remembers of each idempotent or transactional producer.
 
-Law: ``check`` decides and changes nothing, ``apply`` changes and never refuses, so the live log and the replay
-after a start share one path. Sequences, the last five batches of each producer, open transactions. Snapshots
-are Kafka's ``.snapshot`` files; they keep the last batch of a producer only.
+Law: ``check`` decides and changes nothing, ``apply`` changes and never refuses, so the live log and the
+replay after a start share one path. Sequences, the last five batches of each producer, open transactions.
+Snapshots are Kafka's ``.snapshot`` files; they keep the last batch of a producer only.
 """
 
 import struct
@@ -248,6 +248,8 @@ class ProducerState:
     def first_unstable_offset(self, high_watermark: int) -> int | None:
         """Like ``first_open_offset``, but a transaction counts as open until its marker is replicated."""
         unreplicated = self._unreplicated
+        if not unreplicated and not self._open:
+            return None
         while unreplicated and unreplicated[0].last_offset < high_watermark:
             unreplicated.popleft()
         offsets = [ended.first_offset for ended in unreplicated]

@@ -1,18 +1,21 @@
 """Bringing producer state up to date from what the log holds.
 
-Law: the same ``apply`` as for live appends; state after a replay equals state after the run that wrote the log,
-but for what a snapshot leaves out (all but the last batch of a producer).
+Law: the same ``apply`` as for live appends; state after a replay equals state after the run that wrote the
+log, but for what a snapshot leaves out (all but the last batch of a producer).
 """
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
+from moldau.base.names import TopicPartition
 from moldau.protocol.control_records import decode_marker
 from moldau.protocol.records import BatchHeader
 from moldau.storage.errors import CorruptFileError
 from moldau.storage.files import Files
 from moldau.storage.producer_state import ProducerState
-from moldau.storage.segment import SNAPSHOT_SUFFIX, Segment
+from moldau.storage.segment import SNAPSHOT_SUFFIX, Segment, file_name
+from moldau.storage.segments import Segments
+from moldau.storage.txn_index import AbortedTransaction, TxnIndex
 
 log = logging.getLogger("moldau.storage")
 
@@ -62,25 +65,23 @@ def replay(producers: ProducerState, segments: Sequence[Segment], start: int, en
 
 def load_producers(
     files: Files,
-    directory: str,
     segments: Sequence[Segment],
+    snapshots: Sequence[int],
     producers: ProducerState,
     log_end_offset: int,
     now_ms: int,
 ) -> None:
-    """The newest snapshot that is not beyond the log end, and the batches behind it."""
+    """The newest of the snapshots that is not beyond the log end, and the batches behind it."""
     producers.clear()
     start = segments[0].base_offset
-    for offset in sorted(snapshot_offsets(files, directory), reverse=True):
-        path = f"{directory}/{offset:020d}{SNAPSHOT_SUFFIX}"
+    for offset in sorted(snapshots, reverse=True):
+        path = f"{segments[0].directory}/{file_name(offset, SNAPSHOT_SUFFIX)}"
         if offset > log_end_offset:
-            files.remove(path)
             continue
         try:
             producers.load(files.read_whole(path), path, now_ms)
-        except CorruptFileError as error:
+        except (CorruptFileError, FileNotFoundError) as error:
             log.warning("ignoring a snapshot of producers: %s", error)
-            files.remove(path)
             continue
         start = max(start, offset)
         break
@@ -89,7 +90,34 @@ def load_producers(
         replay(producers, segments[first:], start, log_end_offset, now_ms)
 
 
-def snapshot_offsets(files: Files, directory: str) -> list[int]:
-    names = files.list_directory(directory)
+def collect_aborted(
+    files: Files, segments: Segments, start_offset: int, end_offset: int
+) -> list[AbortedTransaction]:
+    """Transactions with records in [start, end) that were aborted."""
+    found: list[AbortedTransaction] = []
+    for segment in segments.from_offset(start_offset):
+        entries, complete = _sound_txn_index(files, segments, segment).collect(start_offset, end_offset)
+        found += entries
+        if complete:
+            break
+    return found
+
+
+def _sound_txn_index(files: Files, segments: Segments, segment: Segment) -> TxnIndex:
+    """The index of aborted transactions of a segment, built anew from the log if its file is corrupt."""
+    try:
+        return segment.txn_index
+    except CorruptFileError as error:
+        log.warning("rebuilding the transaction index: %s", error)
+    segment.forget_aborted()
+    producers = ProducerState(TopicPartition("", 0))
+    snapshots = snapshot_offsets(files.list_sizes(segment.directory))
+    load_producers(files, segments.to_list(), snapshots, producers, segment.base_offset, 0)
+    replay(producers, [segment], segment.base_offset, 1 << 63, 0)
+    return segment.txn_index
+
+
+def snapshot_offsets(names: Iterable[str]) -> list[int]:
+    """The offsets of the snapshots among the names of files."""
     offsets = (name.removesuffix(SNAPSHOT_SUFFIX) for name in names if name.endswith(SNAPSHOT_SUFFIX))
     return [int(offset) for offset in offsets if offset.isdecimal()]

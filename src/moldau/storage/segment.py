@@ -60,6 +60,12 @@ class Damage(NamedTuple):
     reason: str
 
 
+class SegmentInfo(NamedTuple):
+    base_offset: int
+    size: int
+    path: str
+
+
 def file_name(offset: int, suffix: str) -> str:
     return f"{offset:020d}{suffix}"
 
@@ -67,7 +73,6 @@ def file_name(offset: int, suffix: str) -> str:
 class Segment:
     __slots__ = (
         "_file",
-        "_files",
         "_offset_index",
         "_tail_lasts",
         "_tail_positions",
@@ -78,6 +83,7 @@ class Segment:
         "bytes_since_index",
         "created_ms",
         "directory",
+        "files",
         "first_timestamp",
         "index_interval_bytes",
         "max_index_bytes",
@@ -101,13 +107,13 @@ class Segment:
         self.roll_timestamp = -2
         self.max_timestamp = -1
         self.max_timestamp_offset = -1
-        self._files = files
+        self.files = files
         self._file: File | None = None
         self._offset_index: OffsetIndex | None = None
         self._time_index: TimeIndex | None = None
         self._txn_index: TxnIndex | None = None
         self._timestamps_known = size == 0
-        # Last offset and position of the newest batches. The first pair only marks where the knowledge begins.
+        # Last offset and position of the newest batches. The first pair only marks where knowledge begins.
         self._tail_lasts = array("q")
         self._tail_positions = array("q")
 
@@ -127,11 +133,14 @@ class Segment:
     @property
     def file(self) -> File:
         if self._file is None:
-            self._file = self._files.open(self.path(LOG_SUFFIX))
+            self._file = self.files.open(self.path(LOG_SUFFIX))
         return self._file
 
     def __repr__(self) -> str:
         return f"Segment({self.path(LOG_SUFFIX)!r}, size={self.size})"
+
+    def info(self) -> SegmentInfo:
+        return SegmentInfo(self.base_offset, self.size, self.path(LOG_SUFFIX))
 
     # -- appending
 
@@ -190,6 +199,14 @@ class Segment:
         _ = self.offset_index
         self.write_indexes()
 
+    def finish(self) -> None:
+        """Seals the segment and lets go of its indexes; where the disk is full they stay in memory."""
+        try:
+            self.seal()
+        except OSError as error:
+            log.warning("%s: the indexes cannot be written: %s", self.path(LOG_SUFFIX), error)
+        self.unload()
+
     def unload(self) -> None:
         """Gives back the memory of a sealed segment's indexes, once they are on disk."""
         if self._offset_index is not None and self._offset_index.unwritten:
@@ -211,11 +228,16 @@ class Segment:
 
     def forget_indexes(self) -> None:
         """Empty indexes in place of whatever was there; the files follow at the next write."""
-        self._offset_index = OffsetIndex(self._files, self.path(OFFSET_INDEX_SUFFIX), self.base_offset)
-        self._time_index = TimeIndex(self._files, self.path(TIME_INDEX_SUFFIX), self.base_offset)
+        self._offset_index = OffsetIndex(self.files, self.path(OFFSET_INDEX_SUFFIX), self.base_offset)
+        self._time_index = TimeIndex(self.files, self.path(TIME_INDEX_SUFFIX), self.base_offset)
         self.bytes_since_index = 0
         self.max_timestamp = self.max_timestamp_offset = -1
         self._timestamps_known = True
+
+    def forget_aborted(self) -> None:
+        """An empty transaction index in place of whatever was there."""
+        self._txn_index = TxnIndex(self.files, self.path(TXN_INDEX_SUFFIX))
+        self._txn_index.rewrite()
 
     @property
     def offset_index(self) -> OffsetIndex:
@@ -234,23 +256,15 @@ class Segment:
     @property
     def txn_index(self) -> TxnIndex:
         if self._txn_index is None:
-            self._txn_index = TxnIndex.load(self._files, self.path(TXN_INDEX_SUFFIX))
+            self._txn_index = TxnIndex.load(self.files, self.path(TXN_INDEX_SUFFIX))
         return self._txn_index
-
-    @property
-    def txn_index_is_sound(self) -> bool:
-        try:
-            return self.txn_index is not None
-        except CorruptFileError as error:
-            log.warning("%s", error)
-            return False
 
     def _load_indexes(self) -> None:
         try:
             self._offset_index = OffsetIndex.load(
-                self._files, self.path(OFFSET_INDEX_SUFFIX), self.base_offset, self.size
+                self.files, self.path(OFFSET_INDEX_SUFFIX), self.base_offset, self.size
             )
-            self._time_index = TimeIndex.load(self._files, self.path(TIME_INDEX_SUFFIX), self.base_offset)
+            self._time_index = TimeIndex.load(self.files, self.path(TIME_INDEX_SUFFIX), self.base_offset)
         except (CorruptFileError, FileNotFoundError) as error:
             self.rebuild_indexes(str(error))
 
@@ -307,7 +321,7 @@ class Segment:
             return self._hop(offset, position, last_offset)
 
     def _hop(self, offset: int, position: int, expected_last_offset: int) -> tuple[int, int] | None:
-        """From the batch at ``position``, which must end with the expected offset (-1: any), to the one wanted."""
+        """From the batch at ``position``, which must end with the expected offset unless that is -1."""
         file = self.file
         size = self.size
         chunk = b""
@@ -326,7 +340,9 @@ class Segment:
                 raise self._corrupt(position, offset, "no batch")
             if expected_last_offset >= 0:
                 if last_offset != expected_last_offset:
-                    raise self._corrupt(position, offset, f"not the batch that ends with {expected_last_offset}")
+                    raise self._corrupt(
+                        position, offset, f"not the batch that ends with {expected_last_offset}"
+                    )
                 expected_last_offset = -1
             if last_offset >= offset:
                 return position, end
@@ -378,9 +394,9 @@ class Segment:
         file = self.file
         self.size = file.size
         next_offset = self.base_offset
-        last_offset, position = self.offset_index.last()
+        last_offset, indexed = self.offset_index.last()
         self._begin_tail(self.base_offset - 1 if last_offset < 0 else last_offset)
-        for position, header in self.headers(position):
+        for position, header in self.headers(indexed):
             if last_offset >= 0 and header.last_offset != last_offset:
                 raise self._corrupt(position, header.last_offset, "the index points to another batch")
             if last_offset < 0:
@@ -390,11 +406,11 @@ class Segment:
             next_offset = header.last_offset + 1
             if position + header.size > self.size:
                 raise self._corrupt(position, header.last_offset, "a batch is cut off")
-        self.bytes_since_index = self.size - self.offset_index.last()[1]
+        self.bytes_since_index = self.size - indexed
         return next_offset
 
     def walk(self, position: int) -> Iterator[tuple[int, BatchHeader, memoryview] | Damage]:
-        """Every batch with its bytes, checksum and order checked; a Damage in the end if the file holds more."""
+        """Every batch with its bytes, checksum and order checked; last a Damage if the file holds more."""
         expected = self.base_offset
         buffer = b""
         start = position
@@ -402,20 +418,24 @@ class Segment:
             at = position - start
             if len(buffer) - at < HEADER_SIZE:
                 buffer, start, at = self.file.read(position, _WALK_CHUNK), position, 0
-            reason = _header_damage(buffer, at, self.size - position, expected)
+            if len(buffer) - at < HEADER_SIZE:
+                yield Damage(position, expected, f"{len(buffer) - at} bytes are too few for a batch")
+                return
+            header = read_header(buffer, at)
+            size = header.size
+            reason = _header_damage(header, self.size - position, expected)
             if reason is None:
-                header = read_header(buffer, at)
-                if len(buffer) - at < header.size:
-                    buffer = self.file.read(position, max(_WALK_CHUNK, header.size))
+                if len(buffer) - at < size:
+                    buffer = self.file.read(position, max(_WALK_CHUNK, size))
                     start, at = position, 0
-                if not crc_matches(buffer, at, header.size):
+                if not crc_matches(buffer, at, size):
                     reason = "the checksum of a batch does not match"
             if reason is not None:
                 yield Damage(position, expected, reason)
                 return
-            yield position, header, memoryview(buffer)[at : at + header.size]
+            yield position, header, memoryview(buffer)[at : at + size]
             expected = header.last_offset + 1
-            position += header.size
+            position += size
 
     def truncate(self, position: int, offset: int) -> None:
         """Cuts the file at ``position``, where the batch of ``offset`` begins."""
@@ -445,8 +465,7 @@ class Segment:
         self.file.flush()
 
     def close(self) -> None:
-        """Everything written; the descriptor goes with the last slice that holds it."""
-        self.seal()
+        """The descriptor goes with the last slice that holds it."""
         if self._file is not None:
             self._file.truncate(self.size)
         self._file = None
@@ -457,17 +476,14 @@ class Segment:
         renamed = []
         for name in (LOG_SUFFIX, *INDEX_SUFFIXES):
             path = self.path(name)
-            if self._files.exists(path):
-                self._files.rename(path, path + suffix)
+            if self.files.exists(path):
+                self.files.rename(path, path + suffix)
                 renamed.append(path + suffix)
         return renamed
 
 
-def _header_damage(buffer: bytes, at: int, left: int, expected: int) -> str | None:
-    """Why no batch can start there; None when the header makes sense."""
-    if len(buffer) - at < HEADER_SIZE:
-        return f"{left} bytes are too few for a batch"
-    header = read_header(buffer, at)
+def _header_damage(header: BatchHeader, left: int, expected: int) -> str | None:
+    """Why this is no header of the next batch; None when it makes sense."""
     if header.magic != MAGIC:
         return f"magic {header.magic} is not that of a batch"
     if header.batch_length < MIN_BATCH_LENGTH or header.size > left:

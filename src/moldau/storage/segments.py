@@ -1,11 +1,11 @@
 """The segments of one log in the order of their offsets: which one holds an offset, adding and dropping.
 
-Law: there is always at least one segment, and the last one is the active one: the only one that grows. How many
-sealed segments keep their indexes in memory is bounded here.
+Law: there is always at least one segment, and the last one is the active one: the only one that grows. How
+many sealed segments keep their indexes in memory is bounded here.
 """
 
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from moldau.storage.files import Files
 from moldau.storage.segment import DELETED_SUFFIX, Segment
@@ -44,15 +44,15 @@ class Segments:
         """The segment of ``offset`` and those behind it."""
         return self._list[max(bisect_right(self._bases, offset) - 1, 0) :]
 
-    def find(self, offset: int) -> tuple[Segment, Place] | None:
-        """Segment and place of the first batch that is not wholly below ``offset``."""
+    def find(self, offset: int) -> tuple[Segment, Place | None]:
+        """Segment and place of the first batch that is not wholly below ``offset``; None if there is none."""
         for segment in self.from_offset(offset):
             if segment is not self.active and not segment.is_loaded:
                 self.keep_warm(segment)
             place = segment.locate(offset)
             if place is not None:
-                return segment, place
-        return None
+                break
+        return segment, place
 
     def keep_warm(self, segment: Segment) -> None:
         """Lets a sealed segment hold its indexes until others were needed more recently."""
@@ -99,7 +99,7 @@ class Segments:
         if segment in self._warm:
             self._warm.remove(segment)
 
-    def remove(self, paths: list[str]) -> None:
+    def remove(self, paths: Iterable[str]) -> None:
         for path in paths:
             if self._files.exists(path):
                 self._files.remove(path)

@@ -34,7 +34,7 @@ class TimeIndex:
             raise CorruptFileError(path, f"{len(data)} bytes are not a whole number of entries")
         index = cls(files, path, base_offset)
         if data:
-            timestamps, offsets = zip(*_ENTRY.iter_unpack(data))
+            timestamps, offsets = zip(*_ENTRY.iter_unpack(data), strict=True)
             index._timestamps = array("q", timestamps)
             index._offsets = array("i", offsets)
             if list(timestamps) != sorted(set(timestamps)) or list(offsets) != sorted(set(offsets)):
@@ -72,7 +72,10 @@ class TimeIndex:
         return self._timestamps[-1], self._offsets[-1] + self.base_offset
 
     def entries(self) -> list[tuple[int, int]]:
-        return [(time, offset + self.base_offset) for time, offset in zip(self._timestamps, self._offsets)]
+        return [
+            (time, offset + self.base_offset)
+            for time, offset in zip(self._timestamps, self._offsets, strict=True)
+        ]
 
     def truncate(self, offset: int) -> None:
         """Forgets the entries from ``offset`` on."""
@@ -93,6 +96,6 @@ class TimeIndex:
             file = self._files.open(self.path)
         if self._written < count:
             start = self._written
-            pairs = zip(self._timestamps[start:], self._offsets[start:])
+            pairs = zip(self._timestamps[start:], self._offsets[start:], strict=True)
             file.append(b"".join(_ENTRY.pack(timestamp, offset) for timestamp, offset in pairs))
             self._written = count

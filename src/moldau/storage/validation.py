@@ -5,13 +5,12 @@ faults is refused for the same one. The content of records is looked at only whe
 on compacted topics, another compression, and to name the culprits once a batch is refused.
 """
 
-import struct
 from collections.abc import Iterable
 
 from crc32c import crc32c
 
 from moldau.base.names import TopicPartition
-from moldau.protocol.compression import Compression
+from moldau.protocol.compression import Compression, decompress
 from moldau.protocol.errors import ErrorCode, KafkaError
 from moldau.protocol.records import (
     ATTRIBUTES_AT,
@@ -25,13 +24,15 @@ from moldau.protocol.records import (
     TIMESTAMP_TYPE_MASK,
     BatchHeader,
     Record,
+    batches,
+    crc_matches,
     decode_records,
     has_null_key,
     read_header,
     recompress,
     records_error,
     set_append_time,
-    update_crc,
+    set_create_time,
 )
 from moldau.storage.log_config import LogConfig
 
@@ -40,8 +41,6 @@ FIRST_PRODUCE_VERSION_WITH_ZSTD = 7
 
 #: What a compressed batch may grow to, at the least; beyond it the batch is taken for a bomb.
 _DECOMPRESSED_LIMIT = 64 * 1024 * 1024
-
-_ATTRIBUTES = struct.Struct(">h")
 
 
 class AppendError(KafkaError):
@@ -75,7 +74,6 @@ def check_batch(
     topic_partition: TopicPartition,
     now_ms: int,
     produce_version: int,
-    *,
     internal: bool,
 ) -> BatchHeader:
     """The header of the one batch in ``view``, or AppendError."""
@@ -116,7 +114,12 @@ def check_batch(
             ErrorCode.CORRUPT_MESSAGE,
             f"Record is corrupt (stored crc = {crc}) in topic partition {topic_partition}",
         )
-    if last_offset_delta != count - 1 or count <= 0 or attributes & CONTROL_MASK or base_sequence < 0 <= producer_id:
+    if (
+        last_offset_delta != count - 1
+        or count <= 0
+        or attributes & CONTROL_MASK
+        or base_sequence < 0 <= producer_id
+    ):
         _check_counts(header, internal=internal)
     if not config.log_append_time and (
         max_timestamp - now_ms > config.message_timestamp_after_max_ms
@@ -124,11 +127,14 @@ def check_batch(
         or base_timestamp - now_ms > config.message_timestamp_after_max_ms
     ):
         _check_timestamps(view, header, config, now_ms)
-    error = records_error(view, 0, header, decompressed_limit(config))
+    payload = (
+        decompress(codec, view[HEADER_SIZE:], decompressed_limit(config)) if codec else view[HEADER_SIZE:]
+    )
+    error = records_error(payload, count)
     if error is not None:
         raise _late(ErrorCode.INVALID_RECORD, error)
-    if config.compact and not attributes & CONTROL_MASK:
-        _check_keys(view, header, config, topic_partition)
+    if config.compact and not attributes & CONTROL_MASK and has_null_key(payload, count) is not None:
+        raise _keyless(_decode(view, header, config), topic_partition)
     return header
 
 
@@ -147,8 +153,7 @@ def transform(
         set_append_time(view, 0, now_ms)
     elif header.attributes & TIMESTAMP_TYPE_MASK:
         # A client has no say in whose time the records carry.
-        _ATTRIBUTES.pack_into(view, ATTRIBUTES_AT, header.attributes & ~TIMESTAMP_TYPE_MASK)
-        update_crc(view, 0)
+        set_create_time(view, 0)
     return view, read_header(view)
 
 
@@ -194,7 +199,7 @@ def _not_one_batch(view: memoryview, header: BatchHeader) -> AppendError:
     if header.batch_length < MIN_BATCH_LENGTH:
         return AppendError(
             ErrorCode.CORRUPT_MESSAGE,
-            f"Record size {header.batch_length} is less than the minimum record overhead ({MIN_BATCH_LENGTH})",
+            f"Record size {header.batch_length} is less than the minimum record overhead",
         )
     if header.size > len(view):
         return _no_batch(view)
@@ -268,19 +273,31 @@ def _decode(view: memoryview, header: BatchHeader, config: LogConfig) -> list[Re
     return decode_records(view, 0, header, limit=decompressed_limit(config))
 
 
-def _check_keys(
-    view: memoryview, header: BatchHeader, config: LogConfig, topic_partition: TopicPartition
-) -> None:
-    if not has_null_key(view, 0, header, decompressed_limit(config)):
-        return
+def _keyless(records: list[Record], topic_partition: TopicPartition) -> AppendError:
     text = f"Compacted topic cannot accept message without key in topic partition {topic_partition}"
-    errors = [
-        (index, text) for index, record in enumerate(_decode(view, header, config)) if record.key is None
-    ]
-    first_three = ", ".join(f"RecordError(batchIndex={index}, message='{text}')" for index, text in errors[:3])
-    raise _late(
+    errors = [(index, text) for index, record in enumerate(records) if record.key is None]
+    first_three = ", ".join(
+        f"RecordError(batchIndex={index}, message='{text}')" for index, text in errors[:3]
+    )
+    return _late(
         ErrorCode.INVALID_RECORD,
         f"One or more records have been rejected due to {len(errors)} record errors in total, "
         f"and only showing the first three errors at most: [{first_three}]",
         errors,
     )
+
+
+def check_assigned(records: memoryview, next_offset: int) -> list[tuple[int, BatchHeader]]:
+    """Position and header of batches that have their offsets already; AppendError if one cannot follow."""
+    found: list[tuple[int, BatchHeader]] = []
+    for position, header in batches(records):
+        if not crc_matches(records, position, header.size):
+            raise AppendError(ErrorCode.CORRUPT_MESSAGE, f"bad checksum at offset {header.base_offset}")
+        if header.base_offset < next_offset or header.last_offset_delta < 0:
+            raise AppendError(
+                ErrorCode.INVALID_RECORD,
+                f"offsets {header.base_offset} to {header.last_offset} where {next_offset} is the next one",
+            )
+        found.append((position, header))
+        next_offset = header.last_offset + 1
+    return found

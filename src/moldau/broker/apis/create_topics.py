@@ -45,7 +45,7 @@ def _created(topic: CreatedTopic, context: RequestContext) -> CreatableTopicResu
     result.num_partitions = topic.partition_count
     result.replication_factor = topic.replication_factor
     if context.api_version >= 5:
-        entries = describe_topic(context.services.config_layers(), topic.configs)
+        entries = describe_topic(context.services.layers, topic.configs)
         result.configs = [
             CreatableTopicConfigs(e.name, e.value, e.read_only, e.source, e.sensitive) for e in entries
         ]

@@ -22,11 +22,11 @@ from moldau.storage import dump
 from moldau.storage.dump import DumpedBatch, DumpError, LegacyHeader, ProducerEntry, TimeEntry
 
 _DECODERS_TO_COME = {
-    "offsets-decoder": "consumer groups",
-    "transaction-log-decoder": "transactions",
-    "share-group-state-decoder": "share groups",
-    "remote-log-metadata-decoder": "tiered storage",
-    "cluster-metadata-decoder": "no plan: Moldau keeps its metadata elsewhere than Kafka",
+    "offsets-decoder": "it comes with consumer groups",
+    "transaction-log-decoder": "it comes with transactions",
+    "share-group-state-decoder": "it comes with share groups",
+    "remote-log-metadata-decoder": "it comes with tiered storage",
+    "cluster-metadata-decoder": "Moldau keeps its metadata elsewhere than Kafka does",
 }
 
 TOOL = Tool(
@@ -47,7 +47,7 @@ TOOL = Tool(
             "key-decoder-class", "How to read keys: String, Integer, Long, Default.", "class", optional=True
         ),
         Option("value-decoder-class", "How to read values, as for keys.", "class", optional=True),
-        *(Option(name, f"Not there yet; it comes with {what}.") for name, what in _DECODERS_TO_COME.items()),
+        *(Option(name, f"Not there yet: {why}.") for name, why in _DECODERS_TO_COME.items()),
     ),
     (
         "--files data/orders-0/00000000000000000000.log --print-data-log",
@@ -65,9 +65,9 @@ def main(words: Sequence[str], console: Console) -> int:
         raise OptionError(TOOL.summary)
     given = TOOL.options.parse(words)
     require(given, "files")
-    for name, what in _DECODERS_TO_COME.items():
+    for name, why in _DECODERS_TO_COME.items():
         if given.has(name):
-            raise OptionError(f"--{name} is not supported yet: it comes with {what}", with_usage=False)
+            raise OptionError(f"--{name} is not supported yet: {why}", with_usage=False)
     dumper = Dumper(_settings(given), console)
     for path in given.value("files").split(","):
         dumper.dump(path)
@@ -305,7 +305,7 @@ class Dumper:
         base_offset = self._base_offset(path)
         if base_offset is None:
             return
-        log_path = _sibling(path, ".log")
+        log_path = os.path.abspath(_sibling(path, ".log"))
         with open(log_path, "rb") as log:
             data = _content(path)
             entries = dump.offset_entries(data, base_offset)
@@ -334,7 +334,7 @@ class Dumper:
         offsets = dump.used_offset_entries(
             dump.offset_entries(_content(_sibling(path, ".index")), base_offset), base_offset
         )
-        log_path = _sibling(path, ".log")
+        log_path = os.path.abspath(_sibling(path, ".log"))
         previous = dump.NO_TIMESTAMP
         with open(log_path, "rb") as log:
             for entry in dump.used_time_entries(dump.time_entries(data, base_offset), base_offset):

@@ -114,3 +114,9 @@ def exception_line(error: KafkaError | ToolError) -> str:
     """The first line of the stack trace that Kafka's tools print."""
     name = error.name if isinstance(error, ToolError) else exception_name(error.code)
     return f"{name}: {sentence(error)}"
+
+
+def execution_lines(error: KafkaError | ToolError) -> list[str]:
+    """An error that came from a broker, without the stack frames that Kafka's tools print in between."""
+    line = exception_line(error)
+    return [f"java.util.concurrent.ExecutionException: {line}", f"Caused by: {line}"]

@@ -65,7 +65,7 @@ class Given:
         return name in self._found
 
     def value(self, name: str) -> Any:
-        """The one value of an option, or its default; OptionError when there are several or it does not fit."""
+        """The one value of an option, or its default; OptionError when there are several or it is bad."""
         option = self._options[name]
         words = self._found.get(name, [])
         if len(words) > 1:

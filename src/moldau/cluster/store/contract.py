@@ -98,13 +98,13 @@ class MetadataStore(Protocol):
 
 
 #: A log shorter than this is not worth a snapshot.
-_SHORT_LOG = 2_000
+_SHORT_LOG = 5_000
 
 
 def compaction_due(log_records: int, snapshot_records: int) -> bool:
     """Whether so many records since the last snapshot are worth a new one.
 
-    Twice the snapshot: then the work of all snapshots stays in proportion to what was appended, even if the
-    cluster only grows and no record makes an older one void.
+    As many as the snapshot has: then a start reads at most twice what there is, and the work of all snapshots
+    stays in proportion to what was appended, even if no record ever makes an older one void.
     """
-    return log_records > max(_SHORT_LOG, 2 * snapshot_records)
+    return log_records > max(_SHORT_LOG, snapshot_records)

@@ -113,6 +113,7 @@ class LocalStore:
         self._known_sessions: frozenset[int] | None = None
         self._background = Background()
         self._polling = False
+        self._compacting = False
         self._closed = False
 
     # --- The log ---------------------------------------------------------------------------------------
@@ -125,10 +126,13 @@ class LocalStore:
     async def append(
         self, records: Sequence[Record], expected_version: int, controller_epoch: int | None
     ) -> int:
-        version = await self._run(
+        version, compaction_due = await self._run(
             lambda: self._open_log().append(records, expected_version, controller_epoch)
         )
         self._position = version
+        if compaction_due and not self._compacting:
+            self._compacting = True
+            self._background.start(self._compact(), "metadata compaction")
         return version
 
     def watch(self, listener: ChangeListener) -> None:
@@ -243,6 +247,15 @@ class LocalStore:
         if acquired:
             self._locks.add(lock)
         return acquired
+
+    async def _compact(self) -> None:
+        """Beside the commands: the append that has made the log too long does not wait for it."""
+        try:
+            await self._run(lambda: self._open_log().compact())
+        except MetadataError as error:
+            _logger.error("The metadata log could not be compacted and goes on growing: %s", error)
+        finally:
+            self._compacting = False
 
     def _our_sessions(self) -> frozenset[int]:
         return frozenset(

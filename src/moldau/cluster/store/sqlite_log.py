@@ -99,7 +99,10 @@ class SqliteLog:
                 return Changes(after_version, state.version, self._log_rows(after_version, state.version))
             return Changes(0, state.version, self._everything(state))
 
-    def append(self, records: Sequence[Record], expected_version: int, controller_epoch: int | None) -> int:
+    def append(
+        self, records: Sequence[Record], expected_version: int, controller_epoch: int | None
+    ) -> tuple[int, bool]:
+        """The new version, and whether the log has grown so long that ``compact`` is due."""
         text = encode_all(records)
         with self._transaction("BEGIN IMMEDIATE"):
             state = self._state()
@@ -112,10 +115,26 @@ class SqliteLog:
                 "INSERT INTO log VALUES (?, ?, ?, ?)", (version, controller_epoch, _checksum(text), text)
             )
             state = state._replace(version=version, log_records=state.log_records + len(records))
-            if compaction_due(state.log_records, state.snapshot_records):
-                state = self._compact(state)
             self._write_state(state)
-        return version
+        return version, compaction_due(state.log_records, state.snapshot_records)
+
+    def compact(self) -> None:
+        """Puts the image, as records, in the place of the log, unless another process has just done so."""
+        with self._transaction("BEGIN IMMEDIATE"):
+            state = self._state()
+            if not compaction_due(state.log_records, state.snapshot_records):
+                return
+            snapshot = EMPTY_IMAGE.apply_all(self._everything(state)).snapshot()
+            self._connection.execute("DELETE FROM snapshot")
+            self._connection.execute("DELETE FROM log")
+            for part, start in enumerate(range(0, len(snapshot), _RECORDS_PER_SNAPSHOT_ROW)):
+                text = encode_all(snapshot[start : start + _RECORDS_PER_SNAPSHOT_ROW])
+                self._connection.execute(
+                    "INSERT INTO snapshot VALUES (?, ?, ?)", (part, _checksum(text), text)
+                )
+            self._write_state(
+                state._replace(log_records=0, snapshot_version=state.version, snapshot_records=len(snapshot))
+            )
 
     def win_office(self) -> int:
         """A new controller epoch, greater than every one before; the caller holds the controller's lock."""
@@ -183,16 +202,6 @@ class SqliteLog:
         except UnreadableRecord as error:
             raise MetadataStoreError(f"{self.path}, {where}: {error}") from error
 
-    def _compact(self, state: _State) -> _State:
-        """Puts the image as records in the place of the log, within the caller's transaction."""
-        snapshot = EMPTY_IMAGE.apply_all(self._everything(state)).snapshot()
-        self._connection.execute("DELETE FROM snapshot")
-        self._connection.execute("DELETE FROM log")
-        for part, start in enumerate(range(0, len(snapshot), _RECORDS_PER_SNAPSHOT_ROW)):
-            text = encode_all(snapshot[start : start + _RECORDS_PER_SNAPSHOT_ROW])
-            self._connection.execute("INSERT INTO snapshot VALUES (?, ?, ?)", (part, _checksum(text), text))
-        return state._replace(log_records=0, snapshot_version=state.version, snapshot_records=len(snapshot))
-
     def _check_layout(self) -> None:
         application_id = self._connection.execute("PRAGMA application_id").fetchone()[0]
         if application_id != _APPLICATION_ID:
@@ -224,6 +233,9 @@ class SqliteLog:
             yield
         except sqlite3.Error as error:
             raise self._explanation(error) from error
+        except UnicodeDecodeError as error:
+            # SQLite names what it does not understand, which need not be text.
+            raise self._damaged(_shown(error)) from error
         except OSError as error:
             raise MetadataStoreError(
                 f"The metadata in {self.path.parent} cannot be used ({error}): check that the directory "
@@ -246,13 +258,18 @@ class SqliteLog:
             )
         if primary_code == sqlite3.SQLITE_IOERR:
             return MetadataStoreError(f"{self.path} cannot be read or written ({error}): check the disk.")
-        return self._damaged(str(error))
+        return self._damaged(_shown(error))
 
     def _damaged(self, why: str) -> MetadataStoreError:
         return MetadataStoreError(
             f"{self.path} cannot be used as the metadata of this cluster ({why}). It has been left as it is: "
             "put a backup in its place, or move it and the topics' directories away to start an empty one."
         )
+
+
+def _shown(error: Exception) -> str:
+    """What was found in a damaged file, made fit for one line of a log."""
+    return str(error)[:120].encode("ascii", "backslashreplace").decode()
 
 
 def _checksum(text: str) -> int:

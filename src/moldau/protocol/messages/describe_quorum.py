@@ -1,7 +1,7 @@
 """DescribeQuorum (key 55, versions 0-2, flexible): the state of the quorum that keeps the metadata.
 
-Partition and replica structures of request and response share names in Kafka; here those of the request end
-in ``Request``.
+The topics and partitions of request and response share their names in Kafka; here those of the request end in
+``Request``.
 """
 
 from moldau.protocol.api_keys import ApiKey

@@ -1,7 +1,7 @@
 """InitProducerId (key 22, versions 0-6, flexible from 2): hands out a producer id and epoch.
 
 Without a transactional id every request gets a new id; with one, the epoch grows and the former producer is
-fenced. Version 6 belongs to two-phase commit: brokers declare it but advertise 5.
+fenced. Version 6 belongs to two-phase commit: Kafka has it in its schema but advertises 5.
 """
 
 from moldau.protocol.api_keys import ApiKey

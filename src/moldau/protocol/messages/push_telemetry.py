@@ -1,7 +1,7 @@
 """PushTelemetry (key 72, version 0, flexible): a client's metrics.
 
-``metrics`` is an OTLP message, compressed as ``compression_type`` says. The metrics type and the
-subscription id come from GetTelemetrySubscriptions.
+``metrics`` is an OTLP message, compressed as ``compression_type`` says; the subscription id comes from
+GetTelemetrySubscriptions.
 """
 
 from moldau.protocol.api_keys import ApiKey

@@ -1,0 +1,78 @@
+"""What all measures share: the two brokers side by side, alternating runs, and the samples that come of them.
+
+Both brokers run for the whole session, so that neither pays for a cold start in every figure; only one of them is under
+load at a time.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from benchmarks.brokers import Broker
+from benchmarks.targets import BY_KEY
+
+ADMIN_TIMEOUT_S = 30
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """How much of everything; `quick` is for a look, `full` for the record."""
+
+    rounds: int
+    starts: int
+    small_records: int  # of 100 bytes
+    large_records: int  # of 1,000 bytes
+    one_record_requests: int
+    consumed_passes: int
+    latency_records: int
+    random_reads: int
+    small_log_records: int  # of 1,000 bytes
+    large_log_records: int
+    idle_connections: int = 1000
+
+
+FULL = Sizes(3, 5, 4_000_000, 600_000, 200_000, 3, 5_000, 3_000, 50_000, 2_500_000)
+QUICK = Sizes(1, 2, 1_000_000, 150_000, 50_000, 1, 1_500, 1_000, 50_000, 500_000)
+
+
+@dataclass
+class Bench:
+    brokers: Sequence[Broker]
+    sizes: Sizes
+    samples: dict[str, dict[str, list[float]]] = field(default_factory=lambda: defaultdict(lambda: defaultdict(list)))
+    began: float = field(default_factory=time.monotonic)
+
+    def alternating(self, what: str) -> Iterator[Broker]:
+        """Each broker in turn, as many rounds as the sizes say; what an earlier run left to be written is written first."""
+        for number in range(self.sizes.rounds):
+            for broker in self.brokers:
+                self.progress(f"{what}: {broker.name}, round {number + 1} of {self.sizes.rounds}")
+                os.sync()
+                yield broker
+
+    def record(self, key: str, broker: Broker, value: float) -> None:
+        self.samples[key][broker.name].append(value)
+        metric = BY_KEY[key]
+        self.progress(f"    {metric.title}: {value:,.6g} {metric.unit}")
+
+    def progress(self, text: str) -> None:
+        elapsed = int(time.monotonic() - self.began)
+        print(f"[{elapsed // 60:3}:{elapsed % 60:02}] {text}", file=sys.stderr, flush=True)
+
+
+def create_topic(broker: Broker, topic: str) -> None:
+    """One partition and default settings, as a topic that creates itself."""
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
+    admin.create_topics([NewTopic(topic, 1, 1)], request_timeout=ADMIN_TIMEOUT_S)[topic].result()
+
+
+def delete_topic(broker: Broker, topic: str) -> None:
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
+    admin.delete_topics([topic], request_timeout=ADMIN_TIMEOUT_S)[topic].result()

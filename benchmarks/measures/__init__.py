@@ -1,0 +1,23 @@
+"""One file per claim; each has one function that takes a Bench and records samples."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from benchmarks.bench import Bench
+from benchmarks.measures.connections import measure_connections
+from benchmarks.measures.consume import measure_consumer
+from benchmarks.measures.latency import measure_latency
+from benchmarks.measures.produce import measure_one_record_requests, measure_producer
+from benchmarks.measures.random_read import measure_random_reads
+from benchmarks.measures.start import measure_start
+
+MEASURES: dict[str, Callable[[Bench], None]] = {
+    "start": measure_start,
+    "produce": measure_producer,
+    "one-record": measure_one_record_requests,
+    "consume": measure_consumer,
+    "latency": measure_latency,
+    "random-read": measure_random_reads,
+    "connections": measure_connections,
+}

@@ -1,0 +1,153 @@
+"""Resources that have configs: which of them this broker speaks for, how they are shown and changed.
+
+Law: what a value may be is the business of ``cluster.configs``; this file only finds the resource,
+asks there, and hands the outcome to the metadata.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+
+from moldau.base.names import topic_name_error
+from moldau.broker import loggers
+from moldau.broker.context import Services
+from moldau.cluster import config_changes as changes
+from moldau.cluster import configs
+from moldau.cluster.config_changes import ConfigChange
+from moldau.cluster.configs import ConfigEntry
+from moldau.cluster.controller import set_configs
+from moldau.cluster.image import ClusterImage
+from moldau.cluster.records import Record, ResourceType
+from moldau.protocol.errors import ErrorCode, KafkaError
+
+Names = list[str] | None
+#: What a resource's configs shall be, given what they are now.
+Alteration = Callable[[Mapping[str, str]], dict[str, str]]
+
+_MALFORMED = (
+    "This most likely occurs because of a request being malformed by the client library or the message "
+    "was sent to an incompatible broker. See the broker logs for more details."
+)
+
+
+def describe(services: Services, resource_type: int, name: str, names: Names) -> list[ConfigEntry]:
+    """The configs of a resource, or those that are named."""
+    if resource_type == ResourceType.TOPIC:
+        overrides = services.image.configs(ResourceType.TOPIC, _known_topic(services, name))
+        return configs.describe_topic(services.layers, overrides, names)
+    if resource_type == ResourceType.BROKER:
+        if name == "":
+            return configs.describe_default_broker(services.layers, names)
+        _check_broker(services, name, or_empty=True)
+        return configs.describe_broker(services.layers, names)
+    if resource_type == ResourceType.BROKER_LOGGER:
+        if not name:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, "Broker id must not be empty")
+        _check_broker(services, name, or_empty=False)
+        return configs.describe_broker_loggers(loggers.levels(), names)
+    if resource_type == ResourceType.CLIENT_METRICS:
+        _named(name, "Client metrics subscription name must not be empty")
+        return configs.describe_client_metrics(services.image.configs(ResourceType.CLIENT_METRICS, name), names)
+    if resource_type == ResourceType.GROUP:
+        _named(name, "Group name must not be empty")
+        overrides = services.image.configs(ResourceType.GROUP, name)
+        return configs.describe_group(services.layers, overrides, names)
+    raise KafkaError(ErrorCode.INVALID_REQUEST, _MALFORMED)
+
+
+async def change(
+    services: Services, resource_type: int, name: str, asked: Sequence[ConfigChange], validate_only: bool
+) -> None:
+    """IncrementalAlterConfigs: sets, unsets, and edits lists."""
+    if resource_type == ResourceType.BROKER_LOGGER:
+        _check_broker(services, name, or_empty=False)
+        levels = changes.alter_broker_loggers(asked)
+        if not validate_only:
+            loggers.set_levels(levels)
+        return
+    layers = services.layers
+    alterations: dict[int, Alteration] = {
+        ResourceType.TOPIC: lambda current: changes.alter_topic(layers, current, asked),
+        ResourceType.BROKER: lambda _: (
+            changes.alter_broker(layers, asked) if name else changes.alter_default_broker(layers, asked)
+        ),
+        ResourceType.CLIENT_METRICS: lambda current: changes.alter_client_metrics(current, asked),
+        ResourceType.GROUP: lambda current: changes.alter_group(layers, current, asked),
+    }
+    await _alter(services, resource_type, name, alterations, validate_only)
+
+
+async def replace(
+    services: Services, resource_type: int, name: str, asked: Mapping[str, str | None], validate_only: bool
+) -> None:
+    """AlterConfigs: what is given takes the place of all that was set."""
+    layers = services.layers
+    alterations: dict[int, Alteration] = {
+        ResourceType.TOPIC: lambda _: changes.replace_topic(layers, asked),
+        ResourceType.BROKER: lambda _: (
+            changes.replace_broker(layers, asked) if name else changes.replace_default_broker(layers, asked)
+        ),
+        ResourceType.CLIENT_METRICS: lambda _: changes.replace_client_metrics(asked),
+        ResourceType.GROUP: lambda _: changes.replace_group(layers, asked),
+    }
+    await _alter(services, resource_type, name, alterations, validate_only)
+
+
+async def _alter(
+    services: Services,
+    resource_type: int,
+    name: str,
+    alterations: Mapping[int, Alteration],
+    validate_only: bool,
+) -> None:
+    alteration = alterations.get(resource_type)
+    if alteration is None:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unknown resource type {resource_type}")
+    kind = ResourceType(resource_type)
+    _check_changeable(services, kind, name)
+
+    def decide(image: ClusterImage) -> list[Record]:
+        return set_configs(image, kind, name, alteration(image.configs(kind, name)))
+
+    if validate_only:
+        decide(services.image)
+    else:
+        await services.metadata.submit(decide)
+
+
+def _check_changeable(services: Services, kind: ResourceType, name: str) -> None:
+    if kind is ResourceType.TOPIC:
+        _known_topic(services, name)
+    elif kind is ResourceType.BROKER and name:
+        _check_broker(services, name, or_empty=False)
+    elif kind is ResourceType.GROUP:
+        _named(name, "Default group resources are not allowed.")
+    elif kind is ResourceType.CLIENT_METRICS:
+        _named(name, "Default client metrics resources are not allowed.")
+
+
+def _known_topic(services: Services, name: str) -> str:
+    if name not in services.image.topics_by_name:
+        reason = topic_name_error(name)
+        if reason is not None:
+            raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic name is invalid: {reason}")
+        raise KafkaError(
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition."
+        )
+    return name
+
+
+def _check_broker(services: Services, name: str, *, or_empty: bool) -> None:
+    try:
+        broker_id = int(name)
+    except ValueError:
+        message = f"Broker id must be an integer, but it is: {name}"
+        raise KafkaError(ErrorCode.INVALID_REQUEST, message) from None
+    if broker_id != services.node_id:
+        allowed = f"{services.node_id} or empty string" if or_empty else str(services.node_id)
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST, f"Unexpected broker id, expected {allowed}, but received {name}"
+        )
+
+
+def _named(name: str, message: str) -> None:
+    if not name:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, message)

@@ -1,0 +1,367 @@
+"""The composition root: settings in, one running broker out.
+
+Read from top to bottom this file is the order in which a broker comes to life, and then the order
+in which it stops. Everything is built here and handed to constructors; nothing below looks for its
+own collaborators.
+"""
+
+import asyncio
+import gc
+import logging
+import random
+import secrets
+import signal
+from collections.abc import Callable, Coroutine, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from moldau.base.clock import Clock, SystemClock
+from moldau.base.names import TopicPartition, Uuid
+from moldau.base.tasks import Background, Timers
+from moldau.broker.context import Services
+from moldau.broker.dispatch import Dispatch
+from moldau.broker.fetch_sessions import FetchSessions
+from moldau.broker.producer_ids import ProducerIds
+from moldau.broker.purgatory import Purgatory
+from moldau.broker.server import Server
+from moldau.broker.topic_creation import create
+from moldau.cluster import controller, records
+from moldau.cluster.broker_settings import BrokerSettings, load_broker_settings
+from moldau.cluster.config_layers import ConfigLayers, initial_default_broker_configs, topic_values
+from moldau.cluster.image import EMPTY_IMAGE, ClusterImage
+from moldau.cluster.listeners import Listener
+from moldau.cluster.metadata import Metadata
+from moldau.cluster.records import ResourceType
+from moldau.cluster.store.contract import MetadataStore
+from moldau.cluster.topics import NewTopic, TopicSelector, delete_topics
+from moldau.protocol.errors import KafkaError
+from moldau.replication.replicas import Replicas
+from moldau.storage.files import Files
+from moldau.storage.log import LogConfig
+from moldau.storage.logs import Logs
+
+log = logging.getLogger("moldau.node")
+
+#: How long a stop waits for answers that are on their way.
+STOP_PATIENCE_SECONDS = 5.0
+_FLUSH_CHECK_SECONDS = 1.0
+_REMOVAL_CHECK_SECONDS = 5.0
+_PROGRESS_SECONDS = 1.0
+
+
+def new_event_loop() -> asyncio.AbstractEventLoop:
+    """uvloop where there is one, else the standard loop."""
+    try:
+        import uvloop
+    except ImportError:
+        return asyncio.new_event_loop()
+    loop: asyncio.AbstractEventLoop = uvloop.new_event_loop()
+    return loop
+
+
+class Node:
+    """One broker. ``start`` returns when it accepts connections, ``stop`` when everything is on disk."""
+
+    def __init__(
+        self,
+        properties: Mapping[str, str],
+        overrides: Mapping[str, str] | None = None,
+        *,
+        clock: Clock | None = None,
+        in_memory: bool = False,
+    ) -> None:
+        self.settings: BrokerSettings = load_broker_settings(properties, overrides or {})
+        self.clock: Clock = SystemClock() if clock is None else clock
+        self.node_id: int = self.settings.node_id
+        self.listeners: list[Listener] = []
+        self._in_memory = in_memory
+        self._opened: list[Callable[[], Coroutine[Any, Any, None]]] = []
+        #: Set when the broker cannot go on; the message says why.
+        self.failure: asyncio.Future[str] | None = None
+
+    # --- start ----------------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        loop = asyncio.get_running_loop()
+        self.failure = loop.create_future()
+        for warning in self.settings.warnings:
+            log.warning("%s", warning)
+        self.background = Background()
+        self.timers = Timers(self.clock, loop)
+        self._executor = ThreadPoolExecutor(max_workers=4, thread_name_prefix="moldau-io")
+        try:
+            await self._open_metadata()
+            self._open_logs()
+            await self._take_part()
+            self._build_services()
+            await self._register()
+            await self._server.accept()
+        except BaseException:
+            await self._unwind()
+            raise
+        self._schedule()
+
+    async def _open_metadata(self) -> None:
+        self._files, self._store = self._outside()
+        self._opened.append(self._store.close)
+        self.metadata = Metadata(self._store)
+        self._opened.append(self.metadata.close)
+        await self.metadata.open()
+        await self._store.hold_session(self.node_id, lambda: self._fail("its session was taken away"))
+
+    def _outside(self) -> tuple[Files, MetadataStore]:
+        """The disk and the home of the metadata, or their likenesses in memory."""
+        if self._in_memory:
+            from moldau.cluster.store.memory import MemoryStore
+            from moldau.storage.memory_files import MemoryFiles
+
+            return MemoryFiles(), MemoryStore()
+        from moldau.cluster.store.local import LocalStore
+        from moldau.storage.files import OsFiles
+
+        return OsFiles(), LocalStore(self.settings.log_dirs[0])
+
+    def _open_logs(self) -> None:
+        image = self.metadata.image
+        self.settings.change(*self._dynamic_configs(image))
+        self._logs = Logs(
+            self._files,
+            self.settings.log_dirs,
+            self.node_id,
+            image.cluster_id,
+            self.clock,
+            config_of=lambda topic: LogConfig.from_values(self._topic_values(self.metadata.image, topic)),
+            on_offline=lambda directory: self._directory_offline(),
+        )
+        self._logs.open(self._progress())
+
+    def _progress(self) -> Callable[[int, int, TopicPartition], None]:
+        """Says how far the opening of many logs has come, at most once a second."""
+        said = self.clock.monotonic()
+
+        def progress(done: int, total: int, topic_partition: TopicPartition) -> None:
+            nonlocal said
+            if self.clock.monotonic() - said >= _PROGRESS_SECONDS:
+                said = self.clock.monotonic()
+                log.info("opened %d of %d logs, now at %s", done, total, topic_partition)
+
+        return progress
+
+    async def _take_part(self) -> None:
+        """Becomes the controller and makes sure that there is a cluster to be part of."""
+        leadership = await self._store.campaign(self.node_id, lambda: self._fail("it is no longer controller"))
+        self.metadata.controller_epoch = leadership.epoch
+        cluster_id = self._logs.cluster_id
+        assert cluster_id is not None
+        configs = initial_default_broker_configs(self.settings.layers)
+
+        def decide(image: ClusterImage) -> list[records.Record]:
+            created = controller.create_cluster(image, cluster_id, {}, configs)
+            return created + controller.take_office(image, self.node_id, leadership.epoch)
+
+        await self.metadata.submit(decide)
+
+    def _build_services(self) -> None:
+        settings = self.settings
+        self.replicas = Replicas(
+            self.node_id, self._logs, self._executor, self.background, self._topic_values
+        )
+        purgatory = Purgatory(self.timers, settings.moldau_parked_requests_max)
+        sessions = settings.max_incremental_fetch_session_cache_slots
+        self.services = Services(
+            node_id=self.node_id,
+            cluster_id=self._logs.cluster_id or "",
+            clock=self.clock,
+            timers=self.timers,
+            background=self.background,
+            settings=settings,
+            metadata=self.metadata,
+            replicas=self.replicas,
+            purgatory=purgatory,
+            fetch_sessions=FetchSessions(self.clock, sessions, lambda: random.randrange(1, 1 << 31)),
+            producer_ids=ProducerIds(self.metadata, self.node_id),
+            new_uuid=new_uuid,
+            new_seed=lambda: random.randrange(1 << 31),
+        )
+        self.dispatch = Dispatch(self.services)
+        self._server = Server(self.dispatch, purgatory, settings)
+
+    async def _register(self) -> None:
+        """Binds the listeners, tells the cluster where this broker is, and takes up its partitions."""
+        for listener in self.settings.listeners:
+            port = await self._server.bind(listener)
+            self.listeners.append(listener._replace(port=port))
+        registration = controller.BrokerRegistration(
+            self.node_id, new_uuid(), self._advertised(), self.settings.broker_rack
+        )
+        self.broker_epoch = await self.metadata.execute(
+            lambda image: controller.register_broker(image, registration)
+        )
+        self._follow(EMPTY_IMAGE, self.metadata.image, ())
+        self.metadata.on_change(self._follow)
+
+    def _advertised(self) -> tuple[records.Listener, ...]:
+        """What clients are told: a port that was left to the system is filled in."""
+        bound = {listener.name: listener.port for listener in self.listeners}
+        return tuple(
+            records.Listener(each.name, each.host, each.port or bound[each.name], each.protocol)
+            for each in self.settings.advertised_listeners
+        )
+
+    def _schedule(self) -> None:
+        settings, timers = self.settings, self.timers
+        timers.every(_FLUSH_CHECK_SECONDS, self._flush_due)
+        timers.every(_REMOVAL_CHECK_SECONDS, lambda: self._logs.step(self.clock.now_ms()))
+        timers.every(settings.log_flush_offset_checkpoint_interval_ms / 1000, self._checkpoint)
+        timers.every(settings.producer_id_expiration_check_interval_ms / 1000, self._expire_producers)
+        if settings.connections_max_idle_ms > 0:
+            timers.every(settings.connections_max_idle_ms / 1000, self._server.close_idle)
+
+    # --- while it runs --------------------------------------------------------------------------
+
+    def _follow(self, old: ClusterImage, new: ClusterImage, changed: Any) -> None:
+        """Every change of the metadata passes here: settings first, then the partitions they apply to."""
+        if old.overrides is not new.overrides:
+            self.settings.change(*self._dynamic_configs(new))
+            self.dispatch.log_requests = self.settings.moldau_request_log
+        self.replicas.apply(old, new)
+
+    def _dynamic_configs(self, image: ClusterImage) -> tuple[Mapping[str, str], Mapping[str, str]]:
+        """What is set for all brokers, and for this one."""
+        own = image.configs(ResourceType.BROKER, str(self.node_id))
+        return image.configs(ResourceType.BROKER, ""), own
+
+    def _topic_values(self, image: ClusterImage, topic: str) -> Mapping[str, Any]:
+        layers: ConfigLayers = self.settings.layers
+        return topic_values(layers, image.configs(ResourceType.TOPIC, topic))
+
+    def _flush_due(self) -> None:
+        """Starts a sync wherever ``flush.ms`` has passed since the oldest record that the disk lacks."""
+        now_ms = self.clock.now_ms()
+        for partition in self.replicas:
+            held = partition.log
+            if held is not None and (deadline := held.flush_deadline_ms) is not None and deadline <= now_ms:
+                self.replicas.flush(partition).add_done_callback(_seen)
+
+    def _checkpoint(self) -> None:
+        async def write() -> None:
+            loop = asyncio.get_running_loop()
+            for job in self._logs.begin_checkpoint(self.replicas.high_watermarks()):
+                await loop.run_in_executor(self._executor, job.run)
+                self._logs.finish_checkpoint(job)
+
+        self.background.start(write(), "checkpoint")
+
+    def _expire_producers(self) -> None:
+        self._logs.expire_producers(self.clock.now_ms(), self.settings.producer_id_expiration_ms)
+
+    def _directory_offline(self) -> None:
+        if not self._logs.online:
+            self._fail("every data directory is offline")
+
+    def _fail(self, reason: str) -> None:
+        log.critical("the broker cannot go on: %s", reason)
+        if self.failure is not None and not self.failure.done():
+            self.failure.set_result(reason)
+
+    # --- what tests and tools ask ---------------------------------------------------------------
+
+    def address(self, listener_name: str | None = None) -> tuple[str, int]:
+        """Host and port of a listener as clients are told; of the first one unless named."""
+        for listener in self._advertised():
+            if listener_name in (None, listener.name):
+                return listener.host, listener.port
+        raise KeyError(f"there is no listener {listener_name}")
+
+    async def create_topic(self, name: str, partitions: int, configs: Mapping[str, str]) -> None:
+        (outcome,) = await create(self.services, [NewTopic(name, partitions, configs=dict(configs))])
+        if isinstance(outcome, KafkaError):
+            raise outcome
+
+    async def reset(self) -> None:
+        """An empty broker again: topics, dynamic configs, sessions and interceptors go."""
+
+        def decide(image: ClusterImage) -> list[records.Record]:
+            selected = [TopicSelector(name) for name in image.topics_by_name]
+            gone = list(delete_topics(image, selected).records)
+            for resource_type, name in image.overrides:
+                if resource_type != ResourceType.TOPIC:
+                    gone += controller.set_configs(image, resource_type, name, {})
+            return gone
+
+        self.dispatch.interceptors.clear()
+        self.services.fetch_sessions.clear()
+        await self.metadata.submit(decide)
+
+    # --- stop -----------------------------------------------------------------------------------
+
+    async def stop(self) -> None:
+        """Answers what is in flight, then flushes, checkpoints and lets go of everything."""
+        self.services.stopping = True
+        await self._server.stop(STOP_PATIENCE_SECONDS)
+        await self.background.stop()
+        await self.metadata.submit(lambda image: controller.fence_broker(image, self.node_id))
+        loop = asyncio.get_running_loop()
+        high_watermarks = self.replicas.high_watermarks()
+        await loop.run_in_executor(
+            self._executor, lambda: self._logs.close(high_watermarks, self.broker_epoch)
+        )
+        await self._unwind()
+
+    async def _unwind(self) -> None:
+        self.timers.close()
+        await self.background.stop()
+        server: Server | None = getattr(self, "_server", None)
+        if server is not None:
+            await server.stop(0)
+        for close in reversed(self._opened):
+            await close()
+        self._executor.shutdown()
+
+
+def new_uuid() -> Uuid:
+    """An id that does not begin with a dash in its written form: tools take that for an option."""
+    while True:
+        value = secrets.token_bytes(16)
+        if value[0] >> 2 != 62 and value != bytes(16):
+            return value
+
+
+def _seen(future: "asyncio.Future[None]") -> None:
+    """Marks the outcome of a sync that nobody waits for as looked at; the log has told of it already."""
+    if not future.cancelled():
+        future.exception()
+
+
+def run(
+    properties: Mapping[str, str],
+    overrides: Mapping[str, str] | None = None,
+    *,
+    ready: Callable[[Node], None] = lambda node: None,
+) -> int:
+    """Runs one broker in this process until SIGTERM or SIGINT; the exit code."""
+    loop = new_event_loop()
+    try:
+        return loop.run_until_complete(_run(Node(properties, overrides), ready))
+    finally:
+        loop.close()
+
+
+async def _run(node: Node, ready: Callable[[Node], None]) -> int:
+    loop = asyncio.get_running_loop()
+    stop = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    await node.start()
+    # What exists now stays: the collector need not look at it again, and runs less often.
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 20)
+    ready(node)
+    assert node.failure is not None
+    stopped = asyncio.ensure_future(stop.wait())
+    await asyncio.wait([stopped, node.failure], return_when=asyncio.FIRST_COMPLETED)
+    stopped.cancel()
+    log.info("stopping")
+    await node.stop()
+    return 1 if node.failure.done() else 0

@@ -1,0 +1,247 @@
+"""Opening the log of a partition, after a clean stop and after a crash.
+
+Law: after a clean stop no log data is read, but for the last index interval. After a crash everything above
+the recovery point is checked; a batch that is broken there was never promised to anyone, and the log is cut
+before it with a warning. A broken batch below the recovery point is rot: the log is not opened and nothing is
+deleted. Data is moved aside rather than removed.
+"""
+
+import logging
+from collections.abc import Callable
+from typing import NamedTuple
+
+from moldau.base.names import TopicPartition, Uuid
+from moldau.protocol.errors import KafkaError
+from moldau.storage.errors import CorruptFileError, CorruptLogError
+from moldau.storage.files import Files
+from moldau.storage.leader_epochs import LeaderEpochs
+from moldau.storage.log import Log
+from moldau.storage.log_config import LogConfig
+from moldau.storage.producer_state import ProducerState
+from moldau.storage.replay import load_producers, snapshot_offsets
+from moldau.storage.segment import (
+    DELETED_SUFFIX,
+    INDEX_SUFFIXES,
+    LOG_SUFFIX,
+    SNAPSHOT_SUFFIX,
+    Damage,
+    Segment,
+    file_name,
+)
+from moldau.storage.segments import Segments
+
+log = logging.getLogger("moldau.storage")
+
+CLEANED_SUFFIX = ".cleaned"
+SWAP_SUFFIX = ".swap"
+#: What recovery moves aside: data that cannot follow what was cut, kept for a person to look at.
+STRAY_SUFFIX = ".stray"
+
+
+class Opening(NamedTuple):
+    """What is known of a log before it is opened."""
+
+    topic_partition: TopicPartition
+    topic_id: Uuid | None
+    directory: str
+    config: LogConfig
+    clean: bool
+    recovery_point: int
+    log_start_offset: int
+    now_ms: int
+
+
+def open_log(files: Files, opening: Opening, on_failure: Callable[[str, OSError], None]) -> Log:
+    """The log in ``opening.directory``; CorruptLogError when promised data cannot be read."""
+    directory, now_ms = opening.directory, opening.now_ms
+    names = _tidy(files, directory, files.list_sizes(directory))
+    segments = _segments(files, opening, names)
+    snapshots = snapshot_offsets(names)
+    epochs = LeaderEpochs(files, directory)
+    try:
+        epochs.load()
+    except CorruptFileError as error:
+        log.warning("rebuilding leader epochs: %s", error)
+        _rebuild_epochs(segments, epochs)
+    recovered = not opening.clean and _recover(opening, segments, epochs)
+    if recovered:
+        # A snapshot may say more than the log that was just checked: it is of no use above sealed data.
+        recovered_from = _first_to_check(opening, segments)
+        snapshots = [offset for offset in snapshots if offset <= segments[recovered_from].base_offset]
+    log_end_offset = _open_active(opening, segments)
+    log_start_offset = min(max(opening.log_start_offset, segments[0].base_offset), log_end_offset)
+    epochs.truncate_from_end(log_end_offset + 1)
+    epochs.truncate_from_start(log_start_offset)
+    producers = ProducerState(opening.topic_partition)
+    load_producers(files, segments, snapshots, producers, log_end_offset, now_ms)
+    recovery_point = min(opening.recovery_point, log_end_offset)
+    opened = Log(
+        files,
+        opening.topic_partition,
+        opening.topic_id,
+        directory,
+        opening.config,
+        Segments(files, directory, segments),
+        log_start_offset=log_start_offset,
+        log_end_offset=log_end_offset,
+        recovery_point=log_end_offset if opening.clean else recovery_point,
+        producers=producers,
+        leader_epochs=epochs,
+        touched=recovered or log_end_offset not in snapshots,
+        on_failure=on_failure,
+    )
+    useful = {segment.base_offset for segment in segments} | {log_end_offset}
+    for offset in snapshot_offsets(names):
+        if offset not in useful or offset not in snapshots:
+            files.remove(f"{directory}/{file_name(offset, SNAPSHOT_SUFFIX)}")
+    if recovered:
+        log.info("%s: recovered up to offset %d", opening.topic_partition, log_end_offset)
+    return opened
+
+
+def create_log(files: Files, opening: Opening, on_failure: Callable[[str, OSError], None]) -> Log:
+    """An empty log in a directory that was just made."""
+    segment = Segment.create(files, opening.directory, 0, opening.now_ms)
+    return Log(
+        files,
+        opening.topic_partition,
+        opening.topic_id,
+        opening.directory,
+        opening.config,
+        Segments(files, opening.directory, [segment]),
+        log_start_offset=0,
+        log_end_offset=0,
+        recovery_point=0,
+        producers=ProducerState(opening.topic_partition),
+        leader_epochs=LeaderEpochs(files, opening.directory),
+        on_failure=on_failure,
+    )
+
+
+def _tidy(files: Files, directory: str, names: dict[str, int]) -> dict[str, int]:
+    """Clears up what an interrupted deletion or compaction left behind, as Kafka does; what is there then."""
+    if not any(name.endswith((DELETED_SUFFIX, CLEANED_SUFFIX, SWAP_SUFFIX, ".tmp")) for name in names):
+        return names
+    cleaned = [_offset_of(name) for name in names if name.endswith(CLEANED_SUFFIX)]
+    # A swap that began while another segment was still being cleaned may hold only half of the result.
+    unfinished = min((offset for offset in cleaned if offset is not None), default=None)
+    for name in names:
+        path = f"{directory}/{name}"
+        if name.endswith((DELETED_SUFFIX, CLEANED_SUFFIX, ".tmp")):
+            files.remove(path)
+        elif name.endswith(SWAP_SUFFIX):
+            offset = _offset_of(name)
+            target = path.removesuffix(SWAP_SUFFIX)
+            if offset is None or (unfinished is not None and offset >= unfinished):
+                files.remove(path)
+            elif target.endswith((LOG_SUFFIX, *INDEX_SUFFIXES)):
+                files.rename(path, target)
+    return files.list_sizes(directory)
+
+
+def _offset_of(name: str) -> int | None:
+    number = name.split(".", 1)[0]
+    return int(number) if len(number) == 20 and number.isdecimal() else None
+
+
+def _segments(files: Files, opening: Opening, sizes: dict[str, int]) -> list[Segment]:
+    segments = []
+    for name, size in sizes.items():
+        offset = _offset_of(name)
+        if offset is not None and name == file_name(offset, LOG_SUFFIX):
+            segments.append(Segment(files, opening.directory, offset, size, opening.now_ms))
+    for name in sizes:
+        offset = _offset_of(name)
+        if offset is None or not name.endswith(INDEX_SUFFIXES):
+            continue
+        if file_name(offset, LOG_SUFFIX) not in sizes:
+            log.warning("%s/%s belongs to no segment and is removed", opening.directory, name)
+            files.remove(f"{opening.directory}/{name}")
+    if not segments:
+        segments.append(
+            Segment.create(files, opening.directory, max(opening.log_start_offset, 0), opening.now_ms)
+        )
+    for segment in segments:
+        segment.index_interval_bytes = opening.config.index_interval_bytes
+    return segments
+
+
+def _first_to_check(opening: Opening, segments: list[Segment]) -> int:
+    """The index of the segment that holds the recovery point."""
+    below = (at for at, segment in enumerate(segments) if segment.base_offset <= opening.recovery_point)
+    return max(below, default=0)
+
+
+def _recover(opening: Opening, segments: list[Segment], epochs: LeaderEpochs) -> bool:
+    """Checks every segment that reaches above the recovery point; whether there was anything to check."""
+    first = _first_to_check(opening, segments)
+    epochs.truncate_from_end(segments[first].base_offset)
+    for at in range(first, len(segments)):
+        segment = segments[at]
+        damage = _check(segment, epochs)
+        is_last = at + 1 == len(segments)
+        if damage is None:
+            if not is_last:
+                segment.finish()
+            continue
+        if damage.offset < opening.recovery_point:
+            raise CorruptLogError(segment.path(LOG_SUFFIX), damage.position, damage.offset, damage.reason)
+        _cut(segment, damage)
+        if not is_last:
+            _put_aside(segments, at + 1)
+        break
+    return any(segment.size for segment in segments[first:])
+
+
+def _check(segment: Segment, epochs: LeaderEpochs) -> Damage | None:
+    """Walks a whole segment and builds its indexes anew; the first damage."""
+    segment.forget_indexes()
+    segment.forget_aborted()
+    for found in segment.walk(0):
+        if isinstance(found, Damage):
+            return found
+        position, header, _ = found
+        segment.note(position, header.size, header.last_offset, header.max_timestamp)
+        epochs.assign(header.partition_leader_epoch, header.base_offset)
+    return None
+
+
+def _cut(segment: Segment, damage: Damage) -> None:
+    log.warning(
+        "%s: cut at position %d, offset %d, %d bytes dropped: %s",
+        segment.path(LOG_SUFFIX),
+        damage.position,
+        damage.offset,
+        segment.size - damage.position,
+        damage.reason,
+    )
+    segment.truncate(damage.position, damage.offset)
+
+
+def _put_aside(segments: list[Segment], at: int) -> None:
+    for segment in segments[at:]:
+        paths = segment.rename_to(STRAY_SUFFIX)
+        log.warning("moved aside, as the log before it was cut: %s", ", ".join(paths))
+    del segments[at:]
+
+
+def _open_active(opening: Opening, segments: list[Segment]) -> int:
+    active = segments[-1]
+    try:
+        return active.open_tail()
+    except (CorruptLogError, KafkaError) as error:
+        # Closed in order, and yet the end of the last segment makes no sense: look at all of it.
+        log.warning("%s: checking the whole segment: %s", opening.topic_partition, error)
+        damage = _check(active, LeaderEpochs(active.files, opening.directory))
+        if damage is not None:
+            raise CorruptLogError(
+                active.path(LOG_SUFFIX), damage.position, damage.offset, damage.reason
+            ) from error
+        return active.open_tail()
+
+
+def _rebuild_epochs(segments: list[Segment], epochs: LeaderEpochs) -> None:
+    epochs.clear()
+    for segment in segments:
+        for _, header in segment.headers(0):
+            epochs.assign(header.partition_leader_epoch, header.base_offset)
