@@ -39,7 +39,7 @@ class Sizes:
 
 
 FULL = Sizes(3, 5, 4_000_000, 600_000, 200_000, 3, 5_000, 3_000, 50_000, 2_500_000)
-QUICK = Sizes(1, 2, 1_000_000, 150_000, 50_000, 1, 1_500, 1_000, 50_000, 500_000)
+QUICK = Sizes(1, 2, 1_000_000, 100_000, 30_000, 1, 1_000, 1_000, 50_000, 300_000)
 
 
 @dataclass
@@ -69,10 +69,14 @@ class Bench:
 
 def create_topic(broker: Broker, topic: str) -> None:
     """One partition and default settings, as a topic that creates itself."""
-    admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
+    admin = _admin(broker)
     admin.create_topics([NewTopic(topic, 1, 1)], request_timeout=ADMIN_TIMEOUT_S)[topic].result()
 
 
 def delete_topic(broker: Broker, topic: str) -> None:
-    admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
+    admin = _admin(broker)
     admin.delete_topics([topic], request_timeout=ADMIN_TIMEOUT_S)[topic].result()
+
+
+def _admin(broker: Broker) -> AdminClient:
+    return AdminClient({"bootstrap.servers": broker.bootstrap_servers, "log_level": 3})

@@ -28,7 +28,7 @@ NOW_MS = 1_767_225_600_000
 
 def best(function: Callable[[], object], calls: int) -> float:
     """Microseconds of one call in the best of many rounds."""
-    return min(repeat(function, number=calls, repeat=15)) / calls * 1e6
+    return min(repeat(function, number=calls, repeat=40)) / calls * 1e6
 
 
 def batch_of(sizes: list[int]) -> bytearray:

@@ -25,8 +25,9 @@ _INTRODUCTION = """\
 Written by `docs/generate_settings.py` from the declarations in `src/moldau/cluster/`; do not edit.
 
 Names, types, ranges and defaults are those of Apache Kafka 4.3, and a `server.properties` file of Kafka is
-taken as it is: `moldau broker --config server.properties`, with `--set key=value` above it. Settings that mean
-nothing here and settings that nobody knows are named in one warning at start; a value that cannot be is an error.
+taken as it is: `moldau broker --config server.properties`, with `--set key=value` above it. Settings that
+mean nothing here and settings that nobody knows are named in one warning at start; a value that cannot be
+is an error.
 
 Where we differ from Kafka:
 

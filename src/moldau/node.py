@@ -149,7 +149,9 @@ class Node:
 
     async def _take_part(self) -> None:
         """Becomes the controller and makes sure that there is a cluster to be part of."""
-        leadership = await self._store.campaign(self.node_id, lambda: self._fail("it is no longer controller"))
+        leadership = await self._store.campaign(
+            self.node_id, lambda: self._fail("it is no longer the controller")
+        )
         self.metadata.controller_epoch = leadership.epoch
         cluster_id = self._logs.cluster_id
         assert cluster_id is not None
@@ -359,9 +361,8 @@ async def _run(node: Node, ready: Callable[[Node], None]) -> int:
     gc.set_threshold(50_000, 20, 20)
     ready(node)
     assert node.failure is not None
-    stopped = asyncio.ensure_future(stop.wait())
-    await asyncio.wait([stopped, node.failure], return_when=asyncio.FIRST_COMPLETED)
-    stopped.cancel()
+    node.failure.add_done_callback(lambda _: stop.set())
+    await stop.wait()
     log.info("stopping")
     await node.stop()
     return 1 if node.failure.done() else 0

@@ -27,10 +27,15 @@ def sessions(clock: SteppedClock) -> FetchSessions:
     return FetchSessions(clock, 2, lambda: next(ids))
 
 
-def fetch(session_id: int, epoch: int, *partitions: tuple[int, int], forget: tuple[int, ...] = ()) -> FetchRequest:
+def fetch(
+    session_id: int, epoch: int, *partitions: tuple[int, int], forget: tuple[int, ...] = ()
+) -> FetchRequest:
     request = FetchRequest(session_id=session_id, session_epoch=epoch)
     if partitions:
-        asked = [FetchPartition(index, fetch_offset=offset, partition_max_bytes=100) for index, offset in partitions]
+        asked = [
+            FetchPartition(index, fetch_offset=offset, partition_max_bytes=100)
+            for index, offset in partitions
+        ]
         request.topics = [FetchTopic("t", partitions=asked)]
     if forget:
         request.forgotten_topics_data = [ForgottenTopic("t", partitions=list(forget))]
@@ -113,7 +118,9 @@ def test_asking_for_a_new_session_closes_the_old_one(sessions: FetchSessions) ->
     assert len(sessions) == 0
 
 
-def test_sessions_are_bounded_and_only_quiet_ones_make_room(sessions: FetchSessions, clock: SteppedClock) -> None:
+def test_sessions_are_bounded_and_only_quiet_ones_make_room(
+    sessions: FetchSessions, clock: SteppedClock
+) -> None:
     assert sessions.plan(fetch(0, 0, (0, 0)), 12).session_id == 1
     assert sessions.plan(fetch(0, 0, (0, 0)), 12).session_id == 2
     assert sessions.plan(fetch(0, 0, (0, 0)), 12).session_id == 0

@@ -192,7 +192,7 @@ def test_epochs_grow_and_no_producer_id_is_given_twice(commands: list[tuple[Any,
             old = before.topics_by_id.get(topic_id)
             for one, two in zip(old.partitions if old else (), topic.partitions, strict=False):
                 assert two.leader_epoch >= one.leader_epoch
-                assert two.partition_epoch == one.partition_epoch + (one != two)
+                assert two == one or two.partition_epoch > one.partition_epoch
                 assert two.leader == one.leader or two.leader_epoch > one.leader_epoch
     blocks = [each for records in appends for each in records if isinstance(each, ProducerIdsAllocated)]
     assert [each.first_id for each in blocks] == [1000 * index for index in range(len(blocks))]

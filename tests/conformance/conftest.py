@@ -33,6 +33,7 @@ else:
 
     def pytest_configure(config: pytest.Config) -> None:
         config.stash[RUN_KEY] = ConformanceRun()
+        config.addinivalue_line("markers", "check(client, what): a line in the table of docs/conformance.md")
 
     def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         """One test for each command of each transcript, for each pair of tools and broker."""

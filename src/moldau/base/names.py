@@ -49,10 +49,7 @@ def topic_name_error(name: str) -> str | None:
     if len(name) > MAX_TOPIC_NAME_LENGTH:
         return f"the length of '{name}' is longer than the max allowed length {MAX_TOPIC_NAME_LENGTH}"
     if _LEGAL_TOPIC_NAME.fullmatch(name) is None:
-        return (
-            f"'{name}' contains one or more characters other than "
-            "ASCII alphanumerics, '.', '_' and '-'"
-        )
+        return f"'{name}' contains one or more characters other than ASCII alphanumerics, '.', '_' and '-'"
     return None
 
 

@@ -45,7 +45,8 @@ def describe(services: Services, resource_type: int, name: str, names: Names) ->
         return configs.describe_broker_loggers(loggers.levels(), names)
     if resource_type == ResourceType.CLIENT_METRICS:
         _named(name, "Client metrics subscription name must not be empty")
-        return configs.describe_client_metrics(services.image.configs(ResourceType.CLIENT_METRICS, name), names)
+        overrides = services.image.configs(ResourceType.CLIENT_METRICS, name)
+        return configs.describe_client_metrics(overrides, names)
     if resource_type == ResourceType.GROUP:
         _named(name, "Group name must not be empty")
         overrides = services.image.configs(ResourceType.GROUP, name)
@@ -76,7 +77,11 @@ async def change(
 
 
 async def replace(
-    services: Services, resource_type: int, name: str, asked: Mapping[str, str | None], validate_only: bool
+    services: Services,
+    resource_type: int,
+    name: str,
+    asked: Sequence[tuple[str, str | None]],
+    validate_only: bool,
 ) -> None:
     """AlterConfigs: what is given takes the place of all that was set."""
     layers = services.layers

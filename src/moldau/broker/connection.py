@@ -86,13 +86,15 @@ class Connection(asyncio.BufferedProtocol):
         self._replies: deque[Reply] = deque()
         self._outbound: deque[Any] = deque()
         self._outbound_bytes = 0
+        self._corked = False
         self._write_paused = False
         self._read_paused = False
         self.closing = False
         self.host = ""
         self.peer = ""
-        self.client_id_bytes: bytes | None = None
-        self.client_id: str | None = None
+        #: The client id of the last request, raw and decoded: it is nearly always the next one's too.
+        self.client_id_bytes = b""
+        self.client_id = ""
         #: Requests since the last idle check; a connection without any and without open work is idle.
         self.requests = 0
 
@@ -148,6 +150,8 @@ class Connection(asyncio.BufferedProtocol):
     def _take_frames(self, view: memoryview, available: int) -> None:
         position = 0
         largest = self._limits.frame_bytes
+        # Replies to requests that came together leave together: one system call, one wake of the peer.
+        self._corked = True
         while available - position >= 4:
             (size,) = _SIZE.unpack_from(view, position)
             if size <= 0 or size > largest:
@@ -159,8 +163,12 @@ class Connection(asyncio.BufferedProtocol):
             self.requests += 1
             self._handle_frame(view[position + 4 : end], self)
             if self.closing:
+                self._corked = False
                 return
             position = end
+        self._corked = False
+        if self._outbound and not self._write_paused:
+            self._pump()
         if position < available:
             self._keep_rest(view[position:available])
         if len(self._replies) > self._limits.inflight_requests:
@@ -236,13 +244,11 @@ class Connection(asyncio.BufferedProtocol):
     def _write(self, parts: list[Any]) -> None:
         if self.closing:
             return
-        if len(parts) == 1 and not self._outbound and not self._write_paused:
-            self._transport.write(parts[0])
-            return
         for part in parts:
             self._outbound.append(part)
             self._outbound_bytes += len(part)
-        self._pump()
+        if not self._corked and not self._write_paused:
+            self._pump()
         if self._outbound_bytes > self._limits.outbound_bytes:
             self._balance_reading()
 
@@ -251,19 +257,20 @@ class Connection(asyncio.BufferedProtocol):
         outbound, transport = self._outbound, self._transport
         while outbound and not self._write_paused and not self.closing:
             part = outbound.popleft()
-            if isinstance(part, bytes | bytearray):
+            if part.__class__ is bytearray:
+                while outbound and outbound[0].__class__ is bytearray:
+                    part += outbound.popleft()
                 self._outbound_bytes -= len(part)
                 transport.write(part)
                 continue
             try:
                 chunk = part.read_part(0, min(len(part), _CHUNK_BYTES))
             except OSError as error:
-                # The length is promised already: all that is left is to end the connection.
-                self.close(f"reading {len(part)} bytes of a log failed: {error}")
+                self._cannot_go_on(f"reading {len(part)} bytes of a log failed: {error}")
                 return
             if len(chunk) < len(part):
                 if not chunk:
-                    self.close(f"a log is {len(part)} bytes shorter than its index says")
+                    self._cannot_go_on(f"a log is {len(part)} bytes shorter than its index says")
                     return
                 outbound.appendleft(part.rest(len(chunk)))
             self._outbound_bytes -= len(chunk)
@@ -300,15 +307,21 @@ class Connection(asyncio.BufferedProtocol):
             self._read_paused = True
             self._transport.pause_reading()
 
+    def _cannot_go_on(self, reason: str) -> None:
+        """The length of a reply is promised already and its bytes are not to be had: nothing may follow."""
+        self._outbound.clear()
+        self.close(reason)
+
     def close(self, reason: str) -> None:
         """Ends the connection because of something the peer did; the log says what."""
         if not self.closing:
-            self.closing = True
             log.warning("closing connection from %s on %s: %s", self.peer, self.listener_name, reason)
-            self._transport.close()
+            self.finish()
 
     def finish(self) -> None:
-        """Ends the connection in good order."""
+        """Ends the connection in good order: what was answered before still goes out."""
         if not self.closing:
+            self._corked = False
+            self._pump()
             self.closing = True
             self._transport.close()

@@ -108,7 +108,7 @@ class Dispatch:
         if size >= 0:
             position += size
             client_id = connection.client_id
-            if frame[10:position] != connection.client_id_bytes:
+            if bytes(frame[10:position]) != connection.client_id_bytes:
                 client_id = _client_id(frame, position, connection)
         if route.flexible:
             position = skip_header_tags(frame, position)

@@ -18,7 +18,7 @@ from moldau.protocol.messages.fetch import FetchPartition, PartitionData
 INVALID_SESSION_ID = 0
 INITIAL_EPOCH = 0
 FINAL_EPOCH = -1
-#: A session quiet for this long may be pushed out by a new one (Kafka's min.incremental.fetch.session.eviction.ms).
+#: A session that was quiet for this long may be pushed out by a new one, as in Kafka.
 EVICTION_SECONDS = 120.0
 
 
@@ -133,7 +133,7 @@ class FetchSessions:
         """Reads the session fields of a request; raises when the session is not what the client believes."""
         by_id = version >= 13
         session_id, epoch = request.session_id, request.session_epoch
-        if epoch == FINAL_EPOCH or epoch == INITIAL_EPOCH:
+        if epoch in (FINAL_EPOCH, INITIAL_EPOCH):
             if session_id != INVALID_SESSION_ID:
                 self._sessions.pop(session_id, None)
             wanted = _wanted(request, by_id)
@@ -191,11 +191,12 @@ class FetchSessions:
 
 
 def _wanted(request: Any, by_id: bool) -> dict[Key, Wanted]:
-    return {
-        (topic.topic_id if by_id else topic.topic, asked.partition): Wanted(topic.topic, topic.topic_id, asked)
-        for topic in request.topics
-        for asked in topic.partitions
-    }
+    wanted = {}
+    for topic in request.topics:
+        name = topic.topic_id if by_id else topic.topic
+        for asked in topic.partitions:
+            wanted[name, asked.partition] = Wanted(topic.topic, topic.topic_id, asked)
+    return wanted
 
 
 def _key(by_id: bool, wanted: Wanted) -> Key:

@@ -7,6 +7,7 @@ were aborted, as the broker names them; without it they are shown, as Kafka's ow
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from moldau.base.names import TopicPartition
 from moldau.protocol.control_records import decode_marker
 from moldau.protocol.errors import ErrorCode, KafkaError
 from moldau.protocol.messages.fetch import AbortedTransaction
@@ -54,8 +55,8 @@ class FetchedBatch:
         self._position = position
 
     @property
-    def next_offset(self) -> int:
-        return self.header.last_offset + 1
+    def topic_partition(self) -> TopicPartition:
+        return TopicPartition(self.topic, self.partition)
 
     def records(self) -> list[Record]:
         """Offset, timestamp, key, value and headers of each record, from the offset that was asked for."""

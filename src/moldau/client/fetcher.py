@@ -187,13 +187,14 @@ class Fetcher:
             here = [a for p, a in self._assigned.items() if self._homes.get(p) == node_id]
             if not here:
                 return
-            turn = (turn + 1) % len(here)  # when an answer is full before all had their part, all get a turn
+            turn %= len(here)
             parts: list[Part] = []
             failure: KafkaError | None = None
             try:
                 await self._fetch(node_id, here[turn:] + here[:turn], parts)
             except KafkaError as error:
                 failure = error
+            turn += 1  # an answer may be full before all had their part: the next begins with another one
             if parts:  # what came before the failure is not asked for again
                 self._arrivals.put_nowait(Arrival(parts, room.release))
             else:

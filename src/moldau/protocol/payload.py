@@ -43,6 +43,10 @@ def _read_varint(data: Buffer, at: int, most: int = _VARINT_BYTES) -> tuple[int,
     if second < 128:
         number = byte & 127 | second << 7
         return number >> 1 ^ -(number & 1), at + 2
+    third = data[at + 2]
+    if third < 128:
+        number = byte & 127 | (second & 127) << 7 | third << 14
+        return number >> 1 ^ -(number & 1), at + 3
     return _read_long_varint(data, at, most)
 
 
@@ -110,7 +114,7 @@ def records_error(payload: Buffer, count: int) -> str | None:
 
 
 def _hop(data: Buffer, position: int, count: int) -> int:
-    """Where ``count`` records end if their lengths take one or two bytes each; else IndexError or any number."""
+    """Where ``count`` records end if each length takes one or two bytes; else IndexError or any number."""
     first, second = _HOP_FIRST, _HOP_SECOND
     for _ in range(count):
         byte = data[position]

@@ -155,12 +155,12 @@ class Replicas:
         for directory in self._logs.directories:
             offline = directory.offline is not None
             total, usable = (-1, -1) if offline else directory.room()
-            held = [
-                (partition.topic_partition, partition.log.size)
-                for partition in self
-                if partition.log is not None and self._logs.directory_of(partition.topic_partition) is directory
+            found = [
+                (held.topic_partition, held.size)
+                for held in self._logs
+                if self._logs.directory_of(held.topic_partition) is directory
             ]
-            used.append(DirectoryUse(directory.path, offline, held, total, usable))
+            used.append(DirectoryUse(directory.path, offline, found, total, usable))
         return used
 
     def high_watermarks(self) -> dict[TopicPartition, int]:

@@ -12,20 +12,21 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from moldau.base.names import TopicPartition, Uuid
-from moldau.protocol.control_records import decode_marker
 from moldau.protocol.errors import ErrorCode, KafkaError
-from moldau.protocol.records import (
-    CONTROL_MASK,
-    TIMESTAMP_TYPE_MASK,
-    BatchHeader,
-)
+from moldau.protocol.records import TIMESTAMP_TYPE_MASK, BatchHeader
 from moldau.storage.errors import CorruptLogError
 from moldau.storage.files import Files, Slice
 from moldau.storage.flush import FlushJob, Unflushed
 from moldau.storage.leader_epochs import LeaderEpochs
 from moldau.storage.log_config import LogConfig as LogConfig
 from moldau.storage.producer_state import Producer, ProducerState, SeenBatch
-from moldau.storage.replay import apply_control, collect_aborted, load_producers, snapshot_offsets
+from moldau.storage.replay import (
+    apply_batch,
+    check_producer,
+    collect_aborted,
+    load_producers,
+    snapshot_offsets,
+)
 from moldau.storage.rolling import must_roll
 from moldau.storage.segment import (
     INDEX_SUFFIXES,
@@ -39,7 +40,7 @@ from moldau.storage.segments import Segments
 from moldau.storage.time_lookup import TimestampOffset, max_timestamp, offset_for_timestamp
 from moldau.storage.txn_index import AbortedTransaction
 from moldau.storage.validation import AppendError as AppendError
-from moldau.storage.validation import check_assigned, check_batch, transform
+from moldau.storage.validation import check_assigned, check_batch, offline_error, transform
 
 log = logging.getLogger("moldau.storage")
 
@@ -168,7 +169,7 @@ class Log:
         Raises AppendError; then nothing has changed.
         """
         if self.offline is not None:
-            raise self._is_offline()
+            raise offline_error(self.topic_partition, self.offline)
         config = self._config
         seen: SeenBatch | None = None
         try:
@@ -176,7 +177,7 @@ class Log:
             if config.log_append_time or config.compression is not None or header[5] & TIMESTAMP_TYPE_MASK:
                 records, header = transform(records, header, config, self.topic_partition, now_ms)
             if header[9] >= 0:
-                seen = self._check_producer(records, header)
+                seen = check_producer(self.producers, records, header)
         except KafkaError as error:
             raise self._refused(error) from None
         if seen is not None:
@@ -226,7 +227,7 @@ class Log:
             raise self._write_failed(error) from error
         self.log_end_offset = log_end_offset = last_offset + 1
         if header[9] >= 0:
-            self._apply_producer(records, header, base_offset, now_ms)
+            apply_batch(self.producers, segment, records, header, base_offset, now_ms)
         if leader_epoch != self.leader_epochs.latest:
             self._begin_epoch(leader_epoch, base_offset)
         unflushed = self._unflushed
@@ -235,27 +236,9 @@ class Log:
             self._touched = True
         return unflushed.wanted or log_end_offset - unflushed.recovery_point >= config.flush_messages
 
-    def _check_producer(self, records: memoryview, header: BatchHeader) -> SeenBatch | None:
-        if header.attributes & CONTROL_MASK:
-            marker = decode_marker(records, 0, header)
-            if marker is not None:
-                self.producers.check_marker(
-                    header.producer_id, header.producer_epoch, marker.coordinator_epoch
-                )
-            return None
-        return self.producers.check(header)
-
-    def _apply_producer(
-        self, records: memoryview, header: BatchHeader, base_offset: int, now_ms: int
-    ) -> None:
-        if not header[5] & CONTROL_MASK:
-            self.producers.apply(header, base_offset, now_ms)
-        else:
-            apply_control(self.producers, self._segments.active, records, header, base_offset, now_ms)
-
     def _begin_epoch(self, leader_epoch: int, offset: int) -> None:
         if self.leader_epochs.assign(leader_epoch, offset):
-            self._write_epochs()
+            self.leader_epochs.save()
 
     def assign_leader_epoch(self, leader_epoch: int) -> None:
         """A leader takes over: its epoch begins at the log end, whether or not it ever writes."""
@@ -267,7 +250,7 @@ class Log:
         All of them are checked before the first is written.
         """
         if self.offline is not None:
-            raise self._is_offline()
+            raise offline_error(self.topic_partition, self.offline)
         try:
             found = check_assigned(records, self.log_end_offset)
         except KafkaError as error:
@@ -278,11 +261,6 @@ class Log:
         return self.log_end_offset
 
     # -- refusing
-
-    def _is_offline(self) -> AppendError:
-        return AppendError(
-            ErrorCode.KAFKA_STORAGE_ERROR, f"The log of {self.topic_partition} is offline: {self.offline}"
-        )
 
     def _refused(self, error: KafkaError) -> AppendError:
         if not isinstance(error, AppendError):
@@ -295,10 +273,7 @@ class Log:
         log.error("%s: cannot append: %s", self.topic_partition, error)
         if error.errno not in _FULL:
             self._on_failure(self.directory, error)
-        return AppendError(
-            ErrorCode.KAFKA_STORAGE_ERROR,
-            f"Error while appending records to {self.topic_partition} in {self.directory}: {error.strerror}",
-        )
+        return offline_error(self.topic_partition, f"{self.directory}: {error.strerror}")
 
     def fail(self, reason: str) -> None:
         """Takes the log out of use; only a restart brings it back."""
@@ -430,6 +405,8 @@ class Log:
         if not behind and not unflushed.wanted and not self.leader_epochs.dirty:
             return None
         if self.leader_epochs.dirty:
+            self.leader_epochs.save()
+            self.leader_epochs.dirty = False
             unflushed.add([self.leader_epochs.path])
         logs = [segment.file for segment in self._segments.from_offset(unflushed.recovery_point)]
         return unflushed.begin(self._files, self.directory, self.log_end_offset, logs)
@@ -440,8 +417,6 @@ class Log:
         if job.error is not None:
             log.error("%s: cannot flush: %s", self.topic_partition, job.error)
             self._on_failure(self.directory, job.error)
-        else:
-            self.leader_epochs.dirty = False
 
     def flush(self) -> None:
         """All of it at once, in this thread; KafkaError when the device refuses."""
@@ -463,7 +438,7 @@ class Log:
         if offset > self.log_start_offset:
             self.log_start_offset = offset
             self.leader_epochs.truncate_from_start(offset)
-            self._write_epochs()
+            self.leader_epochs.save()
             log.info("%s: log start offset is now %d", self.topic_partition, offset)
         return self.log_start_offset
 
@@ -506,18 +481,11 @@ class Log:
         self.log_start_offset = min(self.log_start_offset, offset)
         self._unflushed.recovery_point = min(self._unflushed.recovery_point, offset)
         self.leader_epochs.truncate_from_end(offset)
-        self._write_epochs()
+        self.leader_epochs.save()
         snapshots = snapshot_offsets(self._files.list_sizes(self.directory))
         self._segments.remove(self._snapshot_path(known) for known in snapshots if known > offset)
         load_producers(self._files, self._segments.to_list(), snapshots, self.producers, offset, now_ms)
         log.info("%s: cut to offset %d", self.topic_partition, offset)
-
-    def _write_epochs(self) -> None:
-        try:
-            self.leader_epochs.write(sync=False)
-        except OSError as error:
-            # The batches carry the epochs; the file is written again with the next flush.
-            log.warning("%s cannot be written: %s", self.leader_epochs.path, error)
 
     def close(self) -> None:
         """Writes and flushes what is in memory only, for a start that need not look at the data."""

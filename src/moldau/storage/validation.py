@@ -169,6 +169,12 @@ def too_large(size: int, config: LogConfig, topic_partition: TopicPartition) -> 
     )
 
 
+def offline_error(topic_partition: TopicPartition, reason: str) -> AppendError:
+    """For a log that cannot take anything in, now or ever."""
+    message = f"Error while appending records to {topic_partition}: {reason}"
+    return AppendError(ErrorCode.KAFKA_STORAGE_ERROR, message)
+
+
 def null_records() -> AppendError:
     """For a partition whose records are null: the real broker leaves such a request without an answer."""
     return AppendError(ErrorCode.INVALID_RECORD, "the records of the partition are null")

@@ -134,9 +134,7 @@ class Broker:
 
         return self.run(read())
 
-    def create_topic(
-        self, name: str, partitions: int = 1, configs: Mapping[str, str] | None = None
-    ) -> None:
+    def create_topic(self, name: str, partitions: int = 1, configs: Mapping[str, str] | None = None) -> None:
         self.run(self.node.create_topic(name, partitions, configs or {}))
 
     def reset(self) -> None:

@@ -70,5 +70,3 @@ def unsupported_api_versions() -> Any:
     own = TABLE[ApiKey.API_VERSIONS]
     listed = [ApiVersion(ApiKey.API_VERSIONS, own.minimum, own.maximum)]
     return ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=listed)
-
-

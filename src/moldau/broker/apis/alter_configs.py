@@ -21,7 +21,7 @@ async def handle(request: AlterConfigsRequest, context: RequestContext) -> Alter
     response = AlterConfigsResponse()
     for resource in request.resources:
         try:
-            asked = {each.name: each.value for each in resource.configs}
+            asked = [(each.name, each.value) for each in resource.configs]
             await replace(
                 context.services, resource.resource_type, resource.resource_name, asked, request.validate_only
             )

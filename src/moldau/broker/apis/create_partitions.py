@@ -38,8 +38,8 @@ async def handle(request: CreatePartitionsRequest, context: RequestContext) -> C
     else:
         outcomes = await services.metadata.execute(decide)
     results: dict[str, CreatePartitionsTopicResult] = {}
-    for topic, outcome in zip(asked, outcomes, strict=True):
-        result = results[topic.name] = CreatePartitionsTopicResult(topic.name)
+    for widened, outcome in zip(asked, outcomes, strict=True):
+        result = results[widened.name] = CreatePartitionsTopicResult(widened.name)
         if outcome is not None:
             result.error_code, result.error_message = outcome.code, outcome.message
     return CreatePartitionsResponse(results=list(results.values()))

@@ -33,11 +33,10 @@ def handle(request: DeleteRecordsRequest, context: RequestContext) -> DeleteReco
 
 
 def fail(request: DeleteRecordsRequest, error: KafkaError, context: RequestContext) -> DeleteRecordsResponse:
-    return DeleteRecordsResponse(
-        topics=[
-            DeleteRecordsTopicResult(
-                topic.name, [DeleteRecordsPartitionResult(p.partition_index, -1, error.code) for p in topic.partitions]
-            )
-            for topic in request.topics
+    response = DeleteRecordsResponse()
+    for topic in request.topics:
+        results = [
+            DeleteRecordsPartitionResult(each.partition_index, -1, error.code) for each in topic.partitions
         ]
-    )
+        response.topics.append(DeleteRecordsTopicResult(topic.name, results))
+    return response

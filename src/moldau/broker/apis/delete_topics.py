@@ -39,8 +39,6 @@ def _asked(request: DeleteTopicsRequest) -> list[TopicSelector]:
 
 
 def fail(request: Any, error: KafkaError, context: RequestContext) -> DeleteTopicsResponse:
-    return DeleteTopicsResponse(
-        responses=[
-            DeletableTopicResult(each.name, each.topic_id, error.code, error.message) for each in _asked(request)
-        ]
-    )
+    asked = _asked(request)
+    results = [DeletableTopicResult(each.name, each.topic_id, error.code, error.message) for each in asked]
+    return DeleteTopicsResponse(responses=results)

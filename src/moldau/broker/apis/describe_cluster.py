@@ -24,7 +24,8 @@ def handle(request: DescribeClusterRequest, context: RequestContext) -> Describe
             raise KafkaError(ErrorCode.UNSUPPORTED_ENDPOINT_TYPE)
         raise KafkaError(
             ErrorCode.MISMATCHED_ENDPOINT_TYPE,
-            "The request was sent to an endpoint of type BROKER, but we wanted an endpoint of type CONTROLLER",
+            "The request was sent to an endpoint of type BROKER, "
+            "but we wanted an endpoint of type CONTROLLER",
         )
     image = context.services.image
     response = DescribeClusterResponse(

@@ -30,11 +30,11 @@ def _describe(topic: str, index: int, context: RequestContext) -> PartitionRespo
     producers = [
         ProducerState(
             producer.producer_id,
-            producer.producer_epoch,
+            producer.epoch,
             producer.last_sequence,
             producer.last_timestamp,
             producer.coordinator_epoch,
-            producer.current_transaction_first_offset,
+            producer.transaction_first_offset,
         )
         for producer in log.active_producers()
     ]

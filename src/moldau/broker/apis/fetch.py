@@ -36,7 +36,8 @@ def handle(request: FetchRequest, context: RequestContext) -> FetchResponse | Pa
     plan = services.fetch_sessions.plan(request, version)
     fetch = _Fetch(request, context, plan)
     results, size, urgent = fetch.read()
-    if request.max_wait_ms <= 0 or size >= request.min_bytes or urgent or not plan.wanted or services.stopping:
+    enough = size >= request.min_bytes or urgent or not plan.wanted
+    if enough or request.max_wait_ms <= 0 or services.stopping:
         return fetch.respond(results)
     return Parked(fetch.partitions(), request.max_wait_ms / 1000, fetch.attempt)
 
@@ -82,7 +83,7 @@ class _Fetch:
                 urgent = True
                 data = PartitionData(wanted.index, error.code, -1, aborted_transactions=None, records=b"")
             else:
-                taken = len(data.records)
+                taken = len(data.records or b"")
                 if taken:
                     first = False
                     size += taken
@@ -110,8 +111,10 @@ class _Fetch:
         if found is not None:
             data.records = found
             if committed:
-                aborted = log.aborted_transactions(wanted.fetch_offset, bound)
-                data.aborted_transactions = [AbortedTransaction(a.producer_id, a.first_offset) for a in aborted]
+                data.aborted_transactions = [
+                    AbortedTransaction(aborted.producer_id, aborted.first_offset)
+                    for aborted in log.aborted_transactions(wanted.fetch_offset, bound)
+                ]
         return data
 
     def respond(self, results: Results) -> FetchResponse:
@@ -138,11 +141,11 @@ class _Fetch:
         data.current_leader = LeaderIdAndEpoch(described.leader, described.leader_epoch)
         broker = image.brokers.get(described.leader)
         listener = broker.listener(self.context.listener) if broker is not None else None
-        if broker is None or listener is None or any(n.node_id == broker.broker_id for n in response.node_endpoints):
+        if broker is None or listener is None:
             return
-        response.node_endpoints.append(
-            NodeEndpoint(broker.broker_id, listener.host, listener.port, broker.rack)
-        )
+        endpoint = NodeEndpoint(broker.broker_id, listener.host, listener.port, broker.rack)
+        if endpoint not in response.node_endpoints:
+            response.node_endpoints.append(endpoint)
 
 
 def _diverges(wanted: Wanted, partition: Partition, data: PartitionData) -> bool:

@@ -37,7 +37,8 @@ def _refusal(key_type: int) -> KafkaError:
         )
     if key_type == TRANSACTION:
         return KafkaError(
-            ErrorCode.INVALID_REQUEST, "This broker does not have transactions yet: leave transactional.id unset."
+            ErrorCode.INVALID_REQUEST,
+            "This broker does not have transactions yet: leave transactional.id unset.",
         )
     return KafkaError(ErrorCode.INVALID_REQUEST)
 

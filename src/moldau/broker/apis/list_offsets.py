@@ -23,7 +23,14 @@ from moldau.replication.partition import READ_COMMITTED, Partition
 
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD = range(-1, -7, -1)
 #: The first version that knows each special place; all others are unknown in every version.
-_SINCE = {LATEST: 0, EARLIEST: 0, MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING_UPLOAD: 11}
+_SINCE = {
+    LATEST: 0,
+    EARLIEST: 0,
+    MAX_TIMESTAMP: 7,
+    EARLIEST_LOCAL: 8,
+    LATEST_TIERED: 9,
+    EARLIEST_PENDING_UPLOAD: 11,
+}
 
 
 def handle(request: ListOffsetsRequest, context: RequestContext) -> ListOffsetsResponse:
@@ -78,11 +85,10 @@ def _by_time(answer: ListOffsetsPartitionResponse, partition: Partition, place: 
 
 
 def fail(request: ListOffsetsRequest, error: KafkaError, context: RequestContext) -> ListOffsetsResponse:
-    return ListOffsetsResponse(
-        topics=[
-            ListOffsetsTopicResponse(
-                topic.name, [ListOffsetsPartitionResponse(p.partition_index, error.code) for p in topic.partitions]
-            )
-            for topic in request.topics
+    response = ListOffsetsResponse()
+    for topic in request.topics:
+        refused = [
+            ListOffsetsPartitionResponse(each.partition_index, error.code) for each in topic.partitions
         ]
-    )
+        response.topics.append(ListOffsetsTopicResponse(topic.name, refused))
+    return response

@@ -26,7 +26,9 @@ from moldau.protocol.messages.metadata import (
 )
 
 
-def handle(request: MetadataRequest, context: RequestContext) -> MetadataResponse | Awaitable[MetadataResponse]:
+def handle(
+    request: MetadataRequest, context: RequestContext
+) -> MetadataResponse | Awaitable[MetadataResponse]:
     missing = _creatable(request, context)
     if missing:
         return _create_and_answer(request, context, missing)
@@ -79,11 +81,14 @@ def _brokers(image: ClusterImage, listener_name: str) -> list[MetadataResponseBr
     for broker in image.live_brokers():
         listener = broker.listener(listener_name)
         if listener is not None:
-            brokers.append(MetadataResponseBroker(broker.broker_id, listener.host, listener.port, broker.rack))
+            described = MetadataResponseBroker(broker.broker_id, listener.host, listener.port, broker.rack)
+            brokers.append(described)
     return brokers
 
 
-def _look_up(asked: MetadataRequestTopic, image: ClusterImage, context: RequestContext) -> MetadataResponseTopic:
+def _look_up(
+    asked: MetadataRequestTopic, image: ClusterImage, context: RequestContext
+) -> MetadataResponseTopic:
     if asked.name is None or asked.topic_id != ZERO_UUID:
         if context.api_version < 12:
             return MetadataResponseTopic(ErrorCode.INVALID_REQUEST, "", asked.topic_id)

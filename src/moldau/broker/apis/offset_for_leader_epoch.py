@@ -36,9 +36,8 @@ def _look_up(topic: str, asked: OffsetForLeaderPartition, context: RequestContex
 def fail(
     request: OffsetForLeaderEpochRequest, error: KafkaError, context: RequestContext
 ) -> OffsetForLeaderEpochResponse:
-    return OffsetForLeaderEpochResponse(
-        topics=[
-            OffsetForLeaderTopicResult(t.topic, [EpochEndOffset(error.code, p.partition) for p in t.partitions])
-            for t in request.topics
-        ]
-    )
+    response = OffsetForLeaderEpochResponse()
+    for topic in request.topics:
+        refused = [EpochEndOffset(error.code, each.partition) for each in topic.partitions]
+        response.topics.append(OffsetForLeaderTopicResult(topic.topic, refused))
+    return response

@@ -82,7 +82,8 @@ def _check(request: ProduceRequest, acks: int, partition: Partition) -> None:
         raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION)
     if request.transactional_id is not None:
         raise KafkaError(
-            ErrorCode.INVALID_REQUEST, "This broker does not have transactions yet: leave transactional.id unset."
+            ErrorCode.INVALID_REQUEST,
+            "This broker does not have transactions yet: leave transactional.id unset.",
         )
 
 

@@ -26,7 +26,7 @@ TOOL = Tool(
         COMMAND_CONFIG,
         Option(
             "offset-json-file",
-            'A file such as {"partitions": [{"topic": "orders", "partition": 0, "offset": 7}], "version": 1}; '
+            'A file such as {"version": 1, "partitions": [{"topic": "a", "partition": 0, "offset": 7}]}; '
             "an offset of -1 stands for everything.",
             "file",
         ),

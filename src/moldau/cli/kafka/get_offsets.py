@@ -115,8 +115,8 @@ def parse_time(text: str) -> int:
         raise ToolError(
             _TERSE,
             f"Malformed time argument {text}. Please use -1 or latest / -2 or earliest / -3 or max-timestamp "
-            "/ -4 or earliest-local / -5 or latest-tiered / -6 or earliest-pending-upload, or a specified long "
-            "format timestamp",
+            "/ -4 or earliest-local / -5 or latest-tiered / -6 or earliest-pending-upload, "
+            "or a specified long format timestamp",
         ) from None
 
 

@@ -1,0 +1,392 @@
+"""One writer of the image: grouping, order, other brokers, and a store that fails."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from typing import Any
+
+import pytest
+
+from moldau.cluster.controller import Decision
+from moldau.cluster.image import ClusterImage
+from moldau.cluster.metadata import Metadata
+from moldau.cluster.records import (
+    BrokerFenced,
+    FeatureLevel,
+    PartitionChanged,
+    Record,
+    TopicCreated,
+    TopicDeleted,
+)
+from moldau.cluster.store.contract import Changes, MetadataStoreError, StaleVersion
+from moldau.cluster.store.memory import MemoryLog, MemoryStore
+from moldau.protocol.errors import ErrorCode, KafkaError
+
+
+def run(scenario: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    asyncio.run(asyncio.wait_for(scenario(), 30))
+
+
+def feature(name: str, level: int = 1) -> Callable[[ClusterImage], list[Record]]:
+    return lambda image: [FeatureLevel(name, level)]
+
+
+class Store(MemoryStore):
+    """Counts appends; a gate can hold one back, and failures can be queued."""
+
+    def __init__(self, log: MemoryLog | None = None) -> None:
+        super().__init__(log)
+        self.appends: list[int] = []
+        self.gate: asyncio.Event | None = None
+        self.reached = asyncio.Event()
+        self.failures: list[Exception] = []
+        self.failures_after: list[Exception] = []
+        self.load_failures: list[Exception] = []
+
+    async def load(self, after_version: int = 0) -> Changes:
+        if self.load_failures:
+            raise self.load_failures.pop(0)
+        return await super().load(after_version)
+
+    async def append(
+        self, records: Sequence[Record], expected_version: int, controller_epoch: int | None
+    ) -> int:
+        self.reached.set()
+        if self.gate is not None:
+            await self.gate.wait()
+        if self.failures:
+            raise self.failures.pop(0)
+        version = await super().append(records, expected_version, controller_epoch)
+        self.appends.append(len(records))
+        if self.failures_after:
+            raise self.failures_after.pop(0)
+        return version
+
+
+async def opened(store: Store) -> Metadata:
+    metadata = Metadata(store)
+    await metadata.open()
+    return metadata
+
+
+def test_a_command_is_decided_stored_and_applied() -> None:
+    async def scenario() -> None:
+        metadata = await opened(Store())
+        image = await metadata.submit(feature("f", 3))
+        assert image is metadata.image
+        assert (image.features, image.version) == ({"f": 3}, 1)
+
+    run(scenario)
+
+
+def test_commands_that_come_together_share_an_append() -> None:
+    async def scenario() -> None:
+        store = Store()
+        metadata = await opened(store)
+        seen: list[int] = []
+
+        def count(image: ClusterImage) -> list[Record]:
+            seen.append(len(image.features))
+            return [FeatureLevel(f"f{len(image.features)}", 1)]
+
+        await asyncio.gather(*(metadata.submit(count) for _ in range(100)))
+        assert seen == list(range(100))
+        assert store.appends == [100]
+        assert metadata.image.version == 1
+
+    run(scenario)
+
+
+def test_commands_that_come_during_an_append_share_the_next() -> None:
+    async def scenario() -> None:
+        store = Store()
+        metadata = await opened(store)
+        store.gate = asyncio.Event()
+        first = asyncio.ensure_future(metadata.submit(feature("first")))
+        await store.reached.wait()
+        rest = [asyncio.ensure_future(metadata.submit(feature(f"f{i}"))) for i in range(10)]
+        assert metadata.image.features == {}
+        store.gate.set()
+        await asyncio.gather(first, *rest)
+        assert store.appends == [1, 10]
+
+    run(scenario)
+
+
+def test_a_very_large_group_is_cut() -> None:
+    async def scenario() -> None:
+        store = Store()
+        metadata = await opened(store)
+        many = [FeatureLevel(f"f{i}", 1) for i in range(6_000)]
+        await asyncio.gather(*(metadata.submit(lambda image: many) for _ in range(3)))
+        assert store.appends == [12_000, 6_000]
+
+    run(scenario)
+
+
+def test_an_error_belongs_to_the_one_who_asked() -> None:
+    async def scenario() -> None:
+        store = Store()
+        metadata = await opened(store)
+
+        def refuse(image: ClusterImage) -> list[Record]:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"{len(image.features)}")
+
+        def mistake(image: ClusterImage) -> list[Record]:
+            raise ZeroDivisionError
+
+        results = await asyncio.gather(
+            metadata.submit(feature("a")),
+            metadata.submit(refuse),
+            metadata.submit(mistake),
+            metadata.submit(lambda image: [BrokerFenced(7)]),
+            metadata.submit(feature("b")),
+            return_exceptions=True,
+        )
+        assert str(results[1]) == "INVALID_REQUEST: 1"
+        assert isinstance(results[2], ZeroDivisionError)
+        assert "does not follow" in str(results[3])
+        assert metadata.image.features == {"a": 1, "b": 1}
+        assert store.appends == [2]
+
+    run(scenario)
+
+
+def test_nothing_to_change_costs_nothing() -> None:
+    async def scenario() -> None:
+        store = Store()
+        metadata = await opened(store)
+        assert await metadata.submit(lambda image: []) is metadata.image
+        assert store.appends == []
+
+    run(scenario)
+
+
+def test_an_outcome_is_that_of_the_stored_decision() -> None:
+    async def scenario() -> None:
+        log = MemoryLog()
+        ours, others = Store(log), Store(log)
+        metadata, other = await opened(ours), await opened(others)
+        calls: list[int] = []
+
+        def next_level(image: ClusterImage) -> Decision[int]:
+            level = image.features.get("n", 0) + 1
+            calls.append(level)
+            return Decision((FeatureLevel("n", level),), level)
+
+        results = await asyncio.gather(metadata.execute(next_level), other.execute(next_level))
+        assert sorted(results) == [1, 2]
+        assert sorted(calls) == [1, 1, 2]
+
+    run(scenario)
+
+
+def test_listeners_hear_every_change_in_order() -> None:
+    async def scenario() -> None:
+        log = MemoryLog()
+        ours, others = Store(log), Store(log)
+        metadata, other = await opened(ours), await opened(others)
+        heard: list[tuple[int, int, Sequence[Record]]] = []
+        arrived = asyncio.Event()
+
+        def listen(old: ClusterImage, new: ClusterImage, records: Sequence[Record]) -> None:
+            assert new is metadata.image
+            heard.append((old.version, new.version, records))
+            if new.version == 3:
+                arrived.set()
+
+        metadata.on_change(listen)
+        await metadata.submit(feature("a"))
+        await other.submit(feature("b"))
+        await metadata.submit(feature("c"))
+        await arrived.wait()
+        assert heard == [
+            (0, 1, [FeatureLevel("a", 1)]),
+            (1, 2, [FeatureLevel("b", 1)]),
+            (2, 3, [FeatureLevel("c", 1)]),
+        ]
+
+    run(scenario)
+
+
+def test_what_others_do_during_an_append_comes_in_order() -> None:
+    async def scenario() -> None:
+        log = MemoryLog()
+        ours, others = Store(log), Store(log)
+        metadata, other = await opened(ours), await opened(others)
+        ours.gate = asyncio.Event()
+        pending = asyncio.ensure_future(
+            metadata.submit(lambda image: [FeatureLevel("n", len(image.features) + 1)])
+        )
+        await ours.reached.wait()
+        await other.submit(feature("b"))
+        await other.submit(feature("c"))
+        ours.gate.set()
+        await pending
+        assert metadata.image.features == {"b": 1, "c": 1, "n": 3}
+        assert metadata.image.version == 3
+
+    run(scenario)
+
+
+def test_a_broker_that_was_left_behind_gets_the_difference() -> None:
+    async def scenario() -> None:
+        log = MemoryLog()
+        ours, others = Store(log), Store(log)
+        metadata, other = await opened(ours), await opened(others)
+        topic, partition = TopicCreated(bytes(16), "t"), PartitionChanged(bytes(16), 0, (1,), (1,), 1, 0, 0)
+        await metadata.submit(lambda image: [topic, partition])
+        ours.gate = asyncio.Event()
+        heard: list[Record] = []
+        metadata.on_change(lambda old, new, records: heard.extend(records))
+        pending = asyncio.ensure_future(metadata.submit(feature("ours")))
+        await asyncio.sleep(0)
+        await other.submit(lambda image: [TopicDeleted(bytes(16))])
+        await other.submit(lambda image: [FeatureLevel("g", level + 1) for level in range(6_000)])
+        assert log.snapshot_version == log.version
+        ours.gate.set()
+        await pending
+        assert heard == [TopicDeleted(bytes(16)), FeatureLevel("g", 6_000), FeatureLevel("ours", 1)]
+
+    run(scenario)
+
+
+def test_a_failed_store_is_told_to_the_client_and_to_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    async def scenario() -> None:
+        store = Store()
+        metadata = await opened(store)
+        store.failures.append(MetadataStoreError("the disk is full"))
+        results = await asyncio.gather(
+            metadata.submit(feature("a")), metadata.submit(feature("b")), return_exceptions=True
+        )
+        assert [each.code for each in results if isinstance(each, KafkaError)] == [
+            ErrorCode.KAFKA_STORAGE_ERROR
+        ] * 2
+        assert metadata.image.features == {}
+        await metadata.submit(feature("c"))
+        assert metadata.image.features == {"c": 1}
+
+    with caplog.at_level(logging.ERROR):
+        run(scenario)
+    assert "the disk is full" in caplog.text
+
+
+def test_an_append_that_failed_after_all_is_found_in_the_log() -> None:
+    async def scenario() -> None:
+        store = Store()
+        metadata = await opened(store)
+        store.failures_after.append(MetadataStoreError("the answer was lost"))
+        with pytest.raises(KafkaError):
+            await metadata.submit(feature("a"))
+        await metadata.submit(feature("b"))
+        assert metadata.image.features == {"a": 1, "b": 1}
+
+    run(scenario)
+
+
+def test_a_store_that_cannot_be_read_refuses_until_it_can() -> None:
+    async def scenario() -> None:
+        store = Store()
+        metadata = await opened(store)
+        store.failures.append(MetadataStoreError("down"))
+        store.load_failures += [MetadataStoreError("still down")] * 2
+        for _ in range(3):
+            with pytest.raises(KafkaError):
+                await metadata.submit(feature("a"))
+        await metadata.submit(feature("a"))
+        assert metadata.image.features == {"a": 1}
+
+    run(scenario)
+
+
+def test_a_deposed_controller_changes_nothing() -> None:
+    async def scenario() -> None:
+        log = MemoryLog()
+        ours, others = Store(log), Store(log)
+        metadata = await opened(ours)
+        leadership = await ours.campaign(1, lambda: None)
+        metadata.controller_epoch = leadership.epoch
+        await metadata.submit(feature("a"))
+        await leadership.resign()
+        await others.campaign(2, lambda: None)
+        with pytest.raises(KafkaError) as error:
+            await metadata.submit(feature("b"))
+        assert error.value.code is ErrorCode.NOT_CONTROLLER
+        assert log.version == 1
+
+    run(scenario)
+
+
+def test_endless_rivals_end_in_a_retriable_error() -> None:
+    async def scenario() -> None:
+        store = Store()
+        metadata = await opened(store)
+        store.failures += [StaleVersion()] * 50
+        with pytest.raises(KafkaError) as error:
+            await metadata.submit(feature("a"))
+        assert error.value.code is ErrorCode.REQUEST_TIMED_OUT
+        await metadata.submit(feature("a"))
+
+    run(scenario)
+
+
+def test_a_cancelled_command_that_waits_is_not_run() -> None:
+    async def scenario() -> None:
+        store = Store()
+        metadata = await opened(store)
+        store.gate = asyncio.Event()
+        first = asyncio.ensure_future(metadata.submit(feature("first")))
+        await store.reached.wait()
+        second = asyncio.ensure_future(metadata.submit(feature("second")))
+        await asyncio.sleep(0)
+        second.cancel()
+        await asyncio.gather(second, return_exceptions=True)
+        store.gate.set()
+        await first
+        await metadata.submit(feature("third"))
+        assert metadata.image.features == {"first": 1, "third": 1}
+
+    run(scenario)
+
+
+def test_close_refuses_what_is_not_stored() -> None:
+    async def scenario() -> None:
+        store = Store()
+        metadata = await opened(store)
+        store.gate = asyncio.Event()
+        under_way: list[Awaitable[ClusterImage]] = [asyncio.ensure_future(metadata.submit(feature("a")))]
+        await store.reached.wait()
+        under_way.append(asyncio.ensure_future(metadata.submit(feature("b"))))
+        await asyncio.sleep(0)
+        await metadata.close()
+        for result in await asyncio.gather(*under_way, return_exceptions=True):
+            assert isinstance(result, KafkaError)
+        with pytest.raises(KafkaError, match="stopping"):
+            await metadata.submit(feature("c"))
+
+    run(scenario)
+
+
+class SkippingStore(Store):
+    """Tells of the second append only."""
+
+    def watch(self, listener: Callable[[Changes], None]) -> None:
+        super().watch(lambda changes: listener(changes) if changes.after_version else None)
+
+
+def test_a_gap_in_what_is_watched_is_filled() -> None:
+    """No store should skip a version; if one does, the log itself is asked."""
+
+    async def scenario() -> None:
+        log = MemoryLog()
+        metadata, other = await opened(SkippingStore(log)), await opened(Store(log))
+        arrived = asyncio.Event()
+        metadata.on_change(lambda old, new, records: arrived.set())
+        await other.submit(feature("a"))
+        await asyncio.sleep(0)
+        assert metadata.image.version == 0
+        await other.submit(feature("b"))
+        await arrived.wait()
+        assert metadata.image.features == {"a": 1, "b": 1}
+
+    run(scenario)
