@@ -1,11 +1,11 @@
-"""The real Apache Kafka 4.3.0: fetch its jars through Maven, start one node with its default settings, run its tools.
+"""The real Apache Kafka 4.3.0: jars through Maven, one node with default settings, its own tools.
 
-    python -m benchmarks.apache_kafka run --port 9092 --data-dir /tmp/kafka    # in the foreground, Ctrl-C stops it
-    python -m benchmarks.apache_kafka tool org.apache.kafka.tools.TopicCommand --bootstrap-server localhost:9092 --list
+    python -m benchmarks.apache_kafka run --port 9092 --data-dir kafka-data    until Ctrl-C
+    python -m benchmarks.apache_kafka tool org.apache.kafka.tools.TopicCommand --bootstrap-server … --list
 
-The jars lie in the project's `.cache/kafka-libs` and are fetched once. Which registry Maven asks is the machine's own
-setting. The broker runs with the JVM options of Kafka's own start script (a heap of 1 GB, G1) and no setting but its
-listeners, its directory, and what a single node needs to hold its internal topics.
+The jars lie in the project's `.cache/kafka-libs` and are fetched once. Which registry Maven asks is the
+machine's own setting. The broker runs with the JVM options of Kafka's own start script (a heap of 1 GB, G1)
+and no setting but its listeners, its directory, and what a single node needs to hold its internal topics.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ PERFORMANCE_OPTIONS = (
 SERVER_HEAP = ("-Xmx1G", "-Xms1G")
 TOOL_HEAP = ("-Xmx512M",)
 
-# One node cannot hold three replicas of the internal topics; Kafka's own config/server.properties says the same.
+# One node cannot hold three replicas of internal topics; Kafka's own config/server.properties says the same.
 SINGLE_NODE_SETTINGS = {
     "offsets.topic.replication.factor": "1",
     "transaction.state.log.replication.factor": "1",
@@ -67,7 +67,7 @@ def class_path() -> str:
 
 
 def compile_sources() -> None:
-    """Compile our small Java programs (benchmarks/java, tests/conformance/java) where they are newer than their classes."""
+    """Compile our small Java programs where they are newer than their classes."""
     fetch()
     CLASSES.mkdir(parents=True, exist_ok=True)
     folders = [HERE / "java", HERE.parent / "tests" / "conformance" / "java"]
@@ -84,7 +84,11 @@ def java(
     main_class: str, *arguments: str, jvm_options: Sequence[str] = TOOL_HEAP, logging: str = "tools"
 ) -> list[str]:
     """The command line of one Java program with Kafka on its class path; logging: tools, quiet or broker."""
-    options = [*PERFORMANCE_OPTIONS, *jvm_options, f"-Dlog4j2.configurationFile={HERE}/java/log4j2-{logging}.properties"]
+    options = [
+        *PERFORMANCE_OPTIONS,
+        *jvm_options,
+        f"-Dlog4j2.configurationFile={HERE}/java/log4j2-{logging}.properties",
+    ]
     return ["java", *options, "-cp", class_path(), main_class, *arguments]
 
 
@@ -93,7 +97,9 @@ class ApacheKafka(BrokerProcess):
 
     name = "kafka"
 
-    def __init__(self, directory: Path, settings: dict[str, str] | None = None, port: int | None = None) -> None:
+    def __init__(
+        self, directory: Path, settings: dict[str, str] | None = None, port: int | None = None
+    ) -> None:
         super().__init__(directory, settings, port)
         self.controller_port = free_port()
         self.properties_file = self.directory / "server.properties"
@@ -126,8 +132,7 @@ def _run(arguments: argparse.Namespace) -> int:
     broker = ApacheKafka(arguments.data_dir, settings, arguments.port)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     with broker:
-        text = f"ready: {broker.bootstrap_servers} after {broker.start_s:.2f} s, pid {broker.pid}, log {broker.log_file}"
-        print(text, flush=True)
+        print(f"ready: {broker.bootstrap_servers} after {broker.start_s:.2f} s, pid {broker.pid}", flush=True)
         try:
             signal.pause()
         except KeyboardInterrupt:
@@ -136,7 +141,9 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     commands = parser.add_subparsers(dest="command", required=True)
     commands.add_parser("fetch", help="copy the jars into .cache/kafka-libs")
     run = commands.add_parser("run", help="one node in the foreground")

@@ -1,8 +1,7 @@
 """What all measures share: the two brokers side by side, alternating runs, and the samples that come of them.
 
-Both brokers run for the whole session, so that neither pays for a cold start in every figure; only one of them is under
-load at a time.
-"""
+Both brokers run for the whole session, so that neither pays for a cold start in every figure; only one of
+them is under load at a time."""
 
 from __future__ import annotations
 
@@ -13,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
 from benchmarks.brokers import Broker
 from benchmarks.targets import BY_KEY
@@ -46,11 +45,13 @@ QUICK = Sizes(1, 2, 1_000_000, 100_000, 30_000, 1, 1_000, 1_000, 50_000, 300_000
 class Bench:
     brokers: Sequence[Broker]
     sizes: Sizes
-    samples: dict[str, dict[str, list[float]]] = field(default_factory=lambda: defaultdict(lambda: defaultdict(list)))
+    samples: dict[str, dict[str, list[float]]] = field(
+        default_factory=lambda: defaultdict(lambda: defaultdict(list))
+    )
     began: float = field(default_factory=time.monotonic)
 
     def alternating(self, what: str) -> Iterator[Broker]:
-        """Each broker in turn, as many rounds as the sizes say; what an earlier run left to be written is written first."""
+        """Each broker in turn, round after round; what an earlier run left to be written is written first."""
         for number in range(self.sizes.rounds):
             for broker in self.brokers:
                 self.progress(f"{what}: {broker.name}, round {number + 1} of {self.sizes.rounds}")

@@ -1,7 +1,7 @@
-"""One broker as a process of its own: start it, wait for its first answer, read its memory and CPU time, stop it.
+"""One broker as a process of its own: start it, wait for its first answer, read memory and CPU time, stop it.
 
-The same few methods serve Apache Kafka and Moldau, so that every measure runs against either. Nothing here knows
-what is measured. A broker is stopped by the process id that was started here, never by name.
+The same few methods serve Apache Kafka and Moldau, so that every measure runs against either. Nothing here
+knows what is measured. A broker is stopped by the process id that was started here, never by name.
 """
 
 from __future__ import annotations
@@ -48,7 +48,9 @@ class BrokerProcess(ABC):
 
     name: str
 
-    def __init__(self, directory: Path, settings: dict[str, str] | None = None, port: int | None = None) -> None:
+    def __init__(
+        self, directory: Path, settings: dict[str, str] | None = None, port: int | None = None
+    ) -> None:
         directory.mkdir(parents=True, exist_ok=True)
         self.directory = directory
         self.data_dir = directory / "data"
@@ -79,7 +81,11 @@ class BrokerProcess(ABC):
         with self.log_file.open("ab") as log:
             began = time.perf_counter()
             self._process = subprocess.Popen(
-                self.command(), stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, cwd=self.directory
+                self.command(),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                cwd=self.directory,
             )
         self._wait_for_first_answer(began + START_TIMEOUT_S)
         self.start_s = time.perf_counter() - began

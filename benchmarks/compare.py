@@ -1,9 +1,9 @@
-"""Apache Kafka 4.3.0 and Moldau side by side: `python -m benchmarks.compare` writes docs/benchmarks.md with a plot.
+"""Apache Kafka 4.3.0 and Moldau side by side; writes docs/benchmarks.md with a plot.
 
-    python -m benchmarks.compare                          everything, about 25 minutes on two cores
-    python -m benchmarks.compare --quick                  everything, small; prints, writes no documents
-    python -m benchmarks.compare --only start,produce     some measures; prints, writes no documents
-    python -m benchmarks.compare --report results/x.json  the documents again from an earlier run
+python -m benchmarks.compare                          everything, about 25 minutes on two cores
+python -m benchmarks.compare --quick                  everything, small; prints, writes no documents
+python -m benchmarks.compare --only start,produce     some measures; prints, writes no documents
+python -m benchmarks.compare --report results/x.json  the documents again from an earlier run
 """
 
 from __future__ import annotations
@@ -36,7 +36,9 @@ def main() -> int:
         return 0
     names = arguments.only.split(",") if arguments.only else list(MEASURES)
     if unknown := set(names) - set(MEASURES):
-        print(f"no such measure: {', '.join(sorted(unknown))}; there are {', '.join(MEASURES)}", file=sys.stderr)
+        print(
+            f"no such measure: {', '.join(sorted(unknown))}; there are {', '.join(MEASURES)}", file=sys.stderr
+        )
         return 2
     compile_sources()
     results = _run(names, quick=arguments.quick)
@@ -50,7 +52,9 @@ def main() -> int:
 
 
 def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--only", help=f"some of: {', '.join(MEASURES)}")
     parser.add_argument("--report", type=Path, help="write the documents from this file of results")
@@ -93,7 +97,11 @@ def _warm_up(bench: Bench, *, quick: bool) -> None:
 
 def _machine() -> dict[str, str]:
     model = next(
-        (line.partition(":")[2].strip() for line in Path("/proc/cpuinfo").read_text().splitlines() if "model name" in line),
+        (
+            line.partition(":")[2].strip()
+            for line in Path("/proc/cpuinfo").read_text().splitlines()
+            if "model name" in line
+        ),
         platform.processor(),
     )
     memory_kb = int(Path("/proc/meminfo").read_text().split()[1])
@@ -113,7 +121,10 @@ def _java_version() -> str:
 def _save(results: dict[str, Any]) -> None:
     folder = HERE / "results"
     folder.mkdir(exist_ok=True)
-    path = folder / f"{results['date'].replace(' ', '-').replace(':', '')}{'-quick' if results['quick'] else ''}.json"
+    path = (
+        folder
+        / f"{results['date'].replace(' ', '-').replace(':', '')}{'-quick' if results['quick'] else ''}.json"
+    )
     path.write_text(json.dumps(results, indent=1))
     print(f"results in {path.relative_to(HERE.parent)}")
 

@@ -1,7 +1,7 @@
-"""The load: Kafka's own ProducerPerformance and our small Java programs, each run as a process, its output as values.
+"""The load: Kafka's own ProducerPerformance and our small Java programs, their output as values.
 
-The same tools with the same arguments for either broker. Java does the work, so that Python's own speed is measured in
-the broker only.
+The same tools with the same arguments for either broker. Java does the work, so that Python's own speed is
+measured in the broker only.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from benchmarks.apache_kafka import java
 
 LOAD_TIMEOUT_S = 600.0
-# 20000 records sent, 17152.658662 records/sec (1.64 MB/sec), 257.93 ms avg latency, 613.00 ms max latency, 288 ms 50th, …
+# 20000 records sent, 17152.658662 records/sec (1.64 MB/sec), 257.93 ms avg latency, 613.00 ms max latency, …
 PERF_LINE = re.compile(r"records sent, ([\d.]+) records/sec \(([\d.]+) MB/sec\), ([\d.]+) ms avg latency")
 BYTES_IN_MB = 1024 * 1024
 
@@ -92,7 +92,11 @@ def random_reads(
 
 
 def _run(main_class: str, arguments: Sequence[str]) -> str:
-    ended = subprocess.run(java(main_class, *arguments), text=True, capture_output=True, timeout=LOAD_TIMEOUT_S)
+    ended = subprocess.run(
+        java(main_class, *arguments), text=True, capture_output=True, timeout=LOAD_TIMEOUT_S
+    )
     if ended.returncode != 0:
-        raise RuntimeError(f"{main_class} ended with {ended.returncode}:\n{ended.stdout[-2000:]}{ended.stderr[-4000:]}")
+        raise RuntimeError(
+            f"{main_class} ended with {ended.returncode}:\n{ended.stdout[-2000:]}{ended.stderr[-4000:]}"
+        )
     return ended.stdout

@@ -1,4 +1,4 @@
-"""The plot of docs/benchmarks.md: each figure's ratio to Apache Kafka on a logarithmic axis, with its floor and goal."""
+"""The plot of docs/benchmarks.md: ratios to Apache Kafka on a log axis, with floors and goals."""
 
 from __future__ import annotations
 
@@ -9,7 +9,13 @@ if TYPE_CHECKING:
     from benchmarks.report import Figure
 
 GOOD, FAIR, POOR, PLAIN = "#2e7d32", "#f9a825", "#c62828", "#607d8b"
-COLOURS = {"goal met": GOOD, "floor met": GOOD, "floor met, goal missed": FAIR, "below the floor": POOR, "": PLAIN}
+COLOURS = {
+    "goal met": GOOD,
+    "floor met": GOOD,
+    "floor met, goal missed": FAIR,
+    "below the floor": POOR,
+    "": PLAIN,
+}
 ARROWS = {"higher": "↑", "lower": "↓"}
 TICKS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50)
 
@@ -31,7 +37,8 @@ def draw_ratios(figures: list[Figure], path: Path) -> None:
 
 
 def _draw_row(axes: Any, row: int, figure: Figure) -> None:
-    """A bar from 1, to the right where Moldau has more and to the left where it has less; its value in the margin."""
+    """A bar from 1, to the right where Moldau has more, to the left where it has less; the value in the
+    margin."""
     colour = COLOURS[figure.verdict]
     axes.barh(row, figure.judged - 1, left=1, height=0.62, color=colour, zorder=2)
     for bound, marker, size in ((figure.metric.floor, "|", 13), (figure.metric.goal, "D", 5)):

@@ -1,7 +1,7 @@
 """Results of a comparison as a table on the terminal, and as docs/benchmarks.md with its plot.
 
-What a person wrote about a missed floor or goal lives in docs/benchmarks-notes.md, a heading for each figure, and is
-copied beside the figure; this file only ever adds headings to it.
+What a person wrote about a missed floor or goal lives in docs/benchmarks-notes.md, a heading for each figure,
+and is copied beside the figure; this file only ever adds headings to it.
 """
 
 from __future__ import annotations
@@ -17,24 +17,29 @@ from benchmarks.targets import METRICS, Metric
 
 NOTES_HEAD = """# Notes on missed floors and goals
 
-One heading for each figure that missed its floor or goal: the profile, the reason and the next step. `make bench` copies
-the text below a heading into benchmarks.md beside the figure, adds headings that are missing, and changes nothing else.
+One heading for each figure that missed its floor or goal: the profile, the reason and the next step. `make
+bench` copies the text below a heading into benchmarks.md beside the figure, adds headings that are missing,
+and changes nothing else.
 """
 UNWRITTEN = "(not written yet)"
 
 METHOD = """## Method
 
-- Apache Kafka 4.3.0 from Maven: one node (KRaft, combined), default settings, the JVM options of its own start script
-  (heap 1 GB). Moldau: `moldau broker`, default settings. Both on loopback, data on the same disk.
-- Both brokers run for the whole session, warmed up with two million records, and only one is under load at a time; runs
-  alternate Kafka, Moldau, Kafka, Moldau. A figure is the median of its runs; the range is the lowest and the highest.
-- The load comes from Java: Kafka's own ProducerPerformance (after its warm-up records), an assigned consumer with default
-  settings (the first pass over the topic is not counted), and one-record-at-a-time programs that follow Kafka's
-  EndToEndLatency in microseconds (`benchmarks/java/`). The same tool with the same arguments for both brokers.
-- One partition for each topic, replication factor 1, no compression. What a run leaves unwritten is flushed to disk before
-  the next begins.
+- Apache Kafka 4.3.0 from Maven: one node (KRaft, combined), default settings, the JVM options of its own
+  start script (heap 1 GB). Moldau: `moldau broker`, default settings. Both on loopback, data on the same
+  disk.
+- Both brokers run for the whole session, warmed up with two million records, and only one is under load at
+  a time; runs alternate Kafka, Moldau, Kafka, Moldau. A figure is the median of its runs; the range is the
+  lowest and the highest.
+- The load comes from Java: Kafka's own ProducerPerformance (after its warm-up records), an assigned
+  consumer with default settings (the first pass over the topic is not counted), and one-record-at-a-time
+  programs that follow Kafka's EndToEndLatency in microseconds (`benchmarks/java/`). The same tool with the
+  same arguments for both.
+- One partition for each topic, replication factor 1, no compression. What a run leaves unwritten is flushed
+  to disk before the next begins.
 - Memory is resident memory and CPU is user and system time of the broker's process, from /proc.
-- Ratios are Moldau divided by Apache Kafka: above 1 is better where higher is better, below 1 where lower is better.
+- Ratios are Moldau divided by Apache Kafka: above 1 is better where higher is better, below 1 where lower
+  is.
 """
 
 
@@ -85,14 +90,18 @@ def figures_of(results: dict[str, Any]) -> list[Figure]:
 
 def print_table(results: dict[str, Any]) -> None:
     for row in _rows(figures_of(results)):
-        print("  ".join(cell.ljust(width) for cell, width in zip(row, (50, 12, 12, 8, 7, 7, 20), strict=False)))
+        print(
+            "  ".join(cell.ljust(width) for cell, width in zip(row, (50, 12, 12, 8, 7, 7, 20), strict=False))
+        )
 
 
 def write_documents(results: dict[str, Any], docs: Path) -> None:
     figures = figures_of(results)
     docs.mkdir(exist_ok=True)
     draw_ratios(figures, docs / "benchmarks.png")
-    notes = _updated_notes(docs / "benchmarks-notes.md", [figure.metric for figure in figures if figure.missed])
+    notes = _updated_notes(
+        docs / "benchmarks-notes.md", [figure.metric for figure in figures if figure.missed]
+    )
     (docs / "benchmarks.md").write_text(_document(results, figures, notes))
     print("written: docs/benchmarks.md, docs/benchmarks.png")
 
@@ -101,7 +110,7 @@ def _document(results: dict[str, Any], figures: list[Figure], notes: dict[str, s
     machine = ", ".join(f"{name} {value}" for name, value in results["machine"].items())
     parts = [
         "# Benchmarks: Moldau and Apache Kafka 4.3.0 side by side\n",
-        "Written by `make bench` (`benchmarks/`); do not edit. Notes on missed figures: `benchmarks-notes.md`.\n",
+        "Written by `make bench`; do not edit. Notes on missed figures: `benchmarks-notes.md`.\n",
         f"Measured on {results['date']} in {results['minutes']} minutes. Machine: {machine}.\n",
         "![Ratios to Apache Kafka, with floors and goals](benchmarks.png)\n",
         _markdown(_rows(figures)),
@@ -114,7 +123,9 @@ def _document(results: dict[str, Any], figures: list[Figure], notes: dict[str, s
     if not missed:
         parts.append("None.\n")
     for figure in missed:
-        bounds = f"floor {figure.metric.floor:g}" + (f", goal {figure.metric.goal:g}" if figure.metric.goal else "")
+        bounds = f"floor {figure.metric.floor:g}" + (
+            f", goal {figure.metric.goal:g}" if figure.metric.goal else ""
+        )
         parts.append(f"### {figure.metric.title}: {figure.judged:.2f}× ({bounds}; {figure.verdict})\n")
         parts.append(notes.get(figure.metric.key, UNWRITTEN) + "\n")
     return "\n".join(parts)
@@ -129,14 +140,18 @@ def _rows(figures: list[Figure]) -> list[list[str]]:
         goal = "" if metric.goal is None else f"{sign} {metric.goal:g}"
         ratio = f"{figure.judged:.2f}×" + ("" if metric.judged == "ratio" else " (own)")
         title = f"{metric.title} ({metric.unit})"
-        rows.append([title, _number(figure.kafka), _number(figure.moldau), ratio, floor, goal, figure.verdict])
+        rows.append(
+            [title, _number(figure.kafka), _number(figure.moldau), ratio, floor, goal, figure.verdict]
+        )
     return rows
 
 
 def _range_rows(figures: list[Figure]) -> list[list[str]]:
     rows = [["measure", "Apache Kafka", "Moldau"]]
     for figure in figures:
-        ranges = [f"{_number(low)} – {_number(high)}" for low, high in (figure.kafka_range, figure.moldau_range)]
+        ranges = [
+            f"{_number(low)} – {_number(high)}" for low, high in (figure.kafka_range, figure.moldau_range)
+        ]
         rows.append([f"{figure.metric.title} ({figure.metric.unit})", *ranges])
     return rows
 

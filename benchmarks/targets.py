@@ -1,7 +1,7 @@
 """What is measured, in which unit, and what must come out: the floors and goals of the project as data.
 
-A ratio is Moldau divided by Apache Kafka. `judged` says what a floor applies to: that ratio, or Moldau's figure on its own.
-"""
+A ratio is Moldau divided by Apache Kafka. `judged` says what a floor applies to: that ratio, or Moldau's
+figure on its own."""
 
 from __future__ import annotations
 
@@ -28,9 +28,13 @@ METRICS: tuple[Metric, ...] = (
     Metric("idle-memory", "memory, idle", "MB", "lower", 0.15, 0.1),
     Metric("loaded-memory", "memory after the producer runs", "MB", "lower"),
     Metric("produce-100-acks-1", "producer, 100 bytes, acks=1", "records/s", "higher", 1.1, 1.4),
-    Metric("produce-100-acks-all", "producer, 100 bytes, acks=all, idempotent", "records/s", "higher", 1.1, 1.4),
+    Metric(
+        "produce-100-acks-all", "producer, 100 bytes, acks=all, idempotent", "records/s", "higher", 1.1, 1.4
+    ),
     Metric("produce-1000-acks-1", "producer, 1,000 bytes, acks=1", "MB/s", "higher", 1.0, 1.1),
-    Metric("produce-1000-acks-all", "producer, 1,000 bytes, acks=all, idempotent", "MB/s", "higher", 1.0, 1.1),
+    Metric(
+        "produce-1000-acks-all", "producer, 1,000 bytes, acks=all, idempotent", "MB/s", "higher", 1.0, 1.1
+    ),
     Metric("one-record", "one-record requests (batch.size=0, linger.ms=0)", "requests/s", "higher", 1.0, 1.2),
     Metric("one-record-cpu", "broker CPU per one-record request", "µs", "lower"),
     Metric("consume-100", "consumer, 100 bytes", "records/s", "higher", 1.0, 1.2),
@@ -41,7 +45,9 @@ METRICS: tuple[Metric, ...] = (
     Metric("latency-mean-acks-all", "end-to-end latency, acks=all, mean", "ms", "lower", 1.0, 0.6),
     Metric("latency-p50-acks-all", "end-to-end latency, acks=all, p50", "ms", "lower"),
     Metric("latency-p99-acks-all", "end-to-end latency, acks=all, p99", "ms", "lower", 1.0, 0.6),
-    Metric("latency-mean-long-poll", "end-to-end latency, acks=all, long poll, mean", "ms", "lower", 1.0, 0.6),
+    Metric(
+        "latency-mean-long-poll", "end-to-end latency, acks=all, long poll, mean", "ms", "lower", 1.0, 0.6
+    ),
     Metric("latency-p99-long-poll", "end-to-end latency, acks=all, long poll, p99", "ms", "lower", 1.0, 0.6),
     Metric("cpu-per-gb-100", "broker CPU per GB produced, 100 bytes, acks=1", "s", "lower", 0.5, 0.25),
     Metric("cpu-per-gb-1000", "broker CPU per GB produced, 1,000 bytes, acks=1", "s", "lower", 0.5, 0.25),
@@ -51,7 +57,9 @@ METRICS: tuple[Metric, ...] = (
     Metric("random-read-growth", "random read, large log against small log", "×", "lower", 1.1, judged="own"),
     Metric("time-lookup-small", "look-up of a timestamp, p50, small log", "ms", "lower"),
     Metric("time-lookup-large", "look-up of a timestamp, p50, large log", "ms", "lower"),
-    Metric("time-lookup-growth", "look-up of a timestamp, large against small", "×", "lower", 1.1, judged="own"),
+    Metric(
+        "time-lookup-growth", "look-up of a timestamp, large against small", "×", "lower", 1.1, judged="own"
+    ),
     Metric("idle-connections-memory", "memory of 1,000 idle connections", "MB", "lower"),
     Metric("idle-connections-latency", "latency with 1,000 idle connections, mean", "ms", "lower"),
 )

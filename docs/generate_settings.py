@@ -36,10 +36,27 @@ Where we differ from Kafka:
 - `node.id` is 1 unless it is set. Listeners named in `controller.listener.names` are not opened.
 - `listeners` and `listener.security.protocol.map` do not change while a broker runs.
 - What Kafka has no word for begins with `moldau.`.
+- `moldau broker` sets `log.dirs` from `--data-dir`; Kafka's default directory is used only when nothing is said.
+- The `log.retention.*` settings wait for retention: until it is there, nothing is deleted by age or size.
 
 *Changes* says when a setting may change: `static` at start only, `per-broker` while that broker runs,
 `cluster-wide` for one broker or for all while they run (`kafka-configs --alter --entity-type brokers`).
 """
+
+
+#: Sections whose settings are taken, checked and shown, while the room that acts on them is still to come.
+_NOT_YET = {
+    "Retention": "retention",
+    "Compaction": "compaction",
+    "Replication": "more than one broker",
+    "Group coordinator": "consumer groups",
+    "Consumer groups": "consumer groups",
+    "Share groups": "share groups",
+    "Streams groups": "streams groups",
+    "Transactions": "transactions",
+    "Throttling": "more than one broker",
+    "Tiered storage": "tiered storage",
+}
 
 
 def page() -> str:
@@ -61,6 +78,10 @@ def page() -> str:
 def _sections(table: SettingsTable, last: str, column: Callable[[Setting], str]) -> Iterator[str]:
     for title, settings in table.sections.items():
         rows = [f"### {title}\n"]
+        if title in _NOT_YET:
+            rows.append(
+                f"Taken, checked and shown; nothing acts on them before there is {_NOT_YET[title]}.\n"
+            )
         rows.append(f"| name | type | default | valid | meaning | {last} |")
         rows.append("|---|---|---|---|---|---|")
         rows.extend(

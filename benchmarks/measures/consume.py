@@ -17,7 +17,9 @@ def measure_consumer(bench: Bench) -> None:
         for broker in bench.brokers:
             bench.progress(f"consumer, {size} bytes: filling the topic of {broker.name}")
             create_topic(broker, topic)
-            produce(broker.bootstrap_servers, topic, records, size, {"acks": "1", "enable.idempotence": "false"})
+            produce(
+                broker.bootstrap_servers, topic, records, size, {"acks": "1", "enable.idempotence": "false"}
+            )
         for broker in bench.alternating(f"consumer, {size} bytes"):
             _one_run(bench, broker, topic, records, size)
         for broker in bench.brokers:

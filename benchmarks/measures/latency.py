@@ -1,8 +1,7 @@
 """Claim: a record reaches its reader no later than with Apache Kafka.
 
-One record at a time, as Kafka's EndToEndLatency: with that tool's fetch.max.wait.ms=0 for acks=1 and acks=all, and once
-with the consumer's default long poll, which is what applications use.
-"""
+One record at a time, as Kafka's EndToEndLatency: with that tool's fetch.max.wait.ms=0 for acks=1 and
+acks=all, and once with the consumer's default long poll, which is what applications use."""
 
 from __future__ import annotations
 

@@ -40,7 +40,9 @@ def measure_one_record_requests(bench: Bench) -> None:
         bench.record("one-record-cpu", broker, cpu_s / requests * 1e6)
 
 
-def run_producer(broker: Broker, records: int, size: int, properties: dict[str, str]) -> tuple[Throughput, float]:
+def run_producer(
+    broker: Broker, records: int, size: int, properties: dict[str, str]
+) -> tuple[Throughput, float]:
     """One run into a topic of its own; the figures and the broker's CPU seconds."""
     create_topic(broker, "produced")
     cpu_before = broker.cpu_s()

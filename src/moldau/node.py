@@ -95,7 +95,7 @@ class Node:
             await self._take_part()
             self._build_services()
             await self._register()
-            await self._server.accept()
+            await self.server.accept()
         except BaseException:
             await self._unwind()
             raise
@@ -186,12 +186,12 @@ class Node:
             new_seed=lambda: random.randrange(1 << 31),
         )
         self.dispatch = Dispatch(self.services)
-        self._server = Server(self.dispatch, purgatory, settings)
+        self.server = Server(self.dispatch, purgatory, settings)
 
     async def _register(self) -> None:
         """Binds the listeners, tells the cluster where this broker is, and takes up its partitions."""
         for listener in self.settings.listeners:
-            port = await self._server.bind(listener)
+            port = await self.server.bind(listener)
             self.listeners.append(listener._replace(port=port))
         registration = controller.BrokerRegistration(
             self.node_id, new_uuid(), self._advertised(), self.settings.broker_rack
@@ -217,7 +217,7 @@ class Node:
         timers.every(settings.log_flush_offset_checkpoint_interval_ms / 1000, self._checkpoint)
         timers.every(settings.producer_id_expiration_check_interval_ms / 1000, self._expire_producers)
         if settings.connections_max_idle_ms > 0:
-            timers.every(settings.connections_max_idle_ms / 1000, self._server.close_idle)
+            timers.every(settings.connections_max_idle_ms / 1000, self.server.close_idle)
 
     # --- while it runs --------------------------------------------------------------------------
 
@@ -300,7 +300,7 @@ class Node:
     async def stop(self) -> None:
         """Answers what is in flight, then flushes, checkpoints and lets go of everything."""
         self.services.stopping = True
-        await self._server.stop(STOP_PATIENCE_SECONDS)
+        await self.server.stop(STOP_PATIENCE_SECONDS)
         await self.background.stop()
         await self.metadata.submit(lambda image: controller.fence_broker(image, self.node_id))
         loop = asyncio.get_running_loop()
@@ -313,7 +313,7 @@ class Node:
     async def _unwind(self) -> None:
         self.timers.close()
         await self.background.stop()
-        server: Server | None = getattr(self, "_server", None)
+        server: Server | None = getattr(self, "server", None)
         if server is not None:
             await server.stop(0)
         for close in reversed(self._opened):

@@ -137,13 +137,16 @@ def test_the_number_of_a_node(given: dict[str, str], node_id: int) -> None:
         ({"num.partitions": ""}, "Invalid value  for configuration num.partitions: Not a number of type INT"),
         (
             {"auto.create.topics.enable": "yes"},
-            "Invalid value yes for configuration auto.create.topics.enable: Expected value to be either true or false",
+            "Invalid value yes for configuration auto.create.topics.enable: "
+            "Expected value to be either true or false",
         ),
         (
             {"log.dirs": ""},
             "Configuration 'log.dirs' must not be empty. Valid values include: any non-empty value",
         ),
         ({"log.dirs": "/a,,/b"}, "Configuration 'log.dirs' values must not be empty."),
+        ({"broker.id": "-5"}, "Invalid value -5 for configuration node.id: Value must be at least 0"),
+        ({"node.id": "-1"}, "Invalid value -1 for configuration node.id: Value must be at least 0"),
         (
             {"node.id": "1", "broker.id": "2"},
             "You must set `node.id` to the same value as `broker.id`. They are 1 and 2.",
@@ -179,7 +182,8 @@ def test_the_number_of_a_node(given: dict[str, str], node_id: int) -> None:
         ({"offsets.topic.compression.codec": "9"}, "Unknown compression type id: 9"),
         (
             {"group.consumer.session.timeout.ms": "70000"},
-            "group.consumer.session.timeout.ms must be less than or equal to group.consumer.max.session.timeout.ms",
+            "group.consumer.session.timeout.ms must be less than or equal to "
+            "group.consumer.max.session.timeout.ms",
         ),
         (
             {"group.share.record.lock.duration.ms": "1000"},
@@ -200,7 +204,8 @@ def test_the_number_of_a_node(given: dict[str, str], node_id: int) -> None:
         ),
         (
             {"group.streams.num.standby.replicas": "5"},
-            "group.streams.num.standby.replicas must be less than or equal to group.streams.max.standby.replicas",
+            "group.streams.num.standby.replicas must be less than or equal to "
+            "group.streams.max.standby.replicas",
         ),
         (
             {"inter.broker.listener.name": "PLAINTEXT", "security.inter.broker.protocol": "PLAINTEXT"},
@@ -208,7 +213,8 @@ def test_the_number_of_a_node(given: dict[str, str], node_id: int) -> None:
         ),
         (
             {"advertised.listeners": "PLAINTEXT://0.0.0.0:9092"},
-            "advertised.listeners cannot use the nonroutable meta-address 0.0.0.0. Use a routable IP address.",
+            "advertised.listeners cannot use the nonroutable meta-address 0.0.0.0. "
+            "Use a routable IP address.",
         ),
     ],
 )

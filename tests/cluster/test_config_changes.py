@@ -104,7 +104,7 @@ def test_broker_loggers(row: list[Any]) -> None:
     assert answer(alter_broker_loggers, row) == (row[1], row[2])
 
 
-# ------------------------------------------------------------------------------------------- what comes of a change
+# ----------------------------------------------------------------------------------- what comes of a change
 
 
 @pytest.mark.parametrize(
@@ -157,7 +157,8 @@ def test_a_whole_set_takes_the_place_of_another() -> None:
         (
             [("leader.replication.throttled.replicas", "0:1," * 9000 + "0:1")],
             ErrorCode.INVALID_CONFIG,
-            "The configuration value cannot be added because it exceeds the maximum value size of 32767 bytes.",
+            "The configuration value cannot be added because it exceeds the maximum value size of "
+            "32767 bytes.",
         ),
     ],
 )
@@ -196,28 +197,16 @@ def test_durations(text: str) -> None:
     assert alter_group(LAYERS, {}, [ConfigChange("share.auto.offset.reset", SET, text)])
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "none",
-        "EARLIEST",
-        "by_duration:",
-        "by_duration:x",
-        "by_duration:-PT1H",
-        "by_duration:P1Y",
-        "by_duration:P1DT",
-    ]
-    + [
-        "by_duration:PT",
-        "by_duration:P",
-        "by_duration:PT1.5H",
-        "by_duration:PT1S2",
-        "by_duration:PT.5S",
-        "by_duration",
-    ],
-)
-def test_no_durations(text: str) -> None:
+@pytest.mark.parametrize("text", ["none", "EARLIEST", "by_duration"])
+def test_no_place_to_start(text: str) -> None:
     code, _ = refusal(lambda: alter_group(LAYERS, {}, [ConfigChange("share.auto.offset.reset", SET, text)]))
+    assert code == ErrorCode.INVALID_CONFIG
+
+
+@pytest.mark.parametrize("text", ["", "x", "-PT1H", "P1Y", "P1DT", "PT", "P", "PT1.5H", "PT1S2", "PT.5S"])
+def test_no_durations(text: str) -> None:
+    change = ConfigChange("share.auto.offset.reset", SET, f"by_duration:{text}")
+    code, _ = refusal(lambda: alter_group(LAYERS, {}, [change]))
     assert code == ErrorCode.INVALID_CONFIG
 
 
@@ -236,7 +225,7 @@ def test_a_session_outlasts_a_heartbeat() -> None:
     )
 
 
-# -------------------------------------------------------------------------------------------------------- brokers
+# -------------------------------------------------------------------------------------------------- brokers
 
 
 @pytest.mark.parametrize(
@@ -315,7 +304,7 @@ def test_a_broker_keeps_the_listeners_that_it_was_given() -> None:
     assert alter_broker(layers, [ConfigChange("listeners", DELETE)]) == {}
 
 
-# -------------------------------------------------------------------------------------------------------- loggers
+# -------------------------------------------------------------------------------------------------- loggers
 
 
 def test_levels_in_pythons_numbers() -> None:
@@ -336,12 +325,16 @@ def test_a_level_that_does_not_exist(level: str | None) -> None:
     )
 
 
-def test_client_metrics_match() -> None:
-    good = ["client_id=a,client_id=b", " client_id = a ", "client_software_name=a,client_source_port=1", ""]
-    for text in good:
-        assert alter_client_metrics({}, [ConfigChange("match", SET, text)]) == {"match": text}
-    for text in ("client_id", "client_id=a=b", "=a", "client_id="):
-        assert refusal(lambda text=text: alter_client_metrics({}, [ConfigChange("match", SET, text)])) == (
-            ErrorCode.INVALID_CONFIG,
-            f"Illegal client matching pattern: {text}",
-        )
+@pytest.mark.parametrize(
+    "text", ["client_id=a,client_id=b", " client_id = a ", "client_software_name=a,client_source_port=1", ""]
+)
+def test_which_clients_are_asked(text: str) -> None:
+    assert alter_client_metrics({}, [ConfigChange("match", SET, text)]) == {"match": text}
+
+
+@pytest.mark.parametrize("text", ["client_id", "client_id=a=b", "=a", "client_id="])
+def test_no_way_to_ask_clients(text: str) -> None:
+    assert refusal(lambda: alter_client_metrics({}, [ConfigChange("match", SET, text)])) == (
+        ErrorCode.INVALID_CONFIG,
+        f"Illegal client matching pattern: {text}",
+    )

@@ -83,7 +83,7 @@ def test_what_is_not_touched_is_shared() -> None:
 
 
 def test_each_map_is_copied_once_in_a_run() -> None:
-    """Ten thousand partitions in one run: quadratic work would take minutes and end at the test's time limit."""
+    """Ten thousand partitions in one run: quadratic work would end at the time limit of the test."""
     records: list[Record] = [
         TopicCreated(bytes(14) + bytes([i // 256, i % 256]), f"t{i}") for i in range(1, 2_001)
     ]

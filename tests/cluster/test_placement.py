@@ -3,7 +3,7 @@
 from collections import Counter
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from moldau.cluster.image import BrokerImage
@@ -72,13 +72,14 @@ def test_fenced_brokers_come_last_and_only_in_need() -> None:
     [
         (
             brokers(None),
-            "Unable to replicate the partition 2 time(s): The target replication factor of 2 cannot be reached "
-            "because only 1 broker(s) are registered or some brokers have all their log directories cordoned.",
+            "Unable to replicate the partition 2 time(s): The target replication factor of 2 cannot be "
+            "reached because only 1 broker(s) are registered or some brokers have all their log directories "
+            "cordoned.",
         ),
         (
             brokers(None, None, fenced=(1, 2)),
-            "Unable to replicate the partition 2 time(s): All brokers are currently fenced, or have all their "
-            "log directories cordoned.",
+            "Unable to replicate the partition 2 time(s): All brokers are currently fenced, or have all "
+            "their log directories cordoned.",
         ),
     ],
 )
@@ -88,6 +89,7 @@ def test_no_room(among: list[BrokerImage], message: str) -> None:
     assert (caught.value.code, caught.value.message) == (ErrorCode.INVALID_REPLICATION_FACTOR, message)
 
 
+@settings(deadline=None)
 @given(
     racks=st.lists(st.sampled_from([None, "a", "b", "c"]), min_size=1, max_size=9),
     data=st.data(),

@@ -5,7 +5,7 @@ from dataclasses import fields
 from typing import Any, get_args
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from moldau.cluster.records import (
@@ -95,6 +95,7 @@ def test_many_records_are_one_array() -> None:
     assert json.loads(encode_all(records)) == [json.loads(encode(record)) for record in records]
 
 
+@settings(deadline=None)
 @given(name=st.text(), value=st.none() | st.text(), resource=st.sampled_from(ResourceType))
 def test_any_text_comes_back(name: str, value: str | None, resource: ResourceType) -> None:
     record = ConfigChanged(resource, name, name, value)

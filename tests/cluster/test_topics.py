@@ -1,4 +1,4 @@
-"""Create, delete, add partitions: the answers of Apache Kafka 4.3.0, sentence by sentence, and the records."""
+"""Create, delete, add partitions: the answers of Apache Kafka 4.3.0, word for word, and the records."""
 
 from collections.abc import Mapping
 
@@ -141,8 +141,8 @@ REFUSED = {
     "replication factor 2 on one broker": (
         NewTopic("ct2", 1, 2),
         ErrorCode.INVALID_REPLICATION_FACTOR,
-        "Unable to replicate the partition 2 time(s): The target replication factor of 2 cannot be reached because "
-        "only 1 broker(s) are registered or some brokers have all their log directories cordoned.",
+        "Unable to replicate the partition 2 time(s): The target replication factor of 2 cannot be reached "
+        "because only 1 broker(s) are registered or some brokers have all their log directories cordoned.",
     ),
     "replication factor 0": (
         NewTopic("ct2", 1, 0),
@@ -296,13 +296,13 @@ def test_fenced_brokers_are_replicas_but_not_in_sync() -> None:
     [
         (
             ((0, (3,)),),
-            "All brokers specified in the manual partition assignment for partition 0 are fenced or in controlled "
-            "shutdown.",
+            "All brokers specified in the manual partition assignment for partition 0 are fenced or in "
+            "controlled shutdown.",
         ),
         (
             ((0, (1, 2)), (1, (1,))),
-            "The manual partition assignment includes a partition with 1 replica(s), but this is not consistent "
-            "with previous partitions, which have 2 replica(s).",
+            "The manual partition assignment includes a partition with 1 replica(s), but this is not "
+            "consistent with previous partitions, which have 2 replica(s).",
         ),
     ],
 )

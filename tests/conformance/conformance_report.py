@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 HEAD = """# Conformance
 
 Written by `make conformance`; do not edit. Apache Kafka 4.3.0 is the reference: the golden transcripts in
-`tests/conformance/golden/` were captured from it. Each is replayed command by command on a fresh broker; standard output
-and exit code are compared word for word after taking out what differs from run to run (addresses, directories, ids,
-times, speeds, stack frames, the order of hash-ordered lists). The same replay against a real Apache Kafka shows that the
-comparison is right.
+`tests/conformance/golden/` were captured from it. Each is replayed command by command on a fresh broker;
+standard output and exit code are compared word for word after taking out what differs from run to run
+(addresses, directories, ids, times, speeds, stack frames, the order of hash-ordered lists). The same replay
+against a real Apache Kafka shows that the comparison is right.
 
 - **same**: standard output and exit code are the same, and so is standard error
 - **stderr differs**: the same but for the words on standard error
@@ -80,13 +80,17 @@ def _summary_table(run: ConformanceRun, pairings: Sequence[Pairing], transcripts
 
 
 def _transcript_table(run: ConformanceRun, pairings: Sequence[Pairing], transcript: str) -> str:
-    columns = [run.outcomes[pairing, transcript] for pairing in pairings if (pairing, transcript) in run.outcomes]
+    columns = [
+        run.outcomes[pairing, transcript] for pairing in pairings if (pairing, transcript) in run.outcomes
+    ]
     rows = []
     for outcomes in zip(*columns, strict=True):
         why = next((outcome.why for outcome in outcomes if outcome.why), "")
         title = outcomes[0].block.title.replace("|", "\\|")
         shown = title if len(title) < 140 else title[:137] + "…"
-        rows.append([str(outcomes[0].block.number), f"`{shown}`", *(outcome.status for outcome in outcomes), why])
+        rows.append(
+            [str(outcomes[0].block.number), f"`{shown}`", *(outcome.status for outcome in outcomes), why]
+        )
     return _table(["", "command", *(TITLES[pairing] for pairing in pairings), "why"], rows)
 
 
@@ -103,7 +107,8 @@ def _differences(run: ConformanceRun) -> str:
 
 
 def _difference(outcome: Outcome) -> str:
-    title = f"{outcome.transcript} {outcome.block.number}, {TITLES[outcome.tools, outcome.broker]}: {outcome.status}"
+    where = TITLES[outcome.tools, outcome.broker]
+    title = f"{outcome.transcript} {outcome.block.number}, {where}: {outcome.status}"
     return f"### {title}\n\n```diff\n{difference_text(outcome)}\n```\n"
 
 
@@ -115,7 +120,10 @@ def difference_text(outcome: Outcome, most: int = DIFF_LINES) -> str:
     if outcome.expected.exit_code != outcome.printed.exit_code:
         lines += [f"- exit: {outcome.expected.exit_code}", f"+ exit: {outcome.printed.exit_code}"]
     for name in ("stdout", "stderr"):
-        golden, now = getattr(outcome.expected, name).splitlines(), getattr(outcome.printed, name).splitlines()
+        golden, now = (
+            getattr(outcome.expected, name).splitlines(),
+            getattr(outcome.printed, name).splitlines(),
+        )
         changed = [line for line in difflib.ndiff(golden, now) if line[0] in "+-"]
         if changed:
             lines += [f"  {name}:", *changed[:most], *(["  …"] if len(changed) > most else [])]
@@ -124,7 +132,9 @@ def difference_text(outcome: Outcome, most: int = DIFF_LINES) -> str:
 
 def is_fine(outcome: Outcome) -> bool:
     """Whether a test may pass: the words on standard error are reported but break nobody's script."""
-    return outcome.status != DIFFERS and not (outcome.broker == "kafka" and outcome.tools == "java" and _proof_fails(outcome))
+    return outcome.status != DIFFERS and not (
+        outcome.broker == "kafka" and outcome.tools == "java" and _proof_fails(outcome)
+    )
 
 
 def _proof_fails(outcome: Outcome) -> bool:

@@ -1,24 +1,29 @@
-"""One conformance run: each transcript replayed at most once for each pair of tools and broker, outcomes kept for the report."""
+"""One conformance run: each transcript replayed once for each pair of tools and broker."""
 
 from __future__ import annotations
 
 import os
 import subprocess
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
+from benchmarks.apache_kafka import ApacheKafka
+from benchmarks.brokers import BrokerProcess
+from benchmarks.moldau_broker import MOLDAU, MoldauBroker
 from conformance_report import Check
 from golden_replay import Outcome, Replay
 from golden_scenarios import SCENARIOS
 from kafka_tools import JavaTools, MoldauTools, Tools
 
-from benchmarks.apache_kafka import ApacheKafka
-from benchmarks.brokers import BrokerProcess
-from benchmarks.moldau_broker import MOLDAU, MoldauBroker
-
 Pairing = tuple[str, str]  # tools, broker
 
-PAIRINGS: tuple[Pairing, ...] = (("java", "moldau"), ("moldau", "moldau"), ("moldau", "kafka"), ("java", "kafka"))
+PAIRINGS: tuple[Pairing, ...] = (
+    ("java", "moldau"),
+    ("moldau", "moldau"),
+    ("moldau", "kafka"),
+    ("java", "kafka"),
+)
 # The settings of the captured node.
 SETTINGS = {"node.id": "1", "group.initial.rebalance.delay.ms": "0"}
 
@@ -63,7 +68,9 @@ class ConformanceRun:
         tools, broker_name = pairing
         scenario = next(scenario for scenario in SCENARIOS if scenario.transcript == transcript)
         directory = self._directory / f"{tools}-{broker_name}-{transcript}"
-        broker_type: type[BrokerProcess] = {"kafka": ApacheKafka, "moldau": MoldauBroker}[broker_name]
+        broker_type: Callable[..., BrokerProcess] = {"kafka": ApacheKafka, "moldau": MoldauBroker}[
+            broker_name
+        ]
         with broker_type(directory, SETTINGS) as broker:
             replay = Replay(scenario, broker, self._tools[tools], self.java_tools, self._directory / "work")
             return list(replay.outcomes())

@@ -1,4 +1,4 @@
-"""Conformance tests: only with MOLDAU_CONFORMANCE=1 (`make conformance`), because they need Java, Maven and kcat.
+"""Conformance tests, only with MOLDAU_CONFORMANCE=1 (`make conformance`): they need Java, Maven and kcat.
 
 A whole run writes `docs/conformance.md`; a run of selected tests does not.
 """
@@ -21,13 +21,12 @@ if not ENABLED:
 else:
     sys.path[:0] = [str(HERE), str(PROJECT)]
 
+    from benchmarks.apache_kafka import ApacheKafka
+    from benchmarks.moldau_broker import MoldauBroker
     from conformance_report import Check, write_report
     from conformance_run import ConformanceRun, available_pairings
     from golden_transcripts import read_transcript
     from kafka_tools import JavaTools
-
-    from benchmarks.apache_kafka import ApacheKafka
-    from benchmarks.moldau_broker import MoldauBroker
 
     RUN_KEY = pytest.StashKey[ConformanceRun]()
 
@@ -45,16 +44,23 @@ else:
             for transcript in sorted((HERE / "golden").glob("*.txt"))
             for block in read_transcript(transcript.stem)
         ]
-        ids = [f"{tools}-tools-on-{broker}-{transcript}-{number}" for (tools, broker), transcript, number in cases]
+        ids = [
+            f"{tools}-tools-on-{broker}-{transcript}-{number}"
+            for (tools, broker), transcript, number in cases
+        ]
         metafunc.parametrize("golden_case", cases, ids=ids)
 
     def pytest_sessionfinish(session: pytest.Session) -> None:
-        whole = not session.config.option.keyword and not any("::" in str(word) for word in session.config.args)
+        whole = not session.config.option.keyword and not any(
+            "::" in str(word) for word in session.config.args
+        )
         if whole and not session.config.option.collectonly and not session.shouldstop:
             write_report(session.config.stash[RUN_KEY], PROJECT / "docs" / "conformance.md")
 
     @pytest.fixture(scope="session")
-    def run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ConformanceRun]:
+    def run(
+        request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+    ) -> Iterator[ConformanceRun]:
         conformance: ConformanceRun = request.config.stash[RUN_KEY]
         conformance.open(tmp_path_factory.mktemp("conformance"))
         yield conformance
@@ -82,5 +88,6 @@ else:
         mark = item.get_closest_marker("check")
         if mark is not None and (report.when == "call" or (report.when == "setup" and not report.passed)):
             why = "" if report.passed else str(report.longrepr).strip().splitlines()[-1]
-            check = Check(*mark.args, status="works" if report.passed else report.outcome, why=why)
+            client, what = mark.args
+            check = Check(client, what, "works" if report.passed else report.outcome, why)
             item.config.stash[RUN_KEY].checks.append(check)

@@ -1,8 +1,8 @@
 """Take out of a tool's output what differs from run to run, so that the rest can be compared word for word.
 
-Both sides, the golden text and what was printed now, pass through the same functions. Nothing here may hide a word that a
-tool chose: only addresses, directories, ids, times, speeds, stack frames and the order of hash-ordered lists.
-"""
+Both sides, the golden text and what was printed now, pass through the same functions. Nothing here may hide
+a word that a tool chose: only addresses, directories, ids, times, speeds, stack frames and the order of
+hash-ordered lists."""
 
 from __future__ import annotations
 
@@ -21,7 +21,10 @@ ALWAYS = (
     (re.compile(r"TopicId: [\w-]{22}"), "TopicId: UUID"),
     (re.compile(r"Cluster ID: [\w-]{22}"), "Cluster ID: UUID"),
     (re.compile(r"(adminclient|console-producer|consumer|producer)-\d+"), r"\1-N"),
-    (re.compile(r"deadlineMs=\d+, tries=\d+, nextAllowedTryMs=\d+"), "deadlineMs=N, tries=N, nextAllowedTryMs=N"),
+    (
+        re.compile(r"deadlineMs=\d+, tries=\d+, nextAllowedTryMs=\d+"),
+        "deadlineMs=N, tries=N, nextAllowedTryMs=N",
+    ),
     (re.compile(r"timed out at \d+ after \d+ attempt"), "timed out at N after N attempt"),
     (re.compile(r"less than the first timestamp \d+"), "less than the first timestamp N"),
     (re.compile(r"\t(at |\.\.\. \d+ more|<\d+ stack frames>).*(\n|$)"), ""),
@@ -98,7 +101,9 @@ def first_line(text: str) -> str:
 
 def sort_partitions(text: str) -> str:
     lines = text.splitlines()
-    return "\n".join([*(line for line in lines if not line.startswith("partition:")), *sorted(_partitions(lines))])
+    return "\n".join(
+        [*(line for line in lines if not line.startswith("partition:")), *sorted(_partitions(lines))]
+    )
 
 
 def _partitions(lines: list[str]) -> list[str]:
@@ -127,7 +132,9 @@ def _sort_groups(text: str, is_header: Callable[[str], bool]) -> str:
         if is_header(line) or not groups:
             groups.append([])
         groups[-1].append(line)
-    if groups and not is_header(groups[0][0]):  # partitions without headers, as --at-min-isr-partitions prints them
+    if groups and not is_header(
+        groups[0][0]
+    ):  # partitions without headers, as --at-min-isr-partitions prints them
         return "\n".join(sorted(text.splitlines()))
     return "\n".join(line for group in sorted(groups) for line in group)
 
@@ -150,7 +157,7 @@ def hide_group_offsets(text: str) -> str:
 
 
 def shape(text: str) -> str:
-    """Numbers as N, and a run of lines that then are equal as one: the layout of a report, not its figures."""
+    """Numbers as N, a run of lines that then are equal as one: the layout of a report, not its figures."""
     text = NUMBER.sub("N", DATE.sub("DATE", MORE_LINES.sub("", text)))
     return "\n".join(line for line, _ in groupby(text.splitlines()))
 
@@ -164,6 +171,9 @@ def hide_append_times(text: str) -> str:
 
 
 def without_log_lines(text: str) -> str:
-    """Standard error without the lines of Java's loggers and exceptions, which a tool in Python does not have."""
+    """Standard error without the lines of Java's loggers and exceptions, which a tool in Python does not
+    have."""
     lines = [line for line in LOG_LINE.sub("", text).splitlines() if line]
-    return "\n".join(line for line in lines if not re.match(r"(Caused by: )?(java|org\.apache\.kafka)\.[\w.$]+(:|$)", line))
+    return "\n".join(
+        line for line in lines if not re.match(r"(Caused by: )?(java|org\.apache\.kafka)\.[\w.$]+(:|$)", line)
+    )

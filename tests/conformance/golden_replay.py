@@ -1,4 +1,4 @@
-"""Replay a golden transcript on a fresh broker with one set of tools, and say for each command what came of it."""
+"""Replay a golden transcript on a fresh broker with one set of tools; say what came of each command."""
 
 from __future__ import annotations
 
@@ -7,12 +7,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from benchmarks.brokers import BrokerProcess
 from golden_normalise import Place, normalise, without_log_lines
 from golden_scenarios import IMPATIENT_PROPERTIES, Scenario, is_impatient, missing, need_of
 from golden_transcripts import GOLDEN_ADDRESS, Block, Printed, read_transcript
 from kafka_tools import JavaTools, Tools
-
-from benchmarks.brokers import BrokerProcess
 
 TOPIC_ID = re.compile(r"^Topic: (\S+)\tTopicId: ([\w-]{22})", re.MULTILINE)
 
@@ -39,7 +38,9 @@ class Outcome:
 class Replay:
     """One transcript in progress: the ids that the golden text names are mapped to the ids of this run."""
 
-    def __init__(self, scenario: Scenario, broker: BrokerProcess, tools: Tools, java_tools: JavaTools, directory: Path):
+    def __init__(
+        self, scenario: Scenario, broker: BrokerProcess, tools: Tools, java_tools: JavaTools, directory: Path
+    ):
         self._scenario = scenario
         self._broker = broker
         self._tools = tools
@@ -59,7 +60,10 @@ class Replay:
     def _set_up(self) -> None:
         (self._directory / "impatient.properties").write_text(IMPATIENT_PROPERTIES)
         fixtures = list(self._scenario.fixtures)
-        if missing("transactions", self._broker.name) is None and self._scenario.transcript in ("dump-log", "console-consumer"):
+        if missing("transactions", self._broker.name) is None and self._scenario.transcript in (
+            "dump-log",
+            "console-consumer",
+        ):
             fixtures.append("transaction")
         if fixtures:
             made = self._java_tools.run_class("Fixtures", [self._broker.bootstrap_servers, *fixtures])
@@ -91,7 +95,9 @@ class Replay:
         )
 
     def _arguments(self, block: Block) -> list[str]:
-        golden_to_now = {self._golden_ids[name]: now for name, now in self._ids.items() if name in self._golden_ids}
+        golden_to_now = {
+            self._golden_ids[name]: now for name, now in self._ids.items() if name in self._golden_ids
+        }
         words = []
         for word in block.arguments:
             word = word.replace(GOLDEN_ADDRESS, self._broker.bootstrap_servers)

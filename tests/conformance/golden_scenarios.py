@@ -1,8 +1,7 @@
-"""For each golden transcript: the state it was captured in, what its commands need, and what is known to differ and why.
+"""For each golden transcript: its state, what its commands need, what is known to differ and why.
 
-Plain data. `needs` names a feature; a command whose feature a broker does not have yet is reported as "not yet" and not run.
-`differs` is the list of differences that we keep on purpose, each with its reason.
-"""
+Plain data. `needs` names a feature; a command whose feature a broker does not have yet is reported as "not
+yet" and not run. `differs` is the list of differences that we keep on purpose, each with its reason."""
 
 from __future__ import annotations
 
@@ -25,7 +24,7 @@ NOT_YET = {
 NOT_APPLICABLE = {"KRaft log": "Moldau keeps its metadata in its own store, not in a KRaft log"}
 # What no run can repeat, a real Kafka included.
 NOT_REPEATABLE = {
-    "captured history": "prints internal records of groups, transactions and brokers that existed only in the capture",
+    "captured history": "prints internal records of groups, transactions and brokers of the capture",
     "captured logging": "prints the loggers of the captured process",
 }
 
@@ -54,7 +53,7 @@ IMPATIENT_PROPERTIES = "default.api.timeout.ms=3000\nrequest.timeout.ms=2000\n"
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """How one transcript is replayed: fixtures of java/Fixtures.java first, tool commands next, then its blocks."""
+    """How one transcript is replayed: fixtures of java/Fixtures.java, then tool commands, then its blocks."""
 
     transcript: str
     fixtures: tuple[str, ...] = ()

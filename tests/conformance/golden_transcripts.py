@@ -1,4 +1,4 @@
-"""Golden transcripts as values: what a tool printed on a real Apache Kafka 4.3.0, block by block. Pure text to values."""
+"""Golden transcripts as values: what a tool printed on a real Apache Kafka 4.3.0, block by block."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Printed:
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """One `$ command` of a transcript with its golden output, and the files that the comments above it show."""
+    """One `$ command` of a transcript, its golden output, and the files that the comments above it show."""
 
     number: int
     line: str
@@ -70,7 +70,9 @@ def read_transcript(name: str) -> list[Block]:
             files.append((found[1], lines[position].removeprefix("#").strip()))
         elif line.startswith("$ "):
             end = next(i for i in range(position, len(lines)) if EXIT_LINE.match(lines[i]))
-            blocks.append(Block(len(blocks) + 1, line[2:], _printed(lines[position:end], lines[end]), tuple(files)))
+            blocks.append(
+                Block(len(blocks) + 1, line[2:], _printed(lines[position:end], lines[end]), tuple(files))
+            )
             files = []
             position = end + 1
     return blocks

@@ -1,4 +1,4 @@
-"""Two sets of command line tools behind one call: Apache Kafka's own (Java) and Moldau's. Both get the same arguments."""
+"""Two sets of command line tools behind one call: Apache Kafka's own (Java) and Moldau's."""
 
 from __future__ import annotations
 
@@ -9,10 +9,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
 
-from golden_transcripts import Printed
-
 from benchmarks.apache_kafka import compile_sources, java
 from benchmarks.moldau_broker import MOLDAU
+from golden_transcripts import Printed
 
 TIMEOUT_S = 120.0
 
@@ -40,7 +39,8 @@ class Tools(Protocol):
 
 
 class JavaTools:
-    """Kafka's tools in one JVM (java/ToolRunner.java), because starting one for each command would cost a second each."""
+    """Kafka's tools in one JVM (java/ToolRunner.java): starting one for each command would cost a second
+    each."""
 
     name = "java"
 

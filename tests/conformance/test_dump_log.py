@@ -1,17 +1,15 @@
-"""Files that cross over: Kafka's DumpLogSegments reads what our broker wrote, and our kafka-dump-log what Kafka wrote."""
+"""Files that cross over: Kafka's DumpLogSegments reads what we wrote, our kafka-dump-log what Kafka wrote."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from conformance_run import has_command
-from kafka_tools import JavaTools, MoldauTools
-
 from benchmarks.apache_kafka import ApacheKafka
 from benchmarks.brokers import BrokerProcess
 from benchmarks.moldau_broker import MoldauBroker
+from conformance_run import has_command
+from kafka_tools import JavaTools, MoldauTools
 
 FIXTURES = ("topics", "records", "batches")
 PERF = ("--topic", "many", "--num-records", "50000", "--record-size", "100", "--throughput", "-1")
@@ -24,19 +22,21 @@ def written_by(broker: BrokerProcess, java_tools: JavaTools) -> Path:
         assert java_tools.run_class("Fixtures", [broker.bootstrap_servers, *FIXTURES]).exit_code == 0
         smoke = java_tools.run_class("ClientSmoke", [broker.bootstrap_servers, "compressions"])
         assert smoke.exit_code == 0, smoke.stderr
-        load = java_tools.run("kafka-producer-perf-test", [*PERF, "--bootstrap-server", broker.bootstrap_servers])
+        load = java_tools.run(
+            "kafka-producer-perf-test", [*PERF, "--bootstrap-server", broker.bootstrap_servers]
+        )
         assert load.exit_code == 0, load.stderr
     return broker.data_dir
 
 
 @pytest.fixture(scope="module")
-def moldau_files(tmp_path_factory: pytest.TempPathFactory, java_tools: JavaTools) -> Iterator[Path]:
-    yield written_by(MoldauBroker(tmp_path_factory.mktemp("moldau-files")), java_tools)
+def moldau_files(tmp_path_factory: pytest.TempPathFactory, java_tools: JavaTools) -> Path:
+    return written_by(MoldauBroker(tmp_path_factory.mktemp("moldau-files")), java_tools)
 
 
 @pytest.fixture(scope="module")
-def kafka_files(tmp_path_factory: pytest.TempPathFactory, java_tools: JavaTools) -> Iterator[Path]:
-    yield written_by(ApacheKafka(tmp_path_factory.mktemp("kafka-files")), java_tools)
+def kafka_files(tmp_path_factory: pytest.TempPathFactory, java_tools: JavaTools) -> Path:
+    return written_by(ApacheKafka(tmp_path_factory.mktemp("kafka-files")), java_tools)
 
 
 def segments(data_dir: Path, suffix: str) -> list[Path]:
@@ -49,12 +49,16 @@ def segments(data_dir: Path, suffix: str) -> list[Path]:
 @pytest.mark.check("DumpLogSegments 4.3.0", "reads every .log file that Moldau wrote, records included")
 def test_kafka_reads_our_logs(moldau_files: Path, java_tools: JavaTools) -> None:
     for path in segments(moldau_files, ".log"):
-        dumped = java_tools.run("kafka-dump-log", ["--files", str(path), "--deep-iteration", "--print-data-log"])
+        dumped = java_tools.run(
+            "kafka-dump-log", ["--files", str(path), "--deep-iteration", "--print-data-log"]
+        )
         assert (dumped.exit_code, dumped.stderr) == (0, ""), path
         assert "isvalid: false" not in dumped.stdout, path
 
 
-@pytest.mark.check("DumpLogSegments 4.3.0", "finds the indexes that Moldau wrote sane and in step with their logs")
+@pytest.mark.check(
+    "DumpLogSegments 4.3.0", "finds the indexes that Moldau wrote sane and in step with their logs"
+)
 def test_kafka_reads_our_indexes(moldau_files: Path, java_tools: JavaTools) -> None:
     for path in segments(moldau_files, ".index") + segments(moldau_files, ".timeindex"):
         for check in ("--index-sanity-check", "--verify-index-only"):
@@ -68,7 +72,9 @@ def test_kafka_reads_our_indexes(moldau_files: Path, java_tools: JavaTools) -> N
     [
         pytest.param(
             *(writer, suffix),
-            marks=pytest.mark.check("moldau kafka-dump-log", f"prints {suffix} files of {writer} as DumpLogSegments does"),
+            marks=pytest.mark.check(
+                "moldau kafka-dump-log", f"prints {suffix} files of {writer} as DumpLogSegments does"
+            ),
         )
         for writer in ("kafka", "moldau")
         for suffix in SUFFIXES

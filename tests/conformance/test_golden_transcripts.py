@@ -1,4 +1,4 @@
-"""Every command of every golden transcript, replayed: Kafka's tools and ours, against our broker and against Apache Kafka."""
+"""Every command of every golden transcript: Kafka's tools and ours, on our broker and on Apache Kafka."""
 
 from __future__ import annotations
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from kafka_tools import JavaTools
-
 from benchmarks.moldau_broker import MoldauBroker
+from kafka_tools import JavaTools
 
 STEPS = {
     "acks": "produce with acks 0, 1 and all",
@@ -19,7 +18,8 @@ STEPS = {
 
 
 @pytest.mark.parametrize(
-    "step", [pytest.param(step, marks=pytest.mark.check("Java client 4.3.0", what)) for step, what in STEPS.items()]
+    "step",
+    [pytest.param(step, marks=pytest.mark.check("Java client 4.3.0", what)) for step, what in STEPS.items()],
 )
 def test_java_client(step: str, moldau: MoldauBroker, java_tools: JavaTools) -> None:
     ran = java_tools.run_class("ClientSmoke", [moldau.bootstrap_servers, step])

@@ -58,7 +58,13 @@ def test_partition_metadata(files: Files, directory: str) -> None:
 
 @pytest.mark.parametrize(
     "content",
-    [b"", b"version: 0", b"version: 1\ntopic_id: " + TOPIC_ID.encode(), b"version: 0\ntopic_id: abc", b"\xff\0"],
+    [
+        b"",
+        b"version: 0",
+        b"version: 1\ntopic_id: " + TOPIC_ID.encode(),
+        b"version: 0\ntopic_id: abc",
+        b"\xff\0",
+    ],
 )
 def test_corrupt_partition_metadata(files: Files, directory: str, content: bytes) -> None:
     files.write_atomically(f"{directory}/partition.metadata", content)

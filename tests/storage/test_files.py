@@ -158,7 +158,8 @@ def test_space_and_unique_names(files: Files, directory: str) -> None:
 def test_a_lock_keeps_out_another_process(tmp_path: Path) -> None:
     lock = OsFiles().lock(f"{tmp_path}/.lock")
     program = (
-        "import sys; from moldau.storage.files import OsFiles; from moldau.storage.errors import StorageError\n"
+        "import sys; from moldau.storage.files import OsFiles\n"
+        "from moldau.storage.errors import StorageError\n"
         "try: OsFiles().lock(sys.argv[1])\n"
         "except StorageError as error: print(error)\n"
     )

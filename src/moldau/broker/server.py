@@ -7,19 +7,18 @@ was asked before it closes.
 import asyncio
 import ipaddress
 import logging
-from collections import Counter
-
 from moldau.broker.connection import RECEIVE_BUFFER_BYTES, Connection, Limits
 from moldau.broker.dispatch import Dispatch
 from moldau.broker.purgatory import Parked, Purgatory
-from moldau.cluster.broker_settings import BrokerSettings
+from moldau.cluster.broker_settings import BrokerSettings, parse_connection_limits
 from moldau.cluster.listeners import Listener
 
 log = logging.getLogger("moldau.broker.server")
 
 
-#: A burst of clients that connect at once waits here instead of being turned away.
+#: A burst of clients that connect at once waits here instead of being turned away; a setting may say less.
 _BACKLOG = 1024
+_NO_LIMIT = 2147483647
 
 
 class Server:
@@ -27,7 +26,7 @@ class Server:
         self._dispatch = dispatch
         self._purgatory = purgatory
         self._settings = settings
-        self._limits = Limits(
+        self.limits = Limits(
             settings.socket_request_max_bytes,
             settings.moldau_connection_inflight_requests_max,
             settings.moldau_connection_outbound_bytes_max,
@@ -47,14 +46,17 @@ class Server:
         def accept() -> asyncio.BaseProtocol:
             return Connection(
                 self._dispatch.frame,
-                self._limits,
+                self.limits,
                 self._scratch,
                 listener.name,
                 self,
             )
 
+        backlog = _BACKLOG
+        if "socket.listen.backlog.size" in self._settings.static:
+            backlog = self._settings.socket_listen_backlog_size
         server = await loop.create_server(
-            accept, listener.host or None, listener.port, backlog=_BACKLOG, start_serving=False
+            accept, listener.host or None, listener.port, backlog=backlog, start_serving=False
         )
         self._servers.append(server)
         port: int = server.sockets[0].getsockname()[1]
@@ -79,10 +81,10 @@ class Server:
         settings = self._settings
         if len(self.connections) >= settings.max_connections:
             return f"max.connections={settings.max_connections} is reached"
-        if settings.max_connections_per_ip < 2147483647:
-            hosts = Counter(each.host for each in self.connections)
-            if hosts[connection.host] >= settings.max_connections_per_ip:
-                return f"max.connections.per.ip={settings.max_connections_per_ip} is reached"
+        overrides = parse_connection_limits(settings.max_connections_per_ip_overrides) or {}
+        limit = overrides.get(connection.host, settings.max_connections_per_ip)
+        if limit < _NO_LIMIT and sum(each.host == connection.host for each in self.connections) >= limit:
+            return f"max.connections.per.ip={limit} is reached"
         self.connections.add(connection)
         return None
 

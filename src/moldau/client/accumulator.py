@@ -201,15 +201,6 @@ class PartitionQueue:
         return sequence
 
 
-def estimated_size(
-    key: bytes | None, value: bytes | None, headers: Sequence[tuple[str, bytes | None]] = ()
-) -> int:
-    """At least as many bytes as the record will take before compression."""
-    size = RECORD_OVERHEAD
-    if key is not None:
-        size += len(key)
-    if value is not None:
-        size += len(value)
-    for name, content in headers:
-        size += 4 * len(name) + len(content or b"") + 10
-    return size
+def headers_size(headers: Sequence[tuple[str, bytes | None]]) -> int:
+    """At least as many bytes as the headers of a record take."""
+    return sum(4 * len(name) + len(value or b"") + 10 for name, value in headers)

@@ -17,41 +17,48 @@ has one outcome, told once, within ``delivery_timeout_ms``.
 import asyncio
 from collections.abc import Generator, Iterator, Sequence
 from types import TracebackType
-from typing import Any
+from typing import Any, NamedTuple
 
 from moldau.base.clock import Clock, SystemClock
-from moldau.client.accumulator import Batch, OnDelivery, PartitionQueue, RecordMetadata, estimated_size
+from moldau.client.accumulator import (
+    RECORD_OVERHEAD,
+    Batch,
+    OnDelivery,
+    PartitionQueue,
+    RecordMetadata,
+    headers_size,
+)
 from moldau.client.metadata import Cluster
 from moldau.client.partitioner import partition_of
 from moldau.client.sender import ProducerOptions, Sender
 from moldau.protocol.errors import ErrorCode, KafkaError
 
+_new_tuple = tuple.__new__  # a named tuple's own constructor is twice the price, and each record pays it
 
-class Delivery:
+
+class Delivery(NamedTuple):
     """The fate of one record: await it for its metadata; it raises the error that the record met."""
 
-    __slots__ = ("_batch", "_index", "_timestamp")
-
-    def __init__(self, batch: Batch, index: int, timestamp: int) -> None:
-        self._batch = batch
-        self._index = index
-        self._timestamp = timestamp
+    batch: Batch
+    #: Which record of the batch it is, and its timestamp.
+    index: int
+    timestamp: int
 
     @property
     def done(self) -> bool:
-        return self._batch.outcome is not None
+        return self.batch.outcome is not None
 
     def __await__(self) -> Generator[Any, None, RecordMetadata]:
-        if self._batch.outcome is None:
+        if self.batch.outcome is None:
             waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
             def finished() -> None:
                 if not waiter.done():
                     waiter.set_result(None)
 
-            self._batch.listeners.append(finished)
+            self.batch.listeners.append(finished)
             yield from waiter
-        outcome = self._batch.metadata(self._index, self._timestamp)
+        outcome = self.batch.metadata(self.index, self.timestamp)
         if isinstance(outcome, KafkaError):
             raise outcome
         return outcome
@@ -106,7 +113,6 @@ class Producer:
         topic: str,
         value: bytes | None,
         key: bytes | None = None,
-        *,
         partition: int | None = None,
         headers: Sequence[tuple[str, bytes | None]] = (),
         timestamp_ms: int | None = None,
@@ -114,15 +120,7 @@ class Producer:
     ) -> Delivery:
         """Takes a record; waits while there is no room. The outcome comes with the delivery."""
         while True:
-            delivery = self.try_send(
-                topic,
-                value,
-                key,
-                partition=partition,
-                headers=headers,
-                timestamp_ms=timestamp_ms,
-                on_delivery=on_delivery,
-            )
+            delivery = self.try_send(topic, value, key, partition, headers, timestamp_ms, on_delivery)
             if delivery is not None:
                 return delivery
             if topic not in self._topics:
@@ -137,7 +135,6 @@ class Producer:
         topic: str,
         value: bytes | None,
         key: bytes | None = None,
-        *,
         partition: int | None = None,
         headers: Sequence[tuple[str, bytes | None]] = (),
         timestamp_ms: int | None = None,
@@ -154,7 +151,13 @@ class Producer:
         else:
             queue = queues.sticky
         batch = queue.filling
-        size = estimated_size(key, value, headers)
+        size = RECORD_OVERHEAD
+        if value is not None:
+            size += len(value)
+        if key is not None:
+            size += len(key)
+        if headers:
+            size += headers_size(headers)
         if batch is not None and batch.builder.size + size > self.options.batch_size_bytes:
             if queue is queues.sticky:
                 queues.next_sticky()
@@ -172,7 +175,7 @@ class Producer:
         builder.append(key, value, headers, timestamp_ms)
         if on_delivery is not None:
             batch.callbacks.append((index, timestamp_ms, on_delivery))
-        return Delivery(batch, index, timestamp_ms)
+        return _new_tuple(Delivery, (batch, index, timestamp_ms))
 
     async def flush(self) -> None:
         """Returns when every record taken so far has its outcome."""

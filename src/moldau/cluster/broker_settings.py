@@ -155,8 +155,11 @@ def _node_id(given: Mapping[str, str], problems: list[SettingError]) -> str:
         message = "You must set `node.id` to the same value as `broker.id`."
         problems.append(SettingError("node.id", f"{message} They are {node_id} and {broker_id}."))
     # Before Kafka 3 a broker.id of -1 asked for a number; now there is a default.
-    known = node_id if node_id is not None else broker_id
-    return _DEFAULT_NODE_ID if known is None or known.strip() == "-1" else known.strip()
+    known = (node_id if node_id is not None else broker_id) or _DEFAULT_NODE_ID
+    if node_id is None and known.strip() == "-1":
+        known = _DEFAULT_NODE_ID
+    problems.extend(_invalid_values({"node.id": known}) if node_id is None else ())
+    return known.strip()
 
 
 def _refusal(problems: list[SettingError]) -> SettingError:

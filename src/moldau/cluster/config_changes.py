@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from moldau.base.settings import LIST, Setting, SettingError, SettingsTable, Value
 from moldau.cluster.broker_configs import BROKER_SETTINGS, broker_setting
 from moldau.cluster.broker_settings import RESTART_ONLY, broken_rules
-from moldau.cluster.config_layers import ConfigLayers, topic_defaults
+from moldau.cluster.config_layers import NO_LAYERS, ConfigLayers, topic_defaults
 from moldau.cluster.configs_without_effect import PER_LISTENER_SETTINGS
 from moldau.cluster.topic_configs import (
     BROKER_LOGGERS,
@@ -75,7 +75,7 @@ def replace_topic(layers: ConfigLayers, configs: Pairs) -> dict[str, str]:
     return replaced
 
 
-def validate_topic_overrides(overrides: Mapping[str, str], layers: ConfigLayers = ConfigLayers()) -> None:  # noqa: B008
+def validate_topic_overrides(overrides: Mapping[str, str], layers: ConfigLayers = NO_LAYERS) -> None:
     """KafkaError when a topic may not have these configs."""
     for name in overrides:
         if name not in TOPIC_SETTINGS:
@@ -104,7 +104,10 @@ def _validate_group(layers: ConfigLayers, configs: Mapping[str, str]) -> None:
     for name in configs:
         if name not in GROUP_SETTINGS:
             raise KafkaError(ErrorCode.INVALID_CONFIG, f"Unknown group config name: {name}")
-    bound: Callable[[str], Any] = lambda name: layers.value(name) if name in BROKER_SETTINGS else None  # noqa: E731
+
+    def bound(name: str) -> Value:
+        return layers.value(name) if name in BROKER_SETTINGS else None
+
     check_group_values(_parsed(GROUP_SETTINGS, configs), bound)
 
 

@@ -47,6 +47,10 @@ class ConfigLayers(NamedTuple):
         return None
 
 
+#: A broker without a file and without changes.
+NO_LAYERS = ConfigLayers()
+
+
 def topic_defaults(layers: ConfigLayers) -> dict[str, Any]:
     """Typed values of a topic without configs of its own: the broker's settings in the topic's units."""
     values: dict[str, Any] = {}

@@ -109,6 +109,12 @@ def check_batch(
         )
     if size > config.max_message_bytes:
         raise too_large(size, config, topic_partition)
+    if size > config.segment_bytes:
+        raise AppendError(
+            ErrorCode.RECORD_LIST_TOO_LARGE,
+            f"Message batch size is {size} bytes in append to partition {topic_partition}, "
+            f"which exceeds the maximum configured segment size of {config.segment_bytes}.",
+        )
     if crc32c(view[ATTRIBUTES_AT:]) != crc:
         raise AppendError(
             ErrorCode.CORRUPT_MESSAGE,

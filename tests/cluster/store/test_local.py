@@ -50,7 +50,8 @@ def start(tmp_path: Path) -> Iterator[Start]:
     started: list[Process] = []
 
     def begin(body: str) -> Process:
-        code = f"{PRELUDE}\nasync def main():\n{textwrap.indent(textwrap.dedent(body), '    ')}\nasyncio.run(main())"
+        main = textwrap.indent(textwrap.dedent(body), "    ")
+        code = f"{PRELUDE}\nasync def main():\n{main}\nasyncio.run(main())"
         process = subprocess.Popen(
             [sys.executable, "-c", code, str(tmp_path)],
             stdin=subprocess.PIPE,

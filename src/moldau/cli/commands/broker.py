@@ -1,12 +1,13 @@
 """``moldau broker``: one broker in the foreground.
 
-Law: from options to properties, and from what can go wrong at the start to one line with a next step. The broker
-itself is ``moldau.node``'s. The ready line is printed when the broker accepts connections, not before.
+Law: from options to properties, and from what can go wrong at the start to one line with a next step. The
+broker itself is ``moldau.node``'s. The ready line is printed when the broker accepts connections, not
+before.
 """
 
 import errno
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,24 +24,27 @@ DEFAULT_DATA_DIRECTORY = "./data"
 
 _LOG_FORMAT = "%(asctime)s.%(msecs)03d %(levelname)-7s %(name)s: %(message)s"
 
-#: What to do next, by the name of the error's class: the rooms that raise them are not the command line's to know.
+#: What to do next, by the name of the error's class: the rooms that raise them are behind the node.
 _NEXT_STEPS = {
     "DirectoryInUseError": "stop the other broker, or give this one another --data-dir",
     "IdentityError": "give the --data-dir of this node and cluster, or an empty one",
-    "CorruptFileError": "'moldau doctor --data-dir DIR' shows what is damaged; restore the file or start empty",
-    "CorruptLogError": "'moldau doctor --data-dir DIR' shows what is damaged; restore it or start empty",
+    "CorruptFileError": "'moldau doctor --data-dir DIR' looks at the rest; restore the file or start empty",
+    "CorruptLogError": "'moldau doctor --data-dir DIR' looks at the rest; restore the file or start empty",
     "StorageError": "'moldau doctor --data-dir DIR' shows what is wrong",
-    "MetadataError": "'moldau doctor --data-dir DIR' shows what is wrong; restore metadata.sqlite or start empty",
+    "MetadataError": "'moldau doctor --data-dir DIR' shows what is wrong",
     "SettingError": "correct the setting in the file, or override it with --set NAME=VALUE",
 }
 
+#: What the system's error means here, and what to do next.
 _OS_ERRORS = {
-    errno.EADDRINUSE: ("the port is in use", "stop what listens there, or choose another: --port 0 takes a free one"),
+    errno.EADDRINUSE: ("the port is in use", "stop what listens there, or try --port 0 for a free one"),
     errno.EADDRNOTAVAIL: ("the address is not one of this machine", "choose another --host"),
-    errno.EACCES: ("permission denied", "run as a user who may, or choose another --data-dir or a --port above 1023"),
+    errno.EACCES: ("permission denied", "choose another --data-dir, or a --port above 1023"),
+    errno.EPERM: ("not permitted", "choose another --data-dir"),
     errno.ENOSPC: ("the disk is full", "make room, or choose another --data-dir"),
     errno.EROFS: ("the file system is read-only", "choose another --data-dir"),
     errno.ENOTDIR: ("not a directory", "choose another --data-dir"),
+    errno.EEXIST: ("a file is in the way", "choose another --data-dir"),
     errno.EMFILE: ("too many open files", "raise the limit (ulimit -n)"),
 }
 
@@ -100,7 +104,69 @@ def broker(
     try:
         from moldau import node
 
-        code = node.run({**properties, **overrides}, ready)
-    except (OSError, ValueError, RuntimeError, Exception) as error:
-        raise click.ClickException(explain_start(error)) from error
+        code = node.run(properties, overrides, ready=ready)
+    except Exception as error:
+        said = explain_start(error)
+        if said is None:
+            raise
+        raise click.ClickException(said) from error
     raise SystemExit(code)
+
+
+def read_properties(path: Path) -> dict[str, str]:
+    """The settings of a server.properties file."""
+    from moldau.base.settings import parse_properties
+
+    try:
+        return parse_properties(path.read_text("utf-8"))
+    except (OSError, ValueError) as error:
+        raise click.ClickException(f"{path} cannot be read: {error}. Next: correct the file") from error
+
+
+def given_settings(
+    properties: dict[str, str],
+    port: int | None,
+    host: str | None,
+    data_dirs: Sequence[str],
+    settings: dict[str, str],
+) -> dict[str, str]:
+    """What the command line says; it stands above the file, and ``--set`` above the other options."""
+    found: dict[str, str] = {}
+    if port is not None or host is not None or not _names(properties, "listeners"):
+        found["listeners"] = listener(host or DEFAULT_HOST, DEFAULT_PORT if port is None else port)
+        if "advertised.listeners" in properties:
+            found["advertised.listeners"] = found["listeners"]  # the file's belong to its own listeners
+    if data_dirs:
+        found["log.dirs"] = ",".join(data_dirs)
+    elif not _names(properties, "log.dirs", "log.dir"):
+        found["log.dirs"] = DEFAULT_DATA_DIRECTORY
+    return found | settings
+
+
+def _names(properties: dict[str, str], *names: str) -> bool:
+    return any(properties.get(name) for name in names)
+
+
+def listener(host: str, port: int) -> str:
+    return f"PLAINTEXT://[{host}]:{port}" if ":" in host else f"PLAINTEXT://{host}:{port}"
+
+
+def ready_line(node: "Node", seconds: float) -> str:
+    """What the person (or the script) who started the broker waits for."""
+    where = ",".join(str(each) for each in node.listeners)
+    data = ",".join(node.settings.log_dirs)
+    cluster_id = node.services.cluster_id
+    return f"moldau ready: {where} (node {node.node_id}, cluster {cluster_id}, data {data}, {seconds:.2f} s)"
+
+
+def explain_start(error: Exception) -> str | None:
+    """Why the broker did not start and what to do, in one line; None for what is a bug of ours."""
+    said = " ".join(str(error).split()).rstrip(".")
+    if isinstance(error, OSError) and error.errno in _OS_ERRORS:
+        meaning, step = _OS_ERRORS[error.errno]
+        about = f"{error.filename}: {meaning}" if error.filename else f"{meaning} ({said})"
+        return f"{about}. Next: {step}"
+    for kind in type(error).__mro__:
+        if kind.__name__ in _NEXT_STEPS:
+            return f"{said}. Next: {_NEXT_STEPS[kind.__name__]}"
+    return None

@@ -9,12 +9,13 @@ standard output is what Kafka's tool prints there, because scripts read it; ever
 standard error.
 """
 
+import asyncio
 import os
 import sys
 import textwrap
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
-from typing import BinaryIO
+from typing import Any, BinaryIO, TypeVar
 
 from moldau.cli.kafka.exceptions import ToolError, exception_line
 from moldau.cli.kafka.options import Option, OptionError, Options
@@ -24,6 +25,8 @@ from moldau.protocol.errors import KafkaError
 KAFKA_VERSION = "4.3.0"
 
 _HELP_COLUMN = 34
+
+_T = TypeVar("_T")
 
 
 class Console:
@@ -55,6 +58,10 @@ class Console:
 
     def flush(self) -> None:
         self.stdout.flush()
+
+    def abandon_output(self) -> None:
+        """Whoever read the output has gone: what is still to be written to it goes nowhere."""
+        os.dup2(os.open(os.devnull, os.O_WRONLY), self.stdout.fileno())
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,9 +117,17 @@ def run_standard(tool: Tool, main: Main, words: Sequence[str]) -> int:
         console.flush()
         return code
     except BrokenPipeError:
-        # Whoever read the output has gone; the interpreter must not try to flush to it once more.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        console.abandon_output()
         return 1
+
+
+def run_async(coroutine: Coroutine[Any, Any, _T]) -> _T:
+    """Runs a coroutine on the fastest loop that there is; tools that move many records need it."""
+    try:
+        import uvloop
+    except ImportError:  # Windows
+        return asyncio.run(coroutine)
+    return uvloop.run(coroutine)
 
 
 def run_tool(tool: Tool, main: Main, words: Sequence[str], console: Console) -> int:

@@ -13,6 +13,7 @@ import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -204,12 +205,19 @@ class LocalStore:
         return changes, self._held_sessions(ours)
 
     def _held_sessions(self, ours: frozenset[int]) -> frozenset[int]:
+        """Every session, or an error: a broker must never seem dead because a file could not be opened."""
         held = set(ours)
-        with suppress(FileNotFoundError):
-            for path in self._session_directory.iterdir():
+        try:
+            paths = list(self._session_directory.iterdir()) if self._session_directory.exists() else []
+            for path in paths:
                 named = path.suffix == ".lock" and path.stem.isdecimal()
                 if named and int(path.stem) not in ours and _is_held(path):
                     held.add(int(path.stem))
+        except OSError as error:
+            raise MetadataStoreError(
+                f"The sessions in {self._session_directory} cannot be read ({error}): check that this user "
+                "may read and write there."
+            ) from error
         return frozenset(held)
 
     def _close(self) -> None:
@@ -285,7 +293,7 @@ class LocalStore:
         """Delivers what is new; says whether this broker is the only one."""
         while True:
             position, ours = self._position, self._our_sessions()
-            changes, sessions = await self._run(lambda: self._news(position, ours))  # noqa: B023
+            changes, sessions = await self._run(partial(self._news, position, ours))
             # Who has loaded or appended meanwhile knows a part of this already: look again from there.
             if position == self._position:
                 break

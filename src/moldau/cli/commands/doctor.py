@@ -1,0 +1,74 @@
+"""``moldau doctor``: explain what is wrong with an installation, a data directory or a cluster.
+
+Law: looks and changes nothing; every finding that is not "ok" says what to do next. Exit code 1 when
+there is a problem, 0 for warnings and less.
+"""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from moldau.cli.output import print_json, print_table
+from moldau.cli.session import json_option
+
+if TYPE_CHECKING:
+    from moldau.cli.diagnosis import Finding
+
+
+@click.command(short_help="Explain what is wrong, and what to do about it.")
+@click.option("--data-dir", "data_dirs", multiple=True, metavar="DIR", help="A data directory; repeatable.")
+@click.option("--port", type=click.IntRange(1, 65535), help="See whether a broker could listen on this port.")
+@click.option("--host", default="127.0.0.1", show_default=True, help="The address for --port.")
+@click.option("-b", "--bootstrap-server", metavar="HOST:PORT", help="Also ask the brokers of a cluster.")
+@json_option
+def doctor(
+    data_dirs: tuple[str, ...], port: int | None, host: str, bootstrap_server: str | None, as_json: bool
+) -> None:
+    """Look at the installation, data directories and a cluster, and say what is wrong.
+
+    \b
+    Examples:
+      moldau doctor
+      moldau doctor --data-dir ./data --port 9092
+      moldau doctor -b 127.0.0.1:9092 --json
+    """
+    from moldau.base.clock import SystemClock
+    from moldau.cli.data_directory import examine_directory
+    from moldau.cli.diagnosis import Severity, check_port, examine_installation
+
+    directories = [Path(name) for name in data_dirs]
+    findings = list(examine_installation(SystemClock().monotonic, (directories or [Path.cwd()])[0]))
+    if port is not None:
+        findings.append(check_port(host, port))
+    for directory in directories:
+        findings += examine_directory(directory)
+    if bootstrap_server is not None:
+        findings += _examine_cluster(bootstrap_server)
+    problems = sum(f.severity is Severity.PROBLEM for f in findings)
+    if as_json:
+        print_json(
+            [
+                {
+                    "severity": f.severity.value,
+                    "subject": f.subject,
+                    "text": f.text,
+                    "next_step": f.next_step or None,
+                }
+                for f in findings
+            ]
+        )
+    else:
+        rows = [[f.severity.value, f.subject, f.text, f.next_step] for f in findings]
+        print_table(["", "Subject", "Finding", "Next step"], rows)
+        warnings = sum(f.severity is Severity.WARNING for f in findings)
+        click.echo(f"{problems} problem(s), {warnings} warning(s)")
+    raise SystemExit(1 if problems else 0)
+
+
+def _examine_cluster(bootstrap_server: str) -> "list[Finding]":
+    """Whether the cluster answers, every broker can be reached and every partition has its replicas."""
+    from moldau.cli.cluster_checks import examine_cluster
+    from moldau.cli.session import run
+
+    return run(examine_cluster(bootstrap_server))

@@ -1,0 +1,234 @@
+"""What can be wrong with a data directory.
+
+Law: reads and changes nothing, and takes no lock; it may look at a directory that a broker is using, and then
+does not complain of what is being written. A few headers are read of each log, not its data.
+"""
+
+import os
+import re
+import struct
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from moldau.base.settings import parse_properties
+from moldau.cli.diagnosis import Finding, Severity, ok
+from moldau.protocol.errors import KafkaError
+from moldau.protocol.records import HEADER_SIZE, LOG_OVERHEAD, MAGIC, MIN_BATCH_LENGTH, read_header
+
+_PARTITION = re.compile(r"(.+)-(\d+)")
+_SEGMENT = re.compile(r"(\d{20})\.log")
+_OFFSET_ENTRY = struct.Struct(">ii")
+_INDEX_ENTRY_BYTES = {".index": 8, ".timeindex": 12}
+_RESTORE = "restore it from a backup, or move it away and start with an empty directory"
+#: How many findings of one kind are worth reading.
+_MOST_OF_A_KIND = 20
+
+
+def examine_directory(directory: Path) -> Iterator[Finding]:
+    """The findings about one data directory."""
+    subject = str(directory)
+    if not directory.exists():
+        yield Finding(Severity.NOTE, subject, "does not exist yet", "a broker makes it when it starts")
+        return
+    if not directory.is_dir() or not os.access(directory, os.R_OK | os.W_OK | os.X_OK):
+        yield Finding(
+            Severity.PROBLEM,
+            subject,
+            "is no directory that this user may read and write",
+            "chown or chmod it",
+        )
+        return
+    holder = lock_holder(directory / ".lock")
+    yield from _check_identity(directory)
+    yield _check_state(directory, holder)
+    if holder is None:
+        yield _check_metadata(directory / "metadata.sqlite")
+    yield from _check_partitions(directory, in_use=holder is not None)
+
+
+def lock_holder(path: Path) -> int | None:
+    """The process that holds the lock file; None when nobody does. Asks, and does not lock."""
+    if sys.platform == "win32" or not path.exists():
+        return None
+    import fcntl
+
+    # struct flock as Linux and macOS lay it out for us to fill in: type, whence, start, length, pid.
+    layout = struct.Struct("hhqqi4x") if sys.platform.startswith("linux") else struct.Struct("qqihh4x")
+    linux = sys.platform.startswith("linux")
+    asked = (
+        layout.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
+        if linux
+        else layout.pack(0, 0, 0, fcntl.F_WRLCK, os.SEEK_SET)
+    )
+    with path.open("rb") as file:
+        answer = layout.unpack(fcntl.fcntl(file, fcntl.F_GETLK, asked))
+    kind, pid = (answer[0], answer[4]) if linux else (answer[3], answer[2])
+    return None if kind == fcntl.F_UNLCK else pid
+
+
+def _check_identity(directory: Path) -> Iterator[Finding]:
+    path = directory / "meta.properties"
+    if not path.exists():
+        empty = not any(directory.iterdir())
+        if empty:
+            yield Finding(Severity.NOTE, "meta.properties", "missing: the directory is empty")
+        else:
+            step = "check that this is a data directory; a broker would take it as a new one"
+            yield Finding(
+                Severity.WARNING, "meta.properties", "missing, but the directory is not empty", step
+            )
+        return
+    try:
+        found = parse_properties(path.read_text("utf-8"))
+    except (OSError, ValueError) as error:
+        yield Finding(Severity.PROBLEM, "meta.properties", f"cannot be read: {error}", _RESTORE)
+        return
+    missing = [name for name in ("version", "node.id", "cluster.id") if not found.get(name)]
+    if missing:
+        yield Finding(Severity.PROBLEM, "meta.properties", f"lacks {', '.join(missing)}", _RESTORE)
+        return
+    yield ok("meta.properties", f"node {found['node.id']} of cluster {found['cluster.id']}")
+
+
+def _check_state(directory: Path, holder: int | None) -> Finding:
+    if holder is not None:
+        return Finding(Severity.NOTE, "lock", f"held by process {holder}: a broker is using the directory")
+    if (directory / ".kafka_cleanshutdown").exists():
+        return ok("last stop", "clean")
+    if any(_partition_directories(directory)):
+        return Finding(
+            Severity.WARNING,
+            "last stop",
+            "not clean: the broker was killed or the machine went down",
+            "nothing to do: the next start checks the ends of the logs and cuts what is torn",
+        )
+    return ok("last stop", "nothing was left open")
+
+
+def _check_metadata(path: Path) -> Finding:
+    """Topics and configs: an SQLite file in WAL mode."""
+    import sqlite3
+
+    if not path.exists():
+        return Finding(Severity.NOTE, path.name, "missing: no broker of ours has used the directory")
+    wal = path.with_name(path.name + "-wal")
+    # Without a log beside it the file is whole, and can be read without making files of our own.
+    mode = "mode=ro" if wal.exists() and wal.stat().st_size else "mode=ro&immutable=1"
+    try:
+        connection = sqlite3.connect(f"file:{path}?{mode}", uri=True)
+        try:
+            said = connection.execute("PRAGMA quick_check").fetchone()[0]
+        finally:
+            connection.close()
+    except sqlite3.Error as error:
+        return Finding(Severity.PROBLEM, path.name, f"cannot be read: {error}", _RESTORE)
+    if said != "ok":
+        return Finding(Severity.PROBLEM, path.name, f"is damaged: {said}", _RESTORE)
+    return ok(path.name, "readable")
+
+
+def _partition_directories(directory: Path) -> Iterator[Path]:
+    for path in sorted(directory.iterdir()):
+        if path.is_dir() and _PARTITION.fullmatch(path.name) and not path.name.endswith("-delete"):
+            yield path
+
+
+def _check_partitions(directory: Path, *, in_use: bool) -> Iterator[Finding]:
+    count = said = 0
+    for path in _partition_directories(directory):
+        count += 1
+        for finding in _check_partition(path, in_use=in_use):
+            said += 1
+            if said <= _MOST_OF_A_KIND:
+                yield finding
+    if said > _MOST_OF_A_KIND:
+        yield Finding(Severity.NOTE, "partitions", f"{said - _MOST_OF_A_KIND} more findings are left out")
+    if not said:
+        yield ok("partitions", f"{count} looked at")
+
+
+def _check_partition(path: Path, *, in_use: bool) -> Iterator[Finding]:
+    names = {entry.name for entry in path.iterdir()}
+    bases = sorted(name[:20] for name in names if _SEGMENT.fullmatch(name))
+    if not bases:
+        step = "look at what is in it; a broker leaves a directory without a log alone"
+        yield Finding(Severity.WARNING, path.name, "has no log", step)
+        return
+    if "partition.metadata" not in names:
+        yield Finding(Severity.WARNING, path.name, "partition.metadata is missing", "a broker writes it anew")
+    for name in sorted(names):
+        if name.endswith((".cleaned", ".swap")) and not in_use:
+            yield Finding(
+                Severity.NOTE, path.name, f"{name} is left over of a compaction", "a start tidies up"
+            )
+    for base in bases:
+        last = base == bases[-1]
+        yield from _check_indexes(path, base, names, last=last)
+        if not (in_use and last):
+            damage = log_damage(path / f"{base}.log", _last_indexed_position(path / f"{base}.index"))
+            if damage is not None:
+                yield _damaged(path, base, damage, last=last)
+
+
+def _damaged(path: Path, base: str, damage: str, *, last: bool) -> Finding:
+    subject = f"{path.name}/{base}.log"
+    if last:
+        return Finding(Severity.WARNING, subject, damage, "nothing to do: the next start cuts what is torn")
+    return Finding(
+        Severity.PROBLEM,
+        subject,
+        damage,
+        "records behind it are lost with it: restore the file, or a replica",
+    )
+
+
+def _check_indexes(path: Path, base: str, names: set[str], *, last: bool) -> Iterator[Finding]:
+    for suffix, entry_bytes in _INDEX_ENTRY_BYTES.items():
+        name = base + suffix
+        if name not in names:
+            yield Finding(
+                Severity.WARNING, f"{path.name}/{name}", "is missing", "a start builds it anew from the log"
+            )
+        elif (path / name).stat().st_size % entry_bytes and not last:
+            yield Finding(
+                Severity.WARNING,
+                f"{path.name}/{name}",
+                f"its size is no multiple of {entry_bytes}: it was cut",
+                "delete it: a start builds it anew from the log",
+            )
+
+
+def _last_indexed_position(path: Path) -> int:
+    """Where the last entry of an offset index points to; 0 when that cannot be told."""
+    try:
+        data = path.read_bytes()
+    except OSError:
+        return 0
+    for at in range(len(data) // 8 * 8 - 8, -1, -8):
+        offset, position = _OFFSET_ENTRY.unpack_from(data, at)
+        if offset or position:  # an active index is filled up with zeros
+            return max(int(position), 0)
+    return 0
+
+
+def log_damage(path: Path, position: int) -> str | None:
+    """What is wrong with the batches from a position on, by their headers; None for nothing."""
+    size = path.stat().st_size
+    if position > size:
+        return f"ends at {size}, but its index points to {position}: the file was cut"
+    with path.open("rb") as file:
+        while position < size:
+            head = os.pread(file.fileno(), HEADER_SIZE, position)
+            if len(head) == HEADER_SIZE and not any(head):
+                return f"holds zeros from {position} on"
+            try:
+                header = read_header(head)
+            except KafkaError:
+                return f"ends inside the header of a batch at {position}"
+            if header.magic != MAGIC or header.batch_length < MIN_BATCH_LENGTH:
+                return f"holds no batch at {position}"
+            if position + LOG_OVERHEAD + header.batch_length > size:
+                return f"ends inside the batch at {position} (offset {header.base_offset})"
+            position += LOG_OVERHEAD + header.batch_length
+    return None
