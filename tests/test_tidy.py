@@ -41,7 +41,8 @@ ONLY_IN = {
 IMPURE = {"asyncio", "os", "socket", "threading", "time", "random", "ssl", "sqlite3"}
 PURE = """protocol base/names.py base/settings.py cluster/records.py cluster/image.py cluster/controller.py
 cluster/topics.py cluster/placement.py cluster/elections.py cluster/configs.py cluster/topic_configs.py
-cluster/broker_configs.py replication/partition.py broker/fetch_sessions.py broker/authorized_operations.py
+cluster/broker_configs.py cluster/config_layers.py cluster/config_changes.py cluster/listeners.py
+cluster/broker_settings.py cluster/configs_without_effect.py replication/partition.py broker/fetch_sessions.py broker/authorized_operations.py
 storage/validation.py storage/producer_state.py storage/log_config.py""".split()
 FORBIDDEN_NAMES = {"utils.py", "helpers.py", "common.py", "misc.py"}
 MAX_FILE_LINES = 500

@@ -20,7 +20,8 @@ ORDERS = TopicPartition("orders", 0)
 
 def batch(count: int = 1, *, timestamp: int = NOW, size: int = 20, **options: Any) -> memoryview:
     """A batch as a producer sends it."""
-    records = [Record(i, timestamp + i, b"key-%d" % i, b"v" * size, ()) for i in range(count)]
+    base = options.get("base_offset", 0)
+    records = [Record(base + i, timestamp + i, b"key-%d" % i, b"v" * size, ()) for i in range(count)]
     return memoryview(encode_batch(records, **options))
 
 

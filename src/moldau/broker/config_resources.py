@@ -120,7 +120,8 @@ async def _alter(
 
 def _check_changeable(services: Services, kind: ResourceType, name: str) -> None:
     if kind is ResourceType.TOPIC:
-        _known_topic(services, name)
+        _named(name, "Default topic resources are not allowed.")
+        _check_topic_name(name)
     elif kind is ResourceType.BROKER and name:
         _check_broker(services, name, or_empty=False)
     elif kind is ResourceType.GROUP:
@@ -130,14 +131,16 @@ def _check_changeable(services: Services, kind: ResourceType, name: str) -> None
 
 
 def _known_topic(services: Services, name: str) -> str:
+    _check_topic_name(name)
     if name not in services.image.topics_by_name:
-        reason = topic_name_error(name)
-        if reason is not None:
-            raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic name is invalid: {reason}")
-        raise KafkaError(
-            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition."
-        )
+        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "")
     return name
+
+
+def _check_topic_name(name: str) -> None:
+    reason = topic_name_error(name)
+    if reason is not None:
+        raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic name is invalid: {reason}")
 
 
 def _check_broker(services: Services, name: str, *, or_empty: bool) -> None:

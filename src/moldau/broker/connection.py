@@ -46,6 +46,7 @@ class Home(Protocol):
     """The server that a connection belongs to."""
 
     def opened(self, connection: "Connection") -> str | None: ...
+    def tune(self, connected: socket.socket) -> None: ...
     def closed(self, connection: "Connection") -> None: ...
     def cancel(self, parked: Parked) -> None: ...
 
@@ -107,8 +108,8 @@ class Connection(asyncio.BufferedProtocol):
         self.host = str(peer[0]) if isinstance(peer, tuple) else str(peer)
         self.peer = f"{peer[0]}:{peer[1]}" if isinstance(peer, tuple) else str(peer)
         connected = transport.get_extra_info("socket")
-        if connected is not None and connected.family != getattr(socket, "AF_UNIX", None):
-            connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if connected is not None:
+            self._home.tune(connected)
         if (full := self._home.opened(self)) is not None:
             self.close(full)
 

@@ -7,6 +7,7 @@ was asked before it closes.
 import asyncio
 import ipaddress
 import logging
+import socket
 from moldau.broker.connection import RECEIVE_BUFFER_BYTES, Connection, Limits
 from moldau.broker.dispatch import Dispatch
 from moldau.broker.purgatory import Parked, Purgatory
@@ -19,6 +20,10 @@ log = logging.getLogger("moldau.broker.server")
 #: A burst of clients that connect at once waits here instead of being turned away; a setting may say less.
 _BACKLOG = 1024
 _NO_LIMIT = 2147483647
+_BUFFERS = (
+    ("socket.send.buffer.bytes", socket.SO_SNDBUF),
+    ("socket.receive.buffer.bytes", socket.SO_RCVBUF),
+)
 
 
 class Server:
@@ -87,6 +92,13 @@ class Server:
             return f"max.connections.per.ip={limit} is reached"
         self.connections.add(connection)
         return None
+
+    def tune(self, connected: socket.socket) -> None:
+        """What the settings say about a socket; buffers are the system's unless they are set."""
+        connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        for name, option in _BUFFERS:
+            if name in self._settings.static and (size := self._settings[name]) > 0:
+                connected.setsockopt(socket.SOL_SOCKET, option, size)
 
     def closed(self, connection: Connection) -> None:
         self.connections.discard(connection)

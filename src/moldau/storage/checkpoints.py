@@ -48,10 +48,9 @@ def read_lines(files: Files, path: str, fields: int) -> list[list[str]]:
     return entries
 
 
-def write_lines(files: Files, path: str, entries: Iterable[str], *, sync: bool = True) -> None:
+def _format(entries: Iterable[str]) -> bytes:
     lines = list(entries)
-    text = "".join(f"{line}\n" for line in (_VERSION, len(lines), *lines))
-    files.write_atomically(path, text.encode(), sync=sync)
+    return "".join(f"{line}\n" for line in (_VERSION, len(lines), *lines)).encode()
 
 
 def _integer(path: str, text: str) -> int:
@@ -78,7 +77,7 @@ def write_offsets(
     files: Files, path: str, offsets: Mapping[TopicPartition, int], *, sync: bool = True
 ) -> None:
     lines = (f"{topic} {partition} {offset}" for (topic, partition), offset in offsets.items())
-    write_lines(files, path, lines, sync=sync)
+    files.write_atomically(path, _format(lines), sync=sync)
 
 
 def read_leader_epochs(files: Files, path: str) -> list[tuple[int, int]]:
@@ -86,10 +85,8 @@ def read_leader_epochs(files: Files, path: str) -> list[tuple[int, int]]:
     return [(_integer(path, epoch), _integer(path, start)) for epoch, start in read_lines(files, path, 2)]
 
 
-def write_leader_epochs(
-    files: Files, path: str, entries: Iterable[tuple[int, int]], *, sync: bool = True
-) -> None:
-    write_lines(files, path, (f"{epoch} {start}" for epoch, start in entries), sync=sync)
+def format_leader_epochs(entries: Iterable[tuple[int, int]]) -> bytes:
+    return _format(f"{epoch} {start}" for epoch, start in entries)
 
 
 def read_topic_id(files: Files, directory: str) -> Uuid | None:

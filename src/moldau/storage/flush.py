@@ -14,15 +14,24 @@ from moldau.storage.files import File, Files
 class FlushJob:
     """Everything that has to be on the device before the recovery point may move to ``offset``."""
 
-    __slots__ = ("_directory", "_files", "_logs", "_paths", "error", "offset")
+    __slots__ = ("_contents", "_directory", "_files", "_logs", "_paths", "error", "offset")
 
-    def __init__(self, files: Files, directory: str, offset: int, logs: list[File], paths: list[str]) -> None:
+    def __init__(
+        self,
+        files: Files,
+        directory: str,
+        offset: int,
+        logs: list[File],
+        paths: list[str],
+        contents: dict[str, bytes],
+    ) -> None:
         self.offset = offset
         self.error: OSError | None = None
         self._files = files
         self._directory = directory
         self._logs = logs
         self._paths = paths
+        self._contents = contents
 
     def run(self) -> None:
         """Blocks for as long as the device takes; the outcome is in ``error``."""
@@ -33,6 +42,8 @@ class FlushJob:
                 # An index or snapshot that is gone by now went with its segment.
                 with contextlib.suppress(FileNotFoundError):
                     self._files.open(path).flush()
+            for path, content in self._contents.items():
+                self._files.write_atomically(path, content)
             if self._paths:
                 with contextlib.suppress(FileNotFoundError):
                     self._files.flush_directory(self._directory)
@@ -45,13 +56,13 @@ class Unflushed:
 
     __slots__ = ("job", "paths", "recovery_point", "since_ms", "wanted")
 
-    def __init__(self, recovery_point: int) -> None:
+    def __init__(self, recovery_point: int, paths: Iterable[str]) -> None:
         #: Everything below is on the device.
         self.recovery_point = recovery_point
         #: When the first append came that is not; -1: none.
         self.since_ms = -1
         #: Files other than segments that have to go to the device with the next job.
-        self.paths: list[str] = []
+        self.paths = list(paths)
         #: A flush should begin soon, whatever the topic's settings say.
         self.wanted = False
         self.job: FlushJob | None = None
@@ -60,8 +71,15 @@ class Unflushed:
         self.paths += paths
         self.wanted = True
 
-    def begin(self, files: Files, directory: str, log_end_offset: int, logs: list[File]) -> FlushJob:
-        self.job = FlushJob(files, directory, log_end_offset, logs, self.paths)
+    def begin(
+        self,
+        files: Files,
+        directory: str,
+        log_end_offset: int,
+        logs: list[File],
+        contents: dict[str, bytes],
+    ) -> FlushJob:
+        self.job = FlushJob(files, directory, log_end_offset, logs, self.paths, contents)
         self.paths = []
         self.wanted = False
         self.since_ms = -1

@@ -1,32 +1,27 @@
 """Which leader epoch began at which offset: what a replica needs to find where two logs part.
 
-Law: epochs and start offsets only grow along the list. The file is a cache of what the batches say, so it may
-lag behind the device until the log is flushed; ``dirty`` says that it does.
+Law: epochs and start offsets only grow along the list. The batches say the same, so the file need not be
+younger than the recovery point: it is written when the log is flushed, and ``dirty`` says that it lags.
 """
 
-import logging
 from bisect import bisect_right
 
-from moldau.storage.checkpoints import LEADER_EPOCH_FILE, read_leader_epochs, write_leader_epochs
+from moldau.storage.checkpoints import LEADER_EPOCH_FILE, format_leader_epochs, read_leader_epochs
 from moldau.storage.errors import CorruptFileError
 from moldau.storage.files import Files
-
-log = logging.getLogger("moldau.storage")
 
 UNDEFINED_EPOCH = -1
 UNDEFINED_OFFSET = -1
 
 
 class LeaderEpochs:
-    __slots__ = ("_epochs", "_files", "_is_saved", "_starts", "dirty", "latest", "path")
+    __slots__ = ("_epochs", "_files", "_starts", "dirty", "latest", "path")
 
     def __init__(self, files: Files, directory: str) -> None:
         self.path = f"{directory}/{LEADER_EPOCH_FILE}"
         #: The epoch of the last entry, looked at by every append.
         self.latest = UNDEFINED_EPOCH
-        #: Whether the file has content that is not on the device.
         self.dirty = False
-        self._is_saved = True
         self._files = files
         self._epochs: list[int] = []
         self._starts: list[int] = []
@@ -42,12 +37,10 @@ class LeaderEpochs:
         self._starts = [start for _, start in entries]
         self._changed()
         self.dirty = False
-        self._is_saved = True
 
     def _changed(self) -> None:
         self.latest = self._epochs[-1] if self._epochs else UNDEFINED_EPOCH
         self.dirty = True
-        self._is_saved = False
 
     def entries(self) -> list[tuple[int, int]]:
         return list(zip(self._epochs, self._starts, strict=True))
@@ -103,13 +96,6 @@ class LeaderEpochs:
         self._starts.clear()
         self._changed()
 
-    def save(self) -> None:
-        """Writes the file if it lags; a flush of the log brings it to the device."""
-        if self._is_saved:
-            return
-        try:
-            write_leader_epochs(self._files, self.path, self.entries(), sync=False)
-            self._is_saved = True
-        except OSError as error:
-            # The batches carry the epochs, and the next flush tries again.
-            log.warning("%s cannot be written: %s", self.path, error)
+    def content(self) -> bytes:
+        """What the file should hold."""
+        return format_leader_epochs(self.entries())

@@ -8,7 +8,7 @@ an error leaves behind is the log as it was.
 import errno
 import logging
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from moldau.base.names import TopicPartition, Uuid
@@ -81,6 +81,7 @@ class Log:
         producers: ProducerState,
         leader_epochs: LeaderEpochs,
         touched: bool = True,
+        unflushed_paths: Iterable[str] = (),
         on_failure: Callable[[str, OSError], None] = lambda path, error: None,
     ) -> None:
         self.topic_partition = topic_partition
@@ -95,7 +96,7 @@ class Log:
         self._files = files
         self._segments = segments
         self._on_failure = on_failure
-        self._unflushed = Unflushed(recovery_point)
+        self._unflushed = Unflushed(recovery_point, unflushed_paths)
         #: Whether closing has anything to write.
         self._touched = touched
         self._removals: list[tuple[int, list[str]]] = []
@@ -229,20 +230,16 @@ class Log:
         if header[9] >= 0:
             apply_batch(self.producers, segment, records, header, base_offset, now_ms)
         if leader_epoch != self.leader_epochs.latest:
-            self._begin_epoch(leader_epoch, base_offset)
+            self.leader_epochs.assign(leader_epoch, base_offset)
         unflushed = self._unflushed
         if unflushed.since_ms < 0:
             unflushed.since_ms = now_ms
             self._touched = True
         return unflushed.wanted or log_end_offset - unflushed.recovery_point >= config.flush_messages
 
-    def _begin_epoch(self, leader_epoch: int, offset: int) -> None:
-        if self.leader_epochs.assign(leader_epoch, offset):
-            self.leader_epochs.save()
-
     def assign_leader_epoch(self, leader_epoch: int) -> None:
         """A leader takes over: its epoch begins at the log end, whether or not it ever writes."""
-        self._begin_epoch(leader_epoch, self.log_end_offset)
+        self.leader_epochs.assign(leader_epoch, self.log_end_offset)
 
     def append_batches(self, records: memoryview, now_ms: int) -> int:
         """Appends batches that have their offsets and epochs already, as a replica does; the new log end.
@@ -404,12 +401,11 @@ class Log:
         behind = unflushed.recovery_point < self.log_end_offset
         if not behind and not unflushed.wanted and not self.leader_epochs.dirty:
             return None
-        if self.leader_epochs.dirty:
-            self.leader_epochs.save()
-            self.leader_epochs.dirty = False
-            unflushed.add([self.leader_epochs.path])
+        epochs = self.leader_epochs
+        contents = {epochs.path: epochs.content()} if epochs.dirty else {}
+        epochs.dirty = False
         logs = [segment.file for segment in self._segments.from_offset(unflushed.recovery_point)]
-        return unflushed.begin(self._files, self.directory, self.log_end_offset, logs)
+        return unflushed.begin(self._files, self.directory, self.log_end_offset, logs, contents)
 
     def finish_flush(self, job: FlushJob) -> None:
         """Takes note of what a job did. A failed one takes the whole data directory out of use."""
@@ -438,7 +434,6 @@ class Log:
         if offset > self.log_start_offset:
             self.log_start_offset = offset
             self.leader_epochs.truncate_from_start(offset)
-            self.leader_epochs.save()
             log.info("%s: log start offset is now %d", self.topic_partition, offset)
         return self.log_start_offset
 
@@ -481,7 +476,6 @@ class Log:
         self.log_start_offset = min(self.log_start_offset, offset)
         self._unflushed.recovery_point = min(self._unflushed.recovery_point, offset)
         self.leader_epochs.truncate_from_end(offset)
-        self.leader_epochs.save()
         snapshots = snapshot_offsets(self._files.list_sizes(self.directory))
         self._segments.remove(self._snapshot_path(known) for known in snapshots if known > offset)
         load_producers(self._files, self._segments.to_list(), snapshots, self.producers, offset, now_ms)

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from moldau.base.names import TopicPartition, Uuid
 from moldau.protocol.errors import KafkaError
+from moldau.storage.checkpoints import PARTITION_METADATA_FILE
 from moldau.storage.errors import CorruptFileError, CorruptLogError
 from moldau.storage.files import Files
 from moldau.storage.leader_epochs import LeaderEpochs
@@ -114,6 +115,7 @@ def create_log(files: Files, opening: Opening, on_failure: Callable[[str, OSErro
         recovery_point=0,
         producers=ProducerState(opening.topic_partition),
         leader_epochs=LeaderEpochs(files, opening.directory),
+        unflushed_paths=[f"{opening.directory}/{PARTITION_METADATA_FILE}"],
         on_failure=on_failure,
     )
 
