@@ -68,13 +68,14 @@ class Node:
         overrides: Mapping[str, str] | None = None,
         *,
         clock: Clock | None = None,
-        in_memory: bool = False,
+        outside: tuple[Files, MetadataStore] | None = None,
     ) -> None:
+        """``outside`` is the disk and the home of the metadata; this machine's, unless a test hands in others."""
         self.settings: BrokerSettings = load_broker_settings(properties, overrides or {})
         self.clock: Clock = SystemClock() if clock is None else clock
         self.node_id: int = self.settings.node_id
         self.listeners: list[Listener] = []
-        self._in_memory = in_memory
+        self._given_outside = outside
         self._opened: list[Callable[[], Coroutine[Any, Any, None]]] = []
         #: Set when the broker cannot go on; the message says why.
         self.failure: asyncio.Future[str] | None = None
@@ -110,12 +111,9 @@ class Node:
         await self._store.hold_session(self.node_id, lambda: self._fail("its session was taken away"))
 
     def _outside(self) -> tuple[Files, MetadataStore]:
-        """The disk and the home of the metadata, or their likenesses in memory."""
-        if self._in_memory:
-            from moldau.cluster.store.memory import MemoryStore
-            from moldau.storage.memory_files import MemoryFiles
-
-            return MemoryFiles(), MemoryStore()
+        """The disk and the home of the metadata; SQLite is loaded only where it is used."""
+        if self._given_outside is not None:
+            return self._given_outside
         from moldau.cluster.store.local import LocalStore
         from moldau.storage.files import OsFiles
 

@@ -349,7 +349,7 @@ class TestRoll:
             log.append(make_batch(2, timestamp=NOW + 10 * at), 0, NOW)
         log.roll(NOW)
         entries = list(struct.iter_unpack(">ii", files.read_whole(f"{log.directory}/{'0' * 20}.index")))
-        assert size == 120
+        assert size == 125
         assert entries == [(7, 3 * size), (13, 6 * size), (19, 9 * size)]
         times = list(struct.iter_unpack(">qi", files.read_whole(f"{log.directory}/{'0' * 20}.timeindex")))
         assert times == [(NOW + 31, 7), (NOW + 61, 13), (NOW + 91, 19)]

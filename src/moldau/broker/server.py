@@ -8,6 +8,7 @@ import asyncio
 import ipaddress
 import logging
 import socket
+
 from moldau.broker.connection import RECEIVE_BUFFER_BYTES, Connection, Limits
 from moldau.broker.dispatch import Dispatch
 from moldau.broker.purgatory import Parked, Purgatory

@@ -6,10 +6,12 @@ does not complain of what is being written. A few headers are read of each log, 
 
 import os
 import re
+import shutil
 import struct
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from moldau.base.settings import parse_properties
 from moldau.cli.diagnosis import Finding, Severity, ok
@@ -107,25 +109,26 @@ def _check_state(directory: Path, holder: int | None) -> Finding:
 
 
 def _check_metadata(path: Path) -> Finding:
-    """Topics and configs: an SQLite file in WAL mode."""
-    import sqlite3
+    """Topics and configs. A copy is opened, because opening tidies up."""
+    from moldau.cluster.image import EMPTY_IMAGE
+    from moldau.cluster.store.contract import MetadataStoreError
+    from moldau.cluster.store.sqlite_log import SqliteLog
 
     if not path.exists():
         return Finding(Severity.NOTE, path.name, "missing: no broker of ours has used the directory")
-    wal = path.with_name(path.name + "-wal")
-    # Without a log beside it the file is whole, and can be read without making files of our own.
-    mode = "mode=ro" if wal.exists() and wal.stat().st_size else "mode=ro&immutable=1"
-    try:
-        connection = sqlite3.connect(f"file:{path}?{mode}", uri=True)
+    with TemporaryDirectory(prefix="moldau-doctor-") as place:
+        for suffix in ("", "-wal"):
+            if path.with_name(path.name + suffix).exists():
+                shutil.copy(path.with_name(path.name + suffix), Path(place, path.name + suffix))
         try:
-            said = connection.execute("PRAGMA quick_check").fetchone()[0]
-        finally:
-            connection.close()
-    except sqlite3.Error as error:
-        return Finding(Severity.PROBLEM, path.name, f"cannot be read: {error}", _RESTORE)
-    if said != "ok":
-        return Finding(Severity.PROBLEM, path.name, f"is damaged: {said}", _RESTORE)
-    return ok(path.name, "readable")
+            log = SqliteLog(Path(place))
+            try:
+                image = EMPTY_IMAGE.apply_all(log.load(0).records)
+            finally:
+                log.close()
+        except MetadataStoreError as error:
+            return Finding(Severity.PROBLEM, path.name, str(error).replace(place, str(path.parent)), _RESTORE)
+    return ok(path.name, f"readable, {len(image.topics_by_name)} topic(s)")
 
 
 def _partition_directories(directory: Path) -> Iterator[Path]:

@@ -41,7 +41,7 @@ class Delivery(NamedTuple):
 
     batch: Batch
     #: Which record of the batch it is, and its timestamp.
-    index: int
+    place: int
     timestamp: int
 
     @property
@@ -58,7 +58,7 @@ class Delivery(NamedTuple):
 
             self.batch.listeners.append(finished)
             yield from waiter
-        outcome = self.batch.metadata(self.index, self.timestamp)
+        outcome = self.batch.metadata(self.place, self.timestamp)
         if isinstance(outcome, KafkaError):
             raise outcome
         return outcome

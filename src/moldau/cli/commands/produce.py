@@ -84,16 +84,10 @@ def produce(
       moldau produce orders --count 1000000 --size 100
       moldau produce users --key customer-7 --null-value NULL <<< NULL
     """
-    if key is not None and key_separator is not None:
-        raise click.UsageError("--key and --key-separator are two ways to say the same: choose one")
-    if key_separator == "":
-        raise click.UsageError("--key-separator is an empty text")
-    reading = _Reading(
-        key=None if key is None else key.encode(),
-        separator=None if key_separator is None else key_separator.encode(),
-        null_value=None if null_value is None else null_value.encode(),
-    )
+    reading = _reading(key, key_separator, null_value)
+    fixed = tuple((name, value.encode()) for name, value in pairs(headers, "--header").items())
     written = _Written(topic)
+    timeout_ms = max(1, round(timeout_seconds * 1000))
 
     async def work(cluster: "Cluster") -> None:
         from moldau.client.producer import Producer
@@ -106,11 +100,10 @@ def produce(
             linger_ms=linger_ms,
             batch_size_bytes=batch_size,
             max_request_bytes=_MAX_REQUEST_BYTES,
-            max_block_ms=max(1, round(timeout_seconds * 1000)),
-            delivery_timeout_ms=max(1, round(timeout_seconds * 1000)),
+            max_block_ms=timeout_ms,
+            delivery_timeout_ms=timeout_ms,
         ) as producer:
             items = _generated(count, size, reading.key) if count else _read(file, whole, reading)
-            fixed = tuple((name, value.encode()) for name, value in pairs(headers, "--header").items())
             await _write(producer, topic, items, partition, fixed, written, count)
 
     if not count and file is sys.stdin.buffer and sys.stdin.isatty():
@@ -142,6 +135,18 @@ class _Reading:
                 )
             key, line = found, rest
         return key, None if line == self.null_value else line
+
+
+def _reading(key: str | None, key_separator: str | None, null_value: str | None) -> _Reading:
+    if key is not None and key_separator is not None:
+        raise click.UsageError("--key and --key-separator are two ways to say the same: choose one")
+    if key_separator == "":
+        raise click.UsageError("--key-separator is an empty text")
+    return _Reading(
+        key=None if key is None else key.encode(),
+        separator=None if key_separator is None else key_separator.encode(),
+        null_value=None if null_value is None else null_value.encode(),
+    )
 
 
 @dataclass(slots=True)

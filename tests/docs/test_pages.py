@@ -1,0 +1,34 @@
+"""Pages that are generated are up to date; links inside the documentation lead somewhere."""
+
+import importlib.util
+import re
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+ROOT = Path(__file__).parent.parent.parent
+
+
+def load(name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(name, ROOT / "docs" / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_page_of_the_protocol_is_up_to_date() -> None:
+    module = load("generate_protocol")
+    assert module.PAGE.read_text() == module.page(), "run: make docs"
+
+
+@pytest.mark.parametrize(
+    "page", [p.relative_to(ROOT).as_posix() for p in (*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"))]
+)
+def test_links_lead_somewhere(page: str) -> None:
+    text = (ROOT / page).read_text()
+    for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", text):
+        if not target.startswith(("http:", "https:")):
+            assert ((ROOT / page).parent / target).exists(), f"{page} links to {target}"
