@@ -8,8 +8,8 @@ own collaborators.
 import asyncio
 import gc
 import logging
+import os
 import random
-import secrets
 import signal
 from collections.abc import Callable, Coroutine, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -47,6 +47,7 @@ STOP_PATIENCE_SECONDS = 5.0
 _FLUSH_CHECK_SECONDS = 1.0
 _REMOVAL_CHECK_SECONDS = 5.0
 _PROGRESS_SECONDS = 1.0
+_END_OF_TIME_MS = 1 << 62
 
 
 def new_event_loop() -> asyncio.AbstractEventLoop:
@@ -93,9 +94,9 @@ class Node:
         try:
             await self._open_metadata()
             self._open_logs()
-            await self._take_part()
             self._build_services()
-            await self._register()
+            await self._bind()
+            await self._join()
             await self.server.accept()
         except BaseException:
             await self._unwind()
@@ -145,22 +146,6 @@ class Node:
 
         return progress
 
-    async def _take_part(self) -> None:
-        """Becomes the controller and makes sure that there is a cluster to be part of."""
-        leadership = await self._store.campaign(
-            self.node_id, lambda: self._fail("it is no longer the controller")
-        )
-        self.metadata.controller_epoch = leadership.epoch
-        cluster_id = self._logs.cluster_id
-        assert cluster_id is not None
-        configs = initial_default_broker_configs(self.settings.layers)
-
-        def decide(image: ClusterImage) -> list[records.Record]:
-            created = controller.create_cluster(image, cluster_id, {}, configs)
-            return created + controller.take_office(image, self.node_id, leadership.epoch)
-
-        await self.metadata.submit(decide)
-
     def _build_services(self) -> None:
         settings = self.settings
         self.replicas = Replicas(
@@ -186,16 +171,30 @@ class Node:
         self.dispatch = Dispatch(self.services)
         self.server = Server(self.dispatch, purgatory, settings)
 
-    async def _register(self) -> None:
-        """Binds the listeners, tells the cluster where this broker is, and takes up its partitions."""
+    async def _bind(self) -> None:
         for listener in self.settings.listeners:
             port = await self.server.bind(listener)
             self.listeners.append(listener._replace(port=port))
+
+    async def _join(self) -> None:
+        """Becomes the controller, makes sure that there is a cluster, and takes up its partitions."""
+        leadership = await self._store.campaign(
+            self.node_id, lambda: self._fail("it is no longer the controller")
+        )
+        self.metadata.controller_epoch = epoch = leadership.epoch
+        sessions = await self._store.sessions()
+        cluster_id = self.services.cluster_id
+        configs = initial_default_broker_configs(self.settings.layers)
         registration = controller.BrokerRegistration(
             self.node_id, new_uuid(), self._advertised(), self.settings.broker_rack
         )
-        self.broker_epoch = await self.metadata.execute(
-            lambda image: controller.register_broker(image, registration)
+        submit = self.metadata.submit
+        # Decided one after the other, stored with one append.
+        *_, self.broker_epoch = await asyncio.gather(
+            submit(lambda image: controller.create_cluster(image, cluster_id, {}, configs)),
+            submit(lambda image: controller.take_office(image, self.node_id, epoch)),
+            submit(lambda image: controller.fence_missing_brokers(image, sessions)),
+            self.metadata.execute(lambda image: controller.register_broker(image, registration)),
         )
         self._follow(EMPTY_IMAGE, self.metadata.image, ())
         self.metadata.on_change(self._follow)
@@ -292,6 +291,8 @@ class Node:
         self.dispatch.interceptors.clear()
         self.services.fetch_sessions.clear()
         await self.metadata.submit(decide)
+        # Nobody waits for file.delete.delay.ms here: what is gone gives its room back at once.
+        self._logs.step(_END_OF_TIME_MS)
 
     # --- stop -----------------------------------------------------------------------------------
 
@@ -322,7 +323,7 @@ class Node:
 def new_uuid() -> Uuid:
     """An id that does not begin with a dash in its written form: tools take that for an option."""
     while True:
-        value = secrets.token_bytes(16)
+        value = os.urandom(16)
         if value[0] >> 2 != 62 and value != bytes(16):
             return value
 

@@ -177,3 +177,14 @@ def without_log_lines(text: str) -> str:
     return "\n".join(
         line for line in lines if not re.match(r"(Caused by: )?(java|org\.apache\.kafka)\.[\w.$]+(:|$)", line)
     )
+
+
+def without_unadvertised(golden: str, now: str) -> str:
+    """The golden table of API versions, UNSUPPORTED where a broker advertises less: the rest must agree."""
+    unadvertised = {line.partition(":")[0] for line in now.splitlines() if "UNSUPPORTED" in line}
+    lines = []
+    for line in golden.splitlines():
+        api, _, versions = line.partition(":")
+        comma = "," if versions.endswith(",") else ""
+        lines.append(f"{api}: UNSUPPORTED{comma}" if api in unadvertised else line)
+    return "\n".join(lines)

@@ -57,3 +57,8 @@ class SteppedClock:
 
     def on_advance(self, listener: Callable[[], None]) -> None:
         self._listeners.append(listener)
+
+    def forget(self, listener: Callable[[], None]) -> None:
+        """Tells a listener nothing more; a clock outlives the brokers that it is lent to."""
+        if listener in self._listeners:
+            self._listeners.remove(listener)

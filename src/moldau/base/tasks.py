@@ -82,6 +82,8 @@ class Timers:
         self._heap.clear()
         if self._armed is not None:
             self._armed.cancel()
+        if isinstance(self._clock, SteppedClock):
+            self._clock.forget(self._clock_stepped)
 
     def _arm(self, deadline: float, seconds: float) -> None:
         if self._armed is not None:

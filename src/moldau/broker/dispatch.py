@@ -81,6 +81,9 @@ class Dispatch:
         self._services = services
         self._routes: dict[tuple[int, int], Route] = {}
         self.interceptors: dict[int, Interceptor] = {}
+        #: Connections with a request that a test holds back; what they ask next waits for it, as it
+        #: would wait for a slow broker.
+        self._held: dict[Connection, asyncio.Future[None]] = {}
         self.log_requests = False
 
     def frame(self, frame: memoryview, connection: Connection) -> None:
@@ -112,9 +115,12 @@ class Dispatch:
                 client_id = _client_id(frame, position, connection)
         if route.flexible:
             position = skip_header_tags(frame, position)
+        if self.interceptors or self._held:
+            # A request that is held back outlives this call, and so must its records.
+            frame = memoryview(bytearray(frame))
         request, _ = route.read(frame, position)
         context = RequestContext(self._services, connection, api_key, version, correlation_id, client_id)
-        if self.interceptors or self.log_requests:
+        if self.interceptors or self._held or self.log_requests:
             self._watched(route, request, context)
         else:
             self._run(route, request, context)
@@ -209,12 +215,19 @@ class Dispatch:
                 context.client_id,
                 request,
             )
-        interceptor = self.interceptors.get(route.api_key)
-        verdict = interceptor(request, context) if interceptor is not None else None
-        if inspect.isawaitable(verdict):
-            self._later(route, request, context, self._held(route, request, context, verdict))
-        else:
+        before = self._held.get(context.connection)
+        verdict = self._ask(route, request, context) if before is None else None
+        if before is None and not inspect.isawaitable(verdict):
             self._judged(route, request, context, verdict)
+            return
+        done = asyncio.get_running_loop().create_future()
+        self._held[context.connection] = done
+        self._later(route, request, context, self._hold(route, request, context, verdict, before, done))
+
+    def _ask(self, route: Route, request: Any, context: RequestContext) -> Any:
+        """What a test says of the request: a verdict, an awaitable of one, or None."""
+        interceptor = self.interceptors.get(route.api_key)
+        return None if interceptor is None else interceptor(request, context)
 
     def _judged(self, route: Route, request: Any, context: RequestContext, verdict: Any) -> None:
         if verdict is None:
@@ -228,11 +241,28 @@ class Dispatch:
         else:
             context.connection.send(route.encode(context.correlation_id, verdict))
 
-    async def _held(
-        self, route: Route, request: Any, context: RequestContext, verdict: Awaitable[Any]
+    async def _hold(
+        self,
+        route: Route,
+        request: Any,
+        context: RequestContext,
+        verdict: Awaitable[Any] | None,
+        before: "asyncio.Future[None] | None",
+        done: "asyncio.Future[None]",
     ) -> Any:
-        """A request that a test holds back: its verdict comes later, and then its answer."""
-        decided = await verdict
+        """Answers a request whose verdict comes later, or whose turn does."""
+        try:
+            if before is not None:
+                await before
+                verdict = self._ask(route, request, context)
+            decided = await verdict if inspect.isawaitable(verdict) else verdict
+            return await self._answer_held(route, request, context, decided)
+        finally:
+            done.set_result(None)
+            if self._held.get(context.connection) is done:
+                del self._held[context.connection]
+
+    async def _answer_held(self, route: Route, request: Any, context: RequestContext, decided: Any) -> Any:
         if decided is DROP:
             raise CloseConnection("a test dropped the request")
         if isinstance(decided, Exception):

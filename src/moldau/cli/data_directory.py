@@ -23,6 +23,8 @@ _SEGMENT = re.compile(r"(\d{20})\.log")
 _OFFSET_ENTRY = struct.Struct(">ii")
 _INDEX_ENTRY_BYTES = {".index": 8, ".timeindex": 12}
 _RESTORE = "restore it from a backup, or move it away and start with an empty directory"
+#: The checksum, magic, attributes and lengths of a message of magic 0.
+_MIN_LEGACY_LENGTH = 14
 #: How many findings of one kind are worth reading.
 _MOST_OF_A_KIND = 20
 
@@ -229,7 +231,8 @@ def log_damage(path: Path, position: int) -> str | None:
                 header = read_header(head)
             except KafkaError:
                 return f"ends inside the header of a batch at {position}"
-            if header.magic != MAGIC or header.batch_length < MIN_BATCH_LENGTH:
+            least = MIN_BATCH_LENGTH if header.magic == MAGIC else _MIN_LEGACY_LENGTH
+            if header.magic not in (0, 1, MAGIC) or header.batch_length < least:
                 return f"holds no batch at {position}"
             if position + LOG_OVERHEAD + header.batch_length > size:
                 return f"ends inside the batch at {position} (offset {header.base_offset})"

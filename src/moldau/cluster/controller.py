@@ -7,7 +7,7 @@ follow: that is the store's expected version, not a lock here.
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 from moldau.base.names import Uuid
 from moldau.cluster.elections import elections_after_loss, elections_after_return
@@ -33,16 +33,14 @@ _MAX_PRODUCER_ID = 2**63 - 1
 Outcome = TypeVar("Outcome", covariant=True)
 
 
-@dataclass(frozen=True, slots=True)
-class Decision(Generic[Outcome]):
+class Decision(NamedTuple, Generic[Outcome]):
     """What a command comes to: the records to append, and what to answer once they are stored."""
 
     records: tuple[Record, ...]
     outcome: Outcome
 
 
-@dataclass(frozen=True, slots=True)
-class BrokerRegistration:
+class BrokerRegistration(NamedTuple):
     """What a broker process says about itself when it comes up."""
 
     broker_id: int
@@ -53,7 +51,7 @@ class BrokerRegistration:
     cluster_id: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True)  # a tuple has a count already
 class ProducerIdBlock:
     first_id: int
     count: int

@@ -7,7 +7,6 @@ another process, whose log may have lost its unflushed end.
 """
 
 from collections.abc import Container, Iterator
-from dataclasses import replace
 
 from moldau.cluster.image import ClusterImage, PartitionImage, partition_changed
 from moldau.cluster.records import NO_LEADER, PartitionChanged
@@ -28,10 +27,10 @@ def after_loss(partition: PartitionImage, broker_id: int, live: Container[int]) 
     isr = tuple(replica for replica in partition.isr if replica != broker_id) or partition.isr
     if isr == partition.isr and partition.leader != broker_id:
         return partition
-    changed = replace(partition, isr=isr, partition_epoch=partition.partition_epoch + 1)
+    changed = partition._replace(isr=isr, partition_epoch=partition.partition_epoch + 1)
     if partition.leader != broker_id:
         return changed
-    return replace(changed, leader=elect(changed, live), leader_epoch=partition.leader_epoch + 1)
+    return changed._replace(leader=elect(changed, live), leader_epoch=partition.leader_epoch + 1)
 
 
 def after_return(partition: PartitionImage, broker_id: int, live: Container[int]) -> PartitionImage:
@@ -43,8 +42,7 @@ def after_return(partition: PartitionImage, broker_id: int, live: Container[int]
         return partition
     if any(replica in live for replica in partition.isr if replica != broker_id):
         return after_loss(partition, broker_id, live)
-    return replace(
-        partition,
+    return partition._replace(
         isr=(broker_id,),
         leader=broker_id,
         leader_epoch=partition.leader_epoch + 1,

@@ -6,8 +6,8 @@ more than dictionary look-ups, for the broker does so on its hot path.
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 from moldau.base.names import TopicPartition, Uuid, collision_key
 from moldau.cluster.records import (
@@ -31,10 +31,10 @@ from moldau.cluster.records import (
 
 ConfigResource = tuple[ResourceType, str]
 _NO_CONFIGS: Mapping[str, str] = {}
+_EMPTY: Mapping[Any, Any] = MappingProxyType({})
 
 
-@dataclass(frozen=True, slots=True)
-class BrokerImage:
+class BrokerImage(NamedTuple):
     broker_id: int
     broker_epoch: int
     incarnation_id: Uuid
@@ -50,8 +50,7 @@ class BrokerImage:
         return None
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionImage:
+class PartitionImage(NamedTuple):
     partition: int
     replicas: tuple[int, ...]
     isr: tuple[int, ...]
@@ -61,8 +60,7 @@ class PartitionImage:
     directories: tuple[Uuid, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class TopicImage:
+class TopicImage(NamedTuple):
     topic_id: Uuid
     name: str
     partitions: tuple[PartitionImage, ...]
@@ -72,8 +70,7 @@ class TopicImage:
         return len(self.partitions[0].replicas) if self.partitions else 0
 
 
-@dataclass(frozen=True, slots=True)
-class ClusterImage:
+class ClusterImage(NamedTuple):
     """Everything that the metadata log says, at one version of that log."""
 
     version: int = 0
@@ -81,13 +78,13 @@ class ClusterImage:
     controller_id: int = NO_LEADER
     controller_epoch: int = 0
     next_producer_id: int = 0
-    brokers: Mapping[int, BrokerImage] = field(default_factory=dict)
-    topics_by_name: Mapping[str, TopicImage] = field(default_factory=dict)
-    topics_by_id: Mapping[Uuid, TopicImage] = field(default_factory=dict)
+    brokers: Mapping[int, BrokerImage] = _EMPTY
+    topics_by_name: Mapping[str, TopicImage] = _EMPTY
+    topics_by_id: Mapping[Uuid, TopicImage] = _EMPTY
     #: The names that would share a metric's name, for names with '.' or '_' only.
-    names_by_collision_key: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    overrides: Mapping[ConfigResource, Mapping[str, str]] = field(default_factory=dict)
-    features: Mapping[str, int] = field(default_factory=dict)
+    names_by_collision_key: Mapping[str, tuple[str, ...]] = _EMPTY
+    overrides: Mapping[ConfigResource, Mapping[str, str]] = _EMPTY
+    features: Mapping[str, int] = _EMPTY
 
     def partition(self, topic_partition: TopicPartition) -> PartitionImage | None:
         topic = self.topics_by_name.get(topic_partition.topic)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import lru_cache
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from moldau.base.names import Uuid, format_uuid, parse_uuid
 
@@ -35,8 +35,7 @@ class ResourceType(IntEnum):
     GROUP = 32
 
 
-@dataclass(frozen=True, slots=True)
-class Listener:
+class Listener(NamedTuple):
     """One address under which a broker can be reached."""
 
     name: str
@@ -45,27 +44,23 @@ class Listener:
     security_protocol: str
 
 
-@dataclass(frozen=True, slots=True)
-class ClusterCreated:
+class ClusterCreated(NamedTuple):
     cluster_id: str
 
 
-@dataclass(frozen=True, slots=True)
-class FeatureLevel:
+class FeatureLevel(NamedTuple):
     """A finalized feature; level 0 takes it away."""
 
     name: str
     level: int
 
 
-@dataclass(frozen=True, slots=True)
-class ControllerElected:
+class ControllerElected(NamedTuple):
     broker_id: int
     controller_epoch: int
 
 
-@dataclass(frozen=True, slots=True)
-class BrokerRegistered:
+class BrokerRegistered(NamedTuple):
     """A broker process has come up: it is live until it is fenced."""
 
     broker_id: int
@@ -76,26 +71,22 @@ class BrokerRegistered:
     log_directories: tuple[Uuid, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class BrokerFenced:
+class BrokerFenced(NamedTuple):
     """A broker is gone for now; it keeps its place and its replicas."""
 
     broker_id: int
 
 
-@dataclass(frozen=True, slots=True)
-class BrokerUnregistered:
+class BrokerUnregistered(NamedTuple):
     broker_id: int
 
 
-@dataclass(frozen=True, slots=True)
-class TopicCreated:
+class TopicCreated(NamedTuple):
     topic_id: Uuid
     name: str
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionChanged:
+class PartitionChanged(NamedTuple):
     """The whole state of one partition; the first record for it creates it, in the order 0, 1, 2, …"""
 
     topic_id: Uuid
@@ -109,15 +100,13 @@ class PartitionChanged:
     directories: tuple[Uuid, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class TopicDeleted:
+class TopicDeleted(NamedTuple):
     """The topic goes with its partitions and its configs."""
 
     topic_id: Uuid
 
 
-@dataclass(frozen=True, slots=True)
-class ConfigChanged:
+class ConfigChanged(NamedTuple):
     """One override is set, or taken away when the value is None."""
 
     resource_type: ResourceType
@@ -126,7 +115,7 @@ class ConfigChanged:
     value: str | None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True)  # a tuple has a count already
 class ProducerIdsAllocated:
     """These ids belong to that broker and are never given out again."""
 
@@ -153,8 +142,7 @@ Record: TypeAlias = (
 # --- The JSON form ---------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class _Field:
+class _Field(NamedTuple):
     """How one kind of value is written to JSON and read back; both ends check nothing but the value."""
 
     dump: Callable[[Any], Any] | None
@@ -237,9 +225,8 @@ _LISTENERS = _Field(_dump_listeners, _load_listeners)
 _RESOURCE_TYPE = _Field(_dump_resource_type, _load_resource_type)
 
 
-@dataclass(frozen=True, slots=True)
-class _Form:
-    """A record's name on disk, its newest version, and its fields in the order of the dataclass."""
+class _Form(NamedTuple):
+    """A record's name on disk, its newest version, and its fields in their order."""
 
     record: type[Any]
     version: int

@@ -7,7 +7,9 @@ them. One bad topic never spoils its neighbours in a request, and a request that
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import NamedTuple
 
 from moldau.base.names import ZERO_UUID, Uuid, collision_key, topic_name_error
 from moldau.cluster.controller import Decision
@@ -27,29 +29,28 @@ from moldau.protocol.errors import ErrorCode, KafkaError
 MAX_PARTITIONS_PER_REQUEST = 10_000
 _METADATA_TOPIC = "__cluster_metadata"
 
+_EMPTY: Mapping[str, str | None] = MappingProxyType({})
+
 #: Raises KafkaError(INVALID_CONFIG) when a topic may not have these overrides.
 ConfigValidator = Callable[[Mapping[str, str]], None]
 
 
-@dataclass(frozen=True, slots=True)
-class ReplicaAssignment:
+class ReplicaAssignment(NamedTuple):
     partition: int
     broker_ids: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class NewTopic:
+class NewTopic(NamedTuple):
     """A topic to create; -1 asks for the broker's default."""
 
     name: str
     partition_count: int = -1
     replication_factor: int = -1
     assignments: tuple[ReplicaAssignment, ...] = ()
-    configs: Mapping[str, str | None] = field(default_factory=dict)
+    configs: Mapping[str, str | None] = _EMPTY
 
 
-@dataclass(frozen=True, slots=True)
-class CreatedTopic:
+class CreatedTopic(NamedTuple):
     topic_id: Uuid
     name: str
     partition_count: int
@@ -57,7 +58,7 @@ class CreatedTopic:
     configs: Mapping[str, str]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True)  # a tuple has a count already
 class NewPartitions:
     """The partition count that a topic shall have; replicas of the added ones if the client chose them."""
 
@@ -66,16 +67,14 @@ class NewPartitions:
     assignments: tuple[tuple[int, ...], ...] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class TopicSelector:
+class TopicSelector(NamedTuple):
     """A topic by its name or by its id, as a client has asked for it."""
 
     name: str | None = None
     topic_id: Uuid = ZERO_UUID
 
 
-@dataclass(frozen=True, slots=True)
-class DeletedTopic:
+class DeletedTopic(NamedTuple):
     topic_id: Uuid
     name: str
 

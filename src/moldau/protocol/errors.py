@@ -185,7 +185,7 @@ RETRIABLE = frozenset(
 
 
 class KafkaError(Exception):
-    """An error with a code of the protocol and, where it helps, a sentence for the person behind the client."""
+    """A code of the protocol and, where it helps, a sentence for the person behind the client."""
 
     def __init__(self, code: ErrorCode, message: str | None = None) -> None:
         super().__init__(code, message)

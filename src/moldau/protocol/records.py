@@ -10,8 +10,7 @@ from collections.abc import Iterator, Sequence
 from enum import IntEnum
 from typing import NamedTuple
 
-from crc32c import crc32c
-
+from moldau.protocol.checksum import crc32c
 from moldau.protocol.compression import Buffer, Compression, codec_of, compress, decompress
 from moldau.protocol.errors import ErrorCode, KafkaError
 from moldau.protocol.payload import Headers as Headers

@@ -13,8 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import BinaryIO, NamedTuple
 
-import crc32c
-
+from moldau.protocol.checksum import crc32c
 from moldau.protocol.errors import KafkaError
 from moldau.protocol.records import (
     COMPRESSION_MASK,
@@ -346,7 +345,7 @@ def producer_entries(data: bytes) -> list[ProducerEntry]:
         raise DumpError(
             f"Snapshot failed schema validation: it claims {count} producers and has room for {room}"
         )
-    computed = crc32c.crc32c(memoryview(data)[6:])
+    computed = crc32c(memoryview(data)[6:])
     if computed != stored:
         raise DumpError(
             f"Snapshot is corrupt (CRC is no longer valid). Stored crc: {stored}. Computed crc: {computed}"

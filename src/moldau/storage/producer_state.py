@@ -10,9 +10,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import NamedTuple
 
-import crc32c as _crc32c
-
 from moldau.base.names import TopicPartition
+from moldau.protocol.checksum import crc32c
 from moldau.protocol.errors import ErrorCode, KafkaError
 from moldau.protocol.records import BatchHeader
 from moldau.storage.errors import CorruptFileError
@@ -262,7 +261,7 @@ class ProducerState:
         """The content of a ``.snapshot`` file."""
         entries = b"".join(_pack(producer) for producer in self._producers.values())
         body = struct.pack(">i", len(self._producers)) + entries
-        return struct.pack(">hI", _SNAPSHOT_VERSION, _crc32c.crc32c(body)) + body
+        return struct.pack(">hI", _SNAPSHOT_VERSION, crc32c(body)) + body
 
     def load(self, data: bytes, path: str, now_ms: int) -> None:
         """Replaces all state by that of a snapshot; CorruptFileError changes nothing."""
@@ -271,7 +270,7 @@ class ProducerState:
         version, crc, count = _SNAPSHOT_HEADER.unpack_from(data)
         if version != _SNAPSHOT_VERSION:
             raise CorruptFileError(path, f"snapshot version {version} is not known")
-        if _crc32c.crc32c(data[6:]) != crc:
+        if crc32c(data[6:]) != crc:
             raise CorruptFileError(path, "the checksum does not match")
         if len(data) != _SNAPSHOT_HEADER.size + count * _SNAPSHOT_ENTRY.size:
             raise CorruptFileError(path, f"{len(data)} bytes are not those of {count} producers")

@@ -20,12 +20,12 @@ from moldau.storage.log import Log
 from moldau.storage.log_config import LogConfig
 from moldau.storage.producer_state import ProducerState
 from moldau.storage.replay import load_producers, snapshot_offsets
+from moldau.storage.scan import Damage, scan
 from moldau.storage.segment import (
     DELETED_SUFFIX,
     INDEX_SUFFIXES,
     LOG_SUFFIX,
     SNAPSHOT_SUFFIX,
-    Damage,
     Segment,
     file_name,
 )
@@ -199,10 +199,10 @@ def _check(segment: Segment, epochs: LeaderEpochs) -> Damage | None:
     """Walks a whole segment and builds its indexes anew; the first damage."""
     segment.forget_indexes()
     segment.forget_aborted()
-    for found in segment.walk(0):
+    for found in scan(segment.file, segment.base_offset):
         if isinstance(found, Damage):
             return found
-        position, header, _ = found
+        position, header = found
         segment.note(position, header.size, header.last_offset, header.max_timestamp)
         epochs.assign(header.partition_leader_epoch, header.base_offset)
     return None

@@ -18,7 +18,6 @@ from moldau.protocol.records import (
     MAGIC,
     MIN_BATCH_LENGTH,
     BatchHeader,
-    crc_matches,
     read_header,
 )
 from moldau.storage import offset_index, time_index
@@ -40,9 +39,8 @@ INDEX_SUFFIXES = (OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX)
 
 MAX_RELATIVE_OFFSET = 0x7FFFFFFF
 
-#: Bytes read at a time while headers are hopped over, and while whole batches are checked.
+#: Bytes read at a time while headers are hopped over.
 _HOP_CHUNK = 8 * 1024
-_WALK_CHUNK = 4 * 1024 * 1024
 
 #: Batches at the end of the active segment whose places are known without looking at the disk.
 _TAIL_BATCHES = 256
@@ -50,14 +48,6 @@ _TAIL_BATCHES = 256
 #: Base offset, length, magic, last offset delta.
 _HOP = struct.Struct(">qi4xB6xi")
 _hop_header = _HOP.unpack_from
-
-
-class Damage(NamedTuple):
-    """The first place in a segment where no valid batch follows."""
-
-    position: int
-    offset: int
-    reason: str
 
 
 class SegmentInfo(NamedTuple):
@@ -290,14 +280,19 @@ class Segment:
         if self._timestamps_known:
             return
         timestamp, offset = self.time_index.last()
-        if timestamp >= 0:
-            header = self.header_at(offset)
-            if header is not None and header.max_timestamp == timestamp:
-                self.max_timestamp, self.max_timestamp_offset = timestamp, offset
-                self._timestamps_known = True
-                return
-        if not self._timestamps_known:
+        if timestamp >= 0 and self._is_largest(timestamp, offset):
+            self.max_timestamp, self.max_timestamp_offset = timestamp, offset
+            self._timestamps_known = True
+        elif not self._timestamps_known:
             self.rebuild_indexes("the time index does not tell the largest timestamp")
+
+    def _is_largest(self, timestamp: int, offset: int) -> bool:
+        """Whether the batch of ``offset`` has that timestamp and the end of the segment has no larger one."""
+        header = self.header_at(offset)
+        if header is None or header.max_timestamp != timestamp:
+            return False
+        _, position = self.offset_index.last()
+        return all(header.max_timestamp <= timestamp for _, header in self.headers(position))
 
     # -- finding
 
@@ -409,34 +404,6 @@ class Segment:
         self.bytes_since_index = self.size - indexed
         return next_offset
 
-    def walk(self, position: int) -> Iterator[tuple[int, BatchHeader, memoryview] | Damage]:
-        """Every batch with its bytes, checksum and order checked; last a Damage if the file holds more."""
-        expected = self.base_offset
-        buffer = b""
-        start = position
-        while position < self.size:
-            at = position - start
-            if len(buffer) - at < HEADER_SIZE:
-                buffer, start, at = self.file.read(position, _WALK_CHUNK), position, 0
-            if len(buffer) - at < HEADER_SIZE:
-                yield Damage(position, expected, f"{len(buffer) - at} bytes are too few for a batch")
-                return
-            header = read_header(buffer, at)
-            size = header.size
-            reason = _header_damage(header, self.size - position, expected)
-            if reason is None:
-                if len(buffer) - at < size:
-                    buffer = self.file.read(position, max(_WALK_CHUNK, size))
-                    start, at = position, 0
-                if not crc_matches(buffer, at, size):
-                    reason = "the checksum of a batch does not match"
-            if reason is not None:
-                yield Damage(position, expected, reason)
-                return
-            yield position, header, memoryview(buffer)[at : at + size]
-            expected = header.last_offset + 1
-            position += size
-
     def truncate(self, position: int, offset: int) -> None:
         """Cuts the file at ``position``, where the batch of ``offset`` begins."""
         self.file.truncate(position)
@@ -480,16 +447,3 @@ class Segment:
                 self.files.rename(path, path + suffix)
                 renamed.append(path + suffix)
         return renamed
-
-
-def _header_damage(header: BatchHeader, left: int, expected: int) -> str | None:
-    """Why this is no header of the next batch; None when it makes sense."""
-    if header.magic != MAGIC:
-        return f"magic {header.magic} is not that of a batch"
-    if header.batch_length < MIN_BATCH_LENGTH or header.size > left:
-        return f"a batch of {header.size} bytes where {left} are left"
-    if header.base_offset < expected:
-        return f"offset {header.base_offset} after {expected - 1}"
-    if header.last_offset_delta < 0:
-        return f"last offset delta {header.last_offset_delta}"
-    return None

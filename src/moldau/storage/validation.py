@@ -7,9 +7,8 @@ on compacted topics, another compression, and to name the culprits once a batch 
 
 from collections.abc import Iterable
 
-from crc32c import crc32c
-
 from moldau.base.names import TopicPartition
+from moldau.protocol.checksum import crc32c
 from moldau.protocol.compression import Compression, decompress
 from moldau.protocol.errors import ErrorCode, KafkaError
 from moldau.protocol.records import (

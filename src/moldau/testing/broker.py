@@ -5,64 +5,84 @@ over and wait. Nothing is left behind: no thread, no file, no port.
 """
 
 import asyncio
-import inspect
+import os
 import re
 import threading
 from collections.abc import Callable, Coroutine, Mapping
 from concurrent.futures import Future
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from moldau.base.clock import SteppedClock
 from moldau.broker.dispatch import DROP
 from moldau.node import Node, new_event_loop
 from moldau.protocol.api_keys import ApiKey
-from moldau.protocol.records import Record, batches, decode_records
+from moldau.protocol.records import Headers, Record, batches, decode_records, encode_batch
 from moldau.testing.interception import Delay, Drop, Interception
 
+if TYPE_CHECKING:
+    from moldau.cluster.store.contract import MetadataStore
+    from moldau.cluster.store.memory import MemoryLog
+    from moldau.replication.partition import Partition
+    from moldau.storage.files import Files
+    from moldau.storage.memory_files import MemoryFiles
+
 _T = TypeVar("_T")
+#: A setting as a test writes it; the broker gets its text.
+Value: TypeAlias = str | int | float | bool
 
 #: A test's batches are small; anything larger than this is a mistake or an attack.
 _DECODED_LIMIT = 256 * 1024 * 1024
+_POLL_SECONDS = 0.002
+#: Stands for ``num.partitions`` where a topic is created.
+_BROKERS_DEFAULT = -1
 
 
 class Broker:
     """``with Broker() as broker:`` starts one; ``broker.bootstrap_servers`` is its address.
 
     ``settings`` are Kafka's names, as in a ``server.properties`` file. With a ``data_dir`` the broker
-    writes to disk; without one it keeps everything in memory. ``port`` 0 is a free port.
+    writes to disk; without one it keeps everything in memory. ``port`` 0 is a free port. A broker that
+    was stopped may be started again: it has its port and its data as before.
     """
 
     def __init__(
         self,
-        settings: Mapping[str, str] | None = None,
+        settings: Mapping[str, Value] | None = None,
         *,
-        data_dir: str | None = None,
+        data_dir: str | os.PathLike[str] | None = None,
         port: int = 0,
         clock: SteppedClock | None = None,
     ) -> None:
         self.clock = SteppedClock() if clock is None else clock
-        self._properties = {"listeners": f"PLAINTEXT://127.0.0.1:{port}", **(settings or {})}
+        self._settings = _texts(settings or {})
         if data_dir is not None:
-            self._properties["log.dirs"] = str(data_dir)
-        self._in_memory = data_dir is None
+            self._settings["log.dirs"] = os.fspath(data_dir)
+        self._on_disk = data_dir is not None
+        self._port = port
+        self._memory: tuple[MemoryFiles, MemoryLog] | None = None
+        self._interceptions: dict[int, list[Interception]] = {}
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
         self._node: Node | None = None
+        self._ended: Future[None] = Future()
 
     # --- life -----------------------------------------------------------------------------------
 
     def start(self) -> "Broker":
+        """Returns when the broker accepts connections; OSError when its port is taken."""
         if self._thread is not None:
             raise RuntimeError("this broker is running already")
         ready: Future[Node] = Future()
+        self._ended = Future()
         self._thread = threading.Thread(target=self._run, args=(ready,), name="moldau-broker", daemon=True)
         self._thread.start()
         try:
             self._node = ready.result()
         except BaseException:
             self._thread.join()
-            self._thread = None
+            self._thread = self._loop = None
             raise
+        self._port = self._node.listeners[0].port
         return self
 
     def stop(self) -> None:
@@ -73,6 +93,7 @@ class Broker:
         loop.call_soon_threadsafe(loop.stop)
         thread.join()
         self._thread = self._loop = self._node = None
+        self._ended.result()
 
     def __enter__(self) -> "Broker":
         return self.start()
@@ -84,19 +105,39 @@ class Broker:
         loop = self._loop = new_event_loop()
         asyncio.set_event_loop(loop)
         try:
-            node = Node(self._properties, clock=self.clock, in_memory=self._in_memory)
+            properties = {"listeners": f"PLAINTEXT://127.0.0.1:{self._port}", **self._settings}
+            node = Node(properties, clock=self.clock, outside=self._outside())
             loop.run_until_complete(node.start())
+            for api_key, placed in self._interceptions.items():
+                node.dispatch.interceptors[api_key] = self._judge_of(placed)
         except BaseException as error:
+            asyncio.set_event_loop(None)
             loop.close()
             ready.set_exception(error)
             return
         ready.set_result(node)
         try:
             loop.run_forever()
-            loop.run_until_complete(node.stop())
+            loop.run_until_complete(_end(node))
+        except BaseException as error:
+            self._ended.set_exception(error)
+        else:
+            self._ended.set_result(None)
         finally:
             asyncio.set_event_loop(None)
             loop.close()
+
+    def _outside(self) -> "tuple[Files, MetadataStore] | None":
+        """Files and metadata in memory, the same ones at every start; None: the disk's."""
+        if self._on_disk:
+            return None
+        from moldau.cluster.store.memory import MemoryLog, MemoryStore
+        from moldau.storage.memory_files import MemoryFiles
+
+        if self._memory is None:
+            self._memory = MemoryFiles(), MemoryLog()
+        files, metadata_log = self._memory
+        return files, MemoryStore(metadata_log)
 
     # --- what a test sees -----------------------------------------------------------------------
 
@@ -109,6 +150,7 @@ class Broker:
 
     @property
     def bootstrap_servers(self) -> str:
+        """What a client takes as ``bootstrap.servers``."""
         host, port = self.node.address()
         return f"{host}:{port}"
 
@@ -122,69 +164,166 @@ class Broker:
     def records(self, topic: str, partition: int | None = None) -> list[Record]:
         """Everything that a topic holds, in order within each partition, without a consumer."""
 
-        async def read() -> list[Record]:
-            held = self.node.replicas.by_name.get(topic)
-            if held is None:
-                raise KeyError(f"there is no topic {topic!r}; there are {self.topics()}")
+        def read() -> list[Record]:
             found: list[Record] = []
-            for index, replica in enumerate(held.partitions):
-                if replica is not None and replica.log is not None and partition in (None, index):
+            for replica in self._partitions(topic):
+                if replica.log is not None and partition in (None, replica.topic_partition.partition):
                     found += _read_all(replica.log)
             return found
 
-        return self.run(read())
+        return self._call(read)
 
-    def create_topic(self, name: str, partitions: int = 1, configs: Mapping[str, str] | None = None) -> None:
-        self.run(self.node.create_topic(name, partitions, configs or {}))
+    def wait_for_records(self, topic: str, count: int, timeout_seconds: float = 5.0) -> list[Record]:
+        """The records of a topic as soon as it has so many; TimeoutError when it takes too long.
 
-    def reset(self) -> None:
-        """Back to an empty broker: topics, configs, sessions and interceptors go; the port stays."""
-        self.run(self.node.reset())
+        The seconds are real ones, whatever the broker's clock says.
+        """
+
+        def held() -> int:
+            logs = [each.log for each in self._partitions(topic)] if topic in self.topics() else []
+            return sum(log.log_end_offset - log.log_start_offset for log in logs if log is not None)
+
+        async def wait() -> None:
+            loop = asyncio.get_running_loop()
+            deadline = loop.time() + timeout_seconds
+            while held() < count:
+                if loop.time() > deadline:
+                    raise TimeoutError(f"{topic!r} has {held()} of {count} records")
+                await asyncio.sleep(_POLL_SECONDS)
+
+        self.run(wait())
+        return self.records(topic)
+
+    def _partitions(self, topic: str) -> "list[Partition]":
+        held = self.node.replicas.by_name.get(topic)
+        if held is None:
+            raise KeyError(f"there is no topic {topic!r}; there are {self.topics()}")
+        return [partition for partition in held.partitions if partition is not None]
 
     # --- what a test does -----------------------------------------------------------------------
 
+    def create_topic(
+        self, name: str, partitions: int = 1, configs: Mapping[str, Value] | None = None
+    ) -> None:
+        """KafkaError when the broker refuses it."""
+        self.run(self.node.create_topic(name, partitions, _texts(configs or {})))
+
+    def produce(
+        self,
+        topic: str,
+        value: bytes | str | None,
+        *,
+        key: bytes | str | None = None,
+        headers: Headers = (),
+        partition: int = 0,
+        timestamp_ms: int | None = None,
+    ) -> int:
+        """Appends one record without a producer; its offset. A topic that is missing is created."""
+        now_ms = self.clock.now_ms()
+        timestamp = now_ms if timestamp_ms is None else timestamp_ms
+        batch = encode_batch([Record(0, timestamp, _bytes(key), _bytes(value), headers)])
+
+        async def append() -> int:
+            if topic not in self.node.replicas.by_name:
+                await self.node.create_topic(topic, _BROKERS_DEFAULT, {})
+            found = self.node.replicas.find(topic, partition)
+            return found.append(memoryview(batch), 1, now_ms, 13).base_offset
+
+        return self.run(append())
+
+    def reset(self) -> None:
+        """Back to an empty broker: topics, configs, sessions and interceptors go; the port stays."""
+        self._interceptions.clear()
+        self.run(self.node.reset())
+
     def intercept(self, api: ApiKey | int | str, function: Callable[..., Any]) -> Interception:
-        """Puts ``function`` in front of an API, named as ``"Produce"``, ``"PRODUCE"`` or by its key."""
+        """Puts ``function`` in front of an API, named as ``"Produce"``, ``"PRODUCE"`` or by its key.
+
+        Of several interceptors of one API the latest is asked first; the first verdict that is not
+        None counts.
+        """
         interception = Interception(self, _api_key(api), function)
-        takes_context = len(inspect.signature(function).parameters) > 1
 
-        def intercept(request: Any, context: Any) -> Any:
-            interception.calls += 1
-            verdict = function(request, context) if takes_context else function(request)
-            return self._verdict(verdict)
+        def place() -> None:
+            placed = self._interceptions.setdefault(interception.api_key, [])
+            placed.append(interception)
+            self.node.dispatch.interceptors[interception.api_key] = self._judge_of(placed)
 
-        self.run(self._set_interceptor(interception.api_key, intercept))
+        self._call(place)
         return interception
 
     def remove_interception(self, interception: Interception) -> None:
-        self.run(self._set_interceptor(interception.api_key, None))
+        def remove() -> None:
+            placed = self._interceptions.get(interception.api_key, [])
+            if interception in placed:
+                placed.remove(interception)
+            if not placed and self._node is not None:
+                self._node.dispatch.interceptors.pop(interception.api_key, None)
 
-    async def _set_interceptor(self, api_key: int, function: Callable[..., Any] | None) -> None:
-        interceptors = self.node.dispatch.interceptors
-        if function is None:
-            interceptors.pop(api_key, None)
+        if self._node is None:
+            remove()
         else:
-            interceptors[api_key] = function
+            self._call(remove)
+
+    def _judge_of(self, placed: list[Interception]) -> Callable[[Any, Any], Any]:
+        def judge(request: Any, context: Any) -> Any:
+            for interception in reversed(tuple(placed)):
+                verdict = interception.ask(request, context)
+                if verdict is not None:
+                    return self._verdict(verdict)
+            return None
+
+        return judge
 
     def _verdict(self, verdict: Any) -> Any:
+        """In the dispatcher's terms, which knows responses, errors, ``DROP`` and awaitables."""
         if isinstance(verdict, Drop):
             return DROP
         if isinstance(verdict, Delay):
             return self._delayed(verdict)
-        return verdict
+        return self._settled(verdict) if asyncio.iscoroutine(verdict) else verdict
+
+    async def _settled(self, verdict: Coroutine[Any, Any, Any]) -> Any:
+        found = self._verdict(await verdict)
+        return await found if asyncio.iscoroutine(found) else found
 
     async def _delayed(self, verdict: Delay) -> Any:
         due = asyncio.Event()
         self.node.timers.after(verdict.seconds, due.set)
         await due.wait()
-        return self._verdict(verdict.then)
+        found = self._verdict(verdict.then)
+        return await found if asyncio.iscoroutine(found) else found
+
+    # --- the other thread -----------------------------------------------------------------------
 
     def run(self, work: Coroutine[Any, Any, _T]) -> _T:
         """Runs a coroutine on the broker's loop and waits for it."""
-        if self._loop is None:
+        if self._loop is None or self._thread is None:
             work.close()
             raise RuntimeError("the broker is not running")
+        if threading.current_thread() is self._thread:
+            work.close()
+            raise RuntimeError("the broker's own thread cannot wait for itself: not in an interceptor")
         return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+
+    def _call(self, function: Callable[[], _T]) -> _T:
+        """The same for a plain function, which an interceptor may call too."""
+        if threading.current_thread() is self._thread:
+            return function()
+
+        async def call() -> _T:
+            return function()
+
+        return self.run(call())
+
+
+async def _end(node: Node) -> None:
+    """Stops the broker; whoever still waits for something on its loop hears that it is gone."""
+    await node.stop()
+    tasks = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
 
 
 def _read_all(log: Any) -> list[Record]:
@@ -205,5 +344,18 @@ def _read_all(log: Any) -> list[Record]:
 def _api_key(api: ApiKey | int | str) -> int:
     if isinstance(api, str):
         name = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", api).upper()
+        if name not in ApiKey.__members__:
+            raise ValueError(f"there is no API {api!r}; the names are Kafka's: Produce, Fetch, ListOffsets")
         return ApiKey[name]
     return ApiKey(api)
+
+
+def _texts(values: Mapping[str, Value]) -> dict[str, str]:
+    """Settings as a properties file has them: ``true`` and ``false`` in lower case."""
+    return {
+        name: str(value).lower() if isinstance(value, bool) else str(value) for name, value in values.items()
+    }
+
+
+def _bytes(value: bytes | str | None) -> bytes | None:
+    return value.encode() if isinstance(value, str) else value

@@ -6,21 +6,27 @@ before every test that asks for it, which takes milliseconds.
 Law: loading the plugin costs nothing; the broker is imported when a test first asks for it.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 import pytest
 
 if TYPE_CHECKING:
-    from moldau.testing.broker import Broker
+    from moldau.testing.broker import Broker, Value
 
 
 @pytest.fixture(scope="session")
-def moldau_session_broker() -> "Iterator[Broker]":
+def moldau_settings() -> "Mapping[str, Value]":
+    """Settings of the session's broker; override it in a ``conftest.py`` to give your own."""
+    return {}
+
+
+@pytest.fixture(scope="session")
+def moldau_session_broker(moldau_settings: "Mapping[str, Value]") -> "Iterator[Broker]":
     """The broker behind ``moldau_broker``; ask for it where a test wants to keep what others left."""
     from moldau.testing.broker import Broker
 
-    with Broker() as broker:
+    with Broker(moldau_settings) as broker:
         yield broker
 
 

@@ -144,7 +144,8 @@ def _check_group(given: Given, from_file: dict[str, str], single: dict[str, str]
     if len(groups) > 1:
         raise OptionError(
             "The group ids provided in different places (directly using '--group', "
-            f"via '--consumer-property', or via '--consumer.config') do not match. Detected group ids: {', '.join(map(repr, groups))}"
+            f"via '--consumer-property', or via '--consumer.config') do not match. "
+            f"Detected group ids: {', '.join(map(repr, groups))}"
         )
     if groups and given.has("partition"):
         raise OptionError("Options group and partition cannot be specified together.")
@@ -336,7 +337,7 @@ async def _receive(
 
 async def _wait_for_partitions(cluster: Cluster, given: Given, console: Console) -> list[TopicPartition]:
     """The partitions to read; a topic that is not there may come, as Kafka's consumer has it."""
-    told = False
+    attempts = 0
     while True:
         try:
             found = await _partitions(cluster, given)
@@ -346,9 +347,9 @@ async def _wait_for_partitions(cluster: Cluster, given: Given, console: Console)
             found = []
         if found:
             return found
-        if not told:
+        attempts += 1
+        if attempts == 2:  # a topic that is just being created is there by now
             console.error("hint: there is nothing to read yet: no such topic or partition; waiting for it")
-            told = True
         await asyncio.sleep(_LOOK_AGAIN_S)
 
 

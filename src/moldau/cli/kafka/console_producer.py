@@ -5,6 +5,7 @@ and the next one follows, unless ``--sync`` was given. Exit code 1 where a line 
 can be sent.
 """
 
+import asyncio
 from collections.abc import Sequence
 from functools import partial
 
@@ -15,7 +16,7 @@ from moldau.cli.kafka.get_offsets import check_addresses
 from moldau.cli.kafka.line_reader import LineReader, LineRecord, Lines
 from moldau.cli.kafka.options import Given, Option, OptionError, Options, parse_pairs, require
 from moldau.cli.kafka.standard_input import chunks
-from moldau.cli.kafka.tool import Console, Tool, run_async, run_standard
+from moldau.cli.kafka.tool import Console, Tool, run_standard
 from moldau.client.accumulator import RecordMetadata
 from moldau.client.producer import Producer
 from moldau.protocol.errors import ErrorCode, KafkaError
@@ -104,7 +105,7 @@ def main(words: Sequence[str], console: Console) -> int:
         warn_deprecated(given, console)
         reader = LineReader.configured(reader_properties(given))
         properties = producer_properties(given)
-        run_async(_produce(given, properties, reader, console))
+        asyncio.run(_produce(given, properties, reader, console))
     except ToolError as error:
         console.error(exception_line(error))
         return 1

@@ -1,18 +1,17 @@
 """Standard input for an event loop: bytes as they come, from a terminal, a pipe or a file.
 
-Law: reading happens in a thread of its own, straight from the descriptor, so that neither the loop nor the
-end of the program waits for someone to type. No more than ``WAITING_CHUNKS`` chunks are held.
+Law: the loop waits for bytes and never blocks on someone who types; the descriptor is left as it is, because
+a terminal shares it with standard output. It needs asyncio's own loop: others make the descriptor
+non-blocking.
 """
 
 import asyncio
 import io
 import os
-import threading
 from collections.abc import AsyncIterator
 from typing import BinaryIO
 
 CHUNK_BYTES = 65_536
-WAITING_CHUNKS = 16
 
 
 async def chunks(stream: BinaryIO) -> AsyncIterator[bytes]:
@@ -20,27 +19,34 @@ async def chunks(stream: BinaryIO) -> AsyncIterator[bytes]:
     try:
         descriptor = stream.fileno()
     except (OSError, io.UnsupportedOperation):
-        while data := stream.read(CHUNK_BYTES):
-            yield data
-        return
-    loop = asyncio.get_running_loop()
-    arrived: asyncio.Queue[bytes] = asyncio.Queue()
-    room = threading.Semaphore(WAITING_CHUNKS)
-
-    def read() -> None:
-        data = b"."
-        while data:
-            room.acquire()
-            try:
-                data = os.read(descriptor, CHUNK_BYTES)
-            except OSError:
-                data = b""  # the terminal has gone
-            try:
-                loop.call_soon_threadsafe(arrived.put_nowait, data)
-            except RuntimeError:
-                return  # the loop is closed: nobody listens any more
-
-    threading.Thread(target=read, name="standard-input", daemon=True).start()
-    while data := await arrived.get():
-        room.release()
+        descriptor = -1  # bytes in memory
+    while data := await _next_chunk(stream, descriptor):
         yield data
+
+
+async def _next_chunk(stream: BinaryIO, descriptor: int) -> bytes:
+    if descriptor < 0:
+        return stream.read(CHUNK_BYTES)
+    await _until_readable(descriptor)
+    try:
+        return os.read(descriptor, CHUNK_BYTES)
+    except OSError:
+        return b""  # the terminal has gone
+
+
+async def _until_readable(descriptor: int) -> None:
+    loop = asyncio.get_running_loop()
+    readable: asyncio.Future[None] = loop.create_future()
+
+    def ready() -> None:
+        if not readable.done():
+            readable.set_result(None)
+
+    try:
+        loop.add_reader(descriptor, ready)
+    except PermissionError:
+        return  # a file on disk cannot be waited for, and need not be
+    try:
+        await readable
+    finally:
+        loop.remove_reader(descriptor)

@@ -7,8 +7,7 @@ network is awaited; listeners are called on the event loop, in order, and get no
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from moldau.cluster.records import MetadataError, Record
 
@@ -25,8 +24,7 @@ class StaleControllerEpoch(Exception):
     """Somebody else has become the controller since: this one must not append as a controller any more."""
 
 
-@dataclass(frozen=True, slots=True)
-class Changes:
+class Changes(NamedTuple):
     """The records between two versions of the log; from 0 they lead from the empty image on."""
 
     after_version: int

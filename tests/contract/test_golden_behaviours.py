@@ -1,0 +1,53 @@
+"""Every captured case of the real broker, played again on ours.
+
+The cases of an area build on each other (offsets grow, topics come and go), so each area is played
+once from its beginning, and then each case is compared on its own.
+"""
+
+import importlib
+from collections.abc import Iterator
+from functools import cache
+from typing import Any
+
+import pytest
+from golden import BEHAVIOURS, comparable
+from scene import Scene
+
+from moldau.testing import Broker
+
+AREAS = [area for area in BEHAVIOURS if area != "about"]
+#: What this broker does not answer yet, and therefore does not advertise.
+CASES = [(area, case) for area in AREAS for case in BEHAVIOURS[area]]
+
+
+def module_of(area: str) -> Any:
+    return importlib.import_module(f"replays.{area.replace('-', '_')}")
+
+
+@pytest.fixture(scope="session")
+def answers_of() -> Iterator[Any]:
+    """The answers of our broker to all cases of an area."""
+
+    @cache
+    def play(area: str) -> dict[str, Any]:
+        # The real node's setting: one partition unless a request says otherwise.
+        with Broker({"node.id": "1", "num.partitions": "1"}) as broker:
+            scene = Scene(broker)
+            try:
+                return dict(module_of(area).replay(scene))
+            finally:
+                scene.close()
+
+    return play
+
+
+@pytest.mark.parametrize("area", AREAS)
+def test_every_case_is_played(area: str, answers_of: Any) -> None:
+    assert set(answers_of(area)) == set(BEHAVIOURS[area])
+
+
+@pytest.mark.parametrize(("area", "case"), CASES, ids=[f"{area}: {case}" for area, case in CASES])
+def test_the_answer_is_the_real_ones(area: str, case: str, answers_of: Any) -> None:
+    different = module_of(area).DIFFERENT
+    expected = different[case] if case in different else BEHAVIOURS[area][case]
+    assert comparable(answers_of(area)[case]) == comparable(expected)
