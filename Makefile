@@ -35,6 +35,7 @@ debian-venv:
 $(READY): pyproject.toml constraints.txt | $(VENV)/bin/python
 	@echo "installing Moldau into $(VENV)"
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e .
+	@$(BIN)/python -m compileall -q src  # a broker that is started for the first time starts as fast as later
 	@touch $@
 
 $(READY_DEV): $(READY)

@@ -28,9 +28,11 @@ def test_open_learns_the_brokers(scripted: Any) -> None:
 
 def test_open_takes_the_first_address_that_answers(scripted: Any, unused_port: int) -> None:
     async def run() -> None:
-        async with scripted() as broker:
-            async with await Cluster.open(f"127.0.0.1:{unused_port}, {broker.address}") as cluster:
-                assert cluster.brokers
+        async with (
+            scripted() as broker,
+            await Cluster.open(f"127.0.0.1:{unused_port}, {broker.address}") as cluster,
+        ):
+            assert cluster.brokers
 
     asyncio.run(run())
 

@@ -95,7 +95,7 @@ class Replay:
             expected = replace(expected, stdout=without_unadvertised(expected.stdout, actual.stdout))
         status = self._status(expected, actual)
         unlike = status in (DIFFERS, STDERR_DIFFERS)
-        why = known_difference(self._scenario, block, self._broker.name) if unlike else ""
+        why = known_difference(self._scenario, block, self._tools.name, self._broker.name) if unlike else ""
         return Outcome(
             *(self._scenario.transcript, block, self._tools.name, self._broker.name),
             KNOWN if why else status,

@@ -375,11 +375,11 @@ class Log:
 
     def offset_for_timestamp(self, timestamp: int) -> TimestampOffset | None:
         """The first record whose timestamp is not below this one."""
-        return offset_for_timestamp(self._segments.to_list(), self.log_start_offset, timestamp)
+        return offset_for_timestamp(self._segments, self.log_start_offset, timestamp)
 
     def max_timestamp(self) -> TimestampOffset | None:
         """The record with the largest timestamp."""
-        return max_timestamp(self._segments.to_list(), self.log_start_offset)
+        return max_timestamp(self._segments, self.log_start_offset)
 
     def aborted_transactions(self, start_offset: int, end_offset: int) -> list[AbortedTransaction]:
         """Transactions with records in [start, end) that were aborted."""

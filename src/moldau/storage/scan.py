@@ -31,7 +31,7 @@ class Damage(NamedTuple):
 
 
 def scan(file: File, base_offset: int) -> Iterator[tuple[int, BatchHeader] | Damage]:
-    """Position and header of every batch, checksum and order checked; last a Damage if the file holds more."""
+    """Position and header of every batch, checksum and order checked; last a Damage if there is more."""
     expected = base_offset
     position = start = 0
     buffer = b""

@@ -198,9 +198,10 @@ class Segment:
         self.unload()
 
     def unload(self) -> None:
-        """Gives back the memory of a sealed segment's indexes, once they are on disk."""
+        """Gives back the memory and the descriptor of a sealed segment, once its indexes are on disk."""
         if self._offset_index is not None and self._offset_index.unwritten:
             return
+        self._file = None
         self._offset_index = None
         self._time_index = None
         self._tail_lasts = array("q")

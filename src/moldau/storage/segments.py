@@ -47,15 +47,19 @@ class Segments:
     def find(self, offset: int) -> tuple[Segment, Place | None]:
         """Segment and place of the first batch that is not wholly below ``offset``; None if there is none."""
         for segment in self.from_offset(offset):
-            if segment is not self.active and not segment.is_loaded:
-                self.keep_warm(segment)
+            self.warm_up(segment)
             place = segment.locate(offset)
             if place is not None:
                 break
         return segment, place
 
+    def warm_up(self, segment: Segment) -> None:
+        """Call it before asking a segment: it keeps its indexes until others were needed more recently."""
+        if segment is self.active or segment.is_loaded:
+            return
+        self.keep_warm(segment)
+
     def keep_warm(self, segment: Segment) -> None:
-        """Lets a sealed segment hold its indexes until others were needed more recently."""
         self._warm.append(segment)
         if len(self._warm) > _WARM_SEGMENTS:
             self._warm.pop(0).unload()

@@ -4,11 +4,11 @@ Law: the time index only says where to begin; the answer comes from the batches 
 batch that holds it is decoded.
 """
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 from moldau.protocol.records import BatchHeader, Record, decode_records
 from moldau.storage.segment import Segment
+from moldau.storage.segments import Segments
 
 #: A batch that was accepted may be decoded, whatever it grows to; the bound only keeps out nonsense.
 _DECODED_LIMIT = 1 << 30
@@ -20,13 +20,12 @@ class TimestampOffset(NamedTuple):
     leader_epoch: int
 
 
-def offset_for_timestamp(
-    segments: Sequence[Segment], log_start_offset: int, timestamp: int
-) -> TimestampOffset | None:
+def offset_for_timestamp(segments: Segments, log_start_offset: int, timestamp: int) -> TimestampOffset | None:
     """The first record from ``log_start_offset`` on whose timestamp is not below ``timestamp``."""
-    for segment, following in zip(segments, [*segments[1:], None], strict=True):
-        if segment.size == 0 or (following is not None and following.base_offset <= log_start_offset):
+    for segment in segments.from_offset(log_start_offset):
+        if segment.size == 0:
             continue
+        segments.warm_up(segment)
         segment.load_timestamps()
         if segment.max_timestamp >= timestamp:
             found = _search(segment, log_start_offset, timestamp)
@@ -60,18 +59,21 @@ def _begin(segment: Segment, timestamp: int) -> int:
     return offset
 
 
-def max_timestamp(segments: Sequence[Segment], log_start_offset: int) -> TimestampOffset | None:
+def max_timestamp(segments: Segments, log_start_offset: int) -> TimestampOffset | None:
     """The record with the largest timestamp; the first of several."""
     best: Segment | None = None
-    for segment, following in zip(segments, [*segments[1:], None], strict=True):
-        if segment.size == 0 or (following is not None and following.base_offset <= log_start_offset):
+    for segment in segments.from_offset(log_start_offset):
+        if segment.size == 0:
             continue
+        segments.warm_up(segment)
         segment.load_timestamps()
         if segment.max_timestamp >= 0 and (best is None or segment.max_timestamp > best.max_timestamp):
             best = segment
-    place = None if best is None else best.locate(best.max_timestamp_offset)
-    if best is None or place is None:
+    if best is None:
         return None
+    segments.warm_up(best)
+    place = best.locate(best.max_timestamp_offset)
+    assert place is not None
     position, header = next(best.headers(place[0]))
     record = max(_records(best, position, header), key=lambda record: record.timestamp)
     return TimestampOffset(record.timestamp, record.offset, header.partition_leader_epoch)
