@@ -71,7 +71,7 @@ class Node:
         clock: Clock | None = None,
         outside: tuple[Files, MetadataStore] | None = None,
     ) -> None:
-        """``outside`` is the disk and the home of the metadata; this machine's, unless a test hands in others."""
+        """``outside``: the disk and the home of the metadata; this machine's, unless a test brings others."""
         self.settings: BrokerSettings = load_broker_settings(properties, overrides or {})
         self.clock: Clock = SystemClock() if clock is None else clock
         self.node_id: int = self.settings.node_id

@@ -83,9 +83,11 @@ def with_producer(scripted: Any) -> Callable[..., Any]:
             async with scripted() as broker:
                 broker.topics = {"orders": partitions}
                 kept = Partitions(broker)
-                async with await Cluster.open(broker.address, **QUICK) as cluster:
-                    async with await Producer.open(cluster, **options) as producer:
-                        return await work(producer, kept, broker)
+                async with (
+                    await Cluster.open(broker.address, **QUICK) as cluster,
+                    await Producer.open(cluster, **options) as producer,
+                ):
+                    return await work(producer, kept, broker)
 
         return asyncio.run(inside())
 
@@ -384,9 +386,11 @@ def test_a_leader_that_moved_is_followed(scripted: Any) -> None:
                 return ErrorCode.NOT_LEADER_OR_FOLLOWER
 
             old.refuse = moved
-            async with await Cluster.open(first.address, **QUICK) as cluster:
-                async with await Producer.open(cluster) as producer:
-                    assert (await (await producer.send("orders", b"v"))).offset == 0
+            async with (
+                await Cluster.open(first.address, **QUICK) as cluster,
+                await Producer.open(cluster) as producer,
+            ):
+                assert (await (await producer.send("orders", b"v"))).offset == 0
             assert new.values() == [b"v"]
             assert old.values() == []
 
@@ -404,9 +408,11 @@ def test_an_older_broker_is_told_the_name_of_the_topic(scripted: Any) -> None:
                 ApiKey.PRODUCE: (3, 13),
                 ApiKey.INIT_PRODUCER_ID: (0, 4),
             }
-            async with await Cluster.open(broker.address, **QUICK) as cluster:
-                async with await Producer.open(cluster) as producer:
-                    await (await producer.send("orders", b"v"))
+            async with (
+                await Cluster.open(broker.address, **QUICK) as cluster,
+                await Producer.open(cluster) as producer,
+            ):
+                await (await producer.send("orders", b"v"))
             assert broker.of(ProduceRequest)[0].topic_data[0].name == "orders"
             assert (ApiKey.PRODUCE, 12) in broker.versions
 
@@ -436,5 +442,5 @@ def test_close_without_flush_gives_up_what_waits(with_producer: Any) -> None:
     ],
 )
 def test_options_that_cannot_work(options: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match="acks|idempotent|negative"):
+    with pytest.raises(ValueError, match=r"acks|idempotent|negative"):
         ProducerOptions(**options).check()

@@ -35,6 +35,7 @@ OPTION_SET = re.compile(r"\[\[([\w-]+(?:\], \[[\w-]+)+)\]\]")
 NUMBER = re.compile(r"-?\d+([.,]\d+)?")
 DATE = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d:\d{3}")
 MORE_LINES = re.compile(r"^<\d+ more lines>\n?", re.MULTILINE)
+UNCOMPARED = re.compile(r"$|hint: |The consumer rebalance protocol \(KIP-848\)")
 JAVA_EXCEPTION = re.compile(r"(Caused by: )?(java|org\.apache\.kafka)\.[\w.$]+(:|$)")
 LOG_LINE = re.compile(r"^\[[^]]+\] (ERROR|WARN) .*$", re.MULTILINE)
 
@@ -172,11 +173,11 @@ def hide_append_times(text: str) -> str:
 
 
 def without_log_lines(text: str) -> str:
-    """Standard error without the lines of Java's loggers and exceptions, which a tool in Python does not have.
+    """Standard error without the lines of Java's loggers and exceptions, which a Python tool does not have.
 
-    Nor the hints that our tools add below a message.
+    Nor the Java client's advertisement of its new group protocol, nor the hints that our tools add.
     """
-    lines = [line for line in LOG_LINE.sub("", text).splitlines() if line and not line.startswith("hint: ")]
+    lines = [line for line in LOG_LINE.sub("", text).splitlines() if not UNCOMPARED.match(line)]
     return "\n".join(line for line in lines if not JAVA_EXCEPTION.match(line))
 
 

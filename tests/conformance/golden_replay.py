@@ -67,7 +67,7 @@ class Replay:
     def _set_up(self) -> None:
         (self._directory / "impatient.properties").write_text(IMPATIENT_PROPERTIES)
         fixtures = list(self._scenario.fixtures)
-        if missing("transactions", self._broker.name) is None and self._scenario.transcript in (
+        if missing("transactions", "java", self._broker.name) is None and self._scenario.transcript in (
             "dump-log",
             "console-consumer",
         ):
@@ -84,7 +84,7 @@ class Replay:
             assert ran.exit_code == 0, ran.stderr
 
     def _outcome(self, block: Block) -> Outcome:
-        if lacking := missing(need_of(block, self._tools.name), self._broker.name):
+        if lacking := missing(need_of(block, self._tools.name), self._tools.name, self._broker.name):
             return Outcome(self._scenario.transcript, block, self._tools.name, self._broker.name, *lacking)
         printed = self._tools.run(block.tool, self._arguments(block), block.stdin)
         self._golden_ids |= dict(TOPIC_ID.findall(block.expected.stdout))

@@ -32,8 +32,7 @@ NOT_REPEATABLE = {
 NEEDS: tuple[tuple[str, str], ...] = (
     (r"__consumer_offsets|__transaction_state|__cluster_metadata", "captured history"),
     (r"--entity-type broker-loggers", "captured logging"),
-    (r"kafka-console-consumer(?!.*--partition)(?!.*--offset)(?=.*--(topic|include) )", "consumer groups"),
-    (r"kafka-consumer-perf-test", "consumer groups"),
+    (r"--group ", "consumer groups"),
     (r"gb-txn|--transactional-id", "transactions"),
     (r"SCRAM|--describe --entity-type users( --entity-name alice)?$|--user alice", "SCRAM users"),
     (r"--entity-type (clients|users|ips)", "quotas"),
@@ -43,8 +42,12 @@ NEEDS: tuple[tuple[str, str], ...] = (
     (r"--cluster-metadata-decoder", "KRaft log"),
 )
 
-# Kafka's own tool commits offsets to a group; ours reads an assigned partition.
-NEEDS_OF_JAVA_TOOLS = ((r"kafka-e2e-latency", "consumer groups"),)
+# Kafka's own tools read through a group where ours read all partitions themselves.
+NEEDS_OF_JAVA_TOOLS = (
+    (r"kafka-console-consumer(?!.*--partition)(?!.*--offset)(?=.*--(topic|include) )", "consumer groups"),
+    (r"kafka-consumer-perf-test", "consumer groups"),
+    (r"kafka-e2e-latency", "consumer groups"),
+)
 
 # Commands that wait for Kafka's default of 60 s; they get a shorter timeout through --command-config.
 IMPATIENT = (
@@ -77,7 +80,7 @@ class Scenario:
 ACTIVE_INDEX = Difference(
     r"perf-0/\d+\.(time)?index",
     "broker",
-    "Kafka preallocates and maps the index files of the active segment; Moldau appends entries in groups, at the "
+    "Kafka preallocates and maps the index files of an active segment; Moldau appends entries in groups, at the "
     "latest on roll and clean stop (the files of a stopped broker are compared above)",
 )
 NO_RETRY = Difference(
@@ -116,13 +119,13 @@ def need_of(block: Block, tools: str) -> str | None:
     return next((need for pattern, need in needs if re.search(pattern, block.line)), None)
 
 
-def missing(need: str | None, broker: str) -> tuple[str, str] | None:
-    """Status and reason when the broker cannot serve a command that needs this."""
+def missing(need: str | None, tools: str, broker: str) -> tuple[str, str] | None:
+    """Status and reason when these tools or this broker cannot serve a command that needs this."""
     if need is None:
         return None
     if need in NOT_REPEATABLE:
         return "not repeatable", NOT_REPEATABLE[need]
-    if broker == "kafka":
+    if "moldau" not in (tools, broker):
         return None
     if need in NOT_YET:
         return "not yet", NOT_YET[need]

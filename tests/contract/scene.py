@@ -72,7 +72,9 @@ class Scene:
         return self.ask(produce_request(topic, records, acks=acks, partition=partition), version)
 
 
-def produce_request(topic: str | bytes, records: Any, *, acks: int = -1, partition: int = 0) -> ProduceRequest:
+def produce_request(
+    topic: str | bytes, records: Any, *, acks: int = -1, partition: int = 0
+) -> ProduceRequest:
     data = [PartitionProduceData(partition, records)]
     named = TopicProduceData(topic, partition_data=data) if isinstance(topic, str) else None
     return ProduceRequest(None, acks, 5000, [named or TopicProduceData("", topic, data)])

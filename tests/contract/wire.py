@@ -6,6 +6,7 @@ connection, or silence.
 
 import socket
 import struct
+from contextlib import suppress
 from typing import Any
 
 from moldau.protocol import messages
@@ -69,10 +70,8 @@ class Wire:
 
     def write(self, data: bytes) -> None:
         """Raw bytes; a broker that has closed the connection already is met when reading."""
-        try:
+        with suppress(BrokenPipeError, ConnectionResetError):
             self._socket.sendall(data)
-        except (BrokenPipeError, ConnectionResetError):
-            pass
 
     def end_writing(self) -> None:
         self._socket.shutdown(socket.SHUT_WR)

@@ -183,7 +183,7 @@ def test_descriptors_are_given_back(tmp_path: Path) -> None:
 
 def test_short_writes_are_completed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     real = os.pwrite
-    monkeypatch.setattr(os, "pwrite", lambda fd, data, at: real(fd, bytes(data)[:3], at))
+    monkeypatch.setattr("moldau.storage.files._pwrite", lambda fd, data, at: real(fd, bytes(data)[:3], at))
     file = OsFiles().create(f"{tmp_path}/a")
     file.append(b"0123456789")
     assert file.size == 10
@@ -219,7 +219,7 @@ def test_a_failed_append_leaves_nothing(
             raise OSError(errno.EIO, "broken")
         real_cut(fd, size)
 
-    monkeypatch.setattr(os, "pwrite", write)
+    monkeypatch.setattr("moldau.storage.files._pwrite", write)
     monkeypatch.setattr(os, "ftruncate", cut)
     with pytest.raises(OSError, match="full"):
         file.append(b"a torn one")
@@ -234,7 +234,7 @@ def test_a_failed_append_leaves_nothing(
 
 def test_a_device_that_takes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = OsFiles().create(f"{tmp_path}/a")
-    monkeypatch.setattr(os, "pwrite", lambda fd, data, at: 0)
+    monkeypatch.setattr("moldau.storage.files._pwrite", lambda fd, data, at: 0)
     with pytest.raises(OSError, match="took no bytes"):
         file.append(b"x")
     assert isinstance(file, OsFile)

@@ -432,6 +432,39 @@ class TestLeftovers:
         assert [name for name in names if name.endswith(".snapshot")] == [f"{18:020d}.snapshot"]
 
 
+def test_a_log_start_beyond_what_a_power_cut_left(
+    make_node: Any, make_batch: MakeBatch, read_all: ReadAll
+) -> None:
+    files = MemoryFiles()
+    node = make_node(files, ["/data"])
+    log = node.log()
+    fill(log, make_batch, 6)
+    log.delete_records_before(7)
+    node.logs.checkpoint({})
+    node = make_node(files.after_power_cut(), ["/data"])
+    log = node.log()
+    assert (log.log_start_offset, log.log_end_offset) == (7, 7)
+    assert log.append(make_batch(), 0, NOW).base_offset == 7
+    for log in (node.kill(), node.restart()):
+        assert [record.offset for record in read_all(log)] == [7]
+
+
+def test_a_gap_after_a_power_cut(
+    make_node: Any, make_batch: MakeBatch, read_all: ReadAll, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A sealed segment that was not flushed is gone, the next one is there: what there is is served."""
+    files = MemoryFiles()
+    node = make_node(files, ["/data"])
+    log = node.log()
+    fill(log, make_batch, 2)
+    log.roll(NOW)
+    fill(log, make_batch, 2, 2)
+    files.open(log.segments_info()[1].path).flush()
+    log = make_node(files.after_power_cut(), ["/data"]).log()
+    assert [record.offset for record in read_all(log)] == [3, 4, 5]
+    assert "ends at offset 0, and the next segment begins at 3" in caplog.text
+
+
 def test_a_full_disk_while_indexes_are_rebuilt(
     make_node: Any, make_batch: MakeBatch, read_all: ReadAll
 ) -> None:

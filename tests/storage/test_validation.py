@@ -92,10 +92,10 @@ def test_a_good_batch() -> None:
         pytest.param(
             patched(batch(), 21, ">h", 7), ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, True, id="codec 7"
         ),
-        pytest.param(patched(batch(), 21, ">h", 1), ErrorCode.CORRUPT_MESSAGE, True, id="garbage gzip"),
-        pytest.param(patched(batch(), 21, ">h", 2), ErrorCode.CORRUPT_MESSAGE, True, id="garbage snappy"),
-        pytest.param(patched(batch(), 21, ">h", 3), ErrorCode.CORRUPT_MESSAGE, True, id="garbage lz4"),
-        pytest.param(patched(batch(), 21, ">h", 4), ErrorCode.CORRUPT_MESSAGE, True, id="garbage zstd"),
+        pytest.param(patched(batch(), 21, ">h", 1), ErrorCode.INVALID_RECORD, True, id="garbage gzip"),
+        pytest.param(patched(batch(), 21, ">h", 2), ErrorCode.INVALID_RECORD, True, id="garbage snappy"),
+        pytest.param(patched(batch(), 21, ">h", 3), ErrorCode.INVALID_RECORD, True, id="garbage lz4"),
+        pytest.param(patched(batch(), 21, ">h", 4), ErrorCode.INVALID_RECORD, True, id="garbage zstd"),
         pytest.param(patched(batch(), 61, ">b", 4), ErrorCode.INVALID_RECORD, True, id="record length"),
         pytest.param(
             patched(batch(), 61, ">b", 3), ErrorCode.INVALID_RECORD, True, id="negative record length"

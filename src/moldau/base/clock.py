@@ -47,6 +47,11 @@ class SteppedClock:
     def monotonic(self) -> float:
         return (0.0 if self._frozen else time.monotonic()) + self._offset_seconds
 
+    @property
+    def advanced_seconds(self) -> float:
+        """By how much all calls of ``advance`` together have moved it."""
+        return self._offset_seconds
+
     def advance(self, seconds: float) -> None:
         """Moves the clock on and tells everyone who waits for a moment."""
         if seconds < 0:

@@ -4,6 +4,7 @@ Law: what a value may be is the business of ``cluster.configs``; this file only 
 asks there, and hands the outcome to the metadata.
 """
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 
 from moldau.base.names import topic_name_error
@@ -16,16 +17,13 @@ from moldau.cluster.configs import ConfigEntry
 from moldau.cluster.controller import set_configs
 from moldau.cluster.image import ClusterImage
 from moldau.cluster.records import Record, ResourceType
-from moldau.protocol.errors import ErrorCode, KafkaError
+from moldau.protocol.errors import MALFORMED_REQUEST, ErrorCode, KafkaError
+
+_BROKER_ID = re.compile(r"[+-]?[0-9]{1,10}")
 
 Names = list[str] | None
 #: What a resource's configs shall be, given what they are now.
 Alteration = Callable[[Mapping[str, str]], dict[str, str]]
-
-_MALFORMED = (
-    "This most likely occurs because of a request being malformed by the client library or the message "
-    "was sent to an incompatible broker. See the broker logs for more details."
-)
 
 
 def describe(services: Services, resource_type: int, name: str, names: Names) -> list[ConfigEntry]:
@@ -36,12 +34,12 @@ def describe(services: Services, resource_type: int, name: str, names: Names) ->
     if resource_type == ResourceType.BROKER:
         if name == "":
             return configs.describe_default_broker(services.layers, names)
-        _check_broker(services, name, or_empty=True)
+        _check_broker(services, name, "Unexpected broker id, expected {} or empty string, but")
         return configs.describe_broker(services.layers, names)
     if resource_type == ResourceType.BROKER_LOGGER:
         if not name:
             raise KafkaError(ErrorCode.INVALID_REQUEST, "Broker id must not be empty")
-        _check_broker(services, name, or_empty=False)
+        _check_broker(services, name, "Unexpected broker id, expected {} but")
         return configs.describe_broker_loggers(loggers.levels(), names)
     if resource_type == ResourceType.CLIENT_METRICS:
         _named(name, "Client metrics subscription name must not be empty")
@@ -51,7 +49,7 @@ def describe(services: Services, resource_type: int, name: str, names: Names) ->
         _named(name, "Group name must not be empty")
         overrides = services.image.configs(ResourceType.GROUP, name)
         return configs.describe_group(services.layers, overrides, names)
-    raise KafkaError(ErrorCode.INVALID_REQUEST, _MALFORMED)
+    raise KafkaError(ErrorCode.INVALID_REQUEST, MALFORMED_REQUEST)
 
 
 async def change(
@@ -59,7 +57,7 @@ async def change(
 ) -> None:
     """IncrementalAlterConfigs: sets, unsets, and edits lists."""
     if resource_type == ResourceType.BROKER_LOGGER:
-        _check_broker(services, name, or_empty=False)
+        _check_broker(services, name, "Unexpected node id. Expected {}, but", noun="Node")
         levels = changes.alter_broker_loggers(asked)
         if not validate_only:
             loggers.set_levels(levels)
@@ -123,11 +121,11 @@ def _check_changeable(services: Services, kind: ResourceType, name: str) -> None
         _named(name, "Default topic resources are not allowed.")
         _check_topic_name(name)
     elif kind is ResourceType.BROKER and name:
-        _check_broker(services, name, or_empty=False)
+        _check_broker(services, name, "Unexpected broker id, expected {}, but", noun="Node")
     elif kind is ResourceType.GROUP:
         _named(name, "Default group resources are not allowed.")
     elif kind is ResourceType.CLIENT_METRICS:
-        _named(name, "Default client metrics resources are not allowed.")
+        _named(name, "Subscription name can't be empty")
 
 
 def _known_topic(services: Services, name: str) -> str:
@@ -143,17 +141,14 @@ def _check_topic_name(name: str) -> None:
         raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic name is invalid: {reason}")
 
 
-def _check_broker(services: Services, name: str, *, or_empty: bool) -> None:
-    try:
-        broker_id = int(name)
-    except ValueError:
-        message = f"Broker id must be an integer, but it is: {name}"
-        raise KafkaError(ErrorCode.INVALID_REQUEST, message) from None
-    if broker_id != services.node_id:
-        allowed = f"{services.node_id} or empty string" if or_empty else str(services.node_id)
-        raise KafkaError(
-            ErrorCode.INVALID_REQUEST, f"Unexpected broker id, expected {allowed}, but received {name}"
-        )
+def _check_broker(services: Services, name: str, refusal: str, *, noun: str = "Broker") -> None:
+    """The words are Kafka's, which differ from place to place; ``refusal`` has room for our id."""
+    if _BROKER_ID.fullmatch(name) is None or not -(1 << 31) <= int(name) < 1 << 31:
+        message = f"{noun} id must be an integer, but it is: {name}"
+        raise KafkaError(ErrorCode.INVALID_REQUEST, message)
+    if int(name) != services.node_id:
+        message = f"{refusal.format(services.node_id)} received {name}"
+        raise KafkaError(ErrorCode.INVALID_REQUEST, message)
 
 
 def _named(name: str, message: str) -> None:

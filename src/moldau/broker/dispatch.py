@@ -71,9 +71,11 @@ class Route:
 
 
 #: What a test may hang in front of the handlers: returns None to let the request pass, a response
-#: to answer with, an error to fail with, an awaitable that yields one of these, or ``DROP``.
+#: to answer with, an error to fail with, an awaitable that yields one of these, ``DROP`` for a request
+#: that is lost, or ``DROP_ANSWER`` for one that is handled and whose answer is lost.
 Interceptor = Callable[[Any, RequestContext], Any]
 DROP = object()
+DROP_ANSWER = object()
 
 
 class Dispatch:
@@ -234,6 +236,11 @@ class Dispatch:
             self._run(route, request, context)
         elif verdict is DROP:
             raise CloseConnection("a test dropped the request")
+        elif verdict is DROP_ANSWER:
+            result = route.handle(request, context)
+            if inspect.isawaitable(result):
+                self._services.background.start(_finished(result), route.api_key.name.lower())
+            raise CloseConnection("a test dropped the answer")
         elif isinstance(verdict, Exception):
             context.connection.send(
                 route.encode(context.correlation_id, self._failed(route, request, context, verdict))
@@ -267,14 +274,24 @@ class Dispatch:
             raise CloseConnection("a test dropped the request")
         if isinstance(decided, Exception):
             raise decided
-        if decided is not None:
+        if decided is not None and decided is not DROP_ANSWER:
             return decided
+        result = await self._handle_held(route, request, context)
+        if decided is DROP_ANSWER:
+            raise CloseConnection("a test dropped the answer")
+        return result
+
+    async def _handle_held(self, route: Route, request: Any, context: RequestContext) -> Any:
         result = route.handle(request, context)
         if isinstance(result, Parked):
             future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
             self._services.purgatory.park(result, future.set_result)
             return await future
         return await result if inspect.isawaitable(result) else result
+
+
+async def _finished(result: Awaitable[Any]) -> Any:
+    return await result
 
 
 def _client_id(frame: memoryview, end: int, connection: Connection) -> str:

@@ -68,18 +68,18 @@ def check_python(version: tuple[int, int, int], implementation: str) -> Finding:
 
 def check_library(name: str, purpose: str) -> Finding:
     try:
-        module = importlib.import_module(name)
+        importlib.import_module(name)
     except ImportError as error:
         step = f"pip install --force-reinstall {name}"
         return Finding(Severity.PROBLEM, name, f"cannot be imported ({error}); it does {purpose}", step)
-    return ok(name, f"{getattr(module, '__version__', 'found')}: {purpose}")
+    return ok(name, f"{_version(name)}: {purpose}")
 
 
 def check_event_loop() -> Finding:
     if sys.platform == "win32":
         return Finding(Severity.NOTE, "uvloop", "does not exist for Windows: asyncio's own loop is used")
     try:
-        uvloop = importlib.import_module("uvloop")
+        importlib.import_module("uvloop")
     except ImportError as error:
         return Finding(
             Severity.WARNING,
@@ -87,7 +87,16 @@ def check_event_loop() -> Finding:
             f"missing ({error}): the broker is slower without",
             "pip install uvloop",
         )
-    return ok("uvloop", str(getattr(uvloop, "__version__", "found")))
+    return ok("uvloop", _version("uvloop"))
+
+
+def _version(name: str) -> str:
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return "found"
 
 
 def check_crc_speed(monotonic: Callable[[], float]) -> Finding:

@@ -81,21 +81,22 @@ def _meant(name: str) -> str:
     return f"; did you mean {close[0]!r}?" if close else ": 'moldau --help' lists them"
 
 
+class KafkaTool(click.Command):
+    """Hands over its arguments as they were typed: the tool has Kafka's own options, ``--help`` too."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        ctx.params["arguments"] = list(args)
+        return []
+
+
 def _kafka_tool(name: str) -> click.Command:
     module, text = KAFKA_TOOLS[name]
 
-    def callback(arguments: tuple[str, ...]) -> None:
+    def callback(arguments: list[str]) -> None:
         tool: Any = import_module(f"moldau.cli.kafka.{module}")
-        sys.exit(tool.run(list(arguments)))
+        sys.exit(tool.run(arguments))
 
-    return click.Command(
-        name,
-        callback=callback,
-        params=[click.Argument(["arguments"], nargs=-1, type=click.UNPROCESSED)],
-        help=text,
-        add_help_option=False,  # the tool has Kafka's own --help
-        context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
-    )
+    return KafkaTool(name, callback=callback, help=text)
 
 
 def _print_version(ctx: click.Context, parameter: click.Parameter, value: bool) -> None:

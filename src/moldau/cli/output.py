@@ -53,7 +53,7 @@ def console(*, stderr: bool = False) -> "Console":
     return made if made.is_terminal else Console(stderr=stderr, highlight=False, width=_UNBOUNDED_WIDTH)
 
 
-def progress(description: str, total: int | None) -> tuple["Progress", Any]:
+def progress(description: str, total: int | None, *, shown: bool = True) -> tuple["Progress", Any]:
     """A bar on stderr for long work, with its task; shows nothing where stderr is no terminal."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
@@ -65,7 +65,7 @@ def progress(description: str, total: int | None) -> tuple["Progress", Any]:
         TimeRemainingColumn(),
         console=console(stderr=True),
         transient=True,
-        disable=not console(stderr=True).is_terminal,
+        disable=not (shown and console(stderr=True).is_terminal),
     )
     return made, made.add_task(description, total=total, rate="")
 

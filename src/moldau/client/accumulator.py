@@ -52,6 +52,7 @@ class Batch:
         "base_sequence",
         "builder",
         "callbacks",
+        "count",
         "deadline",
         "listeners",
         "order",
@@ -67,6 +68,8 @@ class Batch:
         self.reserved = reserved
         self.deadline = deadline
         self.builder = BatchBuilder()
+        #: How many records it holds, once it is full.
+        self.count = 0
         self.records: bytearray | None = None
         self.base_sequence = NO_SEQUENCE
         #: Counts the batches of a queue in the order in which they were first sent.
@@ -76,10 +79,6 @@ class Batch:
         self.listeners: list[Callable[[], None]] = []
         #: Base offset and log append time, or the error, once that is known.
         self.outcome: tuple[int, int] | KafkaError | None = None
-
-    @property
-    def count(self) -> int:
-        return self.builder.count
 
     def metadata(self, index: int, timestamp: int) -> RecordMetadata | KafkaError:
         """The fate of one of its records."""
@@ -123,6 +122,7 @@ class PartitionQueue:
     def close_batch(self) -> None:
         """What is being filled is full now."""
         if self.filling is not None:
+            self.filling.count = self.filling.builder.count
             self.full.append(self.filling)
             self.filling = None
 

@@ -37,8 +37,8 @@ from moldau.protocol.schema import Versions, declaration
 #: What the client calls itself in ApiVersions; the broker shows it in its metrics and logs.
 CLIENT_SOFTWARE_NAME = "moldau"
 
-#: An answer above this is no answer of a Kafka broker: HTTP and TLS read as frames of over a gigabyte.
-MAX_FRAME_BYTES = 512 * 1024 * 1024
+#: An answer above this is no answer of a Kafka broker: TLS and HTTP read as frames of 336 MiB and more.
+MAX_FRAME_BYTES = 256 * 1024 * 1024
 
 #: Small answers are read together into one buffer of this size; a larger one gets a buffer of its own.
 _SCRATCH_BYTES = 64 * 1024

@@ -184,6 +184,13 @@ RETRIABLE = frozenset(
 )
 
 
+#: Kafka's own words for INVALID_REQUEST, where it has nothing better to say.
+MALFORMED_REQUEST = (
+    "This most likely occurs because of a request being malformed by the client library or the message "
+    "was sent to an incompatible broker. See the broker logs for more details."
+)
+
+
 class KafkaError(Exception):
     """A code of the protocol and, where it helps, a sentence for the person behind the client."""
 

@@ -83,9 +83,16 @@ _NULL = _varint(-1)
 
 # How far it is from a record to the next, by the first and the second byte of its length. A length that is
 # negative or takes a third byte leads far out of every batch, so the quick way ends there by itself.
+# So does one that is too short for a record: attributes, two deltas, two lengths and a count of headers.
 _FAR = 1 << 40
+_SHORTEST_RECORD = 6
 _HOP_FIRST = tuple(
-    _FAR if byte & 1 else (byte >> 1) + 1 if byte < 128 else (byte - 128 >> 1) + 2 for byte in range(256)
+    _FAR
+    if byte & 1 or byte < 2 * _SHORTEST_RECORD
+    else (byte >> 1) + 1
+    if byte < 128
+    else (byte - 128 >> 1) + 2
+    for byte in range(256)
 )
 _HOP_SECOND = tuple(_FAR if byte > 127 else byte << 6 for byte in range(256))
 
@@ -178,7 +185,7 @@ def _records_error_in_words(data: Buffer, count: int) -> str | None:
             return f"the bytes end inside the length of record {index}"
         except KafkaError:
             return f"the length of record {index} takes more than {_VARINT_BYTES} bytes"
-        if length < 0:
+        if length < _SHORTEST_RECORD:
             return f"record {index} has the length {length}"
         position = start + length
         if position > len(data):

@@ -10,6 +10,7 @@ from typing import Any
 from moldau.base.names import TopicPartition, Uuid
 from moldau.protocol.errors import ErrorCode, KafkaError
 from moldau.storage.log import Appended, Log
+from moldau.storage.validation import null_records
 
 READ_UNCOMMITTED = 0
 READ_COMMITTED = 1
@@ -73,6 +74,8 @@ class Partition:
             log = self.leading_log()
         if acks == -1 and len(self.isr) < self.min_insync_replicas and len(self.replicas) > 1:
             raise KafkaError(ErrorCode.NOT_ENOUGH_REPLICAS)
+        if records is None:
+            raise null_records()
         appended = log.append(records, self.leader_epoch, now_ms, produce_version=produce_version)
         if len(self.isr) <= 1:
             self.high_watermark = log.log_end_offset

@@ -131,6 +131,10 @@ class Slice:
         return f"Slice(position={self.position}, size={self.size})"
 
 
+# Looked up once: it is on the path of every append.
+_pwrite = os.pwrite
+
+
 class OsFile:
     """A file of the operating system.
 
@@ -149,7 +153,7 @@ class OsFile:
     def append(self, data: Data) -> None:
         position = self.size
         try:
-            written = os.pwrite(self._descriptor, data, position)
+            written = _pwrite(self._descriptor, data, position)
             size = len(data)
             if written != size:
                 self._append_rest(memoryview(data), written)
@@ -160,7 +164,7 @@ class OsFile:
 
     def _append_rest(self, data: memoryview, written: int) -> None:
         while written < len(data):
-            count = os.pwrite(self._descriptor, data[written:], self.size + written)
+            count = _pwrite(self._descriptor, data[written:], self.size + written)
             if count == 0:
                 raise OSError(errno.EIO, "the system took no bytes", self.path)
             written += count

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from moldau.base.names import TopicPartition, Uuid
 from moldau.protocol.errors import ErrorCode, KafkaError
-from moldau.protocol.records import TIMESTAMP_TYPE_MASK, BatchHeader
+from moldau.protocol.records import CONTROL_MASK, TIMESTAMP_TYPE_MASK, BatchHeader
 from moldau.storage.errors import CorruptLogError
 from moldau.storage.files import Files, Slice
 from moldau.storage.flush import FlushJob, Unflushed
@@ -21,8 +21,8 @@ from moldau.storage.leader_epochs import LeaderEpochs
 from moldau.storage.log_config import LogConfig as LogConfig
 from moldau.storage.producer_state import Producer, ProducerState, SeenBatch
 from moldau.storage.replay import (
-    apply_batch,
-    check_producer,
+    apply_marker,
+    check_marker,
     collect_aborted,
     load_producers,
     snapshot_offsets,
@@ -178,7 +178,10 @@ class Log:
             if config.log_append_time or config.compression is not None or header[5] & TIMESTAMP_TYPE_MASK:
                 records, header = transform(records, header, config, self.topic_partition, now_ms)
             if header[9] >= 0:
-                seen = check_producer(self.producers, records, header)
+                if not header[5] & CONTROL_MASK:
+                    seen = self.producers.check(header)
+                else:
+                    check_marker(self.producers, records, header)
         except KafkaError as error:
             raise self._refused(error) from None
         if seen is not None:
@@ -228,7 +231,10 @@ class Log:
             raise self._write_failed(error) from error
         self.log_end_offset = log_end_offset = last_offset + 1
         if header[9] >= 0:
-            apply_batch(self.producers, segment, records, header, base_offset, now_ms)
+            if not header[5] & CONTROL_MASK:
+                self.producers.apply(header, base_offset, now_ms)
+            else:
+                apply_marker(self.producers, segment, records, header, base_offset, now_ms)
         if leader_epoch != self.leader_epochs.latest:
             self.leader_epochs.assign(leader_epoch, base_offset)
         unflushed = self._unflushed

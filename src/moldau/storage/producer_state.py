@@ -108,21 +108,20 @@ class ProducerState:
 
     def check(self, header: BatchHeader) -> SeenBatch | None:
         """The batch that this one repeats, None when it is the next one, KafkaError when it is neither."""
-        producer = self._producers.get(header.producer_id)
-        epoch = header.producer_epoch
+        _, _, _, _, _, attributes, delta, _, _, producer_id, epoch, first, _ = header
+        producer = self._producers.get(producer_id)
         if producer is None or epoch != producer.epoch:
             self._check_epoch(header, producer)
             return None
-        if producer.transaction_first_offset >= 0 and not header.attributes & _TRANSACTIONAL:
+        if producer.transaction_first_offset >= 0 and not attributes & _TRANSACTIONAL:
             raise KafkaError(
                 ErrorCode.INVALID_TXN_STATE,
                 f"Expected transactional write from producer with id {header.producer_id}",
             )
-        first = header.base_sequence
         batches = producer.batches
         if first == ((batches[-1][1] + 1) & _MAX_SEQUENCE if batches else 0):
             return None
-        last = (first + header.last_offset_delta) & _MAX_SEQUENCE
+        last = (first + delta) & _MAX_SEQUENCE
         for batch in batches:
             if batch[0] == first and batch[1] == last:
                 return batch
@@ -172,19 +171,19 @@ class ProducerState:
 
     def apply(self, header: BatchHeader, base_offset: int, now_ms: int) -> None:
         """A batch of data has been written at ``base_offset``."""
-        producer = self._known(header.producer_id, header.producer_epoch)
-        delta = header.last_offset_delta
-        first = header.base_sequence
-        timestamp = header.max_timestamp
+        _, _, _, _, _, attributes, delta, _, timestamp, producer_id, epoch, first, _ = header
+        producer = self._producers.get(producer_id)
+        if producer is None or producer.epoch != epoch:
+            producer = self._known(producer_id, epoch)
         last_sequence = (first + delta) & _MAX_SEQUENCE
         producer.batches.append(
             _new_tuple(SeenBatch, (first, last_sequence, base_offset, base_offset + delta, timestamp))
         )
         producer.last_timestamp = timestamp
         producer.seen_ms = now_ms
-        if header.attributes & _TRANSACTIONAL and producer.transaction_first_offset < 0:
+        if attributes & _TRANSACTIONAL and producer.transaction_first_offset < 0:
             producer.transaction_first_offset = base_offset
-            self._open[base_offset] = header.producer_id
+            self._open[base_offset] = producer_id
 
     def _known(self, producer_id: int, epoch: int) -> Producer:
         producer = self._producers.get(producer_id)

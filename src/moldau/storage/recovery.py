@@ -65,16 +65,24 @@ def open_log(files: Files, opening: Opening, on_failure: Callable[[str, OSError]
         log.warning("rebuilding leader epochs: %s", error)
         _rebuild_epochs(segments, epochs)
     recovered = not opening.clean and _recover(opening, segments, epochs)
-    if recovered:
-        # A snapshot may say more than the log that was just checked: it is of no use above sealed data.
-        recovered_from = _first_to_check(opening, segments)
-        snapshots = [offset for offset in snapshots if offset <= segments[recovered_from].base_offset]
     log_end_offset = _open_active(opening, segments)
-    log_start_offset = min(max(opening.log_start_offset, segments[0].base_offset), log_end_offset)
+    log_start_offset = max(opening.log_start_offset, segments[0].base_offset)
+    if log_start_offset > log_end_offset:
+        _begin_at(files, opening, segments)
+        log_end_offset = log_start_offset
     epochs.truncate_from_end(log_end_offset + 1)
     epochs.truncate_from_start(log_start_offset)
     producers = ProducerState(opening.topic_partition)
-    load_producers(files, segments, snapshots, producers, log_end_offset, now_ms)
+    # The transaction indexes of segments that were checked are empty by now: the replay fills them again.
+    replay_from = segments[_first_to_check(opening, segments)].base_offset if recovered else log_end_offset
+    load_producers(
+        files,
+        segments,
+        [offset for offset in snapshots if offset <= replay_from],
+        producers,
+        log_end_offset,
+        now_ms,
+    )
     recovery_point = min(opening.recovery_point, log_end_offset)
     opened = Log(
         files,
@@ -92,8 +100,8 @@ def open_log(files: Files, opening: Opening, on_failure: Callable[[str, OSError]
         on_failure=on_failure,
     )
     useful = {segment.base_offset for segment in segments} | {log_end_offset}
-    for offset in snapshot_offsets(names):
-        if offset not in useful or offset not in snapshots:
+    for offset in snapshots:
+        if offset not in useful:
             files.remove(f"{directory}/{file_name(offset, SNAPSHOT_SUFFIX)}")
     if recovered:
         log.info("%s: recovered up to offset %d", opening.topic_partition, log_end_offset)
@@ -185,6 +193,7 @@ def _recover(opening: Opening, segments: list[Segment], epochs: LeaderEpochs) ->
         if damage is None:
             if not is_last:
                 segment.finish()
+                _warn_of_gap(segment, segments[at + 1])
             continue
         if damage.offset < opening.recovery_point:
             raise CorruptLogError(segment.path(LOG_SUFFIX), damage.position, damage.offset, damage.reason)
@@ -193,6 +202,18 @@ def _recover(opening: Opening, segments: list[Segment], epochs: LeaderEpochs) ->
             _put_aside(segments, at + 1)
         break
     return any(segment.size for segment in segments[first:])
+
+
+def _warn_of_gap(segment: Segment, following: Segment) -> None:
+    """Compaction makes such gaps, and so does a power cut before a sealed segment was flushed."""
+    next_offset = segment.next_offset()
+    if next_offset < following.base_offset:
+        log.warning(
+            "%s ends at offset %d, and the next segment begins at %d",
+            segment.path(LOG_SUFFIX),
+            next_offset,
+            following.base_offset,
+        )
 
 
 def _check(segment: Segment, epochs: LeaderEpochs) -> Damage | None:
@@ -240,6 +261,15 @@ def _open_active(opening: Opening, segments: list[Segment]) -> int:
                 active.path(LOG_SUFFIX), damage.position, damage.offset, damage.reason
             ) from error
         return active.open_tail()
+
+
+def _begin_at(files: Files, opening: Opening, segments: list[Segment]) -> None:
+    """All that a crash left was deleted by a client before: its offsets are not given out again."""
+    log.warning("%s: nothing is left above the log start, %d", opening.directory, opening.log_start_offset)
+    for segment in segments:
+        for path in segment.rename_to(DELETED_SUFFIX):
+            files.remove(path)
+    segments[:] = [Segment.create(files, opening.directory, opening.log_start_offset, opening.now_ms)]
 
 
 def _rebuild_epochs(segments: list[Segment], epochs: LeaderEpochs) -> None:

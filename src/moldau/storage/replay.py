@@ -9,10 +9,10 @@ from collections.abc import Iterable, Sequence
 
 from moldau.base.names import TopicPartition
 from moldau.protocol.control_records import decode_marker
-from moldau.protocol.records import CONTROL_MASK, BatchHeader
+from moldau.protocol.records import BatchHeader
 from moldau.storage.errors import CorruptFileError
 from moldau.storage.files import Files
-from moldau.storage.producer_state import ProducerState, SeenBatch
+from moldau.storage.producer_state import ProducerState
 from moldau.storage.segment import SNAPSHOT_SUFFIX, Segment, file_name
 from moldau.storage.segments import Segments
 from moldau.storage.txn_index import AbortedTransaction, TxnIndex
@@ -20,32 +20,14 @@ from moldau.storage.txn_index import AbortedTransaction, TxnIndex
 log = logging.getLogger("moldau.storage")
 
 
-def check_producer(producers: ProducerState, records: memoryview, header: BatchHeader) -> SeenBatch | None:
-    """Whether a batch with a producer id may follow; the batch that it repeats, if it does."""
-    if not header.attributes & CONTROL_MASK:
-        return producers.check(header)
+def check_marker(producers: ProducerState, records: memoryview, header: BatchHeader) -> None:
+    """KafkaError when a control batch comes from a past of the producer or of its coordinator."""
     marker = decode_marker(records, 0, header)
     if marker is not None:
         producers.check_marker(header.producer_id, header.producer_epoch, marker.coordinator_epoch)
-    return None
 
 
-def apply_batch(
-    producers: ProducerState,
-    segment: Segment,
-    records: bytes | memoryview,
-    header: BatchHeader,
-    base_offset: int,
-    now_ms: int,
-) -> None:
-    """A batch with a producer id has been written."""
-    if header[5] & CONTROL_MASK:
-        _apply_control(producers, segment, records, header, base_offset, now_ms)
-    else:
-        producers.apply(header, base_offset, now_ms)
-
-
-def _apply_control(
+def apply_marker(
     producers: ProducerState,
     segment: Segment,
     records: bytes | memoryview,
@@ -83,7 +65,7 @@ def replay(producers: ProducerState, segments: Sequence[Segment], start: int, en
                 continue
             if header.is_control:
                 batch = segment.file.read(position, header.size)
-                _apply_control(producers, segment, batch, header, header.base_offset, now_ms)
+                apply_marker(producers, segment, batch, header, header.base_offset, now_ms)
             else:
                 producers.apply(header, header.base_offset, now_ms)
 

@@ -405,6 +405,13 @@ class Segment:
         self.bytes_since_index = self.size - indexed
         return next_offset
 
+    def next_offset(self) -> int:
+        """The offset behind the last batch, found by hopping from the last entry of the index."""
+        next_offset = self.base_offset
+        for _, header in self.headers(self.offset_index.last()[1]):
+            next_offset = header.last_offset + 1
+        return next_offset
+
     def truncate(self, position: int, offset: int) -> None:
         """Cuts the file at ``position``, where the batch of ``offset`` begins."""
         self.file.truncate(position)

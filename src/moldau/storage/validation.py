@@ -41,12 +41,19 @@ FIRST_PRODUCE_VERSION_WITH_ZSTD = 7
 #: What a compressed batch may grow to, at the least; beyond it the batch is taken for a bomb.
 _DECOMPRESSED_LIMIT = 64 * 1024 * 1024
 
+#: As a plain number: comparing with a member of an enum costs more than reading the whole header.
+_ZSTD = int(Compression.ZSTD)
+
+#: What Kafka takes for the least that a batch of any format claims to have behind its length.
+_LEAST_OVERHEAD = 14
+
 
 class AppendError(KafkaError):
     """A refused batch: the sentence for the client, and which records are to blame.
 
     ``log_start_offset`` is what the answer carries in that field: the real one where Apache Kafka's broker
-    had looked at the log already (``late``), -1 where it refuses the request before.
+    had looked at the log already (``late``), -1 where it refuses the request before. ``told`` says whether
+    the client hears the sentence: where Apache Kafka answers with the code alone, it is for our log only.
     """
 
     def __init__(
@@ -56,10 +63,12 @@ class AppendError(KafkaError):
         record_errors: Iterable[tuple[int, str]] = (),
         *,
         late: bool = False,
+        told: bool = False,
     ) -> None:
         super().__init__(code, message)
         self.record_errors = list(record_errors)
         self.late = late
+        self.told = told or bool(self.record_errors)
         self.log_start_offset = -1
 
 
@@ -98,46 +107,29 @@ def check_batch(
     if length != size - LOG_OVERHEAD or magic != MAGIC:
         raise _not_one_batch(view, header)
     codec = attributes & COMPRESSION_MASK
-    if codec >= Compression.ZSTD:
+    if codec >= _ZSTD:
         _check_codec(codec, produce_version)
     if base_offset != 0 and not internal:
-        raise _late(
-            ErrorCode.INVALID_RECORD,
-            f"The baseOffset of the record batch in the append to {topic_partition} should be 0, "
-            f"but it is {base_offset}",
-        )
-    if size > config.max_message_bytes:
+        raise _bad_base_offset(base_offset, topic_partition)
+    if size > config.max_message_bytes or size > config.segment_bytes:
         raise too_large(size, config, topic_partition)
-    if size > config.segment_bytes:
-        raise AppendError(
-            ErrorCode.RECORD_LIST_TOO_LARGE,
-            f"Message batch size is {size} bytes in append to partition {topic_partition}, "
-            f"which exceeds the maximum configured segment size of {config.segment_bytes}.",
-        )
     if crc32c(view[ATTRIBUTES_AT:]) != crc:
-        raise AppendError(
-            ErrorCode.CORRUPT_MESSAGE,
-            f"Record is corrupt (stored crc = {crc}) in topic partition {topic_partition}",
-        )
-    if (
-        last_offset_delta != count - 1
-        or count <= 0
-        or attributes & CONTROL_MASK
-        or base_sequence < 0 <= producer_id
-    ):
+        raise _bad_checksum(crc, topic_partition)
+    if last_offset_delta != count - 1 or count <= 0 or attributes & CONTROL_MASK:
         _check_counts(header, internal=internal)
-    if not config.log_append_time and (
-        max_timestamp - now_ms > config.message_timestamp_after_max_ms
-        or now_ms - base_timestamp > config.message_timestamp_before_max_ms
-        or base_timestamp - now_ms > config.message_timestamp_after_max_ms
-    ):
-        _check_timestamps(view, header, config, now_ms)
-    payload = (
-        decompress(codec, view[HEADER_SIZE:], decompressed_limit(config)) if codec else view[HEADER_SIZE:]
-    )
+    if producer_id >= 0 and base_sequence < 0:
+        _check_counts(header, internal=internal)
+    payload = _unpacked(view, codec, config) if codec else view[HEADER_SIZE:]
     error = records_error(payload, count)
     if error is not None:
         raise _late(ErrorCode.INVALID_RECORD, error)
+    latest = now_ms + config.message_timestamp_after_max_ms
+    if (
+        max_timestamp > latest
+        or base_timestamp > latest
+        or now_ms - base_timestamp > config.message_timestamp_before_max_ms
+    ) and not config.log_append_time:
+        _check_timestamps(view, header, config, now_ms)
     if config.compact and not attributes & CONTROL_MASK and has_null_key(payload, count) is not None:
         raise _keyless(_decode(view, header, config), topic_partition)
     return header
@@ -166,7 +158,28 @@ def decompressed_limit(config: LogConfig) -> int:
     return max(_DECOMPRESSED_LIMIT, 16 * config.max_message_bytes)
 
 
+def _bad_base_offset(base_offset: int, topic_partition: TopicPartition) -> AppendError:
+    return _late(
+        ErrorCode.INVALID_RECORD,
+        f"The baseOffset of the record batch in the append to {topic_partition} should be 0, "
+        f"but it is {base_offset}",
+    )
+
+
+def _bad_checksum(crc: int, topic_partition: TopicPartition) -> AppendError:
+    return AppendError(
+        ErrorCode.CORRUPT_MESSAGE,
+        f"Record is corrupt (stored crc = {crc}) in topic partition {topic_partition}",
+    )
+
+
 def too_large(size: int, config: LogConfig, topic_partition: TopicPartition) -> AppendError:
+    if size <= config.max_message_bytes:
+        return AppendError(
+            ErrorCode.RECORD_LIST_TOO_LARGE,
+            f"Message batch size is {size} bytes in append to partition {topic_partition}, "
+            f"which exceeds the maximum configured segment size of {config.segment_bytes}.",
+        )
     return AppendError(
         ErrorCode.MESSAGE_TOO_LARGE,
         f"The record batch size in the append to {topic_partition} is {size} bytes "
@@ -177,12 +190,12 @@ def too_large(size: int, config: LogConfig, topic_partition: TopicPartition) -> 
 def offline_error(topic_partition: TopicPartition, reason: str) -> AppendError:
     """For a log that cannot take anything in, now or ever."""
     message = f"Error while appending records to {topic_partition}: {reason}"
-    return AppendError(ErrorCode.KAFKA_STORAGE_ERROR, message)
+    return AppendError(ErrorCode.KAFKA_STORAGE_ERROR, message, told=True)
 
 
 def null_records() -> AppendError:
     """For a partition whose records are null: the real broker leaves such a request without an answer."""
-    return AppendError(ErrorCode.INVALID_RECORD, "the records of the partition are null")
+    return AppendError(ErrorCode.INVALID_RECORD, "the records of the partition are null", told=True)
 
 
 def _no_batch(view: memoryview) -> AppendError:
@@ -195,7 +208,7 @@ def _no_batch(view: memoryview) -> AppendError:
 
 
 def _bad_magic(magic: int) -> AppendError:
-    return AppendError(ErrorCode.CORRUPT_MESSAGE, f"Invalid magic found in record: {magic}")
+    return AppendError(ErrorCode.CORRUPT_MESSAGE, f"Invalid magic found in record: {magic}", told=True)
 
 
 def _not_one_batch(view: memoryview, header: BatchHeader) -> AppendError:
@@ -210,7 +223,8 @@ def _not_one_batch(view: memoryview, header: BatchHeader) -> AppendError:
     if header.batch_length < MIN_BATCH_LENGTH:
         return AppendError(
             ErrorCode.CORRUPT_MESSAGE,
-            f"Record size {header.batch_length} is less than the minimum record overhead",
+            f"Record size {header.batch_length} is less than the minimum record overhead ({_LEAST_OVERHEAD})",
+            told=header.batch_length < _LEAST_OVERHEAD,
         )
     if header.size > len(view):
         return _no_batch(view)
@@ -221,12 +235,23 @@ def _not_one_batch(view: memoryview, header: BatchHeader) -> AppendError:
 
 def _check_codec(codec: int, produce_version: int) -> None:
     if codec > Compression.ZSTD:
-        raise _late(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"Unknown compression type id: {codec}")
+        message = f"Unknown compression type id: {codec}"
+        raise AppendError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, message, late=True, told=True)
     if produce_version < FIRST_PRODUCE_VERSION_WITH_ZSTD:
         raise AppendError(
             ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
             f"Produce requests with version {produce_version} are not allowed to use ZStandard compression",
         )
+
+
+def _unpacked(view: memoryview, codec: int, config: LogConfig) -> bytes:
+    try:
+        return decompress(codec, view[HEADER_SIZE:], decompressed_limit(config))
+    except KafkaError as error:
+        # The checksum was right, so the client has made it so: sending it again, as clients do after
+        # CORRUPT_MESSAGE, would not help.
+        code = ErrorCode.INVALID_RECORD if error.code is ErrorCode.CORRUPT_MESSAGE else error.code
+        raise AppendError(code, error.message, late=True, told=True) from None
 
 
 def _check_counts(header: BatchHeader, *, internal: bool) -> None:

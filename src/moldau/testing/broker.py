@@ -13,7 +13,7 @@ from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from moldau.base.clock import SteppedClock
-from moldau.broker.dispatch import DROP
+from moldau.broker.dispatch import DROP, DROP_ANSWER
 from moldau.node import Node, new_event_loop
 from moldau.protocol.api_keys import ApiKey
 from moldau.protocol.records import Headers, Record, batches, decode_records, encode_batch
@@ -54,6 +54,7 @@ class Broker:
         clock: SteppedClock | None = None,
     ) -> None:
         self.clock = SteppedClock() if clock is None else clock
+        self._owns_clock = clock is None
         self._settings = _texts(settings or {})
         if data_dir is not None:
             self._settings["log.dirs"] = os.fspath(data_dir)
@@ -232,9 +233,17 @@ class Broker:
         return self.run(append())
 
     def reset(self) -> None:
-        """Back to an empty broker: topics, configs, sessions and interceptors go; the port stays."""
+        """Back to an empty broker: topics, configs, sessions and interceptors go; the port stays.
+
+        A clock that was advanced cannot be set back under a running broker: then this is a restart with
+        a new ``clock``.
+        """
         self._interceptions.clear()
         self.run(self.node.reset())
+        if self._owns_clock and self.clock.advanced_seconds:
+            self.stop()
+            self.clock = SteppedClock()
+            self.start()
 
     def intercept(self, api: ApiKey | int | str, function: Callable[..., Any]) -> Interception:
         """Puts ``function`` in front of an API, named as ``"Produce"``, ``"PRODUCE"`` or by its key.
@@ -276,9 +285,9 @@ class Broker:
         return judge
 
     def _verdict(self, verdict: Any) -> Any:
-        """In the dispatcher's terms, which knows responses, errors, ``DROP`` and awaitables."""
+        """In the dispatcher's terms, which knows responses, errors, its own two words and awaitables."""
         if isinstance(verdict, Drop):
-            return DROP
+            return DROP_ANSWER if verdict.handled else DROP
         if isinstance(verdict, Delay):
             return self._delayed(verdict)
         return self._settled(verdict) if asyncio.iscoroutine(verdict) else verdict

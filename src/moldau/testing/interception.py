@@ -38,6 +38,8 @@ class Delay:
 class Drop:
     """Closes the connection without an answer."""
 
+    handled: bool = False
+
 
 def fail(code: ErrorCode | int | str, message: str | None = None) -> KafkaError:
     """Answers with an error, by its code, number or name."""
@@ -54,9 +56,12 @@ def delay(seconds: float, then: Any = None) -> Delay:
     return Delay(seconds, then)
 
 
-def drop() -> Drop:
-    """Closes the connection without an answer, and without handling the request."""
-    return Drop()
+def drop(*, handled: bool = False) -> Drop:
+    """Closes the connection without an answer.
+
+    The request is lost, unless ``handled``: then the broker does what it asks, and the answer is lost.
+    """
+    return Drop(handled)
 
 
 class Interception:

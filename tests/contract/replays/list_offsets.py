@@ -33,7 +33,13 @@ def fill(scene: Scene) -> None:
 
 def replay(scene: Scene) -> Iterator[tuple[str, Any]]:
     def ask(
-        timestamp: int, *, version: int = 11, topic: str = "lo", index: int = 0, epoch: int = -1, level: int = 0
+        timestamp: int,
+        *,
+        version: int = 11,
+        topic: str = "lo",
+        index: int = 0,
+        epoch: int = -1,
+        level: int = 0,
     ) -> Any:
         asked = [ListOffsetsTopic(topic, [ListOffsetsPartition(index, epoch, timestamp)])]
         answer = scene.ask(ListOffsetsRequest(-1, level, asked), version)

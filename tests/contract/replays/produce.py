@@ -54,8 +54,8 @@ DIFFERENT: dict[str, Any] = {
     "null records": refused(87, "the records of the partition are null"),
     # The real broker fails over these, and answers UNKNOWN_SERVER_ERROR.
     "unknown compression codec 7": refused(76, "Unknown compression type id: 7", 0),
-    "garbage compressed payload": refused(2, "the gzip data cannot be decompressed", 0),
-    # The real broker answers once, for the last of the two, though it has appended both.
+    "garbage compressed payload": refused(87, "broken gzip data", 0),
+    # The real broker appends the last of the two and says nothing of the other.
     "same partition twice in a request": [0, 1],
 }
 
@@ -112,9 +112,16 @@ def broken(scene: Scene) -> Iterator[tuple[str, Any]]:
         "truncated batch": fine[:-5],
     }
     for case, records in cases.items():
-        yield case, scene.produce("p1", records)
+        yield case, without_the_librarys_words(scene.produce("p1", records))
     yield "magic 1 message in v2", scene.produce("p1", old_message(1, scene.now_ms), version=2)
     yield "empty topic list", scene.ask(ProduceRequest(None, -1, 5000, []), 9)
+
+
+def without_the_librarys_words(answer: Any) -> Any:
+    for result in answer["Responses"][0]["PartitionResponses"]:
+        if "broken gzip data" in (result["ErrorMessage"] or ""):
+            result["ErrorMessage"] = "broken gzip data"
+    return answer
 
 
 def acknowledgements(scene: Scene) -> Iterator[tuple[str, Any]]:
@@ -209,5 +216,3 @@ def compression(scene: Scene) -> Iterator[tuple[str, Any]]:
     packed = batch(timestamp=now, compression=Compression.ZSTD)
     yield "zstd in a too old produce version", scene.produce("p1", packed, version=6)
     yield "zstd in v7", scene.produce("p1", packed, version=7)
-
-

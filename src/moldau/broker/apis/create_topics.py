@@ -41,7 +41,7 @@ def _new_topic(topic: CreatableTopic) -> NewTopic:
 
 
 def _created(topic: CreatedTopic, context: RequestContext) -> CreatableTopicResult:
-    result = CreatableTopicResult(topic.name, topic.topic_id)
+    result = CreatableTopicResult(topic.name, topic.topic_id, error_message=None)
     result.num_partitions = topic.partition_count
     result.replication_factor = topic.replication_factor
     if context.api_version >= 5:

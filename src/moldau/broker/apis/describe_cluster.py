@@ -21,7 +21,8 @@ _BROKERS = 1
 def handle(request: DescribeClusterRequest, context: RequestContext) -> DescribeClusterResponse:
     if request.endpoint_type != _BROKERS:
         if request.endpoint_type != 2:
-            raise KafkaError(ErrorCode.UNSUPPORTED_ENDPOINT_TYPE)
+            message = f"Unsupported endpoint type {request.endpoint_type}"
+            raise KafkaError(ErrorCode.UNSUPPORTED_ENDPOINT_TYPE, message)
         raise KafkaError(
             ErrorCode.MISMATCHED_ENDPOINT_TYPE,
             "The request was sent to an endpoint of type BROKER, "

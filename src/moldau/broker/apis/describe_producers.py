@@ -3,8 +3,9 @@
 Behaviour: the producers that a partition remembers, with their last sequence and open transaction.
 """
 
+from moldau.base.names import topic_name_error
 from moldau.broker.context import RequestContext
-from moldau.protocol.errors import KafkaError
+from moldau.protocol.errors import ErrorCode, KafkaError
 from moldau.protocol.messages.describe_producers import (
     DescribeProducersRequest,
     DescribeProducersResponse,
@@ -24,6 +25,7 @@ def handle(request: DescribeProducersRequest, context: RequestContext) -> Descri
 
 def _describe(topic: str, index: int, context: RequestContext) -> PartitionResponse:
     try:
+        _check_topic(topic, context)
         log = context.services.replicas.find(topic, index).leading_log()
     except KafkaError as error:
         return PartitionResponse(index, error.code, error.message)
@@ -39,6 +41,14 @@ def _describe(topic: str, index: int, context: RequestContext) -> PartitionRespo
         for producer in log.active_producers()
     ]
     return PartitionResponse(index, 0, None, producers)
+
+
+def _check_topic(topic: str, context: RequestContext) -> None:
+    if topic in context.services.image.topics_by_name:
+        return
+    if (reason := topic_name_error(topic)) is not None:
+        raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic name is invalid: {reason}")
+    raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition.")
 
 
 def fail(

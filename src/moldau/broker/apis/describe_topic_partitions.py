@@ -32,6 +32,8 @@ def handle(
     if cursor is not None:
         if cursor.partition_index < 0:
             raise KafkaError(ErrorCode.INVALID_REQUEST, "The cursor's partition index is negative.")
+        if request.topics and cursor.topic_name not in names:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, "The cursor's topic is not one of those asked for.")
         names = [name for name in names if name >= cursor.topic_name]
     room = max(1, min(request.response_partition_limit, _PAGE_LIMIT))
     response = DescribeTopicPartitionsResponse()

@@ -27,6 +27,8 @@ from moldau.protocol.messages.fetch import (
 )
 from moldau.replication.partition import READ_COMMITTED, Partition
 
+_NOT_FOUND = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
+
 Results = list[tuple[Wanted, PartitionData]]
 
 
@@ -81,7 +83,7 @@ class _Fetch:
                 data = self.read_partition(wanted, left, first)
             except KafkaError as error:
                 urgent = True
-                data = PartitionData(wanted.index, error.code, -1, aborted_transactions=None, records=b"")
+                data = _refused(wanted, error)
             else:
                 taken = len(data.records or b"")
                 if taken:
@@ -146,6 +148,12 @@ class _Fetch:
         endpoint = NodeEndpoint(broker.broker_id, listener.host, listener.port, broker.rack)
         if endpoint not in response.node_endpoints:
             response.node_endpoints.append(endpoint)
+
+
+def _refused(wanted: Wanted, error: KafkaError) -> PartitionData:
+    """Kafka's two kinds of nothing: an empty list where it never found the partition, else null."""
+    aborted: list[AbortedTransaction] | None = [] if error.code in _NOT_FOUND else None
+    return PartitionData(wanted.index, error.code, -1, aborted_transactions=aborted, records=b"")
 
 
 def _diverges(wanted: Wanted, partition: Partition, data: PartitionData) -> bool:

@@ -9,7 +9,7 @@ import logging
 from typing import Any
 
 from moldau.broker.context import RequestContext
-from moldau.protocol.errors import ErrorCode, KafkaError
+from moldau.protocol.errors import MALFORMED_REQUEST, ErrorCode, KafkaError
 from moldau.protocol.messages.find_coordinator import (
     Coordinator,
     FindCoordinatorRequest,
@@ -18,18 +18,18 @@ from moldau.protocol.messages.find_coordinator import (
 
 log = logging.getLogger("moldau.broker.coordinators")
 
-GROUP, TRANSACTION = 0, 1
+GROUP, TRANSACTION, SHARE = 0, 1, 2
 
 
 def handle(request: FindCoordinatorRequest, context: RequestContext) -> FindCoordinatorResponse:
-    error = _refusal(request.key_type)
+    error = _refusal(request.key_type, context.api_version)
     keys = request.coordinator_keys if context.api_version >= 4 else [request.key]
     for key in keys:
         log.debug("no coordinator for %r (type %d): %s", key, request.key_type, error)
     return _answer(request, error)
 
 
-def _refusal(key_type: int) -> KafkaError:
+def _refusal(key_type: int, version: int) -> KafkaError:
     if key_type == GROUP:
         return KafkaError(
             ErrorCode.COORDINATOR_NOT_AVAILABLE,
@@ -40,7 +40,8 @@ def _refusal(key_type: int) -> KafkaError:
             ErrorCode.INVALID_REQUEST,
             "This broker does not have transactions yet: leave transactional.id unset.",
         )
-    return KafkaError(ErrorCode.INVALID_REQUEST)
+    known = key_type == SHARE and version >= 4
+    return KafkaError(ErrorCode.INVALID_REQUEST, None if known else MALFORMED_REQUEST)
 
 
 def _answer(request: FindCoordinatorRequest, error: KafkaError) -> FindCoordinatorResponse:

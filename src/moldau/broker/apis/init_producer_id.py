@@ -15,6 +15,8 @@ from moldau.protocol.messages.init_producer_id import InitProducerIdRequest, Ini
 async def handle(request: InitProducerIdRequest, context: RequestContext) -> InitProducerIdResponse:
     if request.transactional_id is not None:
         raise KafkaError(ErrorCode.INVALID_REQUEST)
+    if (request.producer_id == -1) != (request.producer_epoch == -1):
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "A producer id goes with an epoch.")
     producer_id = await context.services.producer_ids.take()
     return InitProducerIdResponse(producer_id=producer_id, producer_epoch=0)
 

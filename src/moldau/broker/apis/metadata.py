@@ -29,10 +29,17 @@ from moldau.protocol.messages.metadata import (
 def handle(
     request: MetadataRequest, context: RequestContext
 ) -> MetadataResponse | Awaitable[MetadataResponse]:
+    if context.api_version in (10, 11):
+        _refuse_ids(request)
     missing = _creatable(request, context)
     if missing:
         return _create_and_answer(request, context, missing)
     return _answer(request, context)
+
+
+def _refuse_ids(request: MetadataRequest) -> None:
+    if any(topic.name is None or topic.topic_id != ZERO_UUID for topic in request.topics or ()):
+        raise KafkaError(ErrorCode.INVALID_REQUEST)
 
 
 def _creatable(request: MetadataRequest, context: RequestContext) -> list[str]:
@@ -69,7 +76,7 @@ def _answer(request: MetadataRequest, context: RequestContext) -> MetadataRespon
         topics = [_describe(topic, image) for topic in image.topics_by_name.values()]
     else:
         unique = {(topic.name, topic.topic_id): topic for topic in request.topics}
-        topics = [_look_up(topic, image, context) for topic in unique.values()]
+        topics = [_look_up(topic, image) for topic in unique.values()]
     for topic in topics:
         topic.topic_authorized_operations = operations
     response.topics = topics
@@ -86,12 +93,8 @@ def _brokers(image: ClusterImage, listener_name: str) -> list[MetadataResponseBr
     return brokers
 
 
-def _look_up(
-    asked: MetadataRequestTopic, image: ClusterImage, context: RequestContext
-) -> MetadataResponseTopic:
+def _look_up(asked: MetadataRequestTopic, image: ClusterImage) -> MetadataResponseTopic:
     if asked.name is None or asked.topic_id != ZERO_UUID:
-        if context.api_version < 12:
-            return MetadataResponseTopic(ErrorCode.INVALID_REQUEST, "", asked.topic_id)
         found = image.topics_by_id.get(asked.topic_id)
         if found is None:
             return MetadataResponseTopic(ErrorCode.UNKNOWN_TOPIC_ID, None, asked.topic_id)

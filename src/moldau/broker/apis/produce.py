@@ -10,10 +10,10 @@ Not done: waiting for followers (there are none yet), transactions.
 """
 
 import asyncio
-from collections.abc import Callable
+import logging
 from typing import Any
 
-from moldau.base.names import INTERNAL_TOPICS
+from moldau.base.names import INTERNAL_TOPICS, format_uuid
 from moldau.broker.context import CloseConnection, RequestContext
 from moldau.protocol.errors import ErrorCode, KafkaError
 from moldau.protocol.messages.produce import (
@@ -27,9 +27,14 @@ from moldau.protocol.messages.produce import (
     TopicProduceData,
     TopicProduceResponse,
 )
+from moldau.protocol.records import ATTRIBUTES_AT, TRANSACTIONAL_MASK
 from moldau.replication.partition import Partition
 
+log = logging.getLogger("moldau.broker.produce")
+
 _LEGAL_ACKS = (-1, 0, 1)
+#: The lower byte of a batch's attributes.
+_FLAGS_AT = ATTRIBUTES_AT + 1
 
 
 def handle(request: ProduceRequest, context: RequestContext) -> Any:
@@ -49,11 +54,11 @@ def handle(request: ProduceRequest, context: RequestContext) -> Any:
         for data in topic.partition_data:
             try:
                 partition = find(name, data.index)  # type: ignore[arg-type]
-                _check(request, acks, partition)
+                _check(request, acks, partition, data.records)
                 appended = partition.append(data.records, acks, now_ms, version)
             except KafkaError as error:
                 failed = True
-                results.append(_refused(data, error, find, name, version))
+                results.append(_refused(data, error, topic, context))
                 continue
             if appended.flush_due:
                 flushed = services.replicas.flush(partition)
@@ -75,12 +80,15 @@ def handle(request: ProduceRequest, context: RequestContext) -> Any:
     return _when_flushed(response, unflushed) if unflushed else response
 
 
-def _check(request: ProduceRequest, acks: int, partition: Partition) -> None:
+def _check(request: ProduceRequest, acks: int, partition: Partition, records: memoryview | None) -> None:
     if acks not in _LEGAL_ACKS:
         raise KafkaError(ErrorCode.INVALID_REQUIRED_ACKS)
     if partition.topic_partition.topic in INTERNAL_TOPICS:
         raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION)
-    if request.transactional_id is not None:
+    if records is not None and len(records) > _FLAGS_AT and records[_FLAGS_AT] & TRANSACTIONAL_MASK:
+        # Kafka's answer to a transactional batch whose request names no transaction.
+        if request.transactional_id is None:
+            raise KafkaError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
         raise KafkaError(
             ErrorCode.INVALID_REQUEST,
             "This broker does not have transactions yet: leave transactional.id unset.",
@@ -88,17 +96,24 @@ def _check(request: ProduceRequest, acks: int, partition: Partition) -> None:
 
 
 def _refused(
-    data: PartitionProduceData, error: KafkaError, find: Callable[..., Partition], name: Any, version: int
+    data: PartitionProduceData, error: KafkaError, topic: TopicProduceData, context: RequestContext
 ) -> PartitionProduceResponse:
-    log_start_offset = -1
-    try:
-        log = find(name, data.index).log
-        log_start_offset = log.log_start_offset if log is not None else -1
-    except KafkaError:
-        pass  # the partition is not here: nothing is known of its log
+    """The answer carries what the log says of a batch that it refused; where Kafka gives no reason to
+    clients, it stays in our own log.
+    """
+    if error.message is not None:
+        name = topic.name or format_uuid(topic.topic_id)
+        peer = context.connection.peer
+        log.info("refused records of %s (%s) for %s-%d: %s", peer, context.client_id, name, data.index, error)
     record_errors = [BatchIndexAndErrorMessage(*each) for each in getattr(error, "record_errors", ())]
     return PartitionProduceResponse(
-        data.index, error.code, -1, -1, log_start_offset, record_errors, error.message
+        data.index,
+        error.code,
+        -1,
+        -1,
+        getattr(error, "log_start_offset", -1),
+        record_errors,
+        error.message if getattr(error, "told", True) else None,
     )
 
 

@@ -5,12 +5,15 @@ Behaviour: there is no subscription to push for, so every push names an unknown 
 
 from typing import Any
 
+from moldau.base.names import ZERO_UUID
 from moldau.broker.context import RequestContext
 from moldau.protocol.errors import ErrorCode, KafkaError
 from moldau.protocol.messages.push_telemetry import PushTelemetryRequest, PushTelemetryResponse
 
 
 def handle(request: PushTelemetryRequest, context: RequestContext) -> PushTelemetryResponse:
+    if request.client_instance_id == ZERO_UUID:
+        raise KafkaError(ErrorCode.INVALID_REQUEST)
     return PushTelemetryResponse(error_code=ErrorCode.UNKNOWN_SUBSCRIPTION_ID)
 
 

@@ -7,6 +7,7 @@ before.
 
 import errno
 import logging
+import socket
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -31,7 +32,7 @@ _NEXT_STEPS = {
     "CorruptFileError": "'moldau doctor --data-dir DIR' looks at the rest; restore the file or start empty",
     "CorruptLogError": "'moldau doctor --data-dir DIR' looks at the rest; restore the file or start empty",
     "StorageError": "'moldau doctor --data-dir DIR' shows what is wrong",
-    "MetadataError": "'moldau doctor --data-dir DIR' shows what is wrong",
+    "MetadataError": "",  # its messages say it themselves
     "SettingError": "correct the setting in the file, or override it with --set NAME=VALUE",
 }
 
@@ -166,7 +167,12 @@ def explain_start(error: Exception) -> str | None:
         meaning, step = _OS_ERRORS[error.errno]
         about = f"{error.filename}: {meaning}" if error.filename else f"{meaning} ({said})"
         return f"{about}. Next: {step}"
+    if isinstance(error, socket.gaierror):
+        return f"the name of the host to listen on is not known here ({said}). Next: choose another --host"
     for kind in type(error).__mro__:
         if kind.__name__ in _NEXT_STEPS:
-            return f"{said}. Next: {_NEXT_STEPS[kind.__name__]}"
+            step = _NEXT_STEPS[kind.__name__]
+            return f"{said}. Next: {step}" if step else said
+    if isinstance(error, OSError):
+        return f"{said}. Next: see whether 'moldau doctor --data-dir DIR' finds a reason"
     return None

@@ -98,6 +98,7 @@ def get(
 @configs.command("set")
 @click.argument("arguments", nargs=-1, required=True, metavar="[TOPIC] NAME=VALUE...")
 @resource_options
+@json_option
 @timeout_option
 @bootstrap_option
 def set_(
@@ -106,6 +107,7 @@ def set_(
     all_brokers: bool,
     group: str | None,
     client_metrics: str | None,
+    as_json: bool,
     timeout_seconds: float,
     bootstrap_server: str,
 ) -> None:
@@ -122,13 +124,15 @@ def set_(
     if not values:
         raise click.UsageError("nothing to set: name at least one NAME=VALUE")
     _change(what, "SET", dict(values), timeout_seconds, bootstrap_server)
-    for name, value in values.items():
-        click.echo(f"Set {name}={value} on {resource_text(what)}")
+    _tell_changes(
+        what, {name: f"Set {name}={value}" for name, value in values.items()}, dict(values), as_json
+    )
 
 
 @configs.command("unset")
 @click.argument("arguments", nargs=-1, required=True, metavar="[TOPIC] NAME...")
 @resource_options
+@json_option
 @timeout_option
 @bootstrap_option
 def unset(
@@ -137,6 +141,7 @@ def unset(
     all_brokers: bool,
     group: str | None,
     client_metrics: str | None,
+    as_json: bool,
     timeout_seconds: float,
     bootstrap_server: str,
 ) -> None:
@@ -153,8 +158,7 @@ def unset(
         raise click.UsageError("nothing to unset: name at least one config")
     what = resource(topic, broker, all_brokers, group, client_metrics)
     _change(what, "DELETE", dict.fromkeys(names), timeout_seconds, bootstrap_server)
-    for name in names:
-        click.echo(f"Unset {name} on {resource_text(what)}")
+    _tell_changes(what, [f"Unset {name}" for name in names], dict.fromkeys(names), as_json)
 
 
 def resource(
@@ -209,6 +213,14 @@ def source_text(entry: "ConfigEntry") -> str:
         "DYNAMIC_BROKER_LOGGER_CONFIG": "logger",
     }
     return words.get(entry.source.name, "unknown")
+
+
+def _tell_changes(what: "ConfigResource", texts: list[str], values: dict[str, Any], as_json: bool) -> None:
+    if as_json:
+        print_json({"type": what.type.name, "name": what.name, "configs": values})
+        return
+    for text in texts:
+        click.echo(f"{text} on {resource_text(what)}")
 
 
 def _change(

@@ -210,7 +210,7 @@ async def _consume(
     committed: bool,
     format_record: "Callable[[ConsumerRecord], bytes]",
 ) -> int:
-    from moldau.client.consumer import END, Consumer
+    from moldau.client.consumer import BEGINNING, END, Consumer, at_offset
     from moldau.client.descriptions import READ_COMMITTED, READ_UNCOMMITTED
 
     out = sys.stdout.buffer
@@ -218,7 +218,16 @@ async def _consume(
     level = READ_COMMITTED if committed else READ_UNCOMMITTED
     async with Consumer(cluster, isolation_level=level) as consumer:
         until = None if follow else await consumer.offsets_of(dict.fromkeys(starts, END))
-        await consumer.assign(starts)
+        begins = await consumer.offsets_of(dict.fromkeys(starts, BEGINNING))
+        offsets = await consumer.offsets_of(starts)
+        await consumer.assign(
+            {
+                # An offset before the first is the first; where there is nothing to read nothing is asked.
+                partition: at_offset(max(offset, begins[partition]))
+                for partition, offset in offsets.items()
+                if until is None or offset < until[partition]
+            }
+        )
         async for batch in consumer.batches(until=until):
             lines = []
             for record in batch.consumer_records():

@@ -187,9 +187,7 @@ class _Written:
             return "Nothing to write: the input is empty"
         rate = f", {self.records / self.seconds:,.0f} records/s" if self.records > 1000 else ""
         where = "; ".join(
-            f"partition {p}"
-            if low < 0
-            else f"partition {p}, offset {low}" + (f" to {high}" if high > low else "")
+            f"partition {p}{_offsets_text(low, high)}"
             for p, (_, low, high) in sorted(self.partitions.items())[:8]
         )
         more = len(self.partitions) - 8
@@ -217,7 +215,8 @@ async def _write(
     from asyncio import get_running_loop
 
     began = get_running_loop().time()
-    bar, task = progress(f"writing to {topic}", total)
+    # Who types the records does not want a bar between the lines.
+    bar, task = progress(f"writing to {topic}", total, shown=not sys.stdin.isatty() or total is not None)
     shown = 0
     with bar:
         async for key, value in items:

@@ -208,9 +208,10 @@ def describe(names: tuple[str, ...], as_json: bool, timeout_seconds: float, boot
 @topics.command("alter")
 @click.argument("name")
 @click.option("-p", "--partitions", type=click.IntRange(min=1), required=True, help="The new, higher number.")
+@json_option
 @timeout_option
 @bootstrap_option
-def alter(name: str, partitions: int, timeout_seconds: float, bootstrap_server: str) -> None:
+def alter(name: str, partitions: int, as_json: bool, timeout_seconds: float, bootstrap_server: str) -> None:
     """Raise the number of partitions of a topic.
 
     Keys may then go to other partitions than before. Configs are changed with 'moldau configs set'.
@@ -227,17 +228,26 @@ def alter(name: str, partitions: int, timeout_seconds: float, bootstrap_server: 
         raise_errors(await Admin(cluster).create_partitions({name: NewPartitions(partitions)}))
 
     connected(bootstrap_server, work, timeout_seconds=timeout_seconds)
-    click.echo(f"Topic {name} has {partitions} partitions now")
+    if as_json:
+        print_json({"name": name, "partitions": partitions})
+    else:
+        click.echo(f"Topic {name} has {partitions} partitions now")
 
 
 @topics.command("delete")
 @click.argument("names", nargs=-1, required=True, metavar="NAME...")
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
 @click.option("--if-exists", is_flag=True, help="Be content when a topic is not there.")
+@json_option
 @timeout_option
 @bootstrap_option
 def delete(
-    names: tuple[str, ...], yes: bool, if_exists: bool, timeout_seconds: float, bootstrap_server: str
+    names: tuple[str, ...],
+    yes: bool,
+    if_exists: bool,
+    as_json: bool,
+    timeout_seconds: float,
+    bootstrap_server: str,
 ) -> None:
     """Delete topics with all their records.
 
@@ -262,7 +272,11 @@ def delete(
                 raise named(error, name)
         return deleted
 
-    for name in connected(bootstrap_server, work, timeout_seconds=timeout_seconds):
+    deleted = connected(bootstrap_server, work, timeout_seconds=timeout_seconds)
+    if as_json:
+        print_json([{"name": name, "deleted": name in deleted} for name in names])
+        return
+    for name in deleted:
         click.echo(f"Deleted topic {name}")
 
 

@@ -233,6 +233,8 @@ class Dumper:
             return
         try:
             way(path)
+        except BrokenPipeError:
+            raise  # that is our output and not the file
         except FileNotFoundError as error:
             self._fail("java.nio.file.NoSuchFileException", str(error.filename))
         except OSError as error:

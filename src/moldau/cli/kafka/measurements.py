@@ -5,6 +5,7 @@ Law: numbers in, lines out; time comes in as an argument. Numbers look as Java p
 """
 
 import math
+import re
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -173,36 +174,29 @@ _FIELDS = {
     "a": "%p",
     "EEE": "%a",
     "MMM": "%b",
+    "SSS": "%f",
 }
+
+#: Quoted text, a run of one letter, or anything else.
+_DATE_PARTS = re.compile(r"'(?:[^']|'')*'?|([a-zA-Z])\1*|[^'a-zA-Z]+")
 
 
 def date_format(pattern: str) -> str:
     """A pattern of Java's SimpleDateFormat as one of ``strftime``, with ``%f`` for the milliseconds.
 
-    ValueError names a letter that is not known here.
+    Text stands in single quotes, and two of them are one. ValueError names a letter that is not known here.
     """
     out: list[str] = []
-    at = 0
-    while at < len(pattern):
-        char = pattern[at]
-        if char == "'":
-            end = pattern.find("'", at + 1)
-            if end < 0:
+    for match in _DATE_PARTS.finditer(pattern):
+        part = match[0]
+        if part[0] == "'":
+            if len(part) < 2 or part[-1] != "'":
                 raise ValueError("Unterminated quote")
-            out.append(pattern[at + 1 : end].replace("%", "%%") or "'")
-            at = end + 1
-            continue
-        run = at
-        while run < len(pattern) and pattern[run] == char:
-            run += 1
-        word = pattern[at:run]
-        if not char.isalpha():
-            out.append(word.replace("%", "%%"))
-        elif word == "SSS":
-            out.append("%f")
-        elif word in _FIELDS:
-            out.append(_FIELDS[word])
+            out.append(part[1:-1].replace("''", "'").replace("%", "%%") or "'")
+        elif not match[1]:
+            out.append(part.replace("%", "%%"))
+        elif part in _FIELDS:
+            out.append(_FIELDS[part])
         else:
-            raise ValueError(f"Illegal pattern character '{char}'")
-        at = run
+            raise ValueError(f"Illegal pattern character '{part[0]}'")
     return "".join(out)

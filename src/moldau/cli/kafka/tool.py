@@ -99,7 +99,7 @@ def _option_lines(option: Option) -> list[str]:
         shown = f"<{option.argument}>" + (" ..." if option.several else "")
         head += f" [{shown}]" if option.optional else f" {shown}"
     text = option.help if option.default is None else f"{option.help} (default: {option.default})"
-    wrapped = textwrap.wrap(text, 100 - _HELP_COLUMN) or [""]
+    wrapped = textwrap.wrap(text, 100 - _HELP_COLUMN, break_on_hyphens=False) or [""]
     pad = " " * _HELP_COLUMN
     if len(head) < _HELP_COLUMN:
         return [head.ljust(_HELP_COLUMN) + wrapped[0], *(pad + line for line in wrapped[1:])]

@@ -1,0 +1,123 @@
+import json
+from typing import Any
+
+import pytest
+
+from moldau.cli.commands.consume import Shown, formatter, parse_start, text_of
+from moldau.client.consumer import BEGINNING, END, at_offset, at_timestamp
+from moldau.client.fetched import ConsumerRecord
+from moldau.protocol.records import TimestampType
+from moldau.testing import Broker
+
+RECORD = ConsumerRecord(
+    topic="orders",
+    partition=1,
+    offset=7,
+    timestamp=1_700_000_000_000,
+    timestamp_type=TimestampType.CREATE_TIME,
+    key=b"k",
+    value="grün\n".encode(),
+    headers=(("h", b"1"), ("n", None)),
+    leader_epoch=0,
+)
+
+
+def test_what_was_written_is_read(moldau: Any) -> None:
+    moldau("produce", "orders", input="a\nb\nc\n")
+    assert moldau("consume", "orders").stdout == "a\nb\nc\n"
+    assert moldau("consume", "orders", "--max", "2").stdout == "a\nb\n"
+    assert moldau("consume", "orders", "--from", "1", "--offsets").stdout == "0:1\tb\n0:2\tc\n"
+
+
+def test_bytes_go_out_as_they_are(moldau: Any) -> None:
+    moldau("produce", "orders", input=b"\xff\x00\xfe\n")
+    assert moldau("consume", "orders").stdout_bytes == b"\xff\x00\xfe\n"
+
+
+def test_records_as_json(moldau: Any) -> None:
+    moldau("produce", "orders", "-K", ":", "-H", "t=1", "--null-value", "-", input=b"a:1\n\xff:-\n")
+    first, second = map(json.loads, moldau("consume", "orders", "--json").stdout.splitlines())
+    timestamp = first.pop("timestamp")
+    assert timestamp > 1_700_000_000_000
+    assert first == {
+        "topic": "orders",
+        "partition": 0,
+        "offset": 0,
+        "timestamp_type": "CREATE_TIME",
+        "key": "a",
+        "value": "1",
+        "headers": [["t", "1"]],
+    }
+    assert (second["key"], second["value"]) == ({"base64": "/w=="}, None)
+
+
+def test_one_partition_and_nothing_there(moldau: Any) -> None:
+    moldau("topics", "create", "orders", "-p", "2")
+    moldau("produce", "orders", "-p", "1", input="one\n")
+    assert moldau("consume", "orders", "-p", "1").stdout == "one\n"
+    result = moldau("consume", "orders", "-p", "0")
+    assert result.stdout == ""
+    assert "No records from earliest on in orders" in result.stderr
+    assert moldau("consume", "orders", "--from", "latest", "--no-follow").stdout == ""
+    assert moldau("consume", "orders", "--from", "@now").stdout == ""
+
+
+def test_an_offset_that_some_partitions_do_not_have(moldau: Any, broker: Broker) -> None:
+    moldau("topics", "create", "orders", "-p", "2")
+    moldau("produce", "orders", "-p", "0", input="a\nb\nc\n")
+    moldau("produce", "orders", "-p", "1", input="x\n")
+    assert moldau("consume", "orders", "--from", "2").stdout == "c\n"
+
+
+def test_from_a_moment_on(moldau: Any) -> None:
+    moldau("produce", "orders", input="a\nb\n")
+    assert moldau("consume", "orders", "--from", "@1h ago").stdout == "a\nb\n"
+
+
+def test_follow_goes_on(moldau: Any) -> None:
+    moldau("produce", "orders", input="a\nb\n")
+    assert moldau("consume", "orders", "--follow", "--max", "2").stdout == "a\nb\n"
+
+
+def test_tables(moldau: Any) -> None:
+    moldau("produce", "orders", "--key", "k", input="v\n")
+    head, line = moldau("consume", "orders", "--format", "table").stdout.splitlines()
+    assert head.split() == ["PART", "OFFSET", "TIMESTAMP", "KEY", "VALUE"]
+    assert line.split()[:2] == ["0", "0"]
+    assert line.split()[3:] == ["k", "v"]
+
+
+def test_mistakes(moldau: Any, broker: Broker) -> None:
+    assert "topic 'nope' does not exist" in moldau("consume", "nope", code=1).stderr
+    assert "neither earliest" in moldau("consume", "nope", "--from", "soon", code=2).stderr
+    moldau("topics", "create", "orders")
+    assert "no partition orders-9" in moldau("consume", "orders", "-p", "9", code=1).stderr
+    said = moldau("consume", "orders", "--from", "99", "--follow", code=1).stderr
+    assert (
+        "offset 99 is not in partition orders-0 (OFFSET_OUT_OF_RANGE). Next: 'moldau offsets TOPIC'" in said
+    )
+
+
+def test_where_to_begin() -> None:
+    assert parse_start("earliest", 0) == BEGINNING
+    assert parse_start("latest", 0) == END
+    assert parse_start("42", 0) == at_offset(42)
+    assert parse_start("@10s ago", 100_000) == at_timestamp(90_000)
+    with pytest.raises(ValueError, match="neither earliest"):
+        parse_start("tomorrow", 0)
+
+
+def test_formats() -> None:
+    everything = Shown(key=True, headers=True, timestamp=True, offset=True, separator="|")
+    assert formatter("value", everything)(RECORD) == (
+        b"1:7|2023-11-14T22:13:20.000Z|h=1,n=null|k|gr\xc3\xbcn\n"
+    )
+    assert formatter("value", Shown(key=True))(RECORD._replace(key=None, value=None)) == b"null\tnull"
+    assert formatter("table", everything)(RECORD).decode().endswith(r"k                     gr\xfcn\n")
+    assert json.loads(formatter("json", everything)(RECORD))["value"] == "grün\n"
+
+
+def test_bytes_as_text() -> None:
+    assert text_of(None) == "null"
+    assert text_of(b"\xff") == r"\xff"
+    assert text_of("ü".encode()) == "ü"

@@ -1,0 +1,45 @@
+import pytest
+
+from moldau.cli.output import note, print_json, print_json_line, print_table, progress, size_text
+
+
+def test_a_table_is_not_cut_where_nobody_watches(capsys: pytest.CaptureFixture[str]) -> None:
+    long = "x" * 500
+    print_table(["Name", "Count>"], [[long, 7], ["[bold]as it is[/]", None]], title="T")
+    shown = capsys.readouterr().out
+    assert any(long in line and line.rstrip().endswith("7") for line in shown.splitlines())
+    assert "[bold]as it is[/]" in shown
+    assert "Count>" not in shown
+
+
+def test_json(capsys: pytest.CaptureFixture[str]) -> None:
+    print_json([{"b": 1, "a": "ü"}])
+    print_json_line({"b": 1, "a": None})
+    assert capsys.readouterr().out == '[\n  {\n    "b": 1,\n    "a": "ü"\n  }\n]\n{"b":1,"a":null}\n'
+
+
+def test_remarks_go_to_stderr(capsys: pytest.CaptureFixture[str]) -> None:
+    note("hm")
+    assert capsys.readouterr() == ("", "hm\n")
+
+
+def test_progress_is_silent_where_nobody_watches(capsys: pytest.CaptureFixture[str]) -> None:
+    bar, task = progress("working", 10)
+    with bar:
+        bar.update(task, completed=5, rate="1/s")
+    assert capsys.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize(
+    ("size", "text"),
+    [
+        (-1, "-"),
+        (0, "0 B"),
+        (1023, "1023 B"),
+        (1536, "1.5 KiB"),
+        (5 << 30, "5.0 GiB"),
+        (1 << 60, "1048576.0 TiB"),
+    ],
+)
+def test_sizes(size: int, text: str) -> None:
+    assert size_text(size) == text

@@ -1,0 +1,32 @@
+"""Every scenario with confluent-kafka, and every codec."""
+
+from collections.abc import Iterator
+
+import pytest
+from client_confluent import ConfluentClient
+from scenario_table import CODECS, Scenario, codecs_for, scenarios_for
+from scenarios_records import compressed_round_trip, recompressed_by_the_broker
+
+from moldau.testing import Broker
+
+
+@pytest.fixture
+def client(moldau_broker: Broker) -> Iterator[ConfluentClient]:
+    client = ConfluentClient(moldau_broker.bootstrap_servers)
+    yield client
+    client.close()
+
+
+@pytest.mark.parametrize("scenario", scenarios_for(ConfluentClient))
+def test_scenario(scenario: Scenario, client: ConfluentClient, topic: str) -> None:
+    scenario(client, topic)
+
+
+@pytest.mark.parametrize("codec", codecs_for(ConfluentClient))
+def test_compression(codec: str, client: ConfluentClient, moldau_broker: Broker, topic: str) -> None:
+    compressed_round_trip(client, moldau_broker, topic, codec)
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_recompression(codec: str, client: ConfluentClient, moldau_broker: Broker, topic: str) -> None:
+    recompressed_by_the_broker(client, moldau_broker, topic, codec)
