@@ -73,9 +73,13 @@ def _run(names: list[str], *, quick: bool) -> dict[str, Any]:
         if rest:
             with ApacheKafka(home / "kafka") as kafka, MoldauBroker(home / "moldau") as moldau:
                 bench.brokers = [kafka, moldau]
-                _warm_up(bench, quick=quick)
-                for name in rest:
-                    MEASURES[name](bench)
+                try:
+                    _warm_up(bench, quick=quick)
+                    for name in rest:
+                        MEASURES[name](bench)
+                except Exception:
+                    print(f"Apache Kafka:\n{kafka.log_tail()}\nMoldau:\n{moldau.log_tail()}", file=sys.stderr)
+                    raise
     return {
         "date": time.strftime("%Y-%m-%d %H:%M", time.localtime(began)),
         "minutes": round((time.time() - began) / 60, 1),

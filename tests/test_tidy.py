@@ -15,10 +15,11 @@ BELOW = {
     "protocol": "base",
     "storage": "base protocol",
     "cluster": "base protocol",
+    "coordinators": "base protocol",
     "client": "base protocol",
     "replication": "base protocol storage cluster client",
-    "broker": "base protocol cluster replication",
-    "node": "base protocol storage cluster client replication broker",
+    "broker": "base protocol cluster coordinators replication",
+    "node": "base protocol storage cluster coordinators client replication broker",
     "cli": "base protocol client cluster node",
     "testing": "*",
 }
@@ -30,7 +31,7 @@ ONLY_IN = {
     "click": "cli",
     "rich": "cli",
     "sqlite3": "cluster/store",
-    "uvloop": "node.py testing",
+    "uvloop": "node.py testing cli",
     "cramjam": "protocol/compression.py",
     "crc32c": "protocol storage",
     "time": "base/clock.py cli",
@@ -39,7 +40,7 @@ ONLY_IN = {
     "threading": "testing node.py storage cluster/store",
 }
 IMPURE = {"asyncio", "os", "socket", "threading", "time", "random", "ssl", "sqlite3"}
-PURE = """protocol base/names.py base/settings.py cluster/records.py cluster/image.py cluster/controller.py
+PURE = """protocol coordinators/machine.py coordinators/groups coordinators/transactions base/names.py base/settings.py cluster/records.py cluster/image.py cluster/controller.py
 cluster/topics.py cluster/placement.py cluster/elections.py cluster/configs.py cluster/topic_configs.py
 cluster/broker_configs.py cluster/config_layers.py cluster/config_changes.py cluster/listeners.py
 cluster/broker_settings.py cluster/configs_without_effect.py replication/partition.py broker/fetch_sessions.py broker/authorized_operations.py

@@ -133,6 +133,7 @@ class Node:
             on_offline=lambda directory: self._directory_offline(),
         )
         self._logs.open(self._progress())
+        self._opened.append(self._close_logs)
 
     def _progress(self) -> Callable[[int, int, TopicPartition], None]:
         """Says how far the opening of many logs has come, at most once a second."""
@@ -302,11 +303,6 @@ class Node:
         await self.server.stop(STOP_PATIENCE_SECONDS)
         await self.background.stop()
         await self.metadata.submit(lambda image: controller.fence_broker(image, self.node_id))
-        loop = asyncio.get_running_loop()
-        high_watermarks = self.replicas.high_watermarks()
-        await loop.run_in_executor(
-            self._executor, lambda: self._logs.close(high_watermarks, self.broker_epoch)
-        )
         await self._unwind()
 
     async def _unwind(self) -> None:
@@ -318,6 +314,15 @@ class Node:
         for close in reversed(self._opened):
             await close()
         self._executor.shutdown()
+
+    async def _close_logs(self) -> None:
+        """Also after a start that failed: the next one need not recover what this one has checked."""
+        replicas: Replicas | None = getattr(self, "replicas", None)
+        high_watermarks = {} if replicas is None else replicas.high_watermarks()
+        broker_epoch: int = getattr(self, "broker_epoch", 0)
+        await asyncio.get_running_loop().run_in_executor(
+            self._executor, lambda: self._logs.close(high_watermarks, broker_epoch)
+        )
 
 
 def new_uuid() -> Uuid:

@@ -125,7 +125,12 @@ def sort_topics(text: str) -> str:
 
 
 def sort_entities(text: str) -> str:
+    text = re.sub(r"(?<= are )(\S+=\S+(?:, \S+=\S+)+)$", _sorted_list, text, flags=re.MULTILINE)
     return _sort_groups(text, lambda line: not line.startswith(" "))
+
+
+def _sorted_list(found: re.Match[str]) -> str:
+    return ", ".join(sorted(found[1].split(", ")))
 
 
 def _sort_groups(text: str, is_header: Callable[[str], bool]) -> str:
@@ -181,12 +186,14 @@ def without_log_lines(text: str) -> str:
     return "\n".join(line for line in lines if not JAVA_EXCEPTION.match(line))
 
 
-def without_unadvertised(golden: str, now: str) -> str:
-    """The golden table of API versions, UNSUPPORTED where a broker advertises less: the rest must agree."""
+def without_unadvertised(golden: str, now: str) -> tuple[str, str]:
+    """The golden table of API versions, UNSUPPORTED where a broker advertises less, and how much that is."""
     unadvertised = {line.partition(":")[0] for line in now.splitlines() if "UNSUPPORTED" in line}
     lines = []
     for line in golden.splitlines():
         api, _, versions = line.partition(":")
         comma = "," if versions.endswith(",") else ""
         lines.append(f"{api}: UNSUPPORTED{comma}" if api in unadvertised else line)
-    return "\n".join(lines)
+    apis = [line for line in golden.splitlines() if "usable" in line]
+    ours = [line for line in apis if line.partition(":")[0] not in unadvertised]
+    return "\n".join(lines), f"advertises {len(ours)} of {len(apis)} APIs, those with the same versions"

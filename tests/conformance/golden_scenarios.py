@@ -80,8 +80,8 @@ class Scenario:
 ACTIVE_INDEX = Difference(
     r"perf-0/\d+\.(time)?index",
     "broker",
-    "Kafka preallocates and maps the index files of an active segment; Moldau appends entries in groups, at the "
-    "latest on roll and clean stop (the files of a stopped broker are compared above)",
+    "Kafka preallocates and maps the index files of an active segment; Moldau appends entries in groups, at "
+    "the latest on roll and clean stop (the files of a stopped broker are compared above)",
 )
 NO_RETRY = Difference(
     r"dr2\.json",

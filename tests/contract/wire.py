@@ -59,6 +59,12 @@ class Wire:
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._correlation_id = 0
 
+    @property
+    def address(self) -> str:
+        """Our own end, as the broker's log names it."""
+        host, port = self._socket.getsockname()
+        return f"{host}:{port}"
+
     def close(self) -> None:
         self._socket.close()
 

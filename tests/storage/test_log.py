@@ -612,6 +612,24 @@ class TestFlush:
         assert again.leader_epochs.entries() == [(0, 0), (1, 3), (2, 6), (3, 9)]
         assert [producer.last_sequence for producer in again.active_producers()] == [9]
 
+    def test_names_are_flushed_too(self, make_node: Any, make_batch: MakeBatch) -> None:
+        files = MemoryFiles()
+        log = make_node(files, ["/data"]).log()
+        seen: list[tuple[str, str]] = []
+        files.faults.on_operation = lambda *operation: seen.append(operation)
+        log.append(make_batch(), 0, NOW)
+        log.flush()
+        flushed = [path for name, path in seen if name.startswith("flush")]
+        assert {"/data", "/data/orders-0", "/data/orders-0/partition.metadata"} <= set(flushed)
+        seen.clear()
+        log.append(make_batch(), 0, NOW)
+        log.flush()
+        assert [path for name, path in seen if name.startswith("flush")] == [log.segments_info()[0].path]
+        seen.clear()
+        log.roll(NOW)
+        log.flush()
+        assert ("flush_directory", log.directory) in seen
+
     def test_an_error_is_final(self, make_node: Any, make_batch: MakeBatch) -> None:
         files = MemoryFiles()
         node = make_node(files, ["/data"])

@@ -1,6 +1,7 @@
 """Opening logs that were closed, killed, torn, rotten or tampered with."""
 
 import logging
+import random
 import struct
 from collections.abc import Callable
 from itertools import pairwise
@@ -10,6 +11,7 @@ import pytest
 
 from moldau.protocol.errors import ErrorCode, KafkaError
 from moldau.protocol.records import Record, read_header
+from moldau.storage.errors import StorageError
 from moldau.storage.files import Files, MemoryFiles
 from moldau.storage.log import Log, LogConfig
 
@@ -173,6 +175,11 @@ class TestKilled:
         assert "checksum" in caplog.text
         assert node.files.list_sizes(log.directory) == before
         assert node.log(SMALL, other.topic_partition).log_end_offset == 4
+        # A stop in order does not make the data good.
+        with pytest.raises(KafkaError):
+            node.restart()
+        assert node.logs.directories[0].recovery_points[log.topic_partition] == 45
+        assert node.files.list_sizes(log.directory) == before
 
     def test_damage_in_a_sealed_segment_above_the_recovery_point(
         self, node: Any, make_batch: MakeBatch, read_all: ReadAll, caplog: pytest.LogCaptureFixture
@@ -476,6 +483,46 @@ def test_a_full_disk_while_indexes_are_rebuilt(
     after = files.after_kill()
     after.faults.bytes_until_full = 0
     assert picture(make_node(after, ["/data"]).log(), read_all) == before
+
+
+@pytest.mark.parametrize("clean", [True, False], ids=["clean", "killed"])
+def test_noise_in_any_file(make_node: Any, make_batch: MakeBatch, read_all: ReadAll, clean: bool) -> None:
+    """Whatever happens to a file, opening and reading end in an answer or in an error of ours."""
+    files = MemoryFiles()
+    node = make_node(files, ["/data"])
+    log = node.log(SMALL)
+    fill(log, make_batch)
+    if clean:
+        node.logs.close()
+    names = [f"/data/{name}" for name in files.list_sizes("/data")]
+    names += [f"{log.directory}/{name}" for name in files.list_sizes(log.directory)]
+    generator = random.Random(7)
+    outcomes = set()
+    for _ in range(600):
+        disk = files.after_kill()
+        path = generator.choice(names)
+        content = bytearray(disk.read_whole(path))
+        for _ in range(generator.choice([1, 1, 2, 10, 100])):
+            content[generator.randrange(len(content) + 1) :][:1] = b""
+            if content:
+                content[generator.randrange(len(content))] = generator.randrange(256)
+        if generator.random() < 0.3:
+            del content[generator.randrange(len(content) + 1) :]
+        overwrite(disk, path, bytes(content))
+        try:
+            again = make_node(disk, ["/data"])
+            held = again.log(SMALL)
+            picture(held, read_all)
+            held.append(make_batch(), 0, NOW)
+            again.logs.close()
+            outcomes.add("served")
+        except (StorageError, KafkaError) as error:
+            outcomes.add(type(error).__name__)
+        except AssertionError:
+            # The test's own reader found bytes that are no batch: a client would see that by the checksum.
+            outcomes.add("garbage")
+            assert clean
+    assert "served" in outcomes
 
 
 def test_reading_a_rotten_segment_is_an_error_not_a_crash(

@@ -46,3 +46,13 @@ def fetch(broker: Broker, topic: str, offset: int, *, max_wait_ms: int = 0) -> F
 
 def values(broker: Broker, topic: str) -> list[bytes | None]:
     return [record.value for record in broker.records(topic)]
+
+
+async def parked(broker: Broker) -> None:
+    """Until the broker has a request that waits."""
+
+    async def look() -> int:
+        return len(broker.node.services.purgatory)
+
+    while not await asyncio.to_thread(broker.run, look()):
+        pass

@@ -90,6 +90,7 @@ class Connection(asyncio.BufferedProtocol):
         self._corked = False
         self._write_paused = False
         self._read_paused = False
+        self._stopped = False
         self.closing = False
         self.host = ""
         self.peer = ""
@@ -282,7 +283,11 @@ class Connection(asyncio.BufferedProtocol):
     def _balance_reading(self) -> None:
         """Back-pressure: no more requests are read while too much is owed to this peer."""
         limits = self._limits
-        busy = len(self._replies) > limits.inflight_requests or self._outbound_bytes > limits.outbound_bytes
+        busy = (
+            self._stopped
+            or len(self._replies) > limits.inflight_requests
+            or self._outbound_bytes > limits.outbound_bytes
+        )
         if self.closing or busy == self._read_paused:
             return
         self._read_paused = busy
@@ -304,9 +309,9 @@ class Connection(asyncio.BufferedProtocol):
         return not self._replies and not self._outbound and not self._transport.get_write_buffer_size()
 
     def stop_reading(self) -> None:
-        if not self.closing and not self._read_paused:
-            self._read_paused = True
-            self._transport.pause_reading()
+        """No more requests, for good; what was asked before is still answered."""
+        self._stopped = True
+        self._balance_reading()
 
     def _cannot_go_on(self, reason: str) -> None:
         """The length of a reply is promised already and its bytes are not to be had: nothing may follow."""
@@ -326,3 +331,7 @@ class Connection(asyncio.BufferedProtocol):
             self._pump()
             self.closing = True
             self._transport.close()
+
+    def abort(self) -> None:
+        """Ends the connection though its peer has not taken all that it was sent."""
+        self._transport.abort()

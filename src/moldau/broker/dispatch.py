@@ -147,7 +147,7 @@ class Dispatch:
 
             def answer(response: Any) -> None:
                 reply.parked = None
-                reply.fill(route.encode(context.correlation_id, response))
+                self._fill(reply, route, request, context, response)
 
             self._services.purgatory.park(result, answer)
         else:
@@ -161,19 +161,26 @@ class Dispatch:
         try:
             response = await result
         except asyncio.CancelledError:
-            error = KafkaError(ErrorCode.REQUEST_TIMED_OUT, "The broker is stopping.")
-            reply.fill(route.encode(context.correlation_id, self._failed(route, request, context, error)))
+            stopping = KafkaError(ErrorCode.REQUEST_TIMED_OUT, "The broker is stopping.")
+            self._fill(reply, route, request, context, stopping)
             raise
         except Exception as error:
-            try:
-                response = self._failed(route, request, context, error)
-            except CloseConnection as reason:
-                context.connection.close(str(reason))
-                return
-        if response is None:
-            reply.fill([])
-        else:
-            reply.fill(route.encode(context.correlation_id, response))
+            response = error
+        self._fill(reply, route, request, context, response)
+
+    def _fill(self, reply: Reply, route: Route, request: Any, context: RequestContext, response: Any) -> None:
+        """Gives an answer that was waited for: a response, None for nothing, or what was raised instead."""
+        try:
+            if isinstance(response, Exception):
+                response = self._failed(route, request, context, response)
+            reply.fill([] if response is None else route.encode(context.correlation_id, response))
+        except (CloseConnection, MalformedMessage) as error:
+            context.connection.close(str(error))
+        except Exception as error:
+            # Only a bug gets here; the answers behind this one must not wait for it.
+            name = f"{route.api_key.name} v{route.version}"
+            log.error("the answer to %s from %s failed", name, context.connection.peer, exc_info=error)
+            context.connection.close(f"the answer to {name} could not be written")
 
     def _failed(self, route: Route, request: Any, context: RequestContext, error: Exception) -> Any:
         """The answer to a request whose handler raised."""

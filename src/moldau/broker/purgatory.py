@@ -14,7 +14,10 @@ from moldau.replication.partition import Partition
 
 
 class Parked:
-    """``attempt(expired)`` returns the response, or None to go on waiting; expired it must answer."""
+    """``attempt(expired)`` returns the response, or None to go on waiting; expired it must answer.
+
+    What it raises is answered like a response.
+    """
 
     __slots__ = ("_answer", "_timer", "attempt", "partitions", "seconds")
 
@@ -65,7 +68,11 @@ class Purgatory:
     def _try(self, parked: Parked, expired: bool) -> None:
         if parked not in self._parked:
             return
-        response = parked.attempt(expired)
+        try:
+            response = parked.attempt(expired)
+        except Exception as error:
+            # It goes where the answer would go: whoever woke the request, a producer say, has no part in it.
+            response = error
         if response is None:
             assert not expired, "an expired request must be answered"
             return

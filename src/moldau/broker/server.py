@@ -108,9 +108,14 @@ class Server:
         self._purgatory.cancel(parked)
 
     def close_idle(self) -> None:
-        """Called once per idle period: a connection that asked nothing since the last call goes."""
+        """Called once per idle period: a connection that asked nothing since the last call goes.
+
+        So does one that was to end and cannot, because its peer takes nothing more.
+        """
         for connection in tuple(self.connections):
-            if connection.idle:
+            if connection.closing:
+                connection.abort()
+            elif connection.idle:
                 connection.finish()
             connection.requests = 0
 
@@ -129,6 +134,9 @@ class Server:
             await asyncio.sleep(0.005)
         for connection in tuple(self.connections):
             connection.finish()
+        await asyncio.sleep(0)
+        for connection in tuple(self.connections):
+            connection.abort()
         await asyncio.sleep(0)
 
 

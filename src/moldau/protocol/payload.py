@@ -82,8 +82,8 @@ _NULL = _varint(-1)
 # Lengths ----------------------------------------------------------------------------------------------------
 
 # How far it is from a record to the next, by the first and the second byte of its length. A length that is
-# negative or takes a third byte leads far out of every batch, so the quick way ends there by itself.
-# So does one that is too short for a record: attributes, two deltas, two lengths and a count of headers.
+# negative, takes a third byte, or a second one without need, leads far out of every batch, so the quick way
+# ends there by itself. So does one that is too short: attributes, two deltas, two lengths, a count of headers.
 _FAR = 1 << 40
 _SHORTEST_RECORD = 6
 _HOP_FIRST = tuple(
@@ -94,7 +94,7 @@ _HOP_FIRST = tuple(
     else (byte - 128 >> 1) + 2
     for byte in range(256)
 )
-_HOP_SECOND = tuple(_FAR if byte > 127 else byte << 6 for byte in range(256))
+_HOP_SECOND = tuple(byte << 6 if 0 < byte < 128 else _FAR for byte in range(256))
 
 _SHORTEST_RUN = 8
 _FIRST_WINDOW = 16

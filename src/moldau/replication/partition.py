@@ -14,6 +14,7 @@ from moldau.storage.validation import null_records
 
 READ_UNCOMMITTED = 0
 READ_COMMITTED = 1
+ISOLATION_LEVELS = (READ_UNCOMMITTED, READ_COMMITTED)
 _NEVER = (1 << 63) - 1
 
 

@@ -6,7 +6,6 @@ success for lost data.
 """
 
 import contextlib
-from collections.abc import Iterable
 
 from moldau.storage.files import File, Files
 
@@ -14,24 +13,24 @@ from moldau.storage.files import File, Files
 class FlushJob:
     """Everything that has to be on the device before the recovery point may move to ``offset``."""
 
-    __slots__ = ("_contents", "_directory", "_files", "_logs", "_paths", "error", "offset")
+    __slots__ = ("_contents", "_directories", "_files", "_logs", "_paths", "error", "offset")
 
     def __init__(
         self,
         files: Files,
-        directory: str,
         offset: int,
         logs: list[File],
         paths: list[str],
         contents: dict[str, bytes],
+        directories: list[str],
     ) -> None:
         self.offset = offset
         self.error: OSError | None = None
         self._files = files
-        self._directory = directory
         self._logs = logs
         self._paths = paths
         self._contents = contents
+        self._directories = directories
 
     def run(self) -> None:
         """Blocks for as long as the device takes; the outcome is in ``error``."""
@@ -44,9 +43,9 @@ class FlushJob:
                     self._files.open(path).flush()
             for path, content in self._contents.items():
                 self._files.write_atomically(path, content)
-            if self._paths:
+            for path in self._directories:
                 with contextlib.suppress(FileNotFoundError):
-                    self._files.flush_directory(self._directory)
+                    self._files.flush_directory(path)
         except OSError as error:
             self.error = error
 
@@ -54,33 +53,26 @@ class FlushJob:
 class Unflushed:
     """What of a log is not on the device yet."""
 
-    __slots__ = ("job", "paths", "recovery_point", "since_ms", "wanted")
+    __slots__ = ("directories", "job", "paths", "recovery_point", "since_ms", "wanted")
 
-    def __init__(self, recovery_point: int, paths: Iterable[str]) -> None:
+    def __init__(self, recovery_point: int) -> None:
         #: Everything below is on the device.
         self.recovery_point = recovery_point
         #: When the first append came that is not; -1: none.
         self.since_ms = -1
-        #: Files other than segments that have to go to the device with the next job.
-        self.paths = list(paths)
+        #: Files other than segments, and directories with new names, that go to the device with the next job.
+        self.paths: list[str] = []
+        self.directories: list[str] = []
         #: A flush should begin soon, whatever the topic's settings say.
         self.wanted = False
         self.job: FlushJob | None = None
 
-    def add(self, paths: Iterable[str]) -> None:
-        self.paths += paths
-        self.wanted = True
-
     def begin(
-        self,
-        files: Files,
-        directory: str,
-        log_end_offset: int,
-        logs: list[File],
-        contents: dict[str, bytes],
+        self, files: Files, log_end_offset: int, logs: list[File], contents: dict[str, bytes]
     ) -> FlushJob:
-        self.job = FlushJob(files, directory, log_end_offset, logs, self.paths, contents)
+        self.job = FlushJob(files, log_end_offset, logs, self.paths, contents, self.directories)
         self.paths = []
+        self.directories = []
         self.wanted = False
         self.since_ms = -1
         return self.job

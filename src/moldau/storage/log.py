@@ -8,7 +8,7 @@ an error leaves behind is the log as it was.
 import errno
 import logging
 import struct
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import NamedTuple
 
 from moldau.base.names import TopicPartition, Uuid
@@ -25,16 +25,15 @@ from moldau.storage.replay import (
     check_marker,
     collect_aborted,
     load_producers,
-    snapshot_offsets,
 )
 from moldau.storage.rolling import must_roll
 from moldau.storage.segment import (
     INDEX_SUFFIXES,
     MAX_RELATIVE_OFFSET,
-    SNAPSHOT_SUFFIX,
     Segment,
     SegmentInfo,
-    file_name,
+    snapshot_offsets,
+    snapshot_path,
 )
 from moldau.storage.segments import Segments
 from moldau.storage.time_lookup import TimestampOffset, max_timestamp, offset_for_timestamp
@@ -81,7 +80,6 @@ class Log:
         producers: ProducerState,
         leader_epochs: LeaderEpochs,
         touched: bool = True,
-        unflushed_paths: Iterable[str] = (),
         on_failure: Callable[[str, OSError], None] = lambda path, error: None,
     ) -> None:
         self.topic_partition = topic_partition
@@ -96,10 +94,9 @@ class Log:
         self._files = files
         self._segments = segments
         self._on_failure = on_failure
-        self._unflushed = Unflushed(recovery_point, unflushed_paths)
+        self.unflushed = Unflushed(recovery_point)
         #: Whether closing has anything to write.
         self._touched = touched
-        self._removals: list[tuple[int, list[str]]] = []
         self._config = config
         self.config = config
 
@@ -127,7 +124,7 @@ class Log:
     @property
     def recovery_point(self) -> int:
         """Everything below is on the device."""
-        return self._unflushed.recovery_point
+        return self.unflushed.recovery_point
 
     @property
     def last_stable_offset(self) -> int:
@@ -237,7 +234,7 @@ class Log:
                 apply_marker(self.producers, segment, records, header, base_offset, now_ms)
         if leader_epoch != self.leader_epochs.latest:
             self.leader_epochs.assign(leader_epoch, base_offset)
-        unflushed = self._unflushed
+        unflushed = self.unflushed
         if unflushed.since_ms < 0:
             unflushed.since_ms = now_ms
             self._touched = True
@@ -305,23 +302,26 @@ class Log:
         return True
 
     def _seal(self, segment: Segment, next_offset: int) -> None:
-        self._unflushed.add(segment.path(suffix) for suffix in INDEX_SUFFIXES)
+        self.unflushed.wanted = True
+        self._flush_later(segment)
         try:
             segment.seal()
             self._segments.keep_warm(segment)
-            self._unflushed.add([self.write_snapshot(next_offset)])
+            self.write_snapshot(next_offset)
         except OSError as error:
             # Both can be built again from the log, and will be: the recovery point has not passed them.
             log.warning("%s: index or snapshot not written at roll: %s", self.topic_partition, error)
 
-    def _snapshot_path(self, offset: int) -> str:
-        return f"{self.directory}/{file_name(offset, SNAPSHOT_SUFFIX)}"
-
-    def write_snapshot(self, offset: int) -> str:
-        """The producer state as of ``offset``; the path of the file."""
-        path = self._snapshot_path(offset)
+    def write_snapshot(self, offset: int) -> None:
+        """The producer state as of ``offset``."""
+        path = snapshot_path(self.directory, offset)
         self._files.write_atomically(path, self.producers.snapshot(), sync=False)
-        return path
+        self.unflushed.paths.append(path)
+
+    def _flush_later(self, segment: Segment) -> None:
+        """The indexes of a segment that is sealed, and the name of the one that follows."""
+        self.unflushed.paths += (segment.path(suffix) for suffix in INDEX_SUFFIXES)
+        self.unflushed.directories.append(self.directory)
 
     # -- reading
 
@@ -350,9 +350,8 @@ class Log:
                 end = self._bound(segment, bound_offset)
                 if end <= position:
                     return None
-        except CorruptLogError as error:
-            log.error("%s: %s", self.topic_partition, error)
-            raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"offset {offset} cannot be read") from error
+        except (CorruptLogError, OSError) as error:
+            raise self._unreadable(error) from error
         size = end - position
         if size > max_bytes:
             size = max_bytes
@@ -370,6 +369,16 @@ class Log:
         place = segment.locate(bound_offset)
         return segment.size if place is None else place[0]
 
+    def _unreadable(self, error: CorruptLogError | OSError) -> KafkaError:
+        log.error("%s cannot be read: %s", self.topic_partition, error)
+        if isinstance(error, CorruptLogError):
+            return KafkaError(ErrorCode.CORRUPT_MESSAGE, str(error))
+        if isinstance(error, FileNotFoundError):
+            self.fail(str(error))
+        else:
+            self._on_failure(self.directory, error)
+        return offline_error(self.topic_partition, str(error))
+
     def _out_of_range(self, offset: int) -> KafkaError:
         return KafkaError(
             ErrorCode.OFFSET_OUT_OF_RANGE,
@@ -381,11 +390,17 @@ class Log:
 
     def offset_for_timestamp(self, timestamp: int) -> TimestampOffset | None:
         """The first record whose timestamp is not below this one."""
-        return offset_for_timestamp(self._segments, self.log_start_offset, timestamp)
+        try:
+            return offset_for_timestamp(self._segments, self.log_start_offset, timestamp)
+        except (CorruptLogError, OSError) as error:
+            raise self._unreadable(error) from error
 
     def max_timestamp(self) -> TimestampOffset | None:
         """The record with the largest timestamp."""
-        return max_timestamp(self._segments, self.log_start_offset)
+        try:
+            return max_timestamp(self._segments, self.log_start_offset)
+        except (CorruptLogError, OSError) as error:
+            raise self._unreadable(error) from error
 
     def aborted_transactions(self, start_offset: int, end_offset: int) -> list[AbortedTransaction]:
         """Transactions with records in [start, end) that were aborted."""
@@ -396,12 +411,12 @@ class Log:
     @property
     def flush_deadline_ms(self) -> int | None:
         """When flush.ms asks for a flush; None while there is nothing to flush."""
-        since_ms = self._unflushed.since_ms
+        since_ms = self.unflushed.since_ms
         return None if since_ms < 0 else since_ms + self._config.flush_ms
 
     def begin_flush(self) -> FlushJob | None:
         """What has to go to the device now; None when all is there, or when a job is already under way."""
-        unflushed = self._unflushed
+        unflushed = self.unflushed
         if unflushed.job is not None or self.offline is not None:
             return None
         behind = unflushed.recovery_point < self.log_end_offset
@@ -411,11 +426,11 @@ class Log:
         contents = {epochs.path: epochs.content()} if epochs.dirty else {}
         epochs.dirty = False
         logs = [segment.file for segment in self._segments.from_offset(unflushed.recovery_point)]
-        return unflushed.begin(self._files, self.directory, self.log_end_offset, logs, contents)
+        return unflushed.begin(self._files, self.log_end_offset, logs, contents)
 
     def finish_flush(self, job: FlushJob) -> None:
         """Takes note of what a job did. A failed one takes the whole data directory out of use."""
-        self._unflushed.finish(job, self.log_end_offset)
+        self.unflushed.finish(job, self.log_end_offset)
         if job.error is not None:
             log.error("%s: cannot flush: %s", self.topic_partition, job.error)
             self._on_failure(self.directory, job.error)
@@ -423,7 +438,7 @@ class Log:
     def flush(self) -> None:
         """All of it at once, in this thread; KafkaError when the device refuses."""
         # A job that is still under way elsewhere does not cover what came after it began.
-        self._unflushed.job = None
+        self.unflushed.job = None
         job = self.begin_flush()
         if job is not None:
             job.run()
@@ -445,45 +460,29 @@ class Log:
 
     def delete_old_segments(self, now_ms: int) -> int:
         """Renames the files below the log start, which ``remove_deleted`` removes later; how many."""
-        before = len(self._segments)
-        paths = self._segments.drop_below(self.log_start_offset)
-        if paths:
-            first = self._segments.to_list()[0].base_offset
-            snapshots = snapshot_offsets(self._files.list_sizes(self.directory))
-            old = (offset for offset in snapshots if offset < first)
-            paths += (self._snapshot_path(offset) for offset in old)
-            self._removals.append((now_ms + self._config.file_delete_delay_ms, paths))
-            log.info("%s: deleted %d segments", self.topic_partition, before - len(self._segments))
-        return before - len(self._segments)
+        due_ms = now_ms + self._config.file_delete_delay_ms
+        dropped = self._segments.drop_below(self.log_start_offset, due_ms)
+        if dropped:
+            log.info("%s: deleted %d segments", self.topic_partition, dropped)
+        return dropped
 
     def remove_deleted(self, now_ms: int) -> None:
         """Removes files whose time has come."""
-        due = [paths for due_ms, paths in self._removals if due_ms <= now_ms]
-        self._removals = [removal for removal in self._removals if removal[0] > now_ms]
-        for paths in due:
-            self._segments.remove(paths)
+        self._segments.remove_due(now_ms)
 
     def truncate_to(self, offset: int, now_ms: int) -> None:
         """Cuts everything from ``offset`` on, as a replica does where its leader's log differs."""
         if offset >= self.log_end_offset:
             return
-        self._segments.remove(self._segments.drop_from(offset))
-        active = self._segments.active
-        active.reopen()
-        self._prepare(active)
-        place = active.locate(offset)
-        if offset < active.base_offset:
-            self._segments.replace_active(Segment.create(self._files, self.directory, offset, now_ms))
-            self._prepare(self._segments.active)
-        elif place is not None:
-            active.truncate(place[0], offset)
+        self._segments.truncate(offset, now_ms)
+        self._prepare(self._segments.active)
         self._touched = True
         self.log_end_offset = offset
         self.log_start_offset = min(self.log_start_offset, offset)
-        self._unflushed.recovery_point = min(self._unflushed.recovery_point, offset)
+        self.unflushed.recovery_point = min(self.unflushed.recovery_point, offset)
         self.leader_epochs.truncate_from_end(offset)
         snapshots = snapshot_offsets(self._files.list_sizes(self.directory))
-        self._segments.remove(self._snapshot_path(known) for known in snapshots if known > offset)
+        self._segments.remove(snapshot_path(self.directory, known) for known in snapshots if known > offset)
         load_producers(self._files, self._segments.to_list(), snapshots, self.producers, offset, now_ms)
         log.info("%s: cut to offset %d", self.topic_partition, offset)
 
@@ -492,8 +491,9 @@ class Log:
         active = self._segments.active
         if self._touched:
             active.seal()
-            self._unflushed.add(active.path(suffix) for suffix in INDEX_SUFFIXES)
-            self._unflushed.add([self.write_snapshot(self.log_end_offset)])
+            self._flush_later(active)
+            self.write_snapshot(self.log_end_offset)
+            self.unflushed.wanted = True
         self.flush()
         for segment in self._segments:
             segment.close()

@@ -268,18 +268,31 @@ class Logs:
             homes = self._homes
             logs = {tp: held for tp, held in self._logs.items() if homes[tp] is directory}
             contents = {
-                checkpoints.RECOVERY_POINT_FILE: {tp: held.recovery_point for tp, held in logs.items()},
+                checkpoints.RECOVERY_POINT_FILE: {
+                    **self._of_failed(directory, directory.recovery_points),
+                    **{tp: held.recovery_point for tp, held in logs.items()},
+                },
                 checkpoints.HIGH_WATERMARK_FILE: {
                     tp: high_watermarks.get(tp, self.high_watermark(tp)) for tp in logs
                 },
                 checkpoints.LOG_START_OFFSET_FILE: {
-                    tp: held.log_start_offset
-                    for tp, held in logs.items()
-                    if held.log_start_offset > held.first_segment_offset
+                    **self._of_failed(directory, directory.log_start_offsets),
+                    **{
+                        tp: held.log_start_offset
+                        for tp, held in logs.items()
+                        if held.log_start_offset > held.first_segment_offset
+                    },
                 },
             }
             jobs.append(CheckpointJob(self._files, directory, contents))
         return jobs
+
+    def _of_failed(
+        self, directory: LogDirectory, offsets: Mapping[TopicPartition, int]
+    ) -> dict[TopicPartition, int]:
+        """What was known of partitions that could not be opened stays as it is."""
+        failed = (tp for tp in self.failed if self._homes[tp] is directory)
+        return {tp: offsets[tp] for tp in failed if tp in offsets}
 
     def finish_checkpoint(self, job: CheckpointJob) -> None:
         if job.error is not None:
@@ -321,6 +334,8 @@ class Logs:
             self.finish_checkpoint(job)
             if job.error is not None:
                 failed.add(job.directory)
+        # Partitions that could not be opened have to be checked again at the next start.
+        failed |= {self._homes[topic_partition] for topic_partition in self.failed}
         for directory in self.online:
             if directory not in failed:
                 directory.mark_clean(broker_epoch)

@@ -19,15 +19,16 @@ from moldau.storage.leader_epochs import LeaderEpochs
 from moldau.storage.log import Log
 from moldau.storage.log_config import LogConfig
 from moldau.storage.producer_state import ProducerState
-from moldau.storage.replay import load_producers, snapshot_offsets
+from moldau.storage.replay import load_producers
 from moldau.storage.scan import Damage, scan
 from moldau.storage.segment import (
     DELETED_SUFFIX,
     INDEX_SUFFIXES,
     LOG_SUFFIX,
-    SNAPSHOT_SUFFIX,
     Segment,
     file_name,
+    snapshot_offsets,
+    snapshot_path,
 )
 from moldau.storage.segments import Segments
 
@@ -102,7 +103,7 @@ def open_log(files: Files, opening: Opening, on_failure: Callable[[str, OSError]
     useful = {segment.base_offset for segment in segments} | {log_end_offset}
     for offset in snapshots:
         if offset not in useful:
-            files.remove(f"{directory}/{file_name(offset, SNAPSHOT_SUFFIX)}")
+            files.remove(snapshot_path(directory, offset))
     if recovered:
         log.info("%s: recovered up to offset %d", opening.topic_partition, log_end_offset)
     return opened
@@ -111,7 +112,7 @@ def open_log(files: Files, opening: Opening, on_failure: Callable[[str, OSError]
 def create_log(files: Files, opening: Opening, on_failure: Callable[[str, OSError], None]) -> Log:
     """An empty log in a directory that was just made."""
     segment = Segment.create(files, opening.directory, 0, opening.now_ms)
-    return Log(
+    created = Log(
         files,
         opening.topic_partition,
         opening.topic_id,
@@ -123,9 +124,12 @@ def create_log(files: Files, opening: Opening, on_failure: Callable[[str, OSErro
         recovery_point=0,
         producers=ProducerState(opening.topic_partition),
         leader_epochs=LeaderEpochs(files, opening.directory),
-        unflushed_paths=[f"{opening.directory}/{PARTITION_METADATA_FILE}"],
         on_failure=on_failure,
     )
+    # What is flushed to a file is lost all the same if the name of its directory is.
+    created.unflushed.paths.append(f"{opening.directory}/{PARTITION_METADATA_FILE}")
+    created.unflushed.directories += (opening.directory, opening.directory.rpartition("/")[0])
+    return created
 
 
 def _tidy(files: Files, directory: str, names: dict[str, int]) -> dict[str, int]:
@@ -224,7 +228,7 @@ def _check(segment: Segment, epochs: LeaderEpochs) -> Damage | None:
         if isinstance(found, Damage):
             return found
         position, header = found
-        segment.note(position, header.size, header.last_offset, header.max_timestamp)
+        segment.note(position, header.last_offset, header.max_timestamp)
         epochs.assign(header.partition_leader_epoch, header.base_offset)
     return None
 

@@ -5,7 +5,7 @@ log, but for what a snapshot leaves out (all but the last batch of a producer).
 """
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from moldau.base.names import TopicPartition
 from moldau.protocol.control_records import decode_marker
@@ -13,7 +13,7 @@ from moldau.protocol.records import BatchHeader
 from moldau.storage.errors import CorruptFileError
 from moldau.storage.files import Files
 from moldau.storage.producer_state import ProducerState
-from moldau.storage.segment import SNAPSHOT_SUFFIX, Segment, file_name
+from moldau.storage.segment import Segment, snapshot_offsets, snapshot_path
 from moldau.storage.segments import Segments
 from moldau.storage.txn_index import AbortedTransaction, TxnIndex
 
@@ -82,7 +82,7 @@ def load_producers(
     producers.clear()
     start = segments[0].base_offset
     for offset in sorted(snapshots, reverse=True):
-        path = f"{segments[0].directory}/{file_name(offset, SNAPSHOT_SUFFIX)}"
+        path = snapshot_path(segments[0].directory, offset)
         if offset > log_end_offset:
             continue
         try:
@@ -122,9 +122,3 @@ def _sound_txn_index(files: Files, segments: Segments, segment: Segment) -> TxnI
     load_producers(files, segments.to_list(), snapshots, producers, segment.base_offset, 0)
     replay(producers, [segment], segment.base_offset, 1 << 63, 0)
     return segment.txn_index
-
-
-def snapshot_offsets(names: Iterable[str]) -> list[int]:
-    """The offsets of the snapshots among the names of files."""
-    offsets = (name.removesuffix(SNAPSHOT_SUFFIX) for name in names if name.endswith(SNAPSHOT_SUFFIX))
-    return [int(offset) for offset in offsets if offset.isdecimal()]

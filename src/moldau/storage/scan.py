@@ -17,6 +17,9 @@ from moldau.protocol.records import (
 )
 from moldau.storage.files import File
 
+#: How far an offset may be from the base of its segment: the indexes have 32 bits for it.
+MAX_RELATIVE_OFFSET = 0x7FFFFFFF
+
 #: Bytes read at a time.
 _CHUNK = 4 * 1024 * 1024
 
@@ -44,7 +47,7 @@ def scan(file: File, base_offset: int) -> Iterator[tuple[int, BatchHeader] | Dam
             return
         header = read_header(buffer, at)
         size = header.size
-        reason = _reason(header, file.size - position, expected)
+        reason = _reason(header, file.size - position, expected, base_offset)
         if reason is None:
             if len(buffer) - at < size:
                 buffer, start, at = file.read(position, max(_CHUNK, size)), position, 0
@@ -58,7 +61,7 @@ def scan(file: File, base_offset: int) -> Iterator[tuple[int, BatchHeader] | Dam
         position += size
 
 
-def _reason(header: BatchHeader, left: int, expected: int) -> str | None:
+def _reason(header: BatchHeader, left: int, expected: int, base_offset: int) -> str | None:
     """Why this is no header of the next batch; None when it makes sense."""
     if header.magic != MAGIC:
         return f"magic {header.magic} is not that of a batch"
@@ -68,4 +71,6 @@ def _reason(header: BatchHeader, left: int, expected: int) -> str | None:
         return f"offset {header.base_offset} after {expected - 1}"
     if header.last_offset_delta < 0:
         return f"last offset delta {header.last_offset_delta}"
+    if header.last_offset - base_offset > MAX_RELATIVE_OFFSET:
+        return f"offset {header.last_offset} is too far from {base_offset}"
     return None

@@ -9,7 +9,7 @@ import logging
 import struct
 from array import array
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from moldau.protocol.records import (
@@ -24,6 +24,7 @@ from moldau.storage import offset_index, time_index
 from moldau.storage.errors import CorruptFileError, CorruptLogError
 from moldau.storage.files import Data, File, Files
 from moldau.storage.offset_index import WRITE_BATCH, OffsetIndex
+from moldau.storage.scan import MAX_RELATIVE_OFFSET as MAX_RELATIVE_OFFSET
 from moldau.storage.time_index import TimeIndex
 from moldau.storage.txn_index import TxnIndex
 
@@ -37,10 +38,8 @@ SNAPSHOT_SUFFIX = ".snapshot"
 DELETED_SUFFIX = ".deleted"
 INDEX_SUFFIXES = (OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX)
 
-MAX_RELATIVE_OFFSET = 0x7FFFFFFF
-
-#: Bytes read at a time while headers are hopped over.
-_HOP_CHUNK = 8 * 1024
+#: Bytes read at a time while headers are hopped over: the default index interval and a header.
+_HOP_CHUNK = 4096 + HEADER_SIZE
 
 #: Batches at the end of the active segment whose places are known without looking at the disk.
 _TAIL_BATCHES = 256
@@ -60,6 +59,17 @@ def file_name(offset: int, suffix: str) -> str:
     return f"{offset:020d}{suffix}"
 
 
+def snapshot_path(directory: str, offset: int) -> str:
+    """The file with the producer state as of ``offset``."""
+    return f"{directory}/{file_name(offset, SNAPSHOT_SUFFIX)}"
+
+
+def snapshot_offsets(names: Iterable[str]) -> list[int]:
+    """The offsets of the snapshots among the names of files."""
+    offsets = (name.removesuffix(SNAPSHOT_SUFFIX) for name in names if name.endswith(SNAPSHOT_SUFFIX))
+    return [int(offset) for offset in offsets if offset.isdecimal()]
+
+
 class Segment:
     __slots__ = (
         "_file",
@@ -70,12 +80,12 @@ class Segment:
         "_timestamps_known",
         "_txn_index",
         "base_offset",
-        "bytes_since_index",
         "created_ms",
         "directory",
         "files",
         "first_timestamp",
         "index_interval_bytes",
+        "indexed_position",
         "max_index_bytes",
         "max_timestamp",
         "max_timestamp_offset",
@@ -90,7 +100,8 @@ class Segment:
         self.created_ms = created_ms
         self.index_interval_bytes = 4096
         self.max_index_bytes = 10_485_760
-        self.bytes_since_index = 0
+        #: Where the batch of the last index entry begins.
+        self.indexed_position = 0
         #: Largest timestamp of the first batch: what rolling by time counts from. None: not read yet.
         self.first_timestamp: int | None = None
         #: The largest timestamp that the segment takes in before it must be rolled; kept by the log.
@@ -144,9 +155,8 @@ class Segment:
         if max_timestamp > self.max_timestamp:
             self.max_timestamp = max_timestamp
             self.max_timestamp_offset = last_offset
-        if self.bytes_since_index > self.index_interval_bytes:
+        if position - self.indexed_position > self.index_interval_bytes:
             self._add_index_entry(last_offset, position)
-        self.bytes_since_index += size
         lasts = self._tail_lasts
         lasts.append(last_offset)
         self._tail_positions.append(position)
@@ -157,7 +167,7 @@ class Segment:
         index = self.offset_index
         index.append(last_offset, position)
         self.time_index.append(self.max_timestamp, self.max_timestamp_offset)
-        self.bytes_since_index = 0
+        self.indexed_position = position
         if self.index_is_full:
             self.roll_timestamp = -2
         if index.unwritten >= WRITE_BATCH:
@@ -221,7 +231,7 @@ class Segment:
         """Empty indexes in place of whatever was there; the files follow at the next write."""
         self._offset_index = OffsetIndex(self.files, self.path(OFFSET_INDEX_SUFFIX), self.base_offset)
         self._time_index = TimeIndex(self.files, self.path(TIME_INDEX_SUFFIX), self.base_offset)
-        self.bytes_since_index = 0
+        self.indexed_position = 0
         self.max_timestamp = self.max_timestamp_offset = -1
         self._timestamps_known = True
 
@@ -264,17 +274,16 @@ class Segment:
         log.warning("%s: rebuilding the indexes: %s", self.path(LOG_SUFFIX), reason)
         self.forget_indexes()
         for position, header in self.headers(0):
-            self.note(position, header.size, header.last_offset, header.max_timestamp)
+            self.note(position, header.last_offset, header.max_timestamp)
         self.seal()
 
-    def note(self, position: int, size: int, last_offset: int, max_timestamp: int) -> None:
+    def note(self, position: int, last_offset: int, max_timestamp: int) -> None:
         """What ``append`` does to the indexes, for a batch that is in the file already."""
         if max_timestamp > self.max_timestamp:
             self.max_timestamp = max_timestamp
             self.max_timestamp_offset = last_offset
-        if self.bytes_since_index > self.index_interval_bytes:
+        if position - self.indexed_position > self.index_interval_bytes:
             self._add_index_entry(last_offset, position)
-        self.bytes_since_index += size
 
     def load_timestamps(self) -> None:
         """Makes ``max_timestamp`` true for a segment that was opened and not yet asked for it."""
@@ -332,7 +341,13 @@ class Segment:
             base_offset, length, magic, delta = _hop_header(chunk, at)
             end = position + LOG_OVERHEAD + length
             last_offset = base_offset + delta
-            if magic != MAGIC or length < MIN_BATCH_LENGTH or end > size or delta < 0:
+            if (
+                magic != MAGIC
+                or length < MIN_BATCH_LENGTH
+                or end > size
+                or delta < 0
+                or base_offset < self.base_offset
+            ):
                 raise self._corrupt(position, offset, "no batch")
             if expected_last_offset >= 0:
                 if last_offset != expected_last_offset:
@@ -366,7 +381,14 @@ class Segment:
                 if len(chunk) < HEADER_SIZE:
                     raise self._corrupt(position, -1, "a batch is cut off")
             header = read_header(chunk, at)
-            if header.magic != MAGIC or header.batch_length < MIN_BATCH_LENGTH:
+            if (
+                header.magic != MAGIC
+                or header.batch_length < MIN_BATCH_LENGTH
+                or header.last_offset_delta < 0
+                or not 0
+                <= header.base_offset - self.base_offset
+                <= MAX_RELATIVE_OFFSET - header.last_offset_delta
+            ):
                 raise self._corrupt(position, -1, "no batch")
             yield position, header
             position += header.size
@@ -382,7 +404,8 @@ class Segment:
 
     def reopen(self) -> None:
         """Makes a sealed segment the active one again."""
-        _ = self.file, self.offset_index, self.time_index
+        _ = self.file
+        self.indexed_position = self.offset_index.last()[1]
         self.load_timestamps()
 
     def open_tail(self) -> int:
@@ -402,7 +425,7 @@ class Segment:
             next_offset = header.last_offset + 1
             if position + header.size > self.size:
                 raise self._corrupt(position, header.last_offset, "a batch is cut off")
-        self.bytes_since_index = self.size - indexed
+        self.indexed_position = indexed
         return next_offset
 
     def next_offset(self) -> int:
@@ -430,7 +453,7 @@ class Segment:
                 self._tail_positions.append(at)
             if header.max_timestamp > self.max_timestamp:
                 self.max_timestamp, self.max_timestamp_offset = header.max_timestamp, header.last_offset
-        self.bytes_since_index = self.size - last_position
+        self.indexed_position = last_position
         if position == 0:
             self.first_timestamp = None
 

@@ -16,6 +16,7 @@ from moldau.base.clock import SteppedClock
 from moldau.broker.dispatch import DROP, DROP_ANSWER
 from moldau.node import Node, new_event_loop
 from moldau.protocol.api_keys import ApiKey
+from moldau.protocol.errors import ErrorCode, KafkaError
 from moldau.protocol.records import Headers, Record, batches, decode_records, encode_batch
 from moldau.testing.interception import Delay, Drop, Interception
 
@@ -62,6 +63,8 @@ class Broker:
         self._port = port
         self._memory: tuple[MemoryFiles, MemoryLog] | None = None
         self._interceptions: dict[int, list[Interception]] = {}
+        #: Requests that wait for their delay to be over; None while the broker ends and nobody waits.
+        self._delays: set[asyncio.Event] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
         self._node: Node | None = None
@@ -105,11 +108,14 @@ class Broker:
     def _run(self, ready: "Future[Node]") -> None:
         loop = self._loop = new_event_loop()
         asyncio.set_event_loop(loop)
+        self._delays = set()
         try:
             properties = {"listeners": f"PLAINTEXT://127.0.0.1:{self._port}", **self._settings}
             node = Node(properties, clock=self.clock, outside=self._outside())
             loop.run_until_complete(node.start())
             for api_key, placed in self._interceptions.items():
+                if not placed:
+                    continue
                 node.dispatch.interceptors[api_key] = self._judge_of(placed)
         except BaseException as error:
             asyncio.set_event_loop(None)
@@ -119,7 +125,7 @@ class Broker:
         ready.set_result(node)
         try:
             loop.run_forever()
-            loop.run_until_complete(_end(node))
+            loop.run_until_complete(self._end(node))
         except BaseException as error:
             self._ended.set_exception(error)
         else:
@@ -127,6 +133,17 @@ class Broker:
         finally:
             asyncio.set_event_loop(None)
             loop.close()
+
+    async def _end(self, node: Node) -> None:
+        """Stops the broker; whoever still waits for something on its loop hears that it is gone."""
+        delays, self._delays = self._delays, None
+        for due in delays or ():
+            due.set()
+        await node.stop()
+        tasks = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
     def _outside(self) -> "tuple[Files, MetadataStore] | None":
         """Files and metadata in memory, the same ones at every start; None: the disk's."""
@@ -298,8 +315,13 @@ class Broker:
 
     async def _delayed(self, verdict: Delay) -> Any:
         due = asyncio.Event()
-        self.node.timers.after(verdict.seconds, due.set)
-        await due.wait()
+        if self._delays is not None:
+            self._delays.add(due)
+            self.node.timers.after(verdict.seconds, due.set)
+            await due.wait()
+        if self._delays is None:
+            return KafkaError(ErrorCode.REQUEST_TIMED_OUT, "The broker is stopping.")
+        self._delays.discard(due)
         found = self._verdict(verdict.then)
         return await found if asyncio.iscoroutine(found) else found
 
@@ -324,15 +346,6 @@ class Broker:
             return function()
 
         return self.run(call())
-
-
-async def _end(node: Node) -> None:
-    """Stops the broker; whoever still waits for something on its loop hears that it is gone."""
-    await node.stop()
-    tasks = asyncio.all_tasks() - {asyncio.current_task()}
-    for task in tasks:
-        task.cancel()
-    await asyncio.gather(*tasks, return_exceptions=True)
 
 
 def _read_all(log: Any) -> list[Record]:

@@ -1,4 +1,7 @@
 import json
+import signal
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -77,6 +80,30 @@ def test_from_a_moment_on(moldau: Any) -> None:
 def test_follow_goes_on(moldau: Any) -> None:
     moldau("produce", "orders", input="a\nb\n")
     assert moldau("consume", "orders", "--follow", "--max", "2").stdout == "a\nb\n"
+
+
+def test_following_ends_with_an_interrupt(moldau: Any, broker: Broker) -> None:
+    moldau("produce", "orders", input="a\n")
+    words = [sys.executable, "-m", "moldau", "consume", "orders", "-f", "-b", broker.bootstrap_servers]
+    process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "a\n"
+    process.send_signal(signal.SIGINT)
+    assert process.communicate(timeout=30) == ("", "")
+    assert process.returncode == 130
+
+
+def test_a_reader_that_has_enough(moldau: Any, broker: Broker) -> None:
+    moldau("produce", "orders", "--count", "20000")
+    words = [sys.executable, "-m", "moldau", "consume", "orders", "-b", broker.bootstrap_servers]
+    process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    assert process.stderr is not None
+    assert process.stdout.readline().startswith("0 ")
+    process.stdout.close()
+    assert process.wait(30) == 1
+    assert process.stderr.read() == ""
+    process.stderr.close()
 
 
 def test_tables(moldau: Any) -> None:

@@ -1,5 +1,7 @@
 """Settings of the Java clients as options of ours."""
 
+# ruff: noqa: E501 -- a message of Kafka's tools stands in one line, as long as it is
+
 from typing import Any
 
 import pytest

@@ -1,5 +1,7 @@
 """What kafka-configs is about, and what it complains of."""
 
+# ruff: noqa: E501 -- a message of Kafka's tools stands in one line, as long as it is
+
 from collections.abc import Callable
 from typing import Any
 

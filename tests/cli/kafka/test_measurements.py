@@ -55,6 +55,14 @@ def test_a_producer_that_wrote_nothing() -> None:
     )
 
 
+def test_a_run_within_one_millisecond() -> None:
+    figures = ProducerFigures(1, 5)
+    figures.record(0, 1)
+    assert figures.total_line(5).startswith(
+        "1 records sent, 1000.000000 records/sec (0.00 MB/sec), 0.00 ms avg"
+    )
+
+
 def test_the_steady_state_has_its_name() -> None:
     figures = ProducerFigures(10, 0, steady_state=True)
     figures.record(5, 10)

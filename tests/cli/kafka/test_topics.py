@@ -1,5 +1,7 @@
 """Lines and checks of kafka-topics; the calls themselves are in test_transcripts."""
 
+# ruff: noqa: E501 -- a message of Kafka's tools stands in one line, as long as it is
+
 from collections.abc import Callable
 from typing import Any
 

@@ -25,7 +25,7 @@ from moldau.protocol.messages.fetch import (
     NodeEndpoint,
     PartitionData,
 )
-from moldau.replication.partition import READ_COMMITTED, Partition
+from moldau.replication.partition import ISOLATION_LEVELS, READ_COMMITTED, Partition
 
 _NOT_FOUND = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
 
@@ -35,6 +35,8 @@ Results = list[tuple[Wanted, PartitionData]]
 def handle(request: FetchRequest, context: RequestContext) -> FetchResponse | Parked:
     services = context.services
     version = context.api_version
+    if request.isolation_level not in ISOLATION_LEVELS:
+        raise KafkaError(ErrorCode.INVALID_REQUEST)
     plan = services.fetch_sessions.plan(request, version)
     fetch = _Fetch(request, context, plan)
     results, size, urgent = fetch.read()

@@ -19,7 +19,7 @@ from moldau.protocol.messages.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
 )
-from moldau.replication.partition import READ_COMMITTED, Partition
+from moldau.replication.partition import ISOLATION_LEVELS, READ_COMMITTED, Partition
 
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD = range(-1, -7, -1)
 #: The first version that knows each special place; all others are unknown in every version.
@@ -34,6 +34,8 @@ _SINCE = {
 
 
 def handle(request: ListOffsetsRequest, context: RequestContext) -> ListOffsetsResponse:
+    if request.isolation_level not in ISOLATION_LEVELS:
+        raise KafkaError(ErrorCode.INVALID_REQUEST)
     asked = Counter((topic.name, p.partition_index) for topic in request.topics for p in topic.partitions)
     response = ListOffsetsResponse()
     for topic in request.topics:

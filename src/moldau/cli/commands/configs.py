@@ -124,9 +124,8 @@ def set_(
     if not values:
         raise click.UsageError("nothing to set: name at least one NAME=VALUE")
     _change(what, "SET", dict(values), timeout_seconds, bootstrap_server)
-    _tell_changes(
-        what, {name: f"Set {name}={value}" for name, value in values.items()}, dict(values), as_json
-    )
+    texts = [f"Set {name}={value}" for name, value in values.items()]
+    _tell_changes(what, texts, dict(values), as_json)
 
 
 @configs.command("unset")

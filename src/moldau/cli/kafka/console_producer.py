@@ -149,6 +149,8 @@ def producer_properties(given: Given) -> dict[str, str]:
     properties = {**read_properties(path), **parse_pairs(words)}
     if given.has("compression-codec"):
         properties["compression.type"] = given.value("compression-codec") or "gzip"
+    if given.has("sync"):
+        properties.setdefault("linger.ms", "0")  # nothing comes that a record could wait for
     for option, (setting, with_default) in _SETTINGS.items():
         if given.has(option) or (with_default and setting not in properties):
             properties[setting] = str(given.value(option))

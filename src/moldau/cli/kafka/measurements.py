@@ -80,12 +80,12 @@ class ProducerFigures:
         return line
 
     def total_line(self, now_ms: int) -> str:
-        elapsed = now_ms - self._start_ms
+        elapsed = max(1, now_ms - self._start_ms)  # a run may be over within the millisecond
         p50, p95, p99, p999 = percentiles(self._latencies, _PERCENTILES)
         return (
             f"{self.count}{self._label} records sent, "
-            f"{decimal(ratio(1000 * self.count, elapsed), 6)} records/sec "
-            f"({decimal(ratio(1000 * self.bytes, elapsed) / _MEGABYTE, 2)} MB/sec), "
+            f"{decimal(1000 * self.count / elapsed, 6)} records/sec "
+            f"({decimal(1000 * self.bytes / elapsed / _MEGABYTE, 2)} MB/sec), "
             f"{decimal(ratio(self._total_latency, self.count), 2)} ms avg latency, "
             f"{decimal(self._max_latency, 2)} ms max latency, "
             f"{p50} ms 50th, {p95} ms 95th, {p99} ms 99th, {p999} ms 99.9th."

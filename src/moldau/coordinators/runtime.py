@@ -1,0 +1,279 @@
+"""Runs the shards of a coordinator: decide, append, apply, and reply once the records are committed.
+
+One runtime serves one internal topic; each of its partitions that this node leads is a shard. A
+request is decided on the event loop in one go. Its records are appended to the partition, applied to
+the machine, and the replies go out when the high watermark has passed the last of them.
+
+Law: if the append fails, nothing was applied and everybody in the step hears of it; there is no
+rollback. No reply is sent before its records are committed. Only ``apply`` writes hard state.
+"""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable, Hashable, Iterator
+from typing import Any, Generic, NamedTuple, Protocol
+
+from moldau.base.clock import Clock
+from moldau.base.tasks import Background, Timer, Timers
+from moldau.coordinators.machine import MachineType, Reply, Step, Token, Writer
+from moldau.protocol.errors import ErrorCode, KafkaError
+
+log = logging.getLogger("moldau.coordinators")
+
+#: Records applied at a time while a shard loads; then other requests have their turn.
+_LOAD_SLICE = 2_000
+
+
+class Entry(NamedTuple):
+    """What a journal gives back: one record, or the marker that ends a transaction."""
+
+    offset: int
+    key: bytes | None
+    value: bytes | None
+    writer: Writer | None = None
+    #: None for a record; whether the transaction of ``writer`` was committed for a marker.
+    committed: bool | None = None
+
+
+class Journal(Protocol):
+    """The partitions of one internal topic, as a coordinator needs them."""
+
+    def append(
+        self, partition: int, records: list[tuple[bytes, bytes | None]], writer: Writer | None
+    ) -> int:
+        """Appends records in one batch and returns the offset behind them; KafkaError when it cannot."""
+        ...
+
+    def committed(self, partition: int) -> int:
+        """Everything below this offset is committed."""
+        ...
+
+    def read(self, partition: int) -> Iterator[Entry]:
+        """Everything that is committed, in order; corrupt pieces are named in the log and passed over."""
+        ...
+
+
+class Shard(Generic[MachineType]):
+    """One partition of the internal topic, with its machine and what waits for a commit."""
+
+    __slots__ = ("alarms", "loading", "machine", "partition", "uncommitted")
+
+    def __init__(self, partition: int, machine: MachineType) -> None:
+        self.partition = partition
+        self.machine = machine
+        self.loading = True
+        self.alarms: dict[Hashable, Timer] = {}
+        #: Steps whose records are appended but not committed, with the offset behind them.
+        self.uncommitted: deque[tuple[int, Step]] = deque()
+
+
+class Waiting(Token):
+    """A token with the future of the request behind it."""
+
+    __slots__ = ("future",)
+
+    def __init__(self, future: "asyncio.Future[Any]") -> None:
+        self.future = future
+
+
+class Runtime(Generic[MachineType]):
+    def __init__(
+        self,
+        name: str,
+        new_machine: Callable[[int], MachineType],
+        journal: Journal,
+        clock: Clock,
+        timers: Timers,
+        background: Background,
+        do_effect: Callable[[Any], None] = lambda effect: None,
+    ) -> None:
+        self.name = name
+        self._new_machine = new_machine
+        self._journal = journal
+        self._clock = clock
+        self._timers = timers
+        self._background = background
+        self._do_effect = do_effect
+        self._shards: dict[int, Shard[MachineType]] = {}
+
+    # --- shards come and go ---------------------------------------------------------------------
+
+    def load(self, partition: int) -> None:
+        """This node leads the partition now: its log is replayed, and requests are refused meanwhile."""
+        if partition in self._shards:
+            return
+        shard = self._shards[partition] = Shard(partition, self._new_machine(partition))
+        self._background.start(self._load(shard), f"load {self.name}-{partition}")
+
+    async def _load(self, shard: Shard[MachineType]) -> None:
+        machine = shard.machine
+        applied = 0
+        for entry in self._journal.read(shard.partition):
+            self._replay(machine, entry, shard.partition)
+            applied += 1
+            if applied % _LOAD_SLICE == 0:
+                await asyncio.sleep(0)
+        if self._shards.get(shard.partition) is not shard:
+            return  # led by somebody else by now
+        shard.loading = False
+        if applied:
+            log.info("%s-%d: loaded %d records", self.name, shard.partition, applied)
+        self._perform(shard, machine.loaded(self._clock.now_ms()), None)
+
+    def _replay(self, machine: MachineType, entry: Entry, partition: int) -> None:
+        if entry.committed is not None:
+            assert entry.writer is not None
+            machine.end_transaction(entry.writer, entry.committed)
+            return
+        try:
+            record = None if entry.key is None else machine.decode(entry.key, entry.value)
+        except ValueError as error:
+            log.error("%s-%d: record at offset %d passed over: %s", self.name, partition, entry.offset, error)
+            return
+        if record is not None:
+            machine.apply(record, entry.writer)
+
+    def unload(self, partition: int) -> None:
+        """Somebody else leads the partition: whoever waits here is told to look for the new one."""
+        shard = self._shards.pop(partition, None)
+        if shard is None:
+            return
+        for timer in shard.alarms.values():
+            timer.cancel()
+        for _, step in shard.uncommitted:
+            self._refuse(step.replies, KafkaError(ErrorCode.NOT_COORDINATOR))
+
+    def shard(self, partition: int) -> Shard[MachineType]:
+        """A shard that can decide; KafkaError when it is elsewhere or not ready."""
+        shard = self._shards.get(partition)
+        if shard is None:
+            raise KafkaError(ErrorCode.NOT_COORDINATOR)
+        if shard.loading:
+            raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+        return shard
+
+    def loaded_machines(self) -> list[MachineType]:
+        return [shard.machine for shard in self._shards.values() if not shard.loading]
+
+    @property
+    def loading(self) -> bool:
+        return any(shard.loading for shard in self._shards.values())
+
+    # --- requests -------------------------------------------------------------------------------
+
+    def request(
+        self, partition: int, decide: Callable[[MachineType, Token, int], Step]
+    ) -> "asyncio.Future[Any]":
+        """Lets a machine decide on a request; the future is its reply. ``decide`` may raise KafkaError."""
+        shard = self.shard(partition)
+        waiting = Waiting(asyncio.get_running_loop().create_future())
+        self._perform(shard, decide(shard.machine, waiting, self._clock.now_ms()), waiting)
+        return waiting.future
+
+    def tell(self, partition: int, decide: Callable[[MachineType, int], Step]) -> None:
+        """Lets a machine decide on something that nobody waits for; nothing if the shard is not here."""
+        shard = self._shards.get(partition)
+        if shard is not None and not shard.loading:
+            self._perform(shard, decide(shard.machine, self._clock.now_ms()), None)
+
+    def end_transaction(self, partition: int, writer: Writer, committed: bool) -> None:
+        """A marker was appended to the partition by the transaction coordinator."""
+        shard = self._shards.get(partition)
+        if shard is not None and not shard.loading:
+            shard.machine.end_transaction(writer, committed)
+
+    def committed(self, partition: int) -> None:
+        """The high watermark of a partition has moved: replies that waited for it go out."""
+        shard = self._shards.get(partition)
+        if shard is None or not shard.uncommitted:
+            return
+        high_watermark = self._journal.committed(partition)
+        while shard.uncommitted and shard.uncommitted[0][0] <= high_watermark:
+            self._finish(shard.uncommitted.popleft()[1])
+
+    # --- doing ----------------------------------------------------------------------------------
+
+    def _perform(self, shard: Shard[MachineType], step: Step, asker: Waiting | None) -> None:
+        if step.records:
+            machine = shard.machine
+            encoded = [machine.encode(record) for record in step.records]
+            try:
+                end = self._journal.append(shard.partition, encoded, step.writer)
+            except KafkaError as error:
+                refusal = _as_coordinator_error(error)
+                self._refuse(step.replies, refusal)
+                if asker is not None and not asker.future.done():
+                    asker.future.set_exception(refusal)
+                return
+            for record in step.records:
+                machine.apply(record, step.writer)
+            self._set_alarms(shard, step)
+            shard.uncommitted.append((end, step))
+            self.committed(shard.partition)
+        else:
+            self._set_alarms(shard, step)
+            if shard.uncommitted:
+                # What it was decided on may not be committed yet: it waits its turn.
+                shard.uncommitted.append((shard.uncommitted[-1][0], step))
+            else:
+                self._finish(step)
+
+    def _set_alarms(self, shard: Shard[MachineType], step: Step) -> None:
+        for key, seconds in step.alarms:
+            old = shard.alarms.pop(key, None)
+            if old is not None:
+                old.cancel()
+            if seconds is not None:
+                shard.alarms[key] = self._timers.after(seconds, self._ring(shard, key))
+
+    def _ring(self, shard: Shard[MachineType], key: Hashable) -> Callable[[], None]:
+        def ring() -> None:
+            if self._shards.get(shard.partition) is shard and key in shard.alarms:
+                del shard.alarms[key]
+                self._perform(shard, shard.machine.alarm(key, self._clock.now_ms()), None)
+
+        return ring
+
+    def _finish(self, step: Step) -> None:
+        for reply in step.replies:
+            _answer(reply)
+        for effect in step.effects:
+            self._do_effect(effect)
+
+    def _refuse(self, replies: tuple[Reply, ...], error: KafkaError) -> None:
+        for reply in replies:
+            _answer(Reply(reply.token, error))
+
+
+def _answer(reply: Reply) -> None:
+    token = reply.token
+    if isinstance(token, Waiting) and not token.future.done():
+        if isinstance(reply.response, KafkaError):
+            token.future.set_exception(reply.response)
+        else:
+            token.future.set_result(reply.response)
+
+
+def _as_coordinator_error(error: KafkaError) -> KafkaError:
+    """What a client hears when its coordinator cannot write: try again, maybe elsewhere."""
+    if error.code in (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.KAFKA_STORAGE_ERROR):
+        return KafkaError(ErrorCode.NOT_COORDINATOR, error.message)
+    if error.code in (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE):
+        return KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, error.message)
+    return KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, error.message)
+
+
+def partition_of(key: str, partitions: int) -> int:
+    """The partition of an internal topic that is responsible for a key: Java's hash of the string."""
+    value = 0
+    for unit in _utf16(key):
+        value = (31 * value + unit) & 0xFFFFFFFF
+    signed = value - (1 << 32) if value >= 1 << 31 else value
+    return (0 if signed == -(1 << 31) else abs(signed)) % partitions
+
+
+def _utf16(text: str) -> Iterator[int]:
+    data = text.encode("utf-16-be", "surrogatepass")
+    for position in range(0, len(data), 2):
+        yield data[position] << 8 | data[position + 1]

@@ -1,0 +1,167 @@
+"""A connection without a socket: bytes go in by hand, and what comes out is kept.
+
+Law: a fake does what asyncio's transports do, and what the test tells it to, and nothing else.
+"""
+
+import asyncio
+import struct
+from collections.abc import Callable
+from typing import Any
+
+from moldau.broker.connection import RECEIVE_BUFFER_BYTES, Connection, Limits
+from moldau.broker.purgatory import Parked
+
+
+class FakeTransport(asyncio.Transport):
+    """Takes ``room`` bytes, then asks for a pause until ``drain``; without ``room`` it takes all."""
+
+    def __init__(self, room: int | None = None, peer: Any = ("10.0.0.1", 4711)) -> None:
+        super().__init__()
+        self.protocol: Any = None
+        self.room = room
+        self.peer = peer
+        self.written: list[bytes] = []
+        self.buffered = 0
+        self.reading = True
+        self.closed = False
+        self.aborted = False
+
+    @property
+    def data(self) -> bytes:
+        return b"".join(self.written)
+
+    def get_extra_info(self, name: str, default: Any = None) -> Any:
+        return self.peer if name == "peername" else default
+
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        pass
+
+    def get_write_buffer_size(self) -> int:
+        return self.buffered
+
+    def write(self, data: Any) -> None:
+        assert not self.closed, "nothing is written to a closed transport"
+        self.written.append(bytes(data))
+        if self.room is not None:
+            self.buffered += len(data)
+            if self.buffered >= self.room:
+                self.protocol.pause_writing()
+
+    def drain(self) -> None:
+        self.buffered = 0
+        self.protocol.resume_writing()
+
+    def pause_reading(self) -> None:
+        assert self.reading, "paused twice"
+        self.reading = False
+
+    def resume_reading(self) -> None:
+        assert not self.reading, "resumed though it was reading"
+        self.reading = True
+
+    def is_closing(self) -> bool:
+        return self.closed
+
+    def close(self) -> None:
+        self.closed = True
+
+    def abort(self) -> None:
+        self.closed = self.aborted = True
+
+
+class FakeHome:
+    """A server with one connection, which it takes in unless ``full`` says why not."""
+
+    def __init__(self) -> None:
+        self.full: str | None = None
+        self.connections: set[Connection] = set()
+        self.cancelled: list[Parked] = []
+
+    def opened(self, connection: Connection) -> str | None:
+        if self.full is None:
+            self.connections.add(connection)
+        return self.full
+
+    def tune(self, connected: Any) -> None:
+        raise AssertionError("there is no socket")
+
+    def closed(self, connection: Connection) -> None:
+        self.connections.discard(connection)
+
+    def cancel(self, parked: Parked) -> None:
+        self.cancelled.append(parked)
+
+
+class Line:
+    """A connection and both of its ends."""
+
+    def __init__(
+        self,
+        handle_frame: Callable[[memoryview, Connection], None],
+        *,
+        room: int | None = None,
+        frame_bytes: int = 1 << 20,
+        inflight_requests: int = 100,
+        outbound_bytes: int = 1 << 20,
+        home: FakeHome | None = None,
+    ) -> None:
+        self.home = FakeHome() if home is None else home
+        self.transport = FakeTransport(room)
+        self.connection = Connection(
+            handle_frame,
+            Limits(frame_bytes, inflight_requests, outbound_bytes),
+            memoryview(bytearray(RECEIVE_BUFFER_BYTES)),
+            "PLAINTEXT",
+            self.home,
+        )
+        self.transport.protocol = self.connection
+        self.connection.connection_made(self.transport)
+
+    def feed(self, data: bytes) -> None:
+        """Bytes from the peer, as the loop would hand them over; none once the connection is closing."""
+        while data and not self.transport.closed:
+            buffer = self.connection.get_buffer(-1)
+            size = min(len(buffer), len(data))
+            buffer[:size] = data[:size]
+            data = data[size:]
+            self.connection.buffer_updated(size)
+
+    def lose(self, error: Exception | None = None) -> None:
+        self.transport.closed = True
+        self.connection.connection_lost(error)
+
+
+class FakeSlice:
+    """A piece of a log that is read when there is room for it, or cannot be."""
+
+    def __init__(self, data: bytes, *, fails_at: int | None = None, ends_at: int | None = None) -> None:
+        self.data = data
+        self.size = len(data)
+        self.fails_at = fails_at
+        self.ends_at = ends_at
+        self.reads: list[int] = []
+
+    def __len__(self) -> int:
+        return self.size
+
+    def read_part(self, start: int, size: int) -> bytes:
+        if self.fails_at is not None and self.fails_at <= start:
+            raise OSError(5, "Input/output error")
+        end = start + size
+        if self.ends_at is not None:
+            end = min(end, max(self.ends_at, start))
+        self.reads.append(size)
+        return self.data[start:end]
+
+    def rest(self, start: int) -> "FakeSlice":
+        left = FakeSlice(
+            self.data[start:],
+            fails_at=None if self.fails_at is None else self.fails_at - start,
+            ends_at=None if self.ends_at is None else self.ends_at - start,
+        )
+        left.reads = self.reads
+        return left
+
+
+def framed(*bodies: bytes) -> bytes:
+    return b"".join(struct.pack(">i", len(body)) + body for body in bodies)

@@ -1,0 +1,353 @@
+"""One connection, byte by byte: frames in, replies out in order, back-pressure both ways, and its end."""
+
+import logging
+import random
+import struct
+import tracemalloc
+from typing import Any
+
+import pytest
+from fake_transport import FakeHome, FakeSlice, Line, framed
+
+from moldau.broker.connection import Connection, Reply
+from moldau.broker.purgatory import Parked
+
+#: More than the buffer that all connections share, so that frames of it need one of their own.
+LARGE = 700_000
+
+
+class Echo:
+    """Answers each frame with itself, at once."""
+
+    def __init__(self) -> None:
+        self.frames: list[bytes] = []
+
+    def __call__(self, frame: memoryview, connection: Connection) -> None:
+        self.frames.append(bytes(frame))
+        connection.send([bytearray(frame)])
+
+
+class Later:
+    """Keeps a place for every answer; the test gives the answers when it wants to."""
+
+    def __init__(self) -> None:
+        self.replies: dict[bytes, Reply] = {}
+
+    def __call__(self, frame: memoryview, connection: Connection) -> None:
+        self.replies[bytes(frame)] = connection.reserve()
+
+    def answer(self, name: bytes) -> None:
+        self.replies[name].fill([bytearray(name)])
+
+
+BODIES = [b"first", b"2", b"the third one"]
+
+
+@pytest.mark.parametrize("cut", range(len(framed(*BODIES)) + 1))
+def test_frames_that_are_split_at_any_byte(cut: int) -> None:
+    echo = Echo()
+    line = Line(echo)
+    data = framed(*BODIES)
+    line.feed(data[:cut])
+    line.feed(data[cut:])
+    assert echo.frames == BODIES
+    assert line.transport.data == b"".join(BODIES)
+
+
+def test_one_byte_at_a_time() -> None:
+    echo = Echo()
+    line = Line(echo)
+    for byte in framed(*BODIES):
+        line.feed(bytes([byte]))
+    assert echo.frames == BODIES
+
+
+def test_frames_of_all_sizes_in_pieces_of_all_sizes() -> None:
+    generator = random.Random(11)
+    for _ in range(30):
+        echo = Echo()
+        line = Line(echo)
+        bodies = [generator.randbytes(generator.choice((1, 3, 100, 70_000, 300_000))) for _ in range(6)]
+        data = framed(*bodies)
+        while data:
+            size = generator.choice((1, 5, 1_000, 100_000, 262_144, 400_000))
+            line.feed(data[:size])
+            data = data[size:]
+        assert echo.frames == bodies
+
+
+def test_replies_to_frames_of_one_read_leave_in_one_write() -> None:
+    line = Line(Echo())
+    line.feed(framed(*BODIES))
+    assert line.transport.written == [b"".join(BODIES)]
+
+
+@pytest.mark.parametrize(
+    ("head", "said"),
+    [
+        (struct.pack(">i", 0), "a frame that claims 0 bytes"),
+        (struct.pack(">i", -1), "a frame that claims -1 bytes"),
+        (struct.pack(">i", -(1 << 31)), "a frame that claims -2147483648 bytes"),
+        (struct.pack(">i", 1001), "the limit is socket.request.max.bytes=1000"),
+        (struct.pack(">i", 0x7FFFFFFF), "the limit is socket.request.max.bytes=1000"),
+        (b"GET / HTTP/1.1\r\n", "looks like HTTP"),
+        (b"POST /topics HTTP/1.1\r\n", "looks like HTTP"),
+        (b"HEAD / HTTP/1.1\r\n", "looks like HTTP"),
+        (bytes.fromhex("16030100c6010000c2"), "looks like TLS"),
+    ],
+)
+@pytest.mark.parametrize("in_pieces", [False, True])
+def test_sizes_that_make_no_sense(
+    head: bytes, said: str, in_pieces: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    echo = Echo()
+    line = Line(echo, frame_bytes=1000)
+    line.feed(framed(b"fine"))
+    for piece in [head[:2], head[2:]] if in_pieces else [head]:
+        line.feed(piece)
+    assert line.transport.closed
+    assert line.transport.data == b"fine"
+    (record,) = caplog.records
+    assert record.levelno == logging.WARNING
+    assert "10.0.0.1:4711" in record.message
+    assert said in record.message
+
+
+def test_what_was_answered_before_a_bad_frame_still_goes_out() -> None:
+    line = Line(Echo())
+    line.feed(framed(b"one", b"two") + bytes(4))
+    assert line.transport.data == b"onetwo"
+    assert line.transport.closed
+
+
+def test_an_announced_frame_costs_little_until_it_comes() -> None:
+    line = Line(Echo(), frame_bytes=104_857_600)
+    tracemalloc.start()
+    try:
+        line.feed(struct.pack(">i", 104_857_600) + b"x" * 1000)
+        assert tracemalloc.get_traced_memory()[1] < 5 * 1024 * 1024
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_large_frame_grows_with_its_bytes() -> None:
+    body = random.Random(3).randbytes(9 * 1024 * 1024)
+    echo = Echo()
+    line = Line(echo, frame_bytes=1 << 24, outbound_bytes=1 << 25)
+    line.feed(framed(body) + framed(b"next"))
+    assert echo.frames == [body, b"next"]
+
+
+# --- the order of replies ---------------------------------------------------------------------------
+
+
+def test_a_parked_reply_holds_back_those_after_it() -> None:
+    later = Later()
+    line = Line(later)
+    line.feed(framed(b"a", b"b", b"c"))
+    later.answer(b"c")
+    later.answer(b"b")
+    assert line.transport.data == b""
+    later.answer(b"a")
+    assert line.transport.data == b"abc"
+
+
+def test_an_answer_that_is_ready_waits_for_its_turn() -> None:
+    kept: list[Reply] = []
+
+    def handle(frame: memoryview, connection: Connection) -> None:
+        if frame == b"slow":
+            kept.append(connection.reserve())
+        else:
+            connection.send([bytearray(frame)])
+
+    line = Line(handle)
+    line.feed(framed(b"1", b"slow", b"2", b"3"))
+    assert line.transport.data == b"1"
+    kept[0].fill([bytearray(b"S")])
+    line.feed(framed(b"4"))
+    assert line.transport.data == b"1S234"
+
+
+def test_an_answer_of_nothing_takes_its_turn_too() -> None:
+    """acks=0: the place in the order is used up without a byte."""
+    later = Later()
+    line = Line(later)
+    line.feed(framed(b"a", b"b"))
+    later.answer(b"b")
+    later.replies[b"a"].fill([])
+    assert line.transport.data == b"b"
+
+
+# --- back-pressure ----------------------------------------------------------------------------------
+
+
+def test_too_many_open_requests_pause_reading() -> None:
+    later = Later()
+    line = Line(later, inflight_requests=2)
+    line.feed(framed(b"a", b"b"))
+    assert line.transport.reading
+    line.feed(framed(b"c"))
+    assert not line.transport.reading
+    later.answer(b"b")
+    assert not line.transport.reading, "nothing has left yet"
+    later.answer(b"a")
+    assert line.transport.reading
+
+
+def test_a_frame_with_a_buffer_of_its_own_counts_too() -> None:
+    later = Later()
+    line = Line(later, inflight_requests=0)
+    line.feed(framed(b"x" * LARGE))
+    assert not line.transport.reading
+
+
+def test_replies_that_are_not_taken_pause_reading() -> None:
+    line = Line(Echo(), room=10, outbound_bytes=100)
+    line.feed(framed(b"y" * 50))
+    assert line.transport.reading
+    line.feed(framed(b"y" * 90))
+    assert line.transport.reading
+    line.feed(framed(b"z" * 90))
+    assert not line.transport.reading
+    line.transport.drain()
+    assert line.transport.reading
+    line.transport.drain()
+    assert line.transport.data == b"y" * 140 + b"z" * 90
+
+
+# --- slices of files --------------------------------------------------------------------------------
+
+
+def sender(*parts: Any) -> Line:
+    def handle(frame: memoryview, connection: Connection) -> None:
+        connection.send(list(parts) if frame == b"fetch" else [bytearray(frame)])
+
+    return Line(handle, room=600_000, outbound_bytes=1 << 30)
+
+
+def test_slices_are_read_in_chunks_as_the_socket_takes_them() -> None:
+    data = random.Random(5).randbytes(3_000_000)
+    piece = FakeSlice(data)
+    line = sender(bytearray(b"<"), piece, bytearray(b">"))
+    line.feed(framed(b"fetch", b"next"))
+    assert sum(piece.reads) < 1_300_000, "no more is read than the socket has room for"
+    while line.transport.buffered:
+        before = len(piece.reads)
+        line.transport.drain()
+        assert len(piece.reads) - before <= 2
+    assert line.transport.data == b"<" + data + b">next"
+    assert max(piece.reads) <= 512 * 1024
+
+
+def test_a_slice_that_cannot_be_read_ends_the_connection(caplog: pytest.LogCaptureFixture) -> None:
+    data = bytes(2_000_000)
+    line = sender(bytearray(b"<"), FakeSlice(data, fails_at=1_000_000), bytearray(b">"))
+    line.feed(framed(b"fetch", b"next"))
+    while not line.transport.closed:
+        line.transport.drain()
+    assert line.transport.data.startswith(b"<")
+    assert b">" not in line.transport.data
+    assert b"next" not in line.transport.data, "nothing may follow a reply that was cut"
+    assert "reading" in caplog.text
+    assert "Input/output error" in caplog.text
+    assert line.connection.quiet or line.transport.buffered
+
+
+def test_a_log_that_is_shorter_than_its_index_says(caplog: pytest.LogCaptureFixture) -> None:
+    line = sender(bytearray(b"<"), FakeSlice(b"12345", ends_at=3), bytearray(b">"))
+    line.feed(framed(b"fetch", b"next"))
+    assert line.transport.closed
+    assert line.transport.data == b"<123"
+    assert "shorter than its index says" in caplog.text
+
+
+# --- the end ----------------------------------------------------------------------------------------
+
+
+def test_a_lost_connection_cancels_what_it_waits_for() -> None:
+    parked = Parked((), 1.0, lambda expired: None)
+    later = Later()
+    line = Line(later)
+    line.feed(framed(b"a", b"b"))
+    later.replies[b"a"].parked = parked
+    line.lose(ConnectionResetError())
+    assert line.home.cancelled == [parked]
+    assert not line.home.connections
+    later.answer(b"b")  # comes too late, and does no harm
+    later.answer(b"a")
+    assert line.transport.data == b""
+
+
+def test_a_full_house_says_so(caplog: pytest.LogCaptureFixture) -> None:
+    home = FakeHome()
+    home.full = "max.connections=1 is reached"
+    line = Line(Echo(), home=home)
+    assert line.transport.closed
+    assert "max.connections=1 is reached" in caplog.text
+
+
+def test_idle_is_who_asked_nothing_and_waits_for_nothing() -> None:
+    later = Later()
+    line = Line(later)
+    assert line.connection.idle
+    line.feed(framed(b"a"))
+    line.connection.requests = 0
+    assert not line.connection.idle, "a long poll is open"
+    later.answer(b"a")
+    assert line.connection.idle
+    line.feed(framed(b"b"))
+    later.answer(b"b")
+    assert not line.connection.idle, "it has asked since the last look"
+
+
+def test_no_reading_after_it_was_stopped() -> None:
+    later = Later()
+    line = Line(later, inflight_requests=1)
+    line.feed(framed(b"a"))
+    line.connection.stop_reading()
+    assert not line.transport.reading
+    later.answer(b"a")
+    assert not line.transport.reading, "an answer must not let the next request in"
+    assert line.connection.quiet
+
+
+def test_stopping_one_that_is_paused_already() -> None:
+    later = Later()
+    line = Line(later, inflight_requests=0)
+    line.feed(framed(b"a"))
+    assert not line.transport.reading
+    line.connection.stop_reading()
+    later.answer(b"a")
+    assert not line.transport.reading
+
+
+def test_closing_twice_is_closing_once(caplog: pytest.LogCaptureFixture) -> None:
+    line = Line(Echo())
+    line.connection.close("first reason")
+    line.connection.close("second reason")
+    line.connection.finish()
+    assert [record.message for record in caplog.records] == [
+        "closing connection from 10.0.0.1:4711 on PLAINTEXT: first reason"
+    ]
+
+
+def test_a_handler_that_closes_ends_the_reading_of_frames() -> None:
+    seen: list[bytes] = []
+
+    def handle(frame: memoryview, connection: Connection) -> None:
+        seen.append(bytes(frame))
+        connection.close("enough")
+
+    line = Line(handle)
+    line.feed(framed(b"a", b"b"))
+    assert seen == [b"a"]
+
+
+def test_a_peer_that_takes_nothing_can_be_let_go() -> None:
+    line = Line(Echo(), room=1)
+    line.feed(framed(b"abc"))
+    line.connection.finish()
+    assert line.transport.closed
+    line.connection.abort()
+    assert line.transport.aborted

@@ -1,0 +1,430 @@
+"""From a frame to an answer: every way in which a request can end."""
+
+import asyncio
+import logging
+import struct
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from fake_transport import Line
+from wire import frame, header, raw_frame
+
+from moldau.base.clock import SteppedClock
+from moldau.base.names import TopicPartition
+from moldau.base.tasks import Background, Timers
+from moldau.broker import apis
+from moldau.broker.context import CloseConnection, RequestContext
+from moldau.broker.dispatch import DROP, DROP_ANSWER, Dispatch
+from moldau.broker.purgatory import Parked, Purgatory
+from moldau.protocol.api_keys import ApiKey
+from moldau.protocol.codec import decode
+from moldau.protocol.errors import ErrorCode, KafkaError
+from moldau.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from moldau.protocol.primitives import MalformedMessage
+from moldau.replication.partition import Partition
+
+API = ApiKey.INIT_PRODUCER_ID
+Handler = Callable[[Any, RequestContext], Any]
+
+
+class World:
+    """A dispatcher with one API, which does what a test says, and one connection to it."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.handle: Handler = lambda request, context: InitProducerIdResponse(producer_id=7)
+        self.contexts: list[RequestContext] = []
+        api = SimpleNamespace(
+            minimum=0, maximum=5, handle=self._handle, fail=self._fail, advertised=True, module="x"
+        )
+        monkeypatch.setitem(apis.TABLE, API, api)
+        self.clock = SteppedClock(frozen=True)
+        self.timers = Timers(self.clock, asyncio.get_running_loop())
+        self.purgatory = Purgatory(self.timers, 10)
+        self.background = Background()
+        services = SimpleNamespace(purgatory=self.purgatory, background=self.background)
+        self.dispatch = Dispatch(services)  # type: ignore[arg-type]
+        self.line = Line(self.dispatch.frame)
+
+    def _handle(self, request: Any, context: RequestContext) -> Any:
+        self.contexts.append(context)
+        return self.handle(request, context)
+
+    @staticmethod
+    def _fail(request: Any, error: KafkaError, context: RequestContext) -> InitProducerIdResponse:
+        return InitProducerIdResponse(error_code=error.code)
+
+    def send(self, correlation_id: int = 1, version: int = 0, client_id: str | None = "tester") -> None:
+        self.line.feed(frame(InitProducerIdRequest(None, 1000), version, correlation_id, client_id))
+
+    @property
+    def answers(self) -> list[tuple[int, int, int]]:
+        """Correlation id, error code and producer id of each answer so far."""
+        data, found = self.line.transport.data, []
+        while data:
+            size, correlation_id = struct.unpack_from(">ii", data)
+            body = decode(InitProducerIdResponse, 0, data[8 : 4 + size])
+            found.append((correlation_id, body.error_code, body.producer_id))
+            data = data[4 + size :]
+        return found
+
+    async def settle(self) -> None:
+        """Lets all background work run that can run."""
+        for _ in range(10):
+            await asyncio.sleep(0)
+
+
+@pytest.fixture
+def in_world(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[World], Any]], None]:
+    """Runs a test's coroutine with a world that is on the running loop."""
+
+    def run(play: Callable[[World], Any]) -> None:
+        async def scene() -> None:
+            world = World(monkeypatch)
+            await play(world)
+            await world.background.stop()
+            world.timers.close()
+
+        asyncio.run(scene())
+
+    return run
+
+
+Play = Callable[[Callable[[World], Any]], None]
+
+
+def test_an_answer_at_once(in_world: Play) -> None:
+    async def play(world: World) -> None:
+        world.send(41)
+        assert world.answers == [(41, 0, 7)]
+        assert world.contexts[0].client_id == "tester"
+        assert (world.contexts[0].api_key, world.contexts[0].api_version) == (API, 0)
+
+    in_world(play)
+
+
+def test_client_ids(in_world: Play) -> None:
+    async def play(world: World) -> None:
+        for name in ("one", "one", None, "zwei", "", "zwei"):
+            world.send(client_id=name)
+        assert [context.client_id for context in world.contexts] == ["one", "one", None, "zwei", "", "zwei"]
+
+    in_world(play)
+
+
+def test_a_flexible_answer_has_a_header_with_room_for_tags(in_world: Play) -> None:
+    async def play(world: World) -> None:
+        world.send(1, version=0)
+        plain = len(world.line.transport.data)
+        world.send(2, version=2)
+        data = world.line.transport.data[plain:]
+        assert data[8] == 0
+        assert decode(InitProducerIdResponse, 2, data[9:]).producer_id == 7
+
+    in_world(play)
+
+
+def test_an_error_of_the_protocol_is_answered(in_world: Play, caplog: pytest.LogCaptureFixture) -> None:
+    def refuse(request: Any, context: RequestContext) -> Any:
+        raise KafkaError(ErrorCode.INVALID_REQUEST)
+
+    async def play(world: World) -> None:
+        world.handle = refuse
+        world.send()
+        assert world.answers == [(1, ErrorCode.INVALID_REQUEST, -1)]
+
+    in_world(play)
+    assert not caplog.records
+
+
+def test_a_bug_is_answered_and_told_and_the_connection_goes_on(
+    in_world: Play, caplog: pytest.LogCaptureFixture
+) -> None:
+    def stumble(request: Any, context: RequestContext) -> Any:
+        raise ZeroDivisionError("oops")
+
+    async def play(world: World) -> None:
+        fine = world.handle
+        world.handle = stumble
+        world.send(1)
+        world.handle = fine
+        world.send(2)
+        assert world.answers == [(1, ErrorCode.UNKNOWN_SERVER_ERROR, -1), (2, 0, 7)]
+
+    in_world(play)
+    (record,) = caplog.records
+    assert record.levelno == logging.ERROR
+    assert "INIT_PRODUCER_ID v0" in record.message
+    assert record.exc_info is not None
+
+
+@pytest.mark.parametrize("error", [CloseConnection("no answer fits"), MalformedMessage("no answer fits")])
+def test_a_handler_may_close_the_connection(
+    in_world: Play, error: Exception, caplog: pytest.LogCaptureFixture
+) -> None:
+    def close(request: Any, context: RequestContext) -> Any:
+        raise error
+
+    async def play(world: World) -> None:
+        world.handle = close
+        world.send()
+        assert world.line.transport.closed
+        assert world.answers == []
+
+    in_world(play)
+    assert "no answer fits" in caplog.text
+
+
+def test_no_answer_at_all(in_world: Play) -> None:
+    async def play(world: World) -> None:
+        world.handle = lambda request, context: None
+        world.send(1)
+        world.handle = lambda request, context: InitProducerIdResponse(producer_id=2)
+        world.send(2)
+        assert world.answers == [(2, 0, 2)]
+
+    in_world(play)
+
+
+BAD_FRAMES = {
+    "too few for a header": raw_frame(b"\0\x16\0\0\0\0\0\x01"),
+    "API key 999 (version 0) is not known here": raw_frame(header(999, 0)),
+    "API key -1 (version 3) is not known here": raw_frame(header(-1, 3)),
+    "INIT_PRODUCER_ID has no version 6 here": raw_frame(header(API, 6) + bytes(20)),
+    "INIT_PRODUCER_ID has no version -1 here": raw_frame(header(API, -1) + bytes(20)),
+    "the client id is cut": raw_frame(header(API, 0)[:-3]),
+    "the client id is not text": raw_frame(header(API, 0, client_id=b"\xff\xfe") + bytes(20)),
+    "malformed request: InitProducerIdRequest v0": raw_frame(header(API, 0) + b"\0"),
+    "the tagged fields of the request header are cut": raw_frame(header(API, 2)),
+    "ApiVersions without a body": raw_frame(header(18, 99, client_id=b"")),
+}
+
+
+@pytest.mark.parametrize("reason", BAD_FRAMES)
+def test_frames_without_sense_close_the_connection(
+    in_world: Play, reason: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def play(world: World) -> None:
+        world.send(1)
+        world.line.feed(BAD_FRAMES[reason])
+        assert world.line.transport.closed
+        assert world.answers == [(1, 0, 7)]
+
+    in_world(play)
+    (record,) = caplog.records
+    assert record.levelno == logging.WARNING
+    assert reason in record.message
+
+
+# --- what is answered later -------------------------------------------------------------------------
+
+
+def test_parked_until_its_partition_moves(in_world: Play) -> None:
+    place = Partition(TopicPartition("t", 0), bytes(16), 1)
+
+    async def play(world: World) -> None:
+        ready: list[InitProducerIdResponse] = []
+        world.handle = lambda request, context: Parked((place,), 5, lambda _: ready[0] if ready else None)
+        world.send(1)
+        world.handle = lambda request, context: InitProducerIdResponse(producer_id=2)
+        world.send(2)
+        place.wake()
+        assert world.answers == []
+        ready.append(InitProducerIdResponse(producer_id=1))
+        place.wake()
+        assert world.answers == [(1, 0, 1), (2, 0, 2)]
+
+    in_world(play)
+
+
+def test_a_parked_request_that_fails_is_answered(in_world: Play, caplog: pytest.LogCaptureFixture) -> None:
+    place = Partition(TopicPartition("t", 0), bytes(16), 1)
+    errors: list[Exception] = [KafkaError(ErrorCode.KAFKA_STORAGE_ERROR), ZeroDivisionError("oops")]
+
+    def attempt(expired: bool) -> Any:
+        raise errors.pop(0)
+
+    async def play(world: World) -> None:
+        world.handle = lambda request, context: Parked((place,), 5, attempt)
+        for number in (1, 2):
+            world.send(number)
+            place.wake()
+        assert world.answers == [
+            (1, ErrorCode.KAFKA_STORAGE_ERROR, -1),
+            (2, ErrorCode.UNKNOWN_SERVER_ERROR, -1),
+        ]
+
+    in_world(play)
+    assert [record.levelname for record in caplog.records] == ["ERROR"]
+
+
+def test_a_parked_request_may_close_its_connection(in_world: Play) -> None:
+    place = Partition(TopicPartition("t", 0), bytes(16), 1)
+
+    def attempt(expired: bool) -> Any:
+        raise CloseConnection("no answer fits")
+
+    async def play(world: World) -> None:
+        world.handle = lambda request, context: Parked((place,), 5, attempt)
+        world.send()
+        place.wake()
+        assert world.line.transport.closed
+
+    in_world(play)
+
+
+def test_a_lost_connection_takes_its_parked_requests_along(in_world: Play) -> None:
+    async def play(world: World) -> None:
+        world.line.home.cancel = world.purgatory.cancel  # type: ignore[method-assign]
+        world.handle = lambda request, context: Parked((), 5, lambda expired: None)
+        world.send()
+        assert len(world.purgatory) == 1
+        world.line.lose()
+        assert len(world.purgatory) == 0
+
+    in_world(play)
+
+
+def test_coroutines_in_order(in_world: Play) -> None:
+    async def play(world: World) -> None:
+        gates = {number: asyncio.Event() for number in (1, 2)}
+
+        async def work(context: RequestContext) -> InitProducerIdResponse:
+            await gates[context.correlation_id].wait()
+            return InitProducerIdResponse(producer_id=context.correlation_id)
+
+        world.handle = lambda request, context: work(context)
+        world.send(1)
+        world.send(2)
+        gates[2].set()
+        await world.settle()
+        assert world.answers == []
+        gates[1].set()
+        await world.settle()
+        assert world.answers == [(1, 0, 1), (2, 0, 2)]
+
+    in_world(play)
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (KafkaError(ErrorCode.NOT_CONTROLLER), ErrorCode.NOT_CONTROLLER),
+        (ZeroDivisionError("oops"), ErrorCode.UNKNOWN_SERVER_ERROR),
+    ],
+)
+def test_a_coroutine_that_fails_is_answered(in_world: Play, error: Exception, code: ErrorCode) -> None:
+    async def work() -> Any:
+        raise error
+
+    async def play(world: World) -> None:
+        world.handle = lambda request, context: work()
+        world.send(1)
+        world.send(2)
+        await world.settle()
+        assert world.answers == [(1, code, -1), (2, code, -1)]
+
+    in_world(play)
+
+
+def test_a_coroutine_that_closes(in_world: Play) -> None:
+    async def work() -> Any:
+        raise CloseConnection("no answer fits")
+
+    async def play(world: World) -> None:
+        world.handle = lambda request, context: work()
+        world.send()
+        await world.settle()
+        assert world.line.transport.closed
+
+    in_world(play)
+
+
+def test_a_stopping_broker_answers_what_it_breaks_off(in_world: Play) -> None:
+    async def play(world: World) -> None:
+        world.handle = lambda request, context: asyncio.Event().wait()
+        world.send()
+        await world.settle()
+        await world.background.stop()
+        assert world.answers == [(1, ErrorCode.REQUEST_TIMED_OUT, -1)]
+
+    in_world(play)
+
+
+def test_an_answer_that_cannot_be_written_closes_the_connection(
+    in_world: Play, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A bug, but nobody shall wait forever for the answers behind it."""
+
+    async def work() -> Any:
+        return InitProducerIdResponse(producer_id="seven")  # type: ignore[arg-type]
+
+    async def play(world: World) -> None:
+        world.handle = lambda request, context: work()
+        world.send()
+        await world.settle()
+        assert world.line.transport.closed
+
+    in_world(play)
+    assert "init_producer_id" in caplog.text.lower()
+
+
+# --- what tests hang in front -----------------------------------------------------------------------
+
+
+def test_interceptors(in_world: Play) -> None:
+    own = InitProducerIdResponse(producer_id=99)
+    verdicts: dict[int, Any] = {1: None, 2: KafkaError(ErrorCode.NOT_CONTROLLER), 3: own}
+
+    async def play(world: World) -> None:
+        world.dispatch.interceptors[API] = lambda request, context: verdicts[context.correlation_id]
+        for number in (1, 2, 3):
+            world.send(number)
+        assert world.answers == [(1, 0, 7), (2, ErrorCode.NOT_CONTROLLER, -1), (3, 0, 99)]
+        assert len(world.contexts) == 1
+
+    in_world(play)
+
+
+@pytest.mark.parametrize(("verdict", "handled"), [(DROP, 0), (DROP_ANSWER, 1)])
+def test_an_interceptor_may_drop(in_world: Play, verdict: object, handled: int) -> None:
+    async def play(world: World) -> None:
+        world.dispatch.interceptors[API] = lambda request, context: verdict
+        world.send()
+        assert world.line.transport.closed
+        assert world.answers == []
+        assert len(world.contexts) == handled
+
+    in_world(play)
+
+
+def test_an_interceptor_may_hold_back(in_world: Play) -> None:
+    async def play(world: World) -> None:
+        gate = asyncio.Event()
+
+        async def hold() -> None:
+            await gate.wait()
+
+        held = [hold(), None]
+        world.dispatch.interceptors[API] = lambda request, context: held.pop(0)
+        world.send(1)
+        world.send(2)
+        await world.settle()
+        assert world.contexts == [], "the second waits behind the first"
+        gate.set()
+        await world.settle()
+        assert [answer[0] for answer in world.answers] == [1, 2]
+
+    in_world(play)
+
+
+def test_requests_are_logged_when_asked_for(in_world: Play, caplog: pytest.LogCaptureFixture) -> None:
+    async def play(world: World) -> None:
+        world.dispatch.log_requests = True
+        world.send(5)
+
+    with caplog.at_level(logging.INFO, logger="moldau.request"):
+        in_world(play)
+    (record,) = caplog.records
+    assert "INIT_PRODUCER_ID v0 #5 client=tester" in record.message

@@ -1,0 +1,253 @@
+"""The listeners: who is let in, who is sent away, and how everything ends; over real sockets."""
+
+import asyncio
+import socket
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import pytest
+from fake_transport import framed
+
+from moldau.base.clock import SteppedClock
+from moldau.base.tasks import Timers
+from moldau.broker.connection import Connection
+from moldau.broker.purgatory import Parked, Purgatory
+from moldau.broker.server import Server
+from moldau.cluster.broker_settings import load_broker_settings
+from moldau.cluster.listeners import Listener
+
+LOOPBACK = Listener("PLAINTEXT", "127.0.0.1", 0, "PLAINTEXT")
+
+
+class Desk:
+    """Stands for the dispatcher: "wait" is parked, "big" is answered with many bytes, all else is echoed."""
+
+    def __init__(self, purgatory: Purgatory) -> None:
+        self.purgatory = purgatory
+
+    def frame(self, frame: memoryview, connection: Connection) -> None:
+        if frame == b"wait":
+            parked = Parked((), 60, lambda expired: b"late" if expired else None)
+            reply = connection.reserve()
+            reply.parked = parked
+
+            def answer(response: bytes) -> None:
+                reply.parked = None
+                reply.fill([bytearray(response)])
+
+            self.purgatory.park(parked, answer)
+        elif frame == b"big":
+            connection.send([bytearray(32 * 1024 * 1024)])
+        else:
+            connection.send([bytearray(frame)])
+
+
+class House:
+    """A server that listens, and clients of it."""
+
+    def __init__(self, settings: dict[str, str]) -> None:
+        self.clock = SteppedClock(frozen=True)
+        self.timers = Timers(self.clock, asyncio.get_running_loop())
+        self.purgatory = Purgatory(self.timers, 100)
+        made = load_broker_settings({"log.dirs": "unused", **settings})
+        self.server = Server(Desk(self.purgatory), self.purgatory, made)  # type: ignore[arg-type]
+        self.port = 0
+        self.writers: list[asyncio.StreamWriter] = []
+
+    async def open(self) -> None:
+        self.port = await self.server.bind(LOOPBACK)
+        await self.server.accept()
+
+    async def connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
+        self.writers.append(writer)
+        return reader, writer
+
+    async def ask(self, text: bytes, answer: bytes | None = None) -> tuple[Any, Any]:
+        """A new connection that has asked once; it has been answered, unless ``answer`` is empty."""
+        reader, writer = await self.connect()
+        writer.write(framed(text))
+        if answer != b"":
+            assert await reader.readexactly(len(answer or text)) == (answer or text)
+        return reader, writer
+
+    async def until(self, condition: Callable[[], bool]) -> None:
+        while not condition():
+            await asyncio.sleep(0)
+
+    async def close(self) -> None:
+        await self.server.stop(0)
+        for writer in self.writers:
+            writer.close()
+        self.timers.close()
+
+
+def run(settings: dict[str, str], play: Callable[[House], Coroutine[Any, Any, None]]) -> None:
+    async def scene() -> None:
+        house = House(settings)
+        await house.open()
+        try:
+            await asyncio.wait_for(play(house), 20)
+        finally:
+            await house.close()
+        assert not house.server.connections
+
+    asyncio.run(scene())
+
+
+def test_the_system_chooses_a_port_and_nobody_is_let_in_early() -> None:
+    async def scene() -> None:
+        house = House({})
+        port = await house.server.bind(LOOPBACK)
+        assert port > 0
+        with pytest.raises(ConnectionRefusedError):
+            await asyncio.open_connection("127.0.0.1", port)
+        await house.server.accept()
+        house.port = port
+        await house.ask(b"hello")
+        await house.close()
+
+    asyncio.run(scene())
+
+
+def test_a_port_in_use() -> None:
+    async def play(house: House) -> None:
+        with pytest.raises(OSError, match="in use"):
+            await house.server.bind(LOOPBACK._replace(port=house.port))
+
+    run({}, play)
+
+
+@pytest.mark.parametrize(("host", "warned"), [("0.0.0.0", True), ("127.0.0.1", False), ("localhost", False)])
+def test_an_open_address_without_authentication(
+    host: str, warned: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def play(house: House) -> None:
+        await house.server.bind(Listener("OPEN", host, 0, "PLAINTEXT"))
+
+    run({}, play)
+    assert ("without authentication" in caplog.text) == warned
+
+
+def test_max_connections(caplog: pytest.LogCaptureFixture) -> None:
+    async def play(house: House) -> None:
+        _, first = await house.ask(b"1")
+        await house.ask(b"2")
+        reader, _ = await house.connect()
+        assert await reader.read() == b""
+        first.close()
+        await house.until(lambda: len(house.server.connections) == 1)
+        await house.ask(b"3")
+
+    run({"max.connections": "2"}, play)
+    assert "max.connections=2 is reached" in caplog.text
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"max.connections.per.ip": "1"},
+        {"max.connections.per.ip": "5", "max.connections.per.ip.overrides": "127.0.0.1:1"},
+    ],
+)
+def test_max_connections_per_ip(settings: dict[str, str], caplog: pytest.LogCaptureFixture) -> None:
+    async def play(house: House) -> None:
+        await house.ask(b"1")
+        reader, _ = await house.connect()
+        assert await reader.read() == b""
+
+    run(settings, play)
+    assert "max.connections.per.ip=1 is reached" in caplog.text
+
+
+def test_idle_connections_go() -> None:
+    async def play(house: House) -> None:
+        reader, writer = await house.ask(b"1")
+        await house.ask(b"wait", b"")
+        await house.until(lambda: len(house.purgatory) == 1)
+        house.server.close_idle()
+        assert len(house.server.connections) == 2, "both have asked since they came"
+        writer.write(framed(b"2"))
+        assert await reader.readexactly(1) == b"2"
+        house.server.close_idle()
+        assert len(house.server.connections) == 2
+        house.server.close_idle()
+        assert await reader.read() == b""
+        await house.until(lambda: len(house.server.connections) == 1)
+        assert len(house.purgatory) == 1, "who waits for an answer is not idle"
+
+    run({}, play)
+
+
+def test_a_peer_that_takes_nothing_does_not_stay_forever() -> None:
+    async def play(house: House) -> None:
+        await house.ask(b"big", b"")
+        await house.until(lambda: any(not each.quiet for each in house.server.connections))
+        (connection,) = house.server.connections
+        connection.close("for a reason")
+        for _ in range(10):
+            await asyncio.sleep(0)
+        assert house.server.connections, "it cannot end while its bytes are not taken"
+        house.server.close_idle()
+        await house.until(lambda: not house.server.connections)
+
+    run({}, play)
+
+
+def test_a_lost_connection_leaves_nothing_behind() -> None:
+    async def play(house: House) -> None:
+        _, writer = await house.ask(b"wait", b"")
+        await house.until(lambda: len(house.purgatory) == 1)
+        writer.transport.abort()
+        await house.until(lambda: not house.server.connections)
+        assert len(house.purgatory) == 0
+
+    run({}, play)
+
+
+def test_stopping_answers_who_waits() -> None:
+    async def play(house: House) -> None:
+        reader, writer = await house.ask(b"wait", b"")
+        await house.until(lambda: len(house.purgatory) == 1)
+        stopping = asyncio.create_task(house.server.stop(10))
+        assert await reader.readexactly(4) == b"late"
+        writer.write(framed(b"one more"))
+        assert await reader.read() == b"", "no new request is taken"
+        await stopping
+        with pytest.raises(ConnectionRefusedError):
+            await asyncio.open_connection("127.0.0.1", house.port)
+
+    run({}, play)
+
+
+def test_stopping_lets_large_answers_out() -> None:
+    async def play(house: House) -> None:
+        reader, _ = await house.ask(b"big", b"")
+        await house.until(lambda: any(not each.quiet for each in house.server.connections))
+        stopping = asyncio.create_task(house.server.stop(10))
+        assert len(await reader.readexactly(32 * 1024 * 1024)) == 32 * 1024 * 1024
+        assert await reader.read() == b""
+        await stopping
+
+    run({}, play)
+
+
+def test_stopping_does_not_wait_for_ever() -> None:
+    async def play(house: House) -> None:
+        await house.ask(b"big", b"")
+        await house.until(lambda: any(not each.quiet for each in house.server.connections))
+        await house.server.stop(0.05)
+        await house.until(lambda: not house.server.connections)
+
+    run({}, play)
+
+
+def test_sockets_are_tuned_as_set() -> None:
+    async def play(house: House) -> None:
+        await house.ask(b"1")
+        (connection,) = house.server.connections
+        tuned = connection._transport.get_extra_info("socket")
+        assert tuned.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+        assert 20_000 <= tuned.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF) <= 40_000
+
+    run({"socket.send.buffer.bytes": "20000"}, play)
