@@ -1,4 +1,4 @@
-"""How a service that talks to Kafka is tested with Moldau: run it with ``pytest examples/test_with_moldau.py``.
+"""How a service that talks to Kafka is tested with Moldau; run it with ``pytest examples``.
 
 The service is the small class at the top; everything below it is what you would write.
 """

@@ -280,13 +280,15 @@ class Node:
 
     async def reset(self) -> None:
         """An empty broker again: topics, dynamic configs, sessions and interceptors go."""
+        initial = initial_default_broker_configs(ConfigLayers(self.settings.static))
 
         def decide(image: ClusterImage) -> list[records.Record]:
             selected = [TopicSelector(name) for name in image.topics_by_name]
             gone = list(delete_topics(image, selected).records)
             for resource_type, name in image.overrides:
                 if resource_type != ResourceType.TOPIC:
-                    gone += controller.set_configs(image, resource_type, name, {})
+                    kept = initial if (resource_type, name) == (ResourceType.BROKER, "") else {}
+                    gone += controller.set_configs(image, resource_type, name, kept)
             return gone
 
         self.dispatch.interceptors.clear()

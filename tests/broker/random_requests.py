@@ -68,7 +68,7 @@ class RandomRequests:
         if not isinstance(kind, str):
             return self._structure(kind, version)
         if field.name in _COUNTS:
-            return choose((-2, -1, 0, 1, 2, 10_001, 2**31 - 1))
+            return choose((-2, -1, 0, 1, 2, 20_001, 2**31 - 1))
         if kind in _EDGES:
             return choose(_EDGES[kind])
         if kind == "bool":

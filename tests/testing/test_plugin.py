@@ -29,19 +29,39 @@ def test_an_advanced_clock_is_this_tests_own(moldau_broker):
 def test_and_not_the_next_ones(moldau_broker):
     assert moldau_broker.clock.advanced_seconds == 0
 """
-CONFTEST = """
+OWN_SETTINGS = """
 import pytest
 
 
 @pytest.fixture(scope="session")
 def moldau_settings():
     return {"num.partitions": 3}
+
+
+def test_settings(moldau_broker):
+    moldau_broker.produce("t", "v", partition=2)
+    assert len(moldau_broker.records("t", partition=2)) == 1
+
+
+def test_one_that_keeps_what_the_test_before_has_left(moldau_session_broker):
+    assert len(moldau_session_broker.records("t", partition=2)) == 1
+"""
+NO_BROKER = """
+import sys
+
+
+def test_nothing():
+    assert "moldau.testing.plugin" in sys.modules
+    assert not [name for name in sys.modules if name.startswith(("moldau.node", "moldau.broker"))]
+    assert "uvloop" not in sys.modules
 """
 
 
 def run_pytest(directory: Path, *arguments: str) -> str:
-    """The summary of a run that must succeed."""
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", str(directory)]
+    """What a run says that must succeed; plugins that do not matter here only cost time."""
+    command = [sys.executable, "-m", "pytest", "-q", "--rootdir", str(directory)]
+    for plugin in ("cacheprovider", "hypothesispytest", "timeout"):
+        command += ["-p", f"no:{plugin}"]
     ended = subprocess.run(
         [*command, *arguments, str(directory)], capture_output=True, text=True, check=False, cwd=directory
     )
@@ -58,37 +78,10 @@ def test_the_fixture(tmp_path: Path, workers: int) -> None:
 
 
 def test_a_projects_own_settings(tmp_path: Path) -> None:
-    (tmp_path / "conftest.py").write_text(CONFTEST)
-    (tmp_path / "test_settings.py").write_text(
-        "def test_settings(moldau_broker):\n"
-        "    moldau_broker.produce('t', 'v', partition=2)\n"
-        "    assert len(moldau_broker.records('t', partition=2)) == 1\n"
-    )
-    assert "1 passed" in run_pytest(tmp_path)
-
-
-def test_a_broker_that_keeps_what_the_tests_before_have_left(tmp_path: Path) -> None:
-    (tmp_path / "test_session.py").write_text(
-        "def test_one(moldau_session_broker):\n"
-        "    moldau_session_broker.produce('t', 'v')\n"
-        "def test_two(moldau_session_broker):\n"
-        "    assert len(moldau_session_broker.records('t')) == 1\n"
-    )
-    assert "2 passed" in run_pytest(tmp_path)
+    (tmp_path / "test_settings.py").write_text(OWN_SETTINGS)
+    assert "2 passed" in run_pytest(tmp_path, "-p", "no:xdist")
 
 
 def test_a_project_that_does_not_use_it_pays_nothing(tmp_path: Path) -> None:
-    (tmp_path / "test_nothing.py").write_text(
-        "import sys\n"
-        "def test_nothing():\n"
-        "    assert 'moldau.testing.plugin' in sys.modules\n"
-        "    assert not [name for name in sys.modules if name.startswith(('moldau.node', 'moldau.broker'))]\n"
-        "    assert 'uvloop' not in sys.modules\n"
-    )
-    assert "1 passed" in run_pytest(tmp_path)
-
-
-def test_the_fixtures_are_listed_with_their_purpose(tmp_path: Path) -> None:
-    listed = run_pytest(tmp_path, "--fixtures", "-p", "no:xdist")
-    assert "moldau_broker -- " in listed
-    assert "A real broker, memory-backed and empty" in listed
+    (tmp_path / "test_nothing.py").write_text(NO_BROKER)
+    assert "1 passed" in run_pytest(tmp_path, "-p", "no:xdist")

@@ -39,9 +39,7 @@ class Entry(NamedTuple):
 class Journal(Protocol):
     """The partitions of one internal topic, as a coordinator needs them."""
 
-    def append(
-        self, partition: int, records: list[tuple[bytes, bytes | None]], writer: Writer | None
-    ) -> int:
+    def append(self, partition: int, records: list[tuple[bytes, bytes | None]], writer: Writer | None) -> int:
         """Appends records in one batch and returns the offset behind them; KafkaError when it cannot."""
         ...
 
@@ -104,6 +102,9 @@ class Runtime(Generic[MachineType]):
         if partition in self._shards:
             return
         shard = self._shards[partition] = Shard(partition, self._new_machine(partition))
+        if self._journal.committed(partition) == 0:
+            self._ready(shard, 0)
+            return
         self._background.start(self._load(shard), f"load {self.name}-{partition}")
 
     async def _load(self, shard: Shard[MachineType]) -> None:
@@ -114,12 +115,14 @@ class Runtime(Generic[MachineType]):
             applied += 1
             if applied % _LOAD_SLICE == 0:
                 await asyncio.sleep(0)
-        if self._shards.get(shard.partition) is not shard:
-            return  # led by somebody else by now
+        if self._shards.get(shard.partition) is shard:  # else it is led by somebody else by now
+            self._ready(shard, applied)
+
+    def _ready(self, shard: Shard[MachineType], applied: int) -> None:
         shard.loading = False
         if applied:
             log.info("%s-%d: loaded %d records", self.name, shard.partition, applied)
-        self._perform(shard, machine.loaded(self._clock.now_ms()), None)
+        self._perform(shard, shard.machine.loaded(self._clock.now_ms()), None)
 
     def _replay(self, machine: MachineType, entry: Entry, partition: int) -> None:
         if entry.committed is not None:

@@ -78,11 +78,22 @@ class Partition:
         if records is None:
             raise null_records()
         appended = log.append(records, self.leader_epoch, now_ms, produce_version=produce_version)
+        self._grown(log)
+        return appended
+
+    def append_internal(self, records: Any, now_ms: int) -> Appended:
+        """Appends what the platform itself writes: records of coordinators, markers of transactions."""
+        log = self.leading_log()
+        appended = log.append(records, self.leader_epoch, now_ms, internal=True)
+        self._grown(log)
+        return appended
+
+    def _grown(self, log: Log) -> None:
+        """Alone in sync, this replica commits what it appends."""
         if len(self.isr) <= 1:
             self.high_watermark = log.log_end_offset
             if self.waiters:
                 self.wake()
-        return appended
 
     def wake(self) -> None:
         for waiter in tuple(self.waiters.values()):

@@ -1,0 +1,84 @@
+"""The partitions of an internal topic as a coordinator's journal.
+
+Law: appends go through the partition like everybody's, so that followers, readers and the high
+watermark see them; reading gives what is committed, and a corrupt piece is named and passed over.
+"""
+
+import logging
+from collections.abc import Iterator
+from typing import Any
+
+from moldau.base.clock import Clock
+from moldau.coordinators.machine import Writer
+from moldau.coordinators.runtime import Entry
+from moldau.protocol.control_records import decode_marker
+from moldau.protocol.errors import KafkaError
+from moldau.protocol.records import BatchHeader, Record, batches, decode_records, encode_batch
+from moldau.replication.partition import Partition
+from moldau.replication.replicas import Replicas
+
+log = logging.getLogger("moldau.coordinators")
+
+_READ_BYTES = 1024 * 1024
+#: Coordinators write small batches; one that expands beyond this is not theirs.
+_DECODED_LIMIT = 64 * 1024 * 1024
+
+
+class PartitionJournal:
+    def __init__(self, topic: str, replicas: Replicas, clock: Clock) -> None:
+        self._topic = topic
+        self._replicas = replicas
+        self._clock = clock
+
+    def append(self, partition: int, records: list[tuple[bytes, bytes | None]], writer: Writer | None) -> int:
+        """Appends records in one batch and returns the offset behind them."""
+        now_ms = self._clock.now_ms()
+        batch = encode_batch(
+            [Record(offset, now_ms, key, value) for offset, (key, value) in enumerate(records)],
+            producer_id=-1 if writer is None else writer.producer_id,
+            producer_epoch=-1 if writer is None else writer.producer_epoch,
+            # Kafka's coordinators write this sequence, with a producer and without.
+            base_sequence=0,
+            transactional=writer is not None,
+        )
+        held = self._replicas.find(self._topic, partition)
+        return held.append_internal(memoryview(batch), now_ms).last_offset + 1
+
+    def committed(self, partition: int) -> int:
+        return self._replicas.find(self._topic, partition).high_watermark
+
+    def read(self, partition: int) -> Iterator[Entry]:
+        held = self._replicas.find(self._topic, partition)
+        end = held.high_watermark
+        offset = held.leading_log().log_start_offset
+        while offset < end:
+            data = self._piece(held, offset, end)
+            if data is None:
+                return
+            for position, header in batches(data):
+                if header.base_offset >= end:
+                    return
+                offset = header.last_offset + 1
+                yield from self._entries(data, position, header)
+
+    def _piece(self, held: Partition, offset: int, end: int) -> bytes | None:
+        found: Any = held.leading_log().read(offset, _READ_BYTES, end, at_least_one=True)
+        piece: bytes | None = None if found is None else found.read()
+        return piece
+
+    def _entries(self, data: bytes, position: int, header: BatchHeader) -> Iterator[Entry]:
+        writer = None
+        if header.is_transactional:
+            writer = Writer(header.producer_id, header.producer_epoch)
+        try:
+            if header.is_control:
+                marker = decode_marker(data, position, header)
+                if marker is not None and writer is not None:
+                    yield Entry(header.base_offset, None, None, writer, marker.committed)
+                return
+            records = decode_records(data, position, header, limit=_DECODED_LIMIT)
+        except KafkaError as error:
+            log.error("%s: batch at offset %d passed over: %s", self._topic, header.base_offset, error)
+            return
+        for record in records:
+            yield Entry(record.offset, record.key, record.value, writer)
