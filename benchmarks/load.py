@@ -81,14 +81,18 @@ def end_to_end(
 
 
 def random_reads(
-    bootstrap_servers: str, topic: str, reads: int, warm_up_reads: int, seed: int
-) -> tuple[Latencies, Latencies]:
-    """Reads at random offsets, look-ups of random timestamps."""
-    printed = _run("RandomReads", [bootstrap_servers, topic, str(reads), str(warm_up_reads), str(seed)])
+    bootstrap_servers: str, topics: Sequence[str], reads: int, warm_up_reads: int, seed: int
+) -> dict[str, tuple[Latencies, Latencies]]:
+    """For each topic, reads at random offsets and look-ups of random timestamps, the topics in turn."""
+    printed = _run("RandomReads", [bootstrap_servers, str(reads), str(warm_up_reads), str(seed), *topics])
     rows = [line.split() for line in printed.splitlines()]
-    fetches = tuple(int(value) for kind, value in rows if kind == "fetch")
-    timestamps = tuple(int(value) for kind, value in rows if kind == "timestamp")
-    return Latencies(fetches), Latencies(timestamps)
+    return {
+        topic: (
+            Latencies(tuple(int(fetch) for name, fetch, _ in rows if name == topic)),
+            Latencies(tuple(int(look_up) for name, _, look_up in rows if name == topic)),
+        )
+        for topic in topics
+    }
 
 
 def _run(main_class: str, arguments: Sequence[str]) -> str:

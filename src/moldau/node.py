@@ -241,7 +241,7 @@ class Node:
         for partition in self.replicas:
             held = partition.log
             if held is not None and (deadline := held.flush_deadline_ms) is not None and deadline <= now_ms:
-                self.replicas.flush(partition).add_done_callback(_seen)
+                self.replicas.flush(partition)
 
     def _checkpoint(self) -> None:
         async def write() -> None:
@@ -333,12 +333,6 @@ def new_uuid() -> Uuid:
         value = os.urandom(16)
         if value[0] >> 2 != 62 and value != bytes(16):
             return value
-
-
-def _seen(future: "asyncio.Future[None]") -> None:
-    """Marks the outcome of a sync that nobody waits for as looked at; the log has told of it already."""
-    if not future.cancelled():
-        future.exception()
 
 
 def run(

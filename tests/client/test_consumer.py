@@ -253,6 +253,22 @@ def test_seek_drops_what_was_fetched(with_consumer: Any) -> None:
     with_consumer(work)
 
 
+def test_who_breaks_off_in_a_batch_goes_on_behind_it(with_consumer: Any) -> None:
+    async def work(consumer: Consumer, logs: Logs, broker: Any) -> None:
+        logs.append(0, b"0", b"1", b"2")
+        logs.append(0, b"3")
+        await consumer.assign({P0: BEGINNING})
+        assert await read(consumer, 2) == [b"0", b"1"]
+        assert consumer.position(P0) == 2
+        assert await read(consumer, 2) == [b"2", b"3"]
+        await consumer.seek(P0, at_offset(1))
+        assert await read(consumer, 1) == [b"1"]
+        await consumer.seek(P0, at_offset(0))
+        assert await read(consumer, 1) == [b"0"]
+
+    with_consumer(work)
+
+
 def test_no_more_is_fetched_than_may_wait(with_consumer: Any) -> None:
     async def work(consumer: Consumer, logs: Logs, broker: Any) -> None:
         for number in range(50):

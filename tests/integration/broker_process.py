@@ -36,7 +36,7 @@ class BrokerProcess:
     def start(self) -> "BrokerProcess":
         """Returns when the ready line is printed."""
         command = [sys.executable, "-m", "moldau", "broker", "--port", str(self.port)]
-        command += ["--data-dir", str(self.data_dir)]
+        command += ["--data-dir", str(self.data_dir), "--log-level", "warning"]
         for name, value in self._settings.items():
             command += ["--set", f"{name}={value}"]
         self._log.seek(0, 2)
@@ -78,8 +78,9 @@ class BrokerProcess:
         return process
 
     @property
-    def running(self) -> bool:
-        return self._process is not None
+    def pid(self) -> int:
+        assert self._process is not None, "the broker is not running"
+        return self._process.pid
 
     def close(self) -> None:
         if self._process is not None:

@@ -78,6 +78,9 @@ class Consumer:
         self._assigned: dict[TopicPartition, Assigned] = {}
         self._arrival: Arrival | None = None
         self._steps: Iterator[tuple[Assigned, Step]] = iter(())
+        #: What is left of the batch that is being read record by record.
+        self._reading: Assigned | None = None
+        self._records: Iterator[ConsumerRecord] = iter(())
 
     async def __aenter__(self) -> "Consumer":
         return self
@@ -97,13 +100,17 @@ class Consumer:
         while not self._arrivals.empty():
             self._arrivals.get_nowait()
         self._arrival, self._steps = None, iter(())
+        self._reading, self._records = None, iter(())
         self._assigned = {p: Assigned(p, offset, offset) for p, offset in offsets.items()}
         self._fetcher.start(self._assigned)
 
     async def seek(self, partition: TopicPartition, start: Start) -> None:
         """Goes on at another place; what was fetched of the partition is dropped."""
         (offset,) = (await self.offsets_of({partition: start})).values()
-        self._assigned[partition].move(offset)
+        assigned = self._assigned[partition]
+        assigned.move(offset)
+        if self._reading is assigned:
+            self._reading, self._records = None, iter(())
 
     async def offsets_of(self, starts: Mapping[TopicPartition, Start]) -> dict[TopicPartition, int]:
         """The offsets that the places stand for now."""
@@ -150,9 +157,17 @@ class Consumer:
                 yield step.batch
 
     async def __aiter__(self) -> AsyncIterator[ConsumerRecord]:
-        async for batch in self.batches():
-            for record in batch.consumer_records():
+        """Records for ever. Who breaks off goes on with the next record when iterating again."""
+        while True:
+            assigned = self._reading
+            for record in self._records:
+                if assigned is not None:
+                    assigned.position = record.offset + 1
                 yield record
+            batch = await self.next_batch()
+            assert batch is not None
+            self._reading = self._assigned.get(batch.topic_partition)
+            self._records = batch.consumer_records()
 
     def _reached(self, until: Mapping[TopicPartition, int] | None) -> bool:
         if until is None:
@@ -176,6 +191,8 @@ class Consumer:
         committed = self.options.isolation_level == READ_COMMITTED
         for part in arrival.parts:
             assigned = part.assigned
+            if part.generation != assigned.generation:
+                continue
             if part.records is None:
                 yield assigned, Step(part.fetch_offset, None)  # the fetcher has jumped here
                 continue

@@ -151,19 +151,23 @@ class Fetcher:
             self._arrivals.put_nowait(error)
 
     async def _find_leaders(self, lost: list[TopicPartition], *, refresh: bool) -> None:
-        now = asyncio.get_running_loop().time()
-        try:
-            if refresh:
+        if refresh:
+            try:
                 await self._cluster.topics(sorted({p.topic for p in lost}))
-            for partition in lost:
-                self._move_in(partition, await self._cluster.leader_id(partition))
-        except KafkaError as error:
-            if error.code in _MISSING:
-                since = self._missing_since.setdefault(lost[0], now)
-                if now - since > _MISSING_MS / 1000:
-                    raise
-            elif not may_pass(error):
+            except KafkaError as error:
+                if may_pass(error):
+                    return
                 raise
+        for partition in lost:
+            try:
+                self._move_in(partition, await self._cluster.leader_id(partition))
+            except KafkaError as error:
+                if not may_pass(error) or (error.code in _MISSING and self._missing_too_long(partition)):
+                    raise
+
+    def _missing_too_long(self, partition: TopicPartition) -> bool:
+        now = asyncio.get_running_loop().time()
+        return now - self._missing_since.setdefault(partition, now) > _MISSING_MS / 1000
 
     def _move_in(self, partition: TopicPartition, node_id: int) -> None:
         self._homes[partition] = node_id
@@ -285,7 +289,7 @@ class Fetcher:
             return Part(assigned, assigned.generation, offset, None, None)
         if not may_pass(error):
             raise KafkaError(error.code, f"partition {partition} cannot be read")
-        if error.code in _MISSING:
-            self._missing_since.setdefault(partition, asyncio.get_running_loop().time())
+        if error.code in _MISSING and self._missing_too_long(partition):
+            raise KafkaError(error.code, f"there is no partition {partition} any more")
         self._move_out([partition])
         return None

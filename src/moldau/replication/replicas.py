@@ -56,7 +56,7 @@ class Replicas:
         self._executor = executor
         self._background = background
         self._topic_values = topic_values
-        self._flushing: dict[TopicPartition, list[asyncio.Future[None]]] = {}
+        self._flushing: dict[Partition, list[asyncio.Future[None]]] = {}
         self.by_name: dict[str, TopicReplicas] = {}
         self.by_id: dict[Uuid, TopicReplicas] = {}
 
@@ -169,19 +169,18 @@ class Replicas:
     def flush(self, partition: Partition) -> asyncio.Future[None]:
         """Brings everything appended so far to the disk; requests that wait together share one sync."""
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        key = partition.topic_partition
-        waiting = self._flushing.get(key)
+        future.add_done_callback(_seen)
+        waiting = self._flushing.get(partition)
         if waiting is None:
-            self._flushing[key] = [future]
-            self._background.start(self._flush_rounds(partition), f"flush {key}")
+            self._flushing[partition] = [future]
+            self._background.start(self._flush_rounds(partition), f"flush {partition.topic_partition}")
         else:
             waiting.append(future)
         return future
 
     async def _flush_rounds(self, partition: Partition) -> None:
-        key = partition.topic_partition
-        while waiting := self._flushing[key]:
-            self._flushing[key] = []
+        while waiting := self._flushing[partition]:
+            self._flushing[partition] = []
             error = await self._sync(partition)
             for future in waiting:
                 if future.done():
@@ -190,7 +189,7 @@ class Replicas:
                     future.set_result(None)
                 else:
                     future.set_exception(error)
-        del self._flushing[key]
+        del self._flushing[partition]
 
     async def _sync(self, partition: Partition) -> KafkaError | None:
         held = partition.log
@@ -202,6 +201,12 @@ class Replicas:
         if job.error is not None:
             return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"flush failed: {job.error}")
         return None
+
+
+def _seen(future: "asyncio.Future[None]") -> None:
+    """Marks the outcome as looked at: not everybody waits for it, and the log has told of it already."""
+    if not future.cancelled():
+        future.exception()
 
 
 def _partition_of(topic: TopicReplicas, index: int) -> Partition:

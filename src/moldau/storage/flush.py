@@ -6,8 +6,12 @@ success for lost data.
 """
 
 import contextlib
+from concurrent.futures import ThreadPoolExecutor
 
 from moldau.storage.files import File, Files
+
+_FEW = 4
+_THREADS = 16
 
 
 class FlushJob:
@@ -83,3 +87,13 @@ class Unflushed:
         if job.error is None:
             # The log may have been cut while the job ran.
             self.recovery_point = max(self.recovery_point, min(job.offset, log_end_offset))
+
+
+def run_all(jobs: list[FlushJob]) -> None:
+    """Runs jobs side by side: a file system brings many files to the device in little more time than one."""
+    if len(jobs) < _FEW:
+        for job in jobs:
+            job.run()
+        return
+    with ThreadPoolExecutor(_THREADS, "moldau-flush") as pool:
+        list(pool.map(FlushJob.run, jobs))

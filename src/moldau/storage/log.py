@@ -9,7 +9,7 @@ import errno
 import logging
 import struct
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from moldau.base.names import TopicPartition, Uuid
 from moldau.protocol.errors import ErrorCode, KafkaError
@@ -42,6 +42,7 @@ from moldau.storage.validation import AppendError as AppendError
 from moldau.storage.validation import check_assigned, check_batch, offline_error, transform
 
 log = logging.getLogger("moldau.storage")
+_T = TypeVar("_T")
 
 #: Base offset, length and leader epoch stand together at the front of a batch and outside of its checksum.
 _place_batch = struct.Struct(">qii").pack_into
@@ -302,26 +303,22 @@ class Log:
         return True
 
     def _seal(self, segment: Segment, next_offset: int) -> None:
+        # The indexes of the sealed segment, and the name of the new one.
+        self.unflushed.paths += (segment.path(suffix) for suffix in INDEX_SUFFIXES)
+        self.unflushed.directories.append(self.directory)
         self.unflushed.wanted = True
-        self._flush_later(segment)
         try:
             segment.seal()
             self._segments.keep_warm(segment)
-            self.write_snapshot(next_offset)
+            self.unflushed.paths.append(self._write_snapshot(next_offset))
         except OSError as error:
             # Both can be built again from the log, and will be: the recovery point has not passed them.
             log.warning("%s: index or snapshot not written at roll: %s", self.topic_partition, error)
 
-    def write_snapshot(self, offset: int) -> None:
-        """The producer state as of ``offset``."""
+    def _write_snapshot(self, offset: int) -> str:
         path = snapshot_path(self.directory, offset)
         self._files.write_atomically(path, self.producers.snapshot(), sync=False)
-        self.unflushed.paths.append(path)
-
-    def _flush_later(self, segment: Segment) -> None:
-        """The indexes of a segment that is sealed, and the name of the one that follows."""
-        self.unflushed.paths += (segment.path(suffix) for suffix in INDEX_SUFFIXES)
-        self.unflushed.directories.append(self.directory)
+        return path
 
     # -- reading
 
@@ -390,21 +387,21 @@ class Log:
 
     def offset_for_timestamp(self, timestamp: int) -> TimestampOffset | None:
         """The first record whose timestamp is not below this one."""
-        try:
-            return offset_for_timestamp(self._segments, self.log_start_offset, timestamp)
-        except (CorruptLogError, OSError) as error:
-            raise self._unreadable(error) from error
+        return self._look_up(offset_for_timestamp, self.log_start_offset, timestamp)
 
     def max_timestamp(self) -> TimestampOffset | None:
         """The record with the largest timestamp."""
-        try:
-            return max_timestamp(self._segments, self.log_start_offset)
-        except (CorruptLogError, OSError) as error:
-            raise self._unreadable(error) from error
+        return self._look_up(max_timestamp, self.log_start_offset)
 
     def aborted_transactions(self, start_offset: int, end_offset: int) -> list[AbortedTransaction]:
         """Transactions with records in [start, end) that were aborted."""
-        return collect_aborted(self._files, self._segments, start_offset, end_offset)
+        return self._look_up(collect_aborted, self._files, start_offset, end_offset)
+
+    def _look_up(self, find: Callable[..., _T], *arguments: object) -> _T:
+        try:
+            return find(self._segments, *arguments)
+        except (CorruptLogError, OSError) as error:
+            raise self._unreadable(error) from error
 
     # -- flushing
 
@@ -486,14 +483,20 @@ class Log:
         load_producers(self._files, self._segments.to_list(), snapshots, self.producers, offset, now_ms)
         log.info("%s: cut to offset %d", self.topic_partition, offset)
 
-    def close(self) -> None:
-        """Writes and flushes what is in memory only, for a start that need not look at the data."""
-        active = self._segments.active
+    def begin_close(self) -> FlushJob | None:
+        """Writes what is in memory only, for a start that need not look at the data; what to flush then.
+
+        Indexes and snapshot are left to the system: what a power cut took of them is seen and made again.
+        """
         if self._touched:
-            active.seal()
-            self._flush_later(active)
-            self.write_snapshot(self.log_end_offset)
-            self.unflushed.wanted = True
-        self.flush()
+            self._segments.active.seal()
+            self._write_snapshot(self.log_end_offset)
+        # A job that is still under way elsewhere does not cover what came after it began.
+        self.unflushed.job = None
+        return self.begin_flush()
+
+    def finish_close(self, job: FlushJob | None) -> None:
+        if job is not None:
+            self.finish_flush(job)
         for segment in self._segments:
             segment.close()

@@ -14,6 +14,7 @@ from moldau.protocol.errors import ErrorCode, KafkaError
 from moldau.storage import checkpoints
 from moldau.storage.errors import CorruptFileError, StorageError
 from moldau.storage.files import Files
+from moldau.storage.flush import FlushJob, run_all
 from moldau.storage.log import Log, LogConfig
 from moldau.storage.log_directory import DELETE_SUFFIX, STRAY_SUFFIX, LogDirectory, new_id, renamed
 from moldau.storage.recovery import Opening, create_log, open_log
@@ -42,6 +43,23 @@ class CheckpointJob:
                 checkpoints.write_offsets(self._files, f"{self.directory.path}/{name}", offsets)
         except OSError as error:
             self.error = error
+
+
+class RemovalJob:
+    """The files of one deleted partition."""
+
+    __slots__ = ("_files", "path")
+
+    def __init__(self, files: Files, path: str) -> None:
+        self.path = path
+        self._files = files
+
+    def run(self) -> None:
+        try:
+            self._files.remove_tree(self.path)
+            log.info("%s removed", self.path)
+        except OSError as error:
+            log.error("%s cannot be removed: %s", self.path, error)
 
 
 class Logs:
@@ -241,17 +259,17 @@ class Logs:
     # -- from time to time
 
     def step(self, now_ms: int) -> None:
-        """Removes what was deleted and whose delay is over."""
+        """Removes what was deleted and whose delay is over, in this thread."""
+        for job in self.begin_removals(now_ms):
+            job.run()
+
+    def begin_removals(self, now_ms: int) -> list[RemovalJob]:
+        """The same for another thread: a job for each deleted partition."""
         due = [path for due_ms, path in self._removals if due_ms <= now_ms]
         self._removals = [removal for removal in self._removals if removal[0] > now_ms]
-        for path in due:
-            try:
-                self._files.remove_tree(path)
-                log.info("%s removed", path)
-            except OSError as error:
-                log.error("%s cannot be removed: %s", path, error)
         for held in self._logs.values():
             held.remove_deleted(now_ms)
+        return [RemovalJob(self._files, path) for path in due]
 
     def delete_old_segments(self, now_ms: int) -> int:
         """Segments below the log start offset of their log; how many."""
@@ -322,12 +340,7 @@ class Logs:
         self, high_watermarks: Mapping[TopicPartition, int] | None = None, broker_epoch: int = 0
     ) -> None:
         """Writes and flushes everything and leaves the mark of a clean stop, in each directory that works."""
-        for topic_partition, held in self._logs.items():
-            if held.offline is None:
-                try:
-                    held.close()
-                except (OSError, KafkaError) as error:
-                    self._fail(self._homes[topic_partition], str(error))
+        self._close_logs()
         failed = set()
         for job in self.begin_checkpoint(high_watermarks or {}):
             job.run()
@@ -340,6 +353,18 @@ class Logs:
             if directory not in failed:
                 directory.mark_clean(broker_epoch)
         self._release()
+
+    def _close_logs(self) -> None:
+        jobs: list[tuple[Log, FlushJob | None]] = []
+        for topic_partition, held in self._logs.items():
+            if held.offline is None:
+                try:
+                    jobs.append((held, held.begin_close()))
+                except OSError as error:
+                    self._fail(self._homes[topic_partition], str(error))
+        run_all([job for _, job in jobs if job is not None])
+        for held, job in jobs:
+            held.finish_close(job)
 
     def _release(self) -> None:
         for directory in self.directories:

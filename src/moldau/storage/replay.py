@@ -98,7 +98,7 @@ def load_producers(
 
 
 def collect_aborted(
-    files: Files, segments: Segments, start_offset: int, end_offset: int
+    segments: Segments, files: Files, start_offset: int, end_offset: int
 ) -> list[AbortedTransaction]:
     """Transactions with records in [start, end) that were aborted."""
     found: list[AbortedTransaction] = []

@@ -86,6 +86,20 @@ def test_a_broker_from_its_start_to_its_stop(tmp_path: Path, name: str, number: 
         assert moldau(again[1], "consume", "orders") == "a\nb\n"
 
 
+def test_a_broker_that_was_killed_has_what_it_acknowledged(tmp_path: Path) -> None:
+    data = str(tmp_path / "data")
+    with running("broker", "--port", "0", "--data-dir", data) as (process, ready):
+        moldau(ready[1], "produce", "orders", "--count", "1000", "--size", "50")
+        process.kill()
+        process.wait(30)
+    done = subprocess.run(command("doctor", "--data-dir", data, "--json"), capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout
+    assert "not clean" in done.stdout
+    with running("broker", "--port", "0", "--data-dir", data) as (_, again):
+        lines = moldau(again[1], "consume", "orders").splitlines()
+        assert [line.split()[0] for line in lines] == [str(n) for n in range(1000)]
+
+
 def test_what_keeps_a_broker_from_starting(tmp_path: Path) -> None:
     data = str(tmp_path / "data")
     with running("broker", "--port", "0", "--data-dir", data) as (_, ready):

@@ -41,7 +41,7 @@ class Shown:
     default="earliest",
     show_default=True,
     metavar="WHERE",
-    help=f"earliest, latest (follows), an offset, or {HOW_TO_WRITE} after an '@'.",
+    help="earliest, latest (follows), an offset, or a time: 2026-01-31T12:00:00Z, '10m ago', @1769860800000.",
 )
 @click.option("-p", "--partition", "partitions", multiple=True, type=click.IntRange(0), help="Repeatable.")
 @click.option("-n", "--max", "maximum", type=click.IntRange(1), help="End after this many records.")
@@ -81,7 +81,7 @@ def consume(
     Examples:
       moldau consume orders
       moldau consume orders --from latest --key
-      moldau consume orders --from '@1h ago' --json | jq .value
+      moldau consume orders --from '1h ago' --json | jq .value
       moldau consume orders --partition 0 --from 42 --max 10 --format table
     """
     from moldau.base.clock import SystemClock
@@ -108,7 +108,7 @@ def consume(
 
 
 def parse_start(text: str, now_ms: int) -> "Start":
-    """``earliest``, ``latest``, an offset, or ``@`` and a time; ValueError otherwise."""
+    """``earliest``, ``latest``, an offset, or a time, which may follow an ``@``; ValueError otherwise."""
     from moldau.client.consumer import BEGINNING, END, at_offset, at_timestamp
 
     if text in ("earliest", "beginning"):
@@ -117,9 +117,10 @@ def parse_start(text: str, now_ms: int) -> "Start":
         return END
     if text.isdecimal():
         return at_offset(int(text))
-    if text.startswith("@"):
-        return at_timestamp(parse_time(text[1:], now_ms))
-    raise ValueError(f"{text!r} is neither earliest, latest, an offset, nor '@' and {HOW_TO_WRITE}")
+    try:
+        return at_timestamp(parse_time(text.removeprefix("@"), now_ms))
+    except ValueError:
+        raise ValueError(f"{text!r} is neither earliest, latest, an offset, nor {HOW_TO_WRITE}") from None
 
 
 def formatter(form: str, shown: Shown) -> "Callable[[ConsumerRecord], bytes]":
