@@ -2,6 +2,7 @@
 
 import random
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -156,6 +157,7 @@ def test_kill_9_loses_nothing_and_repeats_nothing(
         try:
             for _ in range(KILLS):
                 load.wait_for(dice.randrange(1, 400))
+                time.sleep(dice.random() / 50)  # to strike anywhere between two answers
                 broker.kill()
                 broker.start()
                 for offset, value in read_all(client, topic):

@@ -19,7 +19,7 @@ class Chaos:
         self._dice = dice
         self._mean_life_seconds = mean_life_seconds
         self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="chaos")
+        self._thread = threading.Thread(target=self._run, name="chaos", daemon=True)
         self._thread.start()
 
     def _run(self) -> None:

@@ -73,7 +73,7 @@ class Worker:
         self._ledger = ledger
         self._step = step
         self._stop = threading.Event()
-        self.thread = threading.Thread(target=self._run, name=name)
+        self.thread = threading.Thread(target=self._run, name=name, daemon=True)
         self.thread.start()
 
     def _run(self) -> None:

@@ -8,10 +8,12 @@ that a night needs no more memory than a minute. The seed is printed; it draws t
 strikes again, though threads may meet in another order.
 """
 
+import logging
 import os
 import random
-import sys
 import time
+from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -52,11 +54,6 @@ READERS: list[tuple[str, str, Consuming]] = [
 ]
 
 
-def say(text: str) -> None:
-    """Past pytest's capture: whoever waits for hours wants to see that something goes on."""
-    print(text, file=sys.__stderr__, flush=True)
-
-
 class Round:
     def __init__(self, broker: BrokerProcess, seed: int, number: int) -> None:
         self.dice = random.Random(f"{seed}/{number}")
@@ -90,9 +87,11 @@ class Round:
         maker = f"made.{self.number}"
         self.workers.append(making_topics(admin, self.ledger, maker, random.Random(dice.random())))
 
-    def end(self) -> None:
+    def tell_to_stop(self) -> None:
         for worker in self.workers:
             worker.tell_to_stop()
+
+    def join(self) -> None:
         for worker in self.workers:
             worker.thread.join()
 
@@ -132,39 +131,64 @@ class Round:
             client.close()
 
 
-def test_soak(tmp_path: Path) -> None:
-    seed = int(os.environ.get("MOLDAU_SOAK_SEED", random.randrange(1 << 32)))
-    say(f"\nsoak of {SECONDS:.0f} s, MOLDAU_SOAK_SEED={seed}, data in {tmp_path}")
-    began = time.monotonic()
-    total = {"acknowledged": 0, "read": 0, "kills": 0, "stops": 0, "pauses": 0}
-    number = 0
-    with BrokerProcess(tmp_path / "data", SETTINGS) as broker:
-        while (left := SECONDS - (time.monotonic() - began)) > 1:
-            round_ = Round(broker, seed, number)
-            number += 1
-            round_.start()
-            chaos = Chaos(broker, random.Random(round_.dice.random()), MEAN_LIFE_SECONDS)
-            deadline = time.monotonic() + min(left, ROUND_SECONDS)
+class Soak:
+    def __init__(self, broker: BrokerProcess, seed: int, say: Callable[[str], None]) -> None:
+        self.broker = broker
+        self.seed = seed
+        self.say = say
+        self.began = time.monotonic()
+        self.rounds = 0
+        self.total: Counter[str] = Counter()
+
+    @property
+    def elapsed(self) -> float:
+        return time.monotonic() - self.began
+
+    def round(self, seconds: float) -> None:
+        round_ = Round(self.broker, self.seed, self.rounds)
+        self.rounds += 1
+        round_.start()
+        chaos = Chaos(self.broker, random.Random(round_.dice.random()), MEAN_LIFE_SECONDS)
+        try:
+            deadline = time.monotonic() + seconds
             while (rest := deadline - time.monotonic()) > 0 and chaos.failure is None:
                 time.sleep(min(rest, PROGRESS_SECONDS))
-                ledger = round_.ledger
-                say(
-                    f"{time.monotonic() - began:6.0f} s  round {number}: {ledger.acknowledged} acknowledged, "
-                    f"{ledger.refused} refused, {ledger.read} read; {chaos.kills} kills, "
-                    f"{chaos.stops} stops, {chaos.pauses} pauses; {len(ledger.anomalies)} anomalies"
-                )
+                self.tell(round_.ledger, chaos)
             chaos.end()
-            round_.end()
-            anomalies = round_.judge()
-            if anomalies:
-                report(anomalies, broker, seed)
-            round_.clean_up()
-            total["acknowledged"] += round_.ledger.acknowledged
-            total["read"] += round_.ledger.read
-            for what in ("kills", "stops", "pauses"):
-                total[what] += getattr(chaos, what)
+        finally:
+            round_.tell_to_stop()
+        round_.join()
+        if anomalies := round_.judge():
+            report(anomalies, self.broker, self.seed)
+        round_.clean_up()
+        ledger = round_.ledger
+        self.total.update(acknowledged=ledger.acknowledged, refused=ledger.refused, read=ledger.read)
+        self.total.update(kills=chaos.kills, stops=chaos.stops, pauses=chaos.pauses)
+
+    def tell(self, ledger: Ledger, chaos: Chaos) -> None:
+        self.say(
+            f"{self.elapsed:6.0f} s  round {self.rounds}: {ledger.acknowledged} acknowledged, "
+            f"{ledger.refused} refused, {ledger.read} read; {chaos.kills} kills, "
+            f"{chaos.stops} stops, {chaos.pauses} pauses; {len(ledger.anomalies)} anomalies"
+        )
+
+
+def test_soak(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    def say(text: str) -> None:
+        """Past pytest's capture: whoever waits for hours wants to see that something goes on."""
+        with capfd.disabled():
+            print(text, flush=True)
+
+    for noisy in ("aiokafka", "kafka"):
+        logging.getLogger(noisy).setLevel(logging.CRITICAL)
+    seed = int(os.environ.get("MOLDAU_SOAK_SEED", random.randrange(1 << 32)))
+    say(f"\nsoak of {SECONDS:.0f} s, MOLDAU_SOAK_SEED={seed}, data in {tmp_path}")
+    with BrokerProcess(tmp_path / "data", SETTINGS) as broker:
+        soak = Soak(broker, seed, say)
+        while (left := SECONDS - soak.elapsed) > 1:
+            soak.round(min(left, ROUND_SECONDS))
         assert broker.stop() == 0
-    say(f"clean: {total} in {number} rounds and {time.monotonic() - began:.0f} s")
+    say(f"clean: {dict(soak.total)} in {soak.rounds} rounds and {soak.elapsed:.0f} s")
 
 
 def report(anomalies: list[Anomaly], broker: BrokerProcess, seed: int) -> None:

@@ -1,5 +1,6 @@
 """Opening logs that were closed, killed, torn, rotten or tampered with."""
 
+import errno
 import logging
 import random
 import struct
@@ -9,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from moldau.protocol.control_records import ControlType, Marker, encode_marker
 from moldau.protocol.errors import ErrorCode, KafkaError
 from moldau.protocol.records import Record, read_header
 from moldau.storage.errors import StorageError
@@ -333,6 +335,88 @@ def test_caches_are_rebuilt(
     fill(log, make_batch, 2, 30)
     before = picture(log, read_all)
     assert picture(again.restart(), read_all) == before
+
+
+def write_transactions(log: Log, make_batch: MakeBatch) -> None:
+    """Three producers whose transactions overlap; some are aborted, the last ones stay open."""
+    sequences = [0, 0, 0]
+    for at in range(120):
+        producer = at % 3
+        if at % 10 == producer * 2 + 1:
+            kind = ControlType.ABORT if at // 10 % 2 else ControlType.COMMIT
+            end = encode_marker(Marker(kind, 0), producer_id=producer, producer_epoch=0, timestamp_ms=NOW)
+            log.append(memoryview(end), 0, NOW, internal=True)
+        else:
+            options = {"producer_id": producer, "producer_epoch": 0, "transactional": True}
+            log.append(make_batch(base_sequence=sequences[producer], **options), 0, NOW)
+            sequences[producer] += 1
+
+
+def transactions(log: Log) -> tuple[object, ...]:
+    end = log.log_end_offset
+    aborted = [log.aborted_transactions(start, end) for start in range(0, end, 3)]
+    opened = sorted((p.producer_id, p.transaction_first_offset) for p in log.active_producers())
+    return aborted, opened, log.last_stable_offset
+
+
+@pytest.mark.parametrize("clean", [True, False], ids=["clean", "killed"])
+@pytest.mark.parametrize("tampering", ["none", *TAMPERINGS])
+def test_transaction_indexes(make_node: Any, make_batch: MakeBatch, tampering: str, clean: bool) -> None:
+    if clean and tampering in ("deleted", "emptied", "cut", "middle", "last bit"):
+        pytest.skip("without a checksum an index of what was aborted cannot tell that something is missing")
+    files = MemoryFiles()
+    node = make_node(files, ["/data"])
+    log = node.log(SMALL)
+    write_transactions(log, make_batch)
+    before = transactions(log)
+    if clean:
+        node.logs.close()
+    names = [name for name in files.list_directory(log.directory) if name.endswith(".txnindex")]
+    assert len(names) > 2
+    for name in names if tampering != "none" else ():
+        path = f"{log.directory}/{name}"
+        data = TAMPERINGS[tampering](files.read_whole(path))
+        if data is None:
+            files.remove(path)
+        else:
+            overwrite(files, path, data)
+    again = make_node(files.after_kill(), ["/data"])
+    assert transactions(again.log()) == before
+    assert transactions(again.restart()) == before
+
+
+def test_aborted_transactions_survive_a_power_cut(make_node: Any, make_batch: MakeBatch) -> None:
+    files = MemoryFiles()
+    node = make_node(files, ["/data"])
+    log = node.log(SMALL)
+    write_transactions(log, make_batch)
+    log.flush()
+    node.logs.checkpoint({})
+    assert transactions(make_node(files.after_power_cut(), ["/data"]).log()) == transactions(log)
+
+
+def test_a_full_disk_when_a_transaction_is_aborted(make_node: Any, make_batch: MakeBatch) -> None:
+    files = MemoryFiles()
+    node = make_node(files, ["/data"])
+    log = node.log()
+    log.append(make_batch(base_sequence=0, producer_id=1, producer_epoch=0, transactional=True), 0, NOW)
+
+    def full(operation: str, path: str) -> None:
+        if path.endswith(".txnindex") and operation in ("create", "append"):
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    files.faults.on_operation = full
+    abort = encode_marker(Marker(ControlType.ABORT, 0), producer_id=1, producer_epoch=0, timestamp_ms=NOW)
+    log.append(memoryview(abort), 0, NOW, internal=True)
+    before = transactions(log)
+    log.flush()
+    assert log.recovery_point == 0
+    files.faults.on_operation = None
+    log.flush()
+    assert log.recovery_point == 2
+    node.logs.checkpoint({})
+    assert transactions(log) == before
+    assert transactions(make_node(files.after_power_cut(), ["/data"]).log()) == before
 
 
 @pytest.mark.parametrize("bit", range(8))

@@ -20,16 +20,12 @@ from moldau.storage.flush import FlushJob, Unflushed
 from moldau.storage.leader_epochs import LeaderEpochs
 from moldau.storage.log_config import LogConfig as LogConfig
 from moldau.storage.producer_state import Producer, ProducerState, SeenBatch
-from moldau.storage.replay import (
-    apply_marker,
-    check_marker,
-    collect_aborted,
-    load_producers,
-)
+from moldau.storage.replay import apply_marker, check_marker, collect_aborted, load_producers
 from moldau.storage.rolling import must_roll
 from moldau.storage.segment import (
     INDEX_SUFFIXES,
     MAX_RELATIVE_OFFSET,
+    TXN_INDEX_SUFFIX,
     Segment,
     SegmentInfo,
     snapshot_offsets,
@@ -39,7 +35,7 @@ from moldau.storage.segments import Segments
 from moldau.storage.time_lookup import TimestampOffset, max_timestamp, offset_for_timestamp
 from moldau.storage.txn_index import AbortedTransaction
 from moldau.storage.validation import AppendError as AppendError
-from moldau.storage.validation import check_assigned, check_batch, offline_error, transform
+from moldau.storage.validation import check_assigned, check_batch, offline_error, out_of_range, transform
 
 log = logging.getLogger("moldau.storage")
 _T = TypeVar("_T")
@@ -133,6 +129,9 @@ class Log:
         first_open = self.producers.first_open_offset()
         return self.log_end_offset if first_open is None else first_open
 
+    def active_producers(self) -> list[Producer]:
+        return self.producers.active()
+
     def stable_offset_below(self, high_watermark: int) -> int:
         """How far a reader of committed data may see."""
         unstable = self.producers.first_unstable_offset(high_watermark)
@@ -144,9 +143,6 @@ class Log:
 
     def segments_info(self) -> list[SegmentInfo]:
         return [segment.info() for segment in self._segments]
-
-    def active_producers(self) -> list[Producer]:
-        return self.producers.active()
 
     def __repr__(self) -> str:
         return f"Log({self.topic_partition}, {self.log_start_offset}..{self.log_end_offset})"
@@ -233,6 +229,8 @@ class Log:
                 self.producers.apply(header, base_offset, now_ms)
             else:
                 apply_marker(self.producers, segment, records, header, base_offset, now_ms)
+                self.unflushed.paths.append(segment.path(TXN_INDEX_SUFFIX))
+                self.unflushed.directories.append(self.directory)
         if leader_epoch != self.leader_epochs.latest:
             self.leader_epochs.assign(leader_epoch, base_offset)
         unflushed = self.unflushed
@@ -377,11 +375,7 @@ class Log:
         return offline_error(self.topic_partition, str(error))
 
     def _out_of_range(self, offset: int) -> KafkaError:
-        return KafkaError(
-            ErrorCode.OFFSET_OUT_OF_RANGE,
-            f"Received request for offset {offset} for partition {self.topic_partition}, but we only have "
-            f"log segments from offset {self.log_start_offset} up to {self.log_end_offset}.",
-        )
+        return out_of_range(offset, self.topic_partition, self.log_start_offset, self.log_end_offset)
 
     # -- looking up
 
@@ -417,7 +411,9 @@ class Log:
         if unflushed.job is not None or self.offline is not None:
             return None
         behind = unflushed.recovery_point < self.log_end_offset
-        if not behind and not unflushed.wanted and not self.leader_epochs.dirty:
+        if not (behind or unflushed.wanted or self.leader_epochs.dirty):
+            return None
+        if not self._segments.active.write_aborted():
             return None
         epochs = self.leader_epochs
         contents = {epochs.path: epochs.content()} if epochs.dirty else {}

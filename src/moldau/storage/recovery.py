@@ -19,7 +19,7 @@ from moldau.storage.leader_epochs import LeaderEpochs
 from moldau.storage.log import Log
 from moldau.storage.log_config import LogConfig
 from moldau.storage.producer_state import ProducerState
-from moldau.storage.replay import load_producers
+from moldau.storage.replay import apply_marker, load_producers
 from moldau.storage.scan import Damage, scan
 from moldau.storage.segment import (
     DELETED_SUFFIX,
@@ -55,7 +55,7 @@ class Opening(NamedTuple):
 
 def open_log(files: Files, opening: Opening, on_failure: Callable[[str, OSError], None]) -> Log:
     """The log in ``opening.directory``; CorruptLogError when promised data cannot be read."""
-    directory, now_ms = opening.directory, opening.now_ms
+    directory = opening.directory
     names = _tidy(files, directory, files.list_sizes(directory))
     segments = _segments(files, opening, names)
     snapshots = snapshot_offsets(names)
@@ -65,25 +65,18 @@ def open_log(files: Files, opening: Opening, on_failure: Callable[[str, OSError]
     except CorruptFileError as error:
         log.warning("rebuilding leader epochs: %s", error)
         _rebuild_epochs(segments, epochs)
-    recovered = not opening.clean and _recover(opening, segments, epochs)
+    producers = ProducerState(opening.topic_partition)
+    if not opening.clean:
+        _recover(files, opening, segments, snapshots, epochs, producers)
     log_end_offset = _open_active(opening, segments)
+    if opening.clean:
+        load_producers(files, segments, snapshots, producers, log_end_offset, opening.now_ms)
     log_start_offset = max(opening.log_start_offset, segments[0].base_offset)
     if log_start_offset > log_end_offset:
         _begin_at(files, opening, segments)
         log_end_offset = log_start_offset
     epochs.truncate_from_end(log_end_offset + 1)
     epochs.truncate_from_start(log_start_offset)
-    producers = ProducerState(opening.topic_partition)
-    # The transaction indexes of segments that were checked are empty by now: the replay fills them again.
-    replay_from = segments[_first_to_check(opening, segments)].base_offset if recovered else log_end_offset
-    load_producers(
-        files,
-        segments,
-        [offset for offset in snapshots if offset <= replay_from],
-        producers,
-        log_end_offset,
-        now_ms,
-    )
     recovery_point = min(opening.recovery_point, log_end_offset)
     opened = Log(
         files,
@@ -97,15 +90,13 @@ def open_log(files: Files, opening: Opening, on_failure: Callable[[str, OSError]
         recovery_point=log_end_offset if opening.clean else recovery_point,
         producers=producers,
         leader_epochs=epochs,
-        touched=recovered or log_end_offset not in snapshots,
+        touched=not opening.clean or log_end_offset not in snapshots,
         on_failure=on_failure,
     )
     useful = {segment.base_offset for segment in segments} | {log_end_offset}
     for offset in snapshots:
         if offset not in useful:
             files.remove(snapshot_path(directory, offset))
-    if recovered:
-        log.info("%s: recovered up to offset %d", opening.topic_partition, log_end_offset)
     return opened
 
 
@@ -180,19 +171,25 @@ def _segments(files: Files, opening: Opening, sizes: dict[str, int]) -> list[Seg
     return segments
 
 
-def _first_to_check(opening: Opening, segments: list[Segment]) -> int:
-    """The index of the segment that holds the recovery point."""
+def _recover(
+    files: Files,
+    opening: Opening,
+    segments: list[Segment],
+    snapshots: list[int],
+    epochs: LeaderEpochs,
+    producers: ProducerState,
+) -> None:
+    """Checks every segment that reaches above the recovery point, and renews all that hangs on it."""
     below = (at for at, segment in enumerate(segments) if segment.base_offset <= opening.recovery_point)
-    return max(below, default=0)
-
-
-def _recover(opening: Opening, segments: list[Segment], epochs: LeaderEpochs) -> bool:
-    """Checks every segment that reaches above the recovery point; whether there was anything to check."""
-    first = _first_to_check(opening, segments)
-    epochs.truncate_from_end(segments[first].base_offset)
+    first = max(below, default=0)
+    start = segments[first].base_offset
+    epochs.truncate_from_end(start)
+    usable = [offset for offset in snapshots if offset <= start]
+    load_producers(files, segments, usable, producers, start, opening.now_ms)
     for at in range(first, len(segments)):
         segment = segments[at]
-        damage = _check(segment, epochs)
+        segment.forget_aborted()
+        damage = _check(segment, epochs, producers, opening.now_ms)
         is_last = at + 1 == len(segments)
         if damage is None:
             if not is_last:
@@ -205,7 +202,7 @@ def _recover(opening: Opening, segments: list[Segment], epochs: LeaderEpochs) ->
         if not is_last:
             _put_aside(segments, at + 1)
         break
-    return any(segment.size for segment in segments[first:])
+    log.info("%s: checked from offset %d on", opening.topic_partition, start)
 
 
 def _warn_of_gap(segment: Segment, following: Segment) -> None:
@@ -220,16 +217,26 @@ def _warn_of_gap(segment: Segment, following: Segment) -> None:
         )
 
 
-def _check(segment: Segment, epochs: LeaderEpochs) -> Damage | None:
+def _check(
+    segment: Segment, epochs: LeaderEpochs, producers: ProducerState | None, now_ms: int
+) -> Damage | None:
     """Walks a whole segment and builds its indexes anew; the first damage."""
     segment.forget_indexes()
-    segment.forget_aborted()
     for found in scan(segment.file, segment.base_offset):
         if isinstance(found, Damage):
             return found
         position, header = found
-        segment.note(position, header.last_offset, header.max_timestamp)
-        epochs.assign(header.partition_leader_epoch, header.base_offset)
+        base_offset, epoch = header[0], header[2]
+        segment.note(position, base_offset + header[6], header[8])
+        if epoch != epochs.latest:
+            epochs.assign(epoch, base_offset)
+        if header[9] < 0 or producers is None:
+            continue
+        if header.is_control:
+            batch = segment.file.read(position, header.size)
+            apply_marker(producers, segment, batch, header, base_offset, now_ms)
+        else:
+            producers.apply(header, base_offset, now_ms)
     return None
 
 
@@ -259,7 +266,7 @@ def _open_active(opening: Opening, segments: list[Segment]) -> int:
     except (CorruptLogError, KafkaError) as error:
         # Closed in order, and yet the end of the last segment makes no sense: look at all of it.
         log.warning("%s: checking the whole segment: %s", opening.topic_partition, error)
-        damage = _check(active, LeaderEpochs(active.files, opening.directory))
+        damage = _check(active, LeaderEpochs(active.files, opening.directory), None, 0)
         if damage is not None:
             raise CorruptLogError(
                 active.path(LOG_SUFFIX), damage.position, damage.offset, damage.reason

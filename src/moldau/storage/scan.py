@@ -7,12 +7,14 @@ first place where no valid batch follows, and what to do about it is for others 
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from moldau.protocol.checksum import crc32c
 from moldau.protocol.records import (
+    ATTRIBUTES_AT,
     HEADER_SIZE,
+    LOG_OVERHEAD,
     MAGIC,
     MIN_BATCH_LENGTH,
     BatchHeader,
-    crc_matches,
     read_header,
 )
 from moldau.storage.files import File
@@ -37,32 +39,39 @@ def scan(file: File, base_offset: int) -> Iterator[tuple[int, BatchHeader] | Dam
     """Position and header of every batch, checksum and order checked; last a Damage if there is more."""
     expected = base_offset
     position = start = 0
-    buffer = b""
-    while position < file.size:
+    size = file.size
+    view = memoryview(b"")
+    while position < size:
         at = position - start
-        if len(buffer) - at < HEADER_SIZE:
-            buffer, start, at = file.read(position, _CHUNK), position, 0
-        if len(buffer) - at < HEADER_SIZE:
-            yield Damage(position, expected, f"{len(buffer) - at} bytes are too few for a batch")
+        if len(view) - at < HEADER_SIZE:
+            view, start, at = memoryview(file.read(position, _CHUNK)), position, 0
+        if len(view) - at < HEADER_SIZE:
+            yield Damage(position, expected, f"{len(view) - at} bytes are too few for a batch")
             return
-        header = read_header(buffer, at)
-        size = header.size
-        reason = _reason(header, file.size - position, expected, base_offset)
-        if reason is None:
-            if len(buffer) - at < size:
-                buffer, start, at = file.read(position, max(_CHUNK, size)), position, 0
-            if not crc_matches(buffer, at, size):
-                reason = "the checksum of a batch does not match"
-        if reason is not None:
-            yield Damage(position, expected, reason)
+        header = read_header(view, at)
+        first, length, _, magic, crc, _, delta, *_ = header
+        batch_size = LOG_OVERHEAD + length
+        if (
+            magic != MAGIC
+            or length < MIN_BATCH_LENGTH
+            or batch_size > size - position
+            or first < expected
+            or not 0 <= delta <= MAX_RELATIVE_OFFSET - (first - base_offset)
+        ):
+            yield Damage(position, expected, _reason(header, size - position, expected, base_offset))
+            return
+        if len(view) - at < batch_size:
+            view, start, at = memoryview(file.read(position, max(_CHUNK, batch_size))), position, 0
+        if crc32c(view[at + ATTRIBUTES_AT : at + batch_size]) != crc:
+            yield Damage(position, expected, "the checksum of a batch does not match")
             return
         yield position, header
-        expected = header.last_offset + 1
-        position += size
+        expected = first + delta + 1
+        position += batch_size
 
 
-def _reason(header: BatchHeader, left: int, expected: int, base_offset: int) -> str | None:
-    """Why this is no header of the next batch; None when it makes sense."""
+def _reason(header: BatchHeader, left: int, expected: int, base_offset: int) -> str:
+    """Why this is no header of the next batch."""
     if header.magic != MAGIC:
         return f"magic {header.magic} is not that of a batch"
     if header.batch_length < MIN_BATCH_LENGTH or header.size > left:
@@ -71,6 +80,4 @@ def _reason(header: BatchHeader, left: int, expected: int, base_offset: int) -> 
         return f"offset {header.base_offset} after {expected - 1}"
     if header.last_offset_delta < 0:
         return f"last offset delta {header.last_offset_delta}"
-    if header.last_offset - base_offset > MAX_RELATIVE_OFFSET:
-        return f"offset {header.last_offset} is too far from {base_offset}"
-    return None
+    return f"offset {header.last_offset} is too far from {base_offset}"

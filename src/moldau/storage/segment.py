@@ -277,6 +277,10 @@ class Segment:
             self.note(position, header.last_offset, header.max_timestamp)
         self.seal()
 
+    def write_aborted(self) -> bool:
+        """Whether the file of the transaction index has all that it should."""
+        return self._txn_index is None or self._txn_index.write()
+
     def note(self, position: int, last_offset: int, max_timestamp: int) -> None:
         """What ``append`` does to the indexes, for a batch that is in the file already."""
         if max_timestamp > self.max_timestamp:

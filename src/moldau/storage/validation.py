@@ -193,6 +193,15 @@ def offline_error(topic_partition: TopicPartition, reason: str) -> AppendError:
     return AppendError(ErrorCode.KAFKA_STORAGE_ERROR, message, told=True)
 
 
+def out_of_range(offset: int, topic_partition: TopicPartition, start: int, end: int) -> KafkaError:
+    """For a reader of what is not, or no longer, in the log."""
+    return KafkaError(
+        ErrorCode.OFFSET_OUT_OF_RANGE,
+        f"Received request for offset {offset} for partition {topic_partition}, "
+        f"but we only have log segments from offset {start} up to {end}.",
+    )
+
+
 def null_records() -> AppendError:
     """For a partition whose records are null: the real broker leaves such a request without an answer."""
     return AppendError(ErrorCode.INVALID_RECORD, "the records of the partition are null", told=True)

@@ -7,9 +7,9 @@ words of Kafka's tools, and why it does not, on standard error.
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from moldau.base.settings import parse_properties
 from moldau.cli.kafka.exceptions import ToolError
 from moldau.cli.kafka.options import Option
-from moldau.cli.kafka.properties import parse_properties
 from moldau.cli.kafka.tool import Console
 from moldau.client.connection import BrokerNotAvailable
 from moldau.client.metadata import Cluster

@@ -1,0 +1,257 @@
+"""The records of ``__consumer_offsets`` that classic groups and offsets need, in Kafka's own bytes.
+
+A key is two bytes that say what kind of record it is, and the fields of that kind; a value is two bytes of
+version and the fields of that version. A record without a value deletes what its key stands for.
+
+Law: bytes to values and back; what a record means is decided by whoever applies it.
+"""
+
+import struct as _struct
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from moldau.base.names import ZERO_UUID, Uuid
+from moldau.protocol import codec
+from moldau.protocol.primitives import MalformedMessage
+from moldau.protocol.schema import Bytes, Int32, Int64, String, UuidBytes, data, declaration, field, struct
+
+_NUMBER = _struct.Struct(">h")
+
+#: The kinds that are written; 0 is an old spelling of an offset that is still read.
+OLD_OFFSET_COMMIT_KEY = 0
+OFFSET_COMMIT_KEY = 1
+GROUP_METADATA_KEY = 2
+
+OFFSET_COMMIT_VERSION = 4
+#: Written for offsets with a time of expiry of their own: later versions have no room for it.
+OFFSET_COMMIT_EXPIRING_VERSION = 1
+GROUP_METADATA_VERSION = 3
+
+
+# --- records, as a machine sees them ------------------------------------------------------------
+
+
+class OffsetCommit(NamedTuple):
+    group_id: str
+    topic: str
+    partition: int
+    offset: int
+    leader_epoch: int
+    metadata: str
+    commit_timestamp_ms: int
+    #: -1 when the retention of the broker counts.
+    expire_timestamp_ms: int = -1
+    topic_id: Uuid = ZERO_UUID
+
+
+class OffsetCommitTombstone(NamedTuple):
+    group_id: str
+    topic: str
+    partition: int
+
+
+class GroupMember(NamedTuple):
+    member_id: str
+    group_instance_id: str | None
+    client_id: str
+    client_host: str
+    rebalance_timeout_ms: int
+    session_timeout_ms: int
+    subscription: bytes
+    assignment: bytes
+
+
+class GroupMetadata(NamedTuple):
+    """A classic group at the end of a round: with members it is stable, without them empty."""
+
+    group_id: str
+    protocol_type: str
+    generation: int
+    protocol: str | None
+    leader: str | None
+    current_state_timestamp_ms: int
+    members: tuple[GroupMember, ...]
+
+
+class GroupMetadataTombstone(NamedTuple):
+    group_id: str
+
+
+# --- on disk ------------------------------------------------------------------------------------
+
+
+@data(versions="0", flexible="none")
+class OffsetCommitKey:
+    group: String = field()
+    topic: String = field()
+    partition: Int32 = field()
+
+
+@data(versions="0-4", flexible="4+")
+class OffsetCommitValue:
+    offset: Int64 = field()
+    leader_epoch: Int32 = field("3+", default=-1)
+    metadata: String = field()
+    commit_timestamp: Int64 = field()
+    expire_timestamp: Int64 = field("1", default=-1)
+    topic_id: UuidBytes = field("4+", tag=0, tagged="4+")
+
+
+@data(versions="0", flexible="none")
+class GroupMetadataKey:
+    group: String = field()
+
+
+@struct
+class MemberMetadata:
+    member_id: String = field()
+    group_instance_id: String | None = field("3+", default=None)
+    client_id: String = field()
+    client_host: String = field()
+    rebalance_timeout: Int32 = field("1+")
+    session_timeout: Int32 = field()
+    subscription: Bytes = field()
+    assignment: Bytes = field()
+
+
+@data(versions="0-4", flexible="4+")
+class GroupMetadataValue:
+    protocol_type: String = field()
+    generation: Int32 = field()
+    protocol: String | None = field()
+    leader: String | None = field()
+    current_state_timestamp: Int64 = field("2+", default=-1)
+    members: list[MemberMetadata] = field()
+
+
+def key_bytes(kind: int, key: object) -> bytes:
+    return _NUMBER.pack(kind) + codec.encode(key, 0)
+
+
+def value_bytes(version: int, value: object) -> bytes:
+    return _NUMBER.pack(version) + codec.encode(value, version)
+
+
+def read_key(cls: type, key: bytes) -> Any:
+    return codec.reader(cls, 0)(memoryview(key), 2)[0]
+
+
+def read_value(cls: type, value: bytes) -> Any:
+    """The value in whichever of its versions it was written; ValueError for one that is not known."""
+    (version,) = _NUMBER.unpack_from(value)
+    if version not in declaration(cls).versions:
+        raise ValueError(f"{cls.__name__} has no version {version}")
+    return codec.reader(cls, version)(memoryview(value), 2)[0]
+
+
+def _offset_commit_to_bytes(record: OffsetCommit) -> tuple[bytes, bytes | None]:
+    version = OFFSET_COMMIT_VERSION if record.expire_timestamp_ms < 0 else OFFSET_COMMIT_EXPIRING_VERSION
+    value = OffsetCommitValue(
+        record.offset,
+        record.leader_epoch,
+        record.metadata,
+        record.commit_timestamp_ms,
+        record.expire_timestamp_ms,
+        record.topic_id,
+    )
+    key = OffsetCommitKey(record.group_id, record.topic, record.partition)
+    return key_bytes(OFFSET_COMMIT_KEY, key), value_bytes(version, value)
+
+
+def _offset_commit_tombstone_to_bytes(record: OffsetCommitTombstone) -> tuple[bytes, bytes | None]:
+    return key_bytes(OFFSET_COMMIT_KEY, OffsetCommitKey(*record)), None
+
+
+def _offset_commit_from_bytes(key: bytes, value: bytes | None) -> OffsetCommit | OffsetCommitTombstone:
+    where = read_key(OffsetCommitKey, key)
+    if value is None:
+        return OffsetCommitTombstone(where.group, where.topic, where.partition)
+    what = read_value(OffsetCommitValue, value)
+    return OffsetCommit(
+        where.group,
+        where.topic,
+        where.partition,
+        what.offset,
+        what.leader_epoch,
+        what.metadata,
+        what.commit_timestamp,
+        what.expire_timestamp,
+        what.topic_id,
+    )
+
+
+def _group_metadata_to_bytes(record: GroupMetadata) -> tuple[bytes, bytes | None]:
+    value = GroupMetadataValue(
+        record.protocol_type,
+        record.generation,
+        record.protocol,
+        record.leader,
+        record.current_state_timestamp_ms,
+        [MemberMetadata(*member) for member in record.members],
+    )
+    key = GroupMetadataKey(record.group_id)
+    return key_bytes(GROUP_METADATA_KEY, key), value_bytes(GROUP_METADATA_VERSION, value)
+
+
+def _group_metadata_tombstone_to_bytes(record: GroupMetadataTombstone) -> tuple[bytes, bytes | None]:
+    return key_bytes(GROUP_METADATA_KEY, GroupMetadataKey(record.group_id)), None
+
+
+def _group_metadata_from_bytes(key: bytes, value: bytes | None) -> GroupMetadata | GroupMetadataTombstone:
+    group_id = read_key(GroupMetadataKey, key).group
+    if value is None:
+        return GroupMetadataTombstone(group_id)
+    what = read_value(GroupMetadataValue, value)
+    return GroupMetadata(
+        group_id,
+        what.protocol_type,
+        what.generation,
+        what.protocol,
+        what.leader,
+        what.current_state_timestamp,
+        tuple(_member(member) for member in what.members),
+    )
+
+
+def _member(member: MemberMetadata) -> GroupMember:
+    return GroupMember(
+        member.member_id,
+        member.group_instance_id,
+        member.client_id,
+        member.client_host,
+        # Version 0 had one timeout for both.
+        member.rebalance_timeout or member.session_timeout,
+        member.session_timeout,
+        member.subscription,
+        member.assignment,
+    )
+
+
+#: From the kind of a key to what reads it. Other types of groups add the kinds of their own here.
+READERS: dict[int, Callable[[bytes, bytes | None], Any]] = {
+    OLD_OFFSET_COMMIT_KEY: _offset_commit_from_bytes,
+    OFFSET_COMMIT_KEY: _offset_commit_from_bytes,
+    GROUP_METADATA_KEY: _group_metadata_from_bytes,
+}
+
+#: From the class of a record to what writes it.
+WRITERS: dict[type, Callable[[Any], tuple[bytes, bytes | None]]] = {
+    OffsetCommit: _offset_commit_to_bytes,
+    OffsetCommitTombstone: _offset_commit_tombstone_to_bytes,
+    GroupMetadata: _group_metadata_to_bytes,
+    GroupMetadataTombstone: _group_metadata_tombstone_to_bytes,
+}
+
+
+def encode(record: Any) -> tuple[bytes, bytes | None]:
+    return WRITERS[type(record)](record)
+
+
+def decode(key: bytes, value: bytes | None) -> Any:
+    """The record; None for a kind that is not known; ValueError for bytes that are none."""
+    try:
+        (kind,) = _NUMBER.unpack_from(key)
+        reader = READERS.get(kind)
+        return None if reader is None else reader(key, value)
+    except (MalformedMessage, _struct.error) as error:
+        raise ValueError(f"not a record of a group: {error}") from None
