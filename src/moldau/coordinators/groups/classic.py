@@ -98,9 +98,7 @@ class ClassicGroup:
     @property
     def in_initial_round(self) -> bool:
         """A group that was empty waits a while for all of its members before the first round."""
-        return (
-            self.state is ClassicState.PREPARING_REBALANCE and self.previous_state is ClassicState.EMPTY
-        )
+        return self.state is ClassicState.PREPARING_REBALANCE and self.previous_state is ClassicState.EMPTY
 
     @property
     def has_everybody_joined(self) -> bool:
@@ -291,9 +289,7 @@ class ClassicGroup:
             for member in record.members
             if member.group_instance_id is not None
         }
-        self._supported = Counter(
-            name for member in self.members.values() for name, _ in member.protocols
-        )
+        self._supported = Counter(name for member in self.members.values() for name, _ in member.protocols)
         self.subscribed_topics = self._read_subscriptions()
 
     def tombstones(self) -> tuple[Any, ...]:

@@ -17,7 +17,6 @@ from moldau.coordinators.groups.rebalance import (
     complete_if_everybody_joined,
     current_generation,
     expect_heartbeat,
-    join_error,
     join_response,
     park_join,
     prepare_or_complete,
@@ -67,7 +66,8 @@ class Join:
     def decide(self) -> None:
         group, request, member_id = self.group, self.request, self.request.member_id
         if not _has_room(group, member_id, self.decision.settings):
-            remove_member(self.decision, group, member_id)
+            if member_id:
+                remove_member(self.decision, group, member_id)
             self._refuse(ErrorCode.GROUP_MAX_SIZE_REACHED, "")
             complete_if_everybody_joined(self.decision, group)
         elif not group.supports(request.protocol_type, (name for name, _ in self.protocols)):
@@ -177,9 +177,7 @@ class Join:
         prepare_or_complete(self.decision, group)
 
     def _update(self, member: Member) -> None:
-        self.group.update(
-            member, self.protocols, self.rebalance_timeout_ms, self.request.session_timeout_ms
-        )
+        self.group.update(member, self.protocols, self.rebalance_timeout_ms, self.request.session_timeout_ms)
 
 
 def protocols_of(request: JoinGroupRequest) -> Protocols:
@@ -310,6 +308,3 @@ def _leave(decision: Decision, group: ClassicGroup, identity: MemberIdentity) ->
 
 def leaving_members(request: LeaveGroupRequest, version: int) -> list[MemberIdentity]:
     return request.members if version >= 3 else [MemberIdentity(request.member_id)]
-
-
-__all__ = ["Join", "heartbeat", "join_error", "leave", "leaving_members", "sync"]

@@ -9,22 +9,42 @@ there are only courtesies (who repeats a request, who waits) that a reload may f
 """
 
 from collections.abc import Callable, Hashable, Iterable, Mapping
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from itertools import starmap
+from typing import NamedTuple
 
 from moldau.base.names import TopicPartition
 from moldau.coordinators.machine import NOTHING, Alarm, Reply, Step, Token, Writer
 from moldau.coordinators.transactions import transaction as moves
-from moldau.coordinators.transactions.adding import AddResults, add_results
+from moldau.coordinators.transactions.adding import AddResults
+from moldau.coordinators.transactions.alarms import (
+    FORGET,
+    LOOK,
+    MAX_FORGOTTEN,
+    SWEEP,
+    complete_key,
+    look_alarm,
+    old_ids,
+    timeout_alarm,
+    timeout_key,
+    waiting_key,
+)
+from moldau.coordinators.transactions.answers import answer, answer_write, fenced_in_words_of, write_reply
 from moldau.coordinators.transactions.markers import WriteMarkers
+from moldau.coordinators.transactions.queries import described, listed
 from moldau.coordinators.transactions.records import TransactionRecord, decode_record, encode_record
-from moldau.coordinators.transactions.states import IDLE, OPEN, PREPARED, TransactionState
-from moldau.coordinators.transactions.transaction import BUMPING_VERSION, NO_TIMEOUT_MS, Identity, Transaction
+from moldau.coordinators.transactions.settings import TransactionSettings, checked_timeout_ms
+from moldau.coordinators.transactions.states import OPEN, PREPARED, TransactionState
+from moldau.coordinators.transactions.transaction import BUMPING_VERSION, Identity, Transaction
 from moldau.protocol.errors import ErrorCode, KafkaError
 from moldau.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
 from moldau.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
+from moldau.protocol.messages.describe_transactions import (
+    DescribeTransactionsRequest,
+    DescribeTransactionsResponse,
+)
 from moldau.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
 from moldau.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from moldau.protocol.messages.list_transactions import ListTransactionsRequest
 
 #: Where a group's offsets are kept, which a transaction may write too.
 OFFSETS_TOPIC = "__consumer_offsets"
@@ -34,21 +54,6 @@ SWEEP_SECONDS = 10.0
 #: Writes of one id that wait for the end of its last transaction, and for how long.
 MAX_WAITING = 5
 WAITING_SECONDS = 1.0
-#: Ids that are forgotten in one append.
-MAX_FORGOTTEN = 1000
-
-_SWEEP = "sweep"
-_FORGET = "forget"
-
-
-@dataclass(frozen=True, slots=True)
-class TransactionSettings:
-    #: transaction.max.timeout.ms
-    max_timeout_ms: int = 900_000
-    #: transactional.id.expiration.ms
-    id_expiration_ms: int = 604_800_000
-    #: transaction.two.phase.commit.enable
-    two_phase_commit: bool = True
 
 
 class _Initialised(NamedTuple):
@@ -111,14 +116,20 @@ class TransactionShard:
 
     def loaded(self, now_ms: int) -> Step:
         """Timeouts run on, and ends that were decided are carried out, whoever decided them."""
-        alarms = [Alarm(_SWEEP, SWEEP_SECONDS), self._forget_alarm(now_ms)]
+        alarms = [
+            Alarm(SWEEP, SWEEP_SECONDS),
+            look_alarm(self.transactions, self._settings().id_expiration_ms, now_ms),
+        ]
         effects = []
         for transactional_id in sorted(self._open):
             transaction = self.transactions[transactional_id]
-            if transaction.state in PREPARED:
+            if transaction.state in PREPARED and transaction.partitions:
                 effects.append(self._write_markers(transactional_id, transaction))
+            elif transaction.state in PREPARED:
+                self._marked[transactional_id] = transaction.identity
+                alarms.append(Alarm(complete_key(transactional_id), 0))
             else:
-                alarms.append(_timeout_alarm(transactional_id, transaction, now_ms))
+                alarms.append(timeout_alarm(transactional_id, transaction, now_ms))
         return Step(alarms=tuple(alarms), effects=tuple(effects))
 
     # --- InitProducerId -------------------------------------------------------------------------
@@ -140,13 +151,13 @@ class TransactionShard:
         try:
             return self._init_producer_id(request, new_producer_id, token, now_ms)
         except KafkaError as error:
-            code = _fenced_in_words_of(version, 4, error.code)
-            return _answer(token, InitProducerIdResponse(error_code=code, producer_epoch=-1))
+            code = fenced_in_words_of(version, 4, error.code)
+            return answer(token, InitProducerIdResponse(error_code=code, producer_epoch=-1))
 
     def _init_producer_id(
         self, request: InitProducerIdRequest, new_producer_id: int | None, token: Token, now_ms: int
     ) -> Step:
-        timeout_ms = self._checked_timeout_ms(request)
+        timeout_ms = checked_timeout_ms(request, self._settings())
         transactional_id = request.transactional_id
         assert transactional_id is not None
         claimed = None
@@ -171,29 +182,17 @@ class TransactionShard:
             )
             return self._given(token, transactional_id, taken)
         before = self._initialised.get(transactional_id)
-        repeats = before is not None and claimed == before.claimed
+        repeats = (
+            before is not None
+            and before == (claimed, transaction.identity)
+            and transaction.state is TransactionState.EMPTY
+        )
         given = moves.initialised(transaction, claimed, repeats, new_producer_id, timeout_ms, now_ms)
         if claimed is None:
             self._initialised.pop(transactional_id, None)
         else:
             self._initialised[transactional_id] = _Initialised(claimed, given.identity)
         return self._given(token, transactional_id, given)
-
-    def _checked_timeout_ms(self, request: InitProducerIdRequest) -> int:
-        settings = self._settings()
-        if not request.transactional_id:
-            raise KafkaError(ErrorCode.INVALID_REQUEST)
-        if (request.producer_id == moves.NO_PRODUCER_ID) != (
-            request.producer_epoch == moves.NO_PRODUCER_EPOCH
-        ):
-            raise KafkaError(ErrorCode.INVALID_REQUEST)
-        if request.enable2_pc:
-            if not settings.two_phase_commit:
-                raise KafkaError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
-            return NO_TIMEOUT_MS
-        if not 0 < request.transaction_timeout_ms <= settings.max_timeout_ms:
-            raise KafkaError(ErrorCode.INVALID_TRANSACTION_TIMEOUT)
-        return request.transaction_timeout_ms
 
     def _given(self, token: Token, transactional_id: str, transaction: Transaction) -> Step:
         response = InitProducerIdResponse(
@@ -203,7 +202,7 @@ class TransactionShard:
         if transaction.is_taken_over:
             response.ongoing_txn_producer_id, response.ongoing_txn_producer_epoch = transaction.identity
             if not transaction.has_timeout:
-                alarms = (Alarm(_timeout_key(transactional_id), None),)
+                alarms = (Alarm(timeout_key(transactional_id), None),)
         record = TransactionRecord(transactional_id, transaction)
         return Step((record,), (Reply(token, response),), alarms)
 
@@ -221,27 +220,35 @@ class TransactionShard:
 
         A transaction with a refused partition gets none of the others either.
         """
-        results = add_results(request, version, refused or {})
-        records = []
-        alarms = []
-        for entry in results.entries:
-            if entry.refused:
-                continue
+        results = AddResults(request, version, refused or {})
+        #: A batch may name an id twice.
+        changed: dict[str, Transaction] = {}
+        for place, entry in results.entries:
+            transactional_id = entry.transactional_id
+            current = changed.get(transactional_id, self.transactions.get(transactional_id))
             try:
                 if entry.verify_only:
-                    current = self.transactions.get(entry.transactional_id)
-                    results.add(entry, moves.check_partitions(current, entry.claimed, entry.partitions))
+                    results.add(place, moves.check_partitions(current, entry.claimed, entry.partitions))
                     continue
-                record, alarm = self._with_partitions(
-                    entry.transactional_id, entry.claimed, entry.partitions, entry.transaction_version, now_ms
+                transaction = moves.with_partitions(
+                    current, entry.claimed, entry.partitions, entry.transaction_version, now_ms
                 )
             except KafkaError as error:
-                results.add_all(entry, _fenced_in_words_of(version, 2, error.code))
+                results.add_all(place, fenced_in_words_of(version, 2, error.code))
                 continue
-            results.add_all(entry, ErrorCode.NONE)
-            records += record
-            alarms += alarm
-        return Step(tuple(records), (Reply(token, results.response()),), tuple(alarms))
+            results.add_all(place, ErrorCode.NONE)
+            if transaction is not current:
+                changed[transactional_id] = transaction
+        return self._with_partitions(changed, Reply(token, results.response()), now_ms)
+
+    def _with_partitions(self, changed: dict[str, Transaction], reply: Reply, now_ms: int) -> Step:
+        """Transactions with more partitions than before; the timeout of one that begins is set."""
+        alarms = tuple(
+            timeout_alarm(transactional_id, transaction, now_ms)
+            for transactional_id, transaction in changed.items()
+            if self.transactions[transactional_id].state is not TransactionState.ONGOING
+        )
+        return Step(tuple(starmap(TransactionRecord, changed.items())), (reply,), alarms)
 
     def add_offsets_to_txn(
         self,
@@ -252,37 +259,19 @@ class TransactionShard:
         now_ms: int,
     ) -> Step:
         """``offsets_partition`` is the partition of ``__consumer_offsets`` that keeps the group's offsets."""
+        transactional_id = request.transactional_id
         claimed = Identity(request.producer_id, request.producer_epoch)
         partitions = (TopicPartition(OFFSETS_TOPIC, offsets_partition),)
-        try:
-            if not request.transactional_id:
-                raise KafkaError(ErrorCode.INVALID_REQUEST)
-            records, alarms = self._with_partitions(
-                request.transactional_id, claimed, partitions, 0, now_ms
-            )
-        except KafkaError as error:
-            code = _fenced_in_words_of(version, 2, error.code)
-            return _answer(token, AddOffsetsToTxnResponse(error_code=code))
-        return Step(records, (Reply(token, AddOffsetsToTxnResponse()),), alarms)
-
-    def _with_partitions(
-        self,
-        transactional_id: str,
-        claimed: Identity,
-        partitions: Iterable[TopicPartition],
-        client_transaction_version: int,
-        now_ms: int,
-    ) -> tuple[tuple[TransactionRecord, ...], tuple[Alarm, ...]]:
         current = self.transactions.get(transactional_id)
-        transaction = moves.with_partitions(
-            current, claimed, partitions, client_transaction_version, now_ms
-        )
-        if transaction is current:
-            return (), ()
-        assert current is not None
-        began = current.state is not TransactionState.ONGOING
-        alarms = (_timeout_alarm(transactional_id, transaction, now_ms),) if began else ()
-        return (TransactionRecord(transactional_id, transaction),), alarms
+        try:
+            if not transactional_id:
+                raise KafkaError(ErrorCode.INVALID_REQUEST)
+            transaction = moves.with_partitions(current, claimed, partitions, 0, now_ms)
+        except KafkaError as error:
+            code = fenced_in_words_of(version, 2, error.code)
+            return answer(token, AddOffsetsToTxnResponse(error_code=code))
+        changed = {} if transaction is current else {transactional_id: transaction}
+        return self._with_partitions(changed, Reply(token, AddOffsetsToTxnResponse()), now_ms)
 
     # --- writes that are part of a transaction -----------------------------------------------------
 
@@ -302,24 +291,22 @@ class TransactionShard:
         """
         claimed = Identity(producer_id, producer_epoch)
         wanted = tuple(partitions)
+        current = self.transactions.get(transactional_id)
         try:
-            records, alarms = self._with_partitions(
-                transactional_id, claimed, wanted, BUMPING_VERSION, now_ms
-            )
+            transaction = moves.with_partitions(current, claimed, wanted, BUMPING_VERSION, now_ms)
         except KafkaError as error:
-            waiting = self._waiting.get(transactional_id, ())
-            current = self.transactions.get(transactional_id)
-            if (
-                error.code is ErrorCode.CONCURRENT_TRANSACTIONS
-                and current is not None
-                and current.owner == claimed
-                and len(waiting) < MAX_WAITING
-            ):
-                self._waiting.setdefault(transactional_id, []).append(_WaitingWrite(token, claimed, wanted))
-                alarm = Alarm(_waiting_key(transactional_id), WAITING_SECONDS)
-                return Step(alarms=(alarm,) if not waiting else ())
-            return _answer_write(token, wanted, error.code)
-        return Step(records, _answer_write(token, wanted, ErrorCode.NONE).replies, alarms)
+            if error.code is ErrorCode.CONCURRENT_TRANSACTIONS:
+                return self._wait(transactional_id, _WaitingWrite(token, claimed, wanted))
+            return answer_write(token, wanted, error.code)
+        changed = {} if transaction is current else {transactional_id: transaction}
+        return self._with_partitions(changed, write_reply(token, wanted, ErrorCode.NONE), now_ms)
+
+    def _wait(self, transactional_id: str, write: _WaitingWrite) -> Step:
+        waiting = self._waiting.get(transactional_id, [])
+        if self.transactions[transactional_id].owner != write.claimed or len(waiting) >= MAX_WAITING:
+            return answer_write(write.token, write.partitions, ErrorCode.CONCURRENT_TRANSACTIONS)
+        self._waiting[transactional_id] = [*waiting, write]
+        return NOTHING if waiting else Step(alarms=(Alarm(waiting_key(transactional_id), WAITING_SECONDS),))
 
     def verify_partitions_for_write(
         self,
@@ -336,8 +323,23 @@ class TransactionShard:
         try:
             found = moves.check_partitions(current, Identity(producer_id, producer_epoch), wanted)
         except KafkaError as error:
-            return _answer_write(token, wanted, error.code)
-        return _answer(token, found)
+            return answer_write(token, wanted, error.code)
+        return answer(token, found)
+
+    # --- asking ---------------------------------------------------------------------------------
+
+    def describe_transactions(
+        self, request: DescribeTransactionsRequest, version: int, token: Token, now_ms: int
+    ) -> Step:
+        """Of the ids that are this shard's."""
+        states = [described(name, self.transactions.get(name)) for name in request.transactional_ids]
+        return answer(token, DescribeTransactionsResponse(transaction_states=states))
+
+    def list_transactions(
+        self, request: ListTransactionsRequest, version: int, token: Token, now_ms: int
+    ) -> Step:
+        """This shard's part; ``queries.listed`` answers for all shards of a node."""
+        return answer(token, listed([self.transactions], request, now_ms))
 
     # --- ending ---------------------------------------------------------------------------------
 
@@ -366,8 +368,8 @@ class TransactionShard:
             else:
                 ended = moves.ended_without_bump(current, claimed, request.committed, now_ms)
         except KafkaError as error:
-            code = _fenced_in_words_of(version, 2, error.code)
-            return _answer(token, EndTxnResponse(error_code=code))
+            code = fenced_in_words_of(version, 2, error.code)
+            return answer(token, EndTxnResponse(error_code=code))
         owner = ended.owner
         reply = Reply(
             token, EndTxnResponse(producer_id=owner.producer_id, producer_epoch=owner.producer_epoch)
@@ -376,14 +378,12 @@ class TransactionShard:
             return Step(replies=(reply,))
         return self._ended(transactional_id, ended, now_ms, reply)
 
-    def _abort(
-        self, transactional_id: str, transaction: Transaction, now_ms: int, *replies: Reply
-    ) -> Step:
+    def _abort(self, transactional_id: str, transaction: Transaction, now_ms: int, *replies: Reply) -> Step:
         return self._ended(transactional_id, moves.fenced(transaction, now_ms), now_ms, *replies)
 
     def _ended(self, transactional_id: str, ended: Transaction, now_ms: int, *replies: Reply) -> Step:
         record = TransactionRecord(transactional_id, ended)
-        alarms = (Alarm(_timeout_key(transactional_id), None),)
+        alarms = (Alarm(timeout_key(transactional_id), None),)
         if not ended.partitions:
             complete = TransactionRecord(transactional_id, moves.completed(ended, now_ms))
             return Step((record, complete), replies, alarms)
@@ -419,29 +419,31 @@ class TransactionShard:
         alarms: list[Alarm] = []
         waiting = self._waiting.pop(transactional_id, [])
         if waiting:
-            alarms.append(Alarm(_waiting_key(transactional_id), None))
+            alarms.append(Alarm(waiting_key(transactional_id), None))
         for write in waiting:
             try:
                 began = moves.with_partitions(
                     current, write.claimed, write.partitions, BUMPING_VERSION, now_ms
                 )
             except KafkaError as error:
-                replies += _answer_write(write.token, write.partitions, error.code).replies
+                replies.append(write_reply(write.token, write.partitions, error.code))
                 continue
-            replies += _answer_write(write.token, write.partitions, ErrorCode.NONE).replies
+            replies.append(write_reply(write.token, write.partitions, ErrorCode.NONE))
             if began is not current:
                 current = began
                 records.append(TransactionRecord(transactional_id, current))
         if len(records) > 1:
-            alarms.append(_timeout_alarm(transactional_id, current, now_ms))
+            alarms.append(timeout_alarm(transactional_id, current, now_ms))
         return Step(tuple(records), tuple(replies), tuple(alarms))
 
     # --- alarms ---------------------------------------------------------------------------------
 
     def alarm(self, key: Hashable, now_ms: int) -> Step:
-        if key == _SWEEP:
+        if key == SWEEP:
             return self._sweep(now_ms)
-        if key == _FORGET:
+        if key == LOOK:
+            return self._look_for_old_ids(now_ms)
+        if key == FORGET:
             return self._forget(now_ms)
         assert isinstance(key, tuple)
         kind, transactional_id = key
@@ -456,36 +458,35 @@ class TransactionShard:
         if not transaction.has_timeout:
             return NOTHING
         if now_ms < transaction.deadline_ms:
-            return Step(alarms=(_timeout_alarm(transactional_id, transaction, now_ms),))
+            return Step(alarms=(timeout_alarm(transactional_id, transaction, now_ms),))
         return self._abort(transactional_id, transaction, now_ms)
 
     def _stop_waiting(self, transactional_id: str) -> Step:
         code = ErrorCode.CONCURRENT_TRANSACTIONS
-        replies: list[Reply] = []
-        for write in self._waiting.pop(transactional_id, ()):
-            replies += _answer_write(write.token, write.partitions, code).replies
-        return Step(replies=tuple(replies))
+        waiting = self._waiting.pop(transactional_id, ())
+        return Step(replies=tuple(write_reply(write.token, write.partitions, code) for write in waiting))
 
     def _sweep(self, now_ms: int) -> Step:
         """Alarms that went off while the log refused to be written go off again."""
-        alarms = [Alarm(_SWEEP, SWEEP_SECONDS)]
+        alarms = [Alarm(SWEEP, SWEEP_SECONDS)]
         for transactional_id in sorted(self._open):
             transaction = self.transactions[transactional_id]
             if transaction.has_timeout and now_ms >= transaction.deadline_ms:
-                alarms.append(Alarm(_timeout_key(transactional_id), 0))
+                alarms.append(Alarm(timeout_key(transactional_id), 0))
             elif transactional_id in self._marked:
-                alarms.append(Alarm(("complete", transactional_id), 0))
+                alarms.append(Alarm(complete_key(transactional_id), 0))
+        return Step(alarms=tuple(alarms))
+
+    def _look_for_old_ids(self, now_ms: int) -> Step:
+        """Sets the next look before anything is appended, so that a refusal is not the end of looking."""
+        expiration_ms = self._settings().id_expiration_ms
+        alarms = [look_alarm(self.transactions, expiration_ms, now_ms)]
+        if old_ids(self.transactions, expiration_ms, now_ms):
+            alarms.append(Alarm(FORGET, 0))
         return Step(alarms=tuple(alarms))
 
     def _forget(self, now_ms: int) -> Step:
         """Deletes ids that nobody has used for so long that no client can still count on them."""
-        oldest_ms = now_ms - self._settings().id_expiration_ms
-        records = []
-        for transactional_id, transaction in self.transactions.items():
-            if transaction.state in IDLE and transaction.last_update_ms <= oldest_ms:
-                records.append(TransactionRecord(transactional_id, None))
-                if len(records) == MAX_FORGOTTEN:
-                    break
-        if not records:
-            return Step(alarms=(self._forget_alarm(now_ms),))
-        return Step(tuple(records), alarms=(Alarm(_FORGET, 0),))
+        old = old_ids(self.transactions, self._settings().id_expiration_ms, now_ms)
+        more = (Alarm(FORGET, 0),) if len(old) == MAX_FORGOTTEN else ()
+        return Step(tuple(TransactionRecord(transactional_id, None) for transactional_id in old), alarms=more)

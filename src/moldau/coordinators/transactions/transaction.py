@@ -83,7 +83,7 @@ class Transaction:
         return self.start_ms + self.timeout_ms
 
     def was_ended_by(self, claimed: Identity) -> bool:
-        """Whether the transaction that is complete ran under this identity, so that a request repeats its end."""
+        """Whether the complete transaction ran under this identity: a request to end it is a repetition."""
         if self.state not in COMPLETE or self.client_transaction_version < BUMPING_VERSION:
             return False
         if claimed.producer_id == self.producer_id:

@@ -1,0 +1,276 @@
+"""The runtime of coordinators: append, apply, reply at commit; loading replays; alarms ring by the clock."""
+
+import asyncio
+from collections.abc import Callable, Coroutine, Hashable, Iterator
+from typing import Any
+
+import pytest
+
+from moldau.base.clock import SteppedClock
+from moldau.base.tasks import Background, Timers
+from moldau.coordinators.machine import Alarm, Reply, Step, Token, Writer
+from moldau.coordinators.runtime import Entry, Runtime, partition_of
+from moldau.protocol.errors import ErrorCode, KafkaError
+
+
+class Adder:
+    """Adds numbers; what a transaction adds counts when it is committed."""
+
+    def __init__(self) -> None:
+        self.total = 0
+        self.pending: dict[Writer, int] = {}
+        self.was_loaded = False
+
+    def encode(self, record: int) -> tuple[bytes, bytes | None]:
+        return b"n", str(record).encode()
+
+    def decode(self, key: bytes, value: bytes | None) -> int | None:
+        return None if value is None else int(value)
+
+    def apply(self, record: int, writer: Writer | None = None) -> None:
+        if writer is None:
+            self.total += record
+        else:
+            self.pending[writer] = self.pending.get(writer, 0) + record
+
+    def end_transaction(self, writer: Writer, committed: bool) -> None:
+        added = self.pending.pop(writer, 0)
+        self.total += added if committed else 0
+
+    def loaded(self, now_ms: int) -> Step:
+        self.was_loaded = True
+        return Step()
+
+    def alarm(self, key: Hashable, now_ms: int) -> Step:
+        return Step(records=(100,))
+
+    def add(self, number: int, token: Token, writer: Writer | None = None) -> Step:
+        return Step((number,), (Reply(token, self.total + number),), writer=writer)
+
+
+class MemoryJournal:
+    def __init__(self) -> None:
+        self.entries: list[Entry] = []
+        self.high_watermark: int | None = None  # None: everything is committed at once
+        self.refuse: KafkaError | None = None
+
+    def append(self, partition: int, records: list[tuple[bytes, bytes | None]], writer: Writer | None) -> int:
+        if self.refuse is not None:
+            raise self.refuse
+        for key, value in records:
+            self.entries.append(Entry(len(self.entries), key, value, writer))
+        return len(self.entries)
+
+    def committed(self, partition: int) -> int:
+        return len(self.entries) if self.high_watermark is None else self.high_watermark
+
+    def read(self, partition: int) -> Iterator[Entry]:
+        yield from self.entries[: self.committed(partition)]
+
+
+class Stage:
+    """A runtime with one shard, its journal and its clock."""
+
+    def __init__(self, journal: MemoryJournal) -> None:
+        self.clock = SteppedClock(frozen=True)
+        self.timers = Timers(self.clock, asyncio.get_running_loop())
+        self.background = Background()
+        self.journal = journal
+        self.effects: list[Any] = []
+        self.runtime: Runtime[Adder] = Runtime(
+            "adders",
+            lambda _: Adder(),
+            journal,
+            self.clock,
+            self.timers,
+            self.background,
+            self.effects.append,
+        )
+
+    @property
+    def machine(self) -> Adder:
+        return self.runtime.shard(0).machine
+
+    def add(self, number: int, writer: Writer | None = None) -> "asyncio.Future[Any]":
+        return self.runtime.request(0, lambda machine, token, now: machine.add(number, token, writer))
+
+    async def loaded(self) -> None:
+        self.runtime.load(0)
+        while self.runtime.loading:
+            await asyncio.sleep(0)
+
+
+def play(
+    scenario: Callable[[Stage], Coroutine[Any, Any, None]], journal: MemoryJournal | None = None
+) -> None:
+    async def run() -> None:
+        stage = Stage(journal or MemoryJournal())
+        await scenario(stage)
+        stage.timers.close()
+        await stage.background.stop()
+
+    asyncio.run(run())
+
+
+def test_a_request_is_appended_applied_and_answered() -> None:
+    async def scenario(stage: Stage) -> None:
+        await stage.loaded()
+        assert await stage.add(3) == 3
+        assert await stage.add(4) == 7
+        assert stage.machine.total == 7
+        assert [entry.value for entry in stage.journal.entries] == [b"3", b"4"]
+
+    play(scenario)
+
+
+def test_loading_replays_to_the_same_state_transactions_included() -> None:
+    journal = MemoryJournal()
+    first, second = Writer(1, 0), Writer(2, 0)
+
+    async def scenario(stage: Stage) -> None:
+        await stage.loaded()
+        await stage.add(1)
+        await stage.add(10, first)
+        await stage.add(20, second)
+        for writer, committed in ((first, True), (second, False)):
+            journal.entries.append(Entry(len(journal.entries), None, None, writer, committed))
+            stage.runtime.end_transaction(0, writer, committed)
+        assert stage.machine.total == 11
+        live = vars(stage.machine)
+        stage.runtime.unload(0)
+        await stage.loaded()
+        assert vars(stage.machine) == live
+
+    play(scenario, journal)
+
+
+def test_a_reply_waits_for_its_records_to_be_committed_and_keeps_its_place() -> None:
+    async def scenario(stage: Stage) -> None:
+        await stage.loaded()
+        stage.journal.high_watermark = 0
+        first, second = stage.add(1), stage.add(2)
+        reading = stage.runtime.request(
+            0, lambda machine, token, now: Step(replies=(Reply(token, machine.total),))
+        )
+        assert not first.done()
+        stage.journal.high_watermark = 1
+        stage.runtime.committed(0)
+        assert first.done()
+        assert not second.done()
+        assert not reading.done()  # it has seen what is not committed yet
+        stage.journal.high_watermark = 2
+        stage.runtime.committed(0)
+        assert (first.result(), second.result(), reading.result()) == (1, 3, 3)
+
+    play(scenario)
+
+
+def test_a_failed_append_changes_nothing_and_is_told() -> None:
+    async def scenario(stage: Stage) -> None:
+        await stage.loaded()
+        stage.journal.refuse = KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "no disk")
+        with pytest.raises(KafkaError) as refused:
+            await stage.add(5)
+        assert refused.value.code is ErrorCode.NOT_COORDINATOR
+        assert stage.machine.total == 0
+        stage.journal.refuse = None
+        assert await stage.add(5) == 5
+
+    play(scenario)
+
+
+def test_alarms_ring_by_the_clock_and_are_replaced_and_taken_back() -> None:
+    async def scenario(stage: Stage) -> None:
+        await stage.loaded()
+
+        def set_alarm(key: str, seconds: float | None) -> None:
+            stage.runtime.tell(0, lambda machine, now: Step(alarms=(Alarm(key, seconds),)))
+
+        async def step(seconds: float) -> None:
+            stage.clock.advance(seconds)
+            await asyncio.sleep(0)
+            await asyncio.sleep(0)
+
+        set_alarm("a", 10)
+        set_alarm("a", 20)
+        set_alarm("b", 5)
+        set_alarm("b", None)
+        await step(15)
+        assert stage.machine.total == 0
+        await step(6)
+        assert stage.machine.total == 100
+
+    play(scenario)
+
+
+def test_a_shard_that_is_elsewhere_or_loading_refuses() -> None:
+    async def scenario(stage: Stage) -> None:
+        with pytest.raises(KafkaError) as refused:
+            stage.add(1)
+        assert refused.value.code is ErrorCode.NOT_COORDINATOR
+        stage.journal.entries.append(Entry(0, b"n", b"1"))
+        stage.runtime.load(0)
+        with pytest.raises(KafkaError) as refused:
+            stage.add(1)
+        assert refused.value.code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        await stage.loaded()
+        assert await stage.add(1) == 2
+
+    play(scenario)
+
+
+def test_whoever_waits_is_told_when_the_shard_moves_away() -> None:
+    async def scenario(stage: Stage) -> None:
+        await stage.loaded()
+        stage.journal.high_watermark = 0
+        waiting = stage.add(1)
+        stage.runtime.unload(0)
+        with pytest.raises(KafkaError) as refused:
+            await waiting
+        assert refused.value.code is ErrorCode.NOT_COORDINATOR
+
+    play(scenario)
+
+
+def test_a_corrupt_record_is_named_and_passed_over(caplog: pytest.LogCaptureFixture) -> None:
+    journal = MemoryJournal()
+    journal.entries = [Entry(0, b"n", b"1"), Entry(1, b"n", b"one"), Entry(2, b"n", b"2")]
+
+    async def scenario(stage: Stage) -> None:
+        await stage.loaded()
+        assert stage.machine.total == 3
+
+    play(scenario, journal)
+    assert "offset 1 passed over" in caplog.text
+
+
+def test_effects_are_done_at_commit() -> None:
+    async def scenario(stage: Stage) -> None:
+        await stage.loaded()
+        stage.journal.high_watermark = 0
+        stage.runtime.tell(0, lambda machine, now: Step(records=(1,), effects=("marker",)))
+        assert stage.effects == []
+        stage.journal.high_watermark = 1
+        stage.runtime.committed(0)
+        assert stage.effects == ["marker"]
+
+    play(scenario)
+
+
+@pytest.mark.parametrize(
+    ("key", "partition"),
+    [
+        ("g-classic", 18),
+        ("g-consumer", 32),
+        ("g-shift", 12),
+        ("vg2", 41),
+        ("sg1", 7),
+        ("tx-open", 15),
+        ("tx-done", 7),
+        ("pt", 38),
+        ("gb-tx", 42),
+        ("", 0),
+    ],
+)
+def test_the_partition_of_a_key_is_javas(key: str, partition: int) -> None:
+    assert partition_of(key, 50) == partition
