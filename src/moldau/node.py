@@ -21,6 +21,7 @@ from moldau.base.tasks import Background, Timers
 from moldau.broker.context import Services
 from moldau.broker.dispatch import Dispatch
 from moldau.broker.fetch_sessions import FetchSessions
+from moldau.broker.group_coordination import group_coordinator
 from moldau.broker.producer_ids import ProducerIds
 from moldau.broker.purgatory import Purgatory
 from moldau.broker.server import Server
@@ -152,6 +153,9 @@ class Node:
         self.replicas = Replicas(
             self.node_id, self._logs, self._executor, self.background, self._topic_values
         )
+        self._groups = group_coordinator(
+            self.node_id, settings, self.replicas, self.clock, self.timers, self.background, new_uuid
+        )
         purgatory = Purgatory(self.timers, settings.moldau_parked_requests_max)
         sessions = settings.max_incremental_fetch_session_cache_slots
         self.services = Services(
@@ -166,6 +170,7 @@ class Node:
             purgatory=purgatory,
             fetch_sessions=FetchSessions(self.clock, sessions, lambda: random.randrange(1, 1 << 31)),
             producer_ids=ProducerIds(self.metadata, self.node_id),
+            groups=self._groups,
             new_uuid=new_uuid,
             new_seed=lambda: random.randrange(1 << 31),
         )
@@ -225,6 +230,10 @@ class Node:
             self.settings.change(*self._dynamic_configs(new))
             self.dispatch.log_requests = self.settings.moldau_request_log
         self.replicas.apply(old, new)
+        self._groups.follow(old, new)
+        gone = old.topics_by_name.keys() - new.topics_by_name.keys()
+        if gone:
+            self._groups.tell_all(lambda shard, now_ms: shard.topics_deleted(gone, now_ms))
 
     def _dynamic_configs(self, image: ClusterImage) -> tuple[Mapping[str, str], Mapping[str, str]]:
         """What is set for all brokers, and for this one."""

@@ -1,5 +1,6 @@
 """A broker that goes and comes back: its clients go on, with nothing lost and nothing twice."""
 
+import asyncio
 import random
 import threading
 import time
@@ -12,6 +13,10 @@ from client_contract import Client, Producer, Producing, Refused, Sent, offsets,
 from every_client import CLIENTS
 from history_checker import PartitionHistory, Value
 
+from moldau.client.connection import Connection
+from moldau.protocol.errors import ErrorCode
+from moldau.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from moldau.protocol.records import Record, encode_batch
 from moldau.testing import Broker
 
 #: Rounds of kill -9 for each client; each takes a second or two, most of it the client's own back-off.
@@ -110,7 +115,7 @@ class Load:
     def _run(self) -> None:
         sequence = 0
         while not self._stop.is_set():
-            burst = [Value("load", sequence + n) for n in range(self._dice.randrange(1, 120))]
+            burst = [Value("load", sequence + n) for n in range(self._dice.randrange(1, 600))]
             sequence += len(burst)
             for value in burst:
                 self._history.send(value)
@@ -156,8 +161,8 @@ def test_kill_9_loses_nothing_and_repeats_nothing(
         load = Load(client.producer(Producing(linger_ms=2)), topic, history, seed)
         try:
             for _ in range(KILLS):
-                load.wait_for(dice.randrange(1, 400))
-                time.sleep(dice.random() / 50)  # to strike anywhere between two answers
+                load.wait_for(dice.randrange(1, 1000))
+                time.sleep(dice.random() / 20)  # to strike anywhere between two answers
                 broker.kill()
                 broker.start()
                 for offset, value in read_all(client, topic):
@@ -169,3 +174,36 @@ def test_kill_9_loses_nothing_and_repeats_nothing(
         assert history.anomalies(log) == []
         assert not load.refused
         assert len(history.acknowledged) == len(log) == len(history.sent)
+
+
+def test_a_retry_is_recognised_after_a_kill(topic: str, tmp_path: Path) -> None:
+    """What the clients above rely on, request by request: the last five batches of a producer are known."""
+    with BrokerProcess(tmp_path) as broker:
+
+        async def offsets_of(*sequences: int) -> list[tuple[int, int]]:
+            connection = await Connection.open("127.0.0.1", broker.port)
+            answers = [await connection.send(batch_of(topic, each), max_version=12) for each in sequences]
+            connection.close()
+            await connection.wait_closed()
+            results = [answer.responses[0].partition_responses[0] for answer in answers]
+            return [(result.error_code, result.base_offset) for result in results]
+
+        CLIENTS["confluent"](broker.bootstrap_servers).create_topic(topic)
+        wanted = [(0, sequence) for sequence in range(0, 70, 10)]
+        assert asyncio.run(offsets_of(*range(0, 70, 10))) == wanted
+        for _ in range(2):
+            broker.kill()
+            broker.start()
+            assert asyncio.run(offsets_of(60, 50, 40, 30, 20)) == wanted[:1:-1]
+        broker.stop()  # leaves a snapshot, which in Kafka's format holds one batch of each producer
+        broker.start()
+        assert asyncio.run(offsets_of(60)) == [(0, 60)]
+        assert asyncio.run(offsets_of(80, 70)) == [(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, -1), (0, 70)]
+
+
+def batch_of(topic: str, sequence: int) -> ProduceRequest:
+    """Ten records of one producer, from this place in its order on."""
+    records = [Record(number, 1000, None, b"%d" % (sequence + number)) for number in range(10)]
+    batch = encode_batch(records, producer_id=4711, producer_epoch=0, base_sequence=sequence)
+    data = TopicProduceData(topic, partition_data=[PartitionProduceData(0, batch)])
+    return ProduceRequest(None, -1, 30_000, [data])

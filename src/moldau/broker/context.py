@@ -18,9 +18,11 @@ from moldau.replication.replicas import Replicas
 
 if TYPE_CHECKING:
     from moldau.broker.connection import Connection
+    from moldau.broker.coordination import Coordinator
     from moldau.broker.fetch_sessions import FetchSessions
     from moldau.broker.producer_ids import ProducerIds
     from moldau.broker.purgatory import Purgatory
+    from moldau.coordinators.groups.shard import GroupShard
 
 
 class CloseConnection(Exception):
@@ -42,6 +44,7 @@ class Services:
     purgatory: "Purgatory"
     fetch_sessions: "FetchSessions"
     producer_ids: "ProducerIds"
+    groups: "Coordinator[GroupShard]"
     new_uuid: Callable[[], Uuid]
     new_seed: Callable[[], int]
     #: Set while the broker stops: new work is refused, waiting work is answered.

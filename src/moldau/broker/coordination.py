@@ -72,6 +72,11 @@ class Coordinator(Generic[MachineType]):
             raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
         return partition_of(key, self._partitions)
 
+    def tell_all(self, decide: Callable[[MachineType, int], Step]) -> None:
+        """Lets every machine here decide on something that concerns them all."""
+        for partition in self.runtime.partitions():
+            self.runtime.tell(partition, decide)
+
     def machine(self, key: str) -> MachineType:
         """The machine that is responsible for a key, to read from; KafkaError when it is not ready."""
         return self.runtime.shard(self.partition_for(key)).machine

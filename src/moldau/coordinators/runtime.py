@@ -156,8 +156,9 @@ class Runtime(Generic[MachineType]):
             raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
         return shard
 
-    def loaded_machines(self) -> list[MachineType]:
-        return [shard.machine for shard in self._shards.values() if not shard.loading]
+    def partitions(self) -> list[int]:
+        """The partitions whose shards can decide."""
+        return [partition for partition, shard in self._shards.items() if not shard.loading]
 
     @property
     def loading(self) -> bool:

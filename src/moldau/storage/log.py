@@ -484,9 +484,11 @@ class Log:
 
         Indexes and snapshot are left to the system: what a power cut took of them is seen and made again.
         """
+        active = self._segments.active
         if self._touched:
-            self._segments.active.seal()
-            self._write_snapshot(self.log_end_offset)
+            active.seal()
+            if active.size:  # else the one that was flushed when the segment began says the same
+                self._write_snapshot(self.log_end_offset)
         # A job that is still under way elsewhere does not cover what came after it began.
         self.unflushed.job = None
         return self.begin_flush()

@@ -186,7 +186,8 @@ def _recover(
     epochs.truncate_from_end(start)
     usable = [offset for offset in snapshots if offset <= start]
     load_producers(files, segments, usable, producers, start, opening.now_ms)
-    for at in range(first, len(segments)):
+    at = first - 1
+    while (at := at + 1) < len(segments):
         segment = segments[at]
         segment.forget_aborted()
         damage = _check(segment, epochs, producers, opening.now_ms)
@@ -194,7 +195,7 @@ def _recover(
         if damage is None:
             if not is_last:
                 segment.finish()
-                _warn_of_gap(segment, segments[at + 1])
+                _close_gap(files, segments, at)
             continue
         if damage.offset < opening.recovery_point:
             raise CorruptLogError(segment.path(LOG_SUFFIX), damage.position, damage.offset, damage.reason)
@@ -205,16 +206,26 @@ def _recover(
     log.info("%s: checked from offset %d on", opening.topic_partition, start)
 
 
-def _warn_of_gap(segment: Segment, following: Segment) -> None:
-    """Compaction makes such gaps, and so does a power cut before a sealed segment was flushed."""
+def _close_gap(files: Files, segments: list[Segment], at: int) -> None:
+    """A power cut took the end of a sealed segment that was not flushed.
+
+    If nothing came after it, the log goes on from there; else what came after it is served all the same.
+    """
+    segment, following = segments[at], segments[at + 1]
     next_offset = segment.next_offset()
-    if next_offset < following.base_offset:
-        log.warning(
-            "%s ends at offset %d, and the next segment begins at %d",
-            segment.path(LOG_SUFFIX),
-            next_offset,
-            following.base_offset,
-        )
+    if next_offset == following.base_offset:
+        return
+    log.warning(
+        "%s ends at offset %d, and the next segment begins at %d",
+        segment.path(LOG_SUFFIX),
+        next_offset,
+        following.base_offset,
+    )
+    if not any(later.size for later in segments[at + 1 :]):
+        for later in segments[at + 1 :]:
+            for path in later.rename_to(DELETED_SUFFIX):
+                files.remove(path)
+        del segments[at + 1 :]
 
 
 def _check(

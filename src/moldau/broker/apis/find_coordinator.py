@@ -1,11 +1,13 @@
 """FindCoordinator: v0-6.
 
-Behaviour: consumer groups and transactions have no coordinator in this broker yet. A group is told
-COORDINATOR_NOT_AVAILABLE, which clients that assign their partitions by hand pass over; a
-transaction is refused outright, so that its producer fails with the reason instead of waiting.
+Behaviour: the broker that coordinates a group; the topic behind it is made when it is first asked
+for, and the answer waits for it (Kafka answers COORDINATOR_NOT_AVAILABLE first).
+Version notes: many keys at once from v4; share groups (v6) have no coordinator here yet.
+Not done: transactions; they are refused outright, so that a producer fails with the reason instead
+of waiting.
 """
 
-import logging
+from collections.abc import Awaitable
 from typing import Any
 
 from moldau.broker.context import RequestContext
@@ -16,25 +18,52 @@ from moldau.protocol.messages.find_coordinator import (
     FindCoordinatorResponse,
 )
 
-log = logging.getLogger("moldau.broker.coordinators")
-
 GROUP, TRANSACTION, SHARE = 0, 1, 2
 
 
-def handle(request: FindCoordinatorRequest, context: RequestContext) -> FindCoordinatorResponse:
-    error = _refusal(request.key_type, context.api_version)
-    keys = request.coordinator_keys if context.api_version >= 4 else [request.key]
-    for key in keys:
-        log.debug("no coordinator for %r (type %d): %s", key, request.key_type, error)
-    return _answer(request, error)
+def handle(
+    request: FindCoordinatorRequest, context: RequestContext
+) -> FindCoordinatorResponse | Awaitable[FindCoordinatorResponse]:
+    if request.key_type != GROUP:
+        raise _refusal(request.key_type, context.api_version)
+    groups = context.services.groups
+    if groups.topic.name in context.services.image.topics_by_name:
+        return _answer(request, context)
+    return _make_and_answer(request, context)
+
+
+async def _make_and_answer(
+    request: FindCoordinatorRequest, context: RequestContext
+) -> FindCoordinatorResponse:
+    await context.services.groups.topic.make(context.services)
+    return _answer(request, context)
+
+
+def _answer(request: FindCoordinatorRequest, context: RequestContext) -> FindCoordinatorResponse:
+    if context.api_version >= 4:
+        found = [_coordinator(key, context) for key in request.coordinator_keys]
+        return FindCoordinatorResponse(coordinators=found)
+    one = _coordinator(request.key, context)
+    response = FindCoordinatorResponse(error_code=one.error_code, error_message=one.error_message)
+    if not one.error_code:
+        response.error_message = "NONE"  # Kafka's own word
+    response.node_id, response.host, response.port = one.node_id, one.host, one.port
+    return response
+
+
+def _coordinator(key: str, context: RequestContext) -> Coordinator:
+    services = context.services
+    image = services.image
+    topic = image.topics_by_name.get(services.groups.topic.name)
+    leader = -1 if topic is None else topic.partitions[services.groups.partition_for(key)].leader
+    broker = image.brokers.get(leader)
+    listener = None if broker is None or broker.fenced else broker.listener(context.listener)
+    if listener is None:
+        return Coordinator(key, -1, "", -1, ErrorCode.COORDINATOR_NOT_AVAILABLE, "")
+    return Coordinator(key, leader, listener.host, listener.port, ErrorCode.NONE, "")
 
 
 def _refusal(key_type: int, version: int) -> KafkaError:
-    if key_type == GROUP:
-        return KafkaError(
-            ErrorCode.COORDINATOR_NOT_AVAILABLE,
-            "This broker does not have consumer groups yet: assign partitions by hand.",
-        )
     if key_type == TRANSACTION:
         return KafkaError(
             ErrorCode.INVALID_REQUEST,
@@ -44,7 +73,7 @@ def _refusal(key_type: int, version: int) -> KafkaError:
     return KafkaError(ErrorCode.INVALID_REQUEST, None if known else MALFORMED_REQUEST)
 
 
-def _answer(request: FindCoordinatorRequest, error: KafkaError) -> FindCoordinatorResponse:
+def fail(request: Any, error: KafkaError, context: RequestContext) -> FindCoordinatorResponse:
     message = error.message or ""
     return FindCoordinatorResponse(
         error_code=error.code,
@@ -53,7 +82,3 @@ def _answer(request: FindCoordinatorRequest, error: KafkaError) -> FindCoordinat
         port=-1,
         coordinators=[Coordinator(key, -1, "", -1, error.code, message) for key in request.coordinator_keys],
     )
-
-
-def fail(request: Any, error: KafkaError, context: RequestContext) -> FindCoordinatorResponse:
-    return _answer(request, error)

@@ -285,7 +285,7 @@ class GroupShard:
             )
         return dead
 
-    def list(
+    def list_groups(
         self, request: ListGroupsRequest, version: int, client: Client, token: Token, now_ms: int
     ) -> Step:
         states = {state.lower() for state in request.states_filter}

@@ -1,4 +1,4 @@
-"""The kinds of groups, the states of a classic group with their legal moves, and what every group can be asked.
+"""The types of groups, the states of a classic group with their moves, and what every group can be asked.
 
 Law: tables and names only; what happens on a move is decided elsewhere.
 """

@@ -1,0 +1,43 @@
+"""DescribeGroups: v0-6.
+
+Behaviour: state, protocol and members of classic groups. A group that is not there is "Dead", with
+GROUP_ID_NOT_FOUND from v6 on.
+"""
+
+from typing import Any
+
+from moldau.broker.authorized_operations import GROUP_OPERATIONS
+from moldau.broker.context import RequestContext
+from moldau.broker.group_requests import ask_each
+from moldau.coordinators.groups.shard import GroupShard
+from moldau.protocol.errors import KafkaError
+from moldau.protocol.messages.describe_groups import (
+    DescribedGroup,
+    DescribeGroupsRequest,
+    DescribeGroupsResponse,
+)
+
+
+async def handle(request: DescribeGroupsRequest, context: RequestContext) -> DescribeGroupsResponse:
+    asked = list(dict.fromkeys(request.groups))
+    replies = await ask_each(
+        context, asked, GroupShard.describe, lambda group_id: DescribeGroupsRequest([group_id])
+    )
+    response = DescribeGroupsResponse()
+    for group_id, reply in zip(asked, replies, strict=True):
+        if isinstance(reply, KafkaError):
+            response.groups.append(DescribedGroup(error_code=reply.code, group_id=group_id))
+        elif isinstance(reply, BaseException):
+            raise reply
+        else:
+            response.groups += reply.groups
+    if request.include_authorized_operations:
+        for group in response.groups:
+            group.authorized_operations = GROUP_OPERATIONS
+    return response
+
+
+def fail(request: Any, error: KafkaError, context: RequestContext) -> DescribeGroupsResponse:
+    return DescribeGroupsResponse(
+        groups=[DescribedGroup(error_code=error.code, group_id=group_id) for group_id in request.groups]
+    )

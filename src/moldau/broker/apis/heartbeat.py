@@ -1,0 +1,20 @@
+"""Heartbeat: v0-4.
+
+Behaviour: a member shows that it is alive, and hears whether a rebalance is on.
+"""
+
+from typing import Any
+
+from moldau.broker.context import RequestContext
+from moldau.broker.group_requests import ask
+from moldau.coordinators.groups.shard import GroupShard
+from moldau.protocol.errors import KafkaError
+from moldau.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+
+
+def handle(request: HeartbeatRequest, context: RequestContext) -> Any:
+    return ask(context, request.group_id, GroupShard.heartbeat, request)
+
+
+def fail(request: Any, error: KafkaError, context: RequestContext) -> HeartbeatResponse:
+    return HeartbeatResponse(error_code=error.code)

@@ -1,0 +1,20 @@
+"""LeaveGroup: v0-5.
+
+Behaviour: members go at once instead of by their session's end; from v3 several, by id or instance.
+"""
+
+from typing import Any
+
+from moldau.broker.context import RequestContext
+from moldau.broker.group_requests import ask
+from moldau.coordinators.groups.shard import GroupShard
+from moldau.protocol.errors import KafkaError
+from moldau.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
+
+
+def handle(request: LeaveGroupRequest, context: RequestContext) -> Any:
+    return ask(context, request.group_id, GroupShard.leave, request)
+
+
+def fail(request: Any, error: KafkaError, context: RequestContext) -> LeaveGroupResponse:
+    return LeaveGroupResponse(error_code=error.code)

@@ -1,0 +1,34 @@
+"""ListGroups: v0-5.
+
+Behaviour: every group that this broker coordinates; by state from v4, by type from v5. While a
+shard still loads the answer says so, instead of leaving groups out.
+"""
+
+from typing import Any
+
+from moldau.broker.context import RequestContext
+from moldau.broker.group_requests import client_of
+from moldau.coordinators.groups.shard import GroupShard
+from moldau.coordinators.machine import Step, Token
+from moldau.protocol.errors import ErrorCode, KafkaError
+from moldau.protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
+
+
+async def handle(request: ListGroupsRequest, context: RequestContext) -> ListGroupsResponse:
+    runtime = context.services.groups.runtime
+    if runtime.loading:
+        raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+    client, version = client_of(context), context.api_version
+
+    def decide(shard: GroupShard, token: Token, now_ms: int) -> Step:
+        return shard.list_groups(request, version, client, token, now_ms)
+
+    response = ListGroupsResponse()
+    for partition in runtime.partitions():
+        reply: ListGroupsResponse = await runtime.request(partition, decide)
+        response.groups += reply.groups
+    return response
+
+
+def fail(request: Any, error: KafkaError, context: RequestContext) -> ListGroupsResponse:
+    return ListGroupsResponse(error_code=error.code)

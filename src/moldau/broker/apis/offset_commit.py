@@ -1,0 +1,71 @@
+"""OffsetCommit: v2-10.
+
+Behaviour: a group's progress, durable when the answer goes out. Topics and partitions that do not
+exist are refused one by one; the offset itself is taken as it is, as in Kafka.
+Version notes: topics go by id from v10.
+"""
+
+from collections.abc import Awaitable
+from typing import Any
+
+from moldau.base.names import ZERO_UUID
+from moldau.broker.context import RequestContext
+from moldau.broker.group_requests import ask
+from moldau.cluster.image import TopicImage
+from moldau.coordinators.groups.offsets import refuse_commit
+from moldau.coordinators.groups.shard import GroupShard
+from moldau.protocol.errors import ErrorCode, KafkaError
+from moldau.protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestTopic,
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+)
+
+
+def handle(request: OffsetCommitRequest, context: RequestContext) -> Any:
+    refused = [_take_out_unknown(topic, context) for topic in request.topics]
+    reply = ask(context, request.group_id, GroupShard.offset_commit, request)
+    if isinstance(reply, Awaitable):
+        return _later(reply, refused)
+    return _merge(reply, refused)
+
+
+def _take_out_unknown(
+    topic: OffsetCommitRequestTopic, context: RequestContext
+) -> list[OffsetCommitResponsePartition]:
+    """Leaves in the request what can be committed; the rest is answered here."""
+    found, code = _find(topic, context)
+    count = 0
+    if found is not None:
+        topic.name, topic.topic_id = found.name, found.topic_id
+        count = len(found.partitions)
+    unknown = [each for each in topic.partitions if not 0 <= each.partition_index < count]
+    topic.partitions = [each for each in topic.partitions if 0 <= each.partition_index < count]
+    return [OffsetCommitResponsePartition(each.partition_index, code) for each in unknown]
+
+
+def _find(topic: OffsetCommitRequestTopic, context: RequestContext) -> tuple[TopicImage | None, ErrorCode]:
+    image = context.services.image
+    if context.api_version >= 10 or topic.topic_id != ZERO_UUID:
+        found = image.topics_by_id.get(topic.topic_id)
+        return found, ErrorCode.UNKNOWN_TOPIC_ID if found is None else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    return image.topics_by_name.get(topic.name), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+async def _later(reply: Awaitable[Any], refused: list[list[OffsetCommitResponsePartition]]) -> Any:
+    return _merge(await reply, refused)
+
+
+def _merge(
+    response: OffsetCommitResponse, refused: list[list[OffsetCommitResponsePartition]]
+) -> OffsetCommitResponse:
+    topics: list[OffsetCommitResponseTopic] = response.topics
+    for topic, missing in zip(topics, refused, strict=True):
+        topic.partitions += missing
+    return response
+
+
+def fail(request: OffsetCommitRequest, error: KafkaError, context: RequestContext) -> OffsetCommitResponse:
+    return refuse_commit(request, error.code)

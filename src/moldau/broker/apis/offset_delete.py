@@ -1,0 +1,40 @@
+"""OffsetDelete: v0.
+
+Behaviour: forgets committed offsets of topics that no member of the group is subscribed to.
+"""
+
+from collections.abc import Awaitable
+from typing import Any
+
+from moldau.broker.context import RequestContext
+from moldau.broker.group_requests import ask
+from moldau.coordinators.groups.shard import GroupShard
+from moldau.protocol.errors import ErrorCode, KafkaError
+from moldau.protocol.messages.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestTopic,
+    OffsetDeleteResponse,
+    OffsetDeleteResponsePartition,
+    OffsetDeleteResponseTopic,
+)
+
+
+async def handle(request: OffsetDeleteRequest, context: RequestContext) -> OffsetDeleteResponse:
+    known = context.services.image.topics_by_name
+    missing = [topic for topic in request.topics if topic.name not in known]
+    request.topics = [topic for topic in request.topics if topic.name in known]
+    reply = ask(context, request.group_id, GroupShard.offset_delete, request)
+    response: OffsetDeleteResponse = await reply if isinstance(reply, Awaitable) else reply
+    if not response.error_code:
+        response.topics += [_unknown(topic) for topic in missing]
+    return response
+
+
+def _unknown(topic: OffsetDeleteRequestTopic) -> OffsetDeleteResponseTopic:
+    code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    refused = [OffsetDeleteResponsePartition(each.partition_index, code) for each in topic.partitions]
+    return OffsetDeleteResponseTopic(topic.name, refused)
+
+
+def fail(request: Any, error: KafkaError, context: RequestContext) -> OffsetDeleteResponse:
+    return OffsetDeleteResponse(error_code=error.code)

@@ -1,0 +1,324 @@
+"""A runtime for one shard, without a loop and without a disk: appends to a list and steps a clock by hand."""
+
+from collections import Counter
+from collections.abc import Callable, Hashable
+from typing import Any
+
+import pytest
+
+from moldau.coordinators.groups.decision import Client, GroupSettings
+from moldau.coordinators.groups.shard import GroupShard
+from moldau.coordinators.machine import Reply, Step, Token, Writer
+from moldau.protocol import codec, consumer_protocol
+from moldau.protocol.consumer_protocol import ConsumerProtocolSubscription
+from moldau.protocol.errors import ErrorCode
+from moldau.protocol.messages.heartbeat import HeartbeatRequest
+from moldau.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from moldau.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
+from moldau.protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from moldau.protocol.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
+)
+from moldau.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from moldau.protocol.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+)
+
+START_MS = 1_700_000_000_000
+
+
+def subscription(*topics: str) -> bytes:
+    return consumer_protocol.write(ConsumerProtocolSubscription(list(topics)), 0)
+
+
+class Driver:
+    def __init__(self, **settings: int) -> None:
+        # As on the node whose answers the golden rows hold: no delay before the first round.
+        self.settings = GroupSettings(**{"group_initial_rebalance_delay_ms": 0, **settings})
+        self.ids = 0
+        self.shard = self._new_shard()
+        self.now_ms = START_MS
+        self.log: list[tuple[str, Any, Any, Writer | None]] = []
+        self.replies: dict[Token, Any] = {}
+        self.versions: dict[Token, int] = {}
+        self.due: dict[Hashable, int] = {}
+        self.answered: Counter[Token] = Counter()
+        self.fail_appends = False
+        self.perform(self.shard.loaded(self.now_ms))
+
+    def _new_shard(self) -> GroupShard:
+        return GroupShard(lambda: self.settings, self._new_id)
+
+    def _new_id(self) -> str:
+        self.ids += 1
+        return f"id{self.ids}"
+
+    # --- the runtime ----------------------------------------------------------------------------
+
+    def perform(self, step: Step) -> None:
+        if step.records and self.fail_appends:
+            for reply in step.replies:
+                self._answer(Reply(reply.token, ErrorCode.COORDINATOR_NOT_AVAILABLE))
+            return
+        for record in step.records:
+            key, value = self.shard.encode(record)
+            assert self.shard.decode(key, value) == record
+            self.log.append(("record", key, value, step.writer))
+        for record in step.records:
+            self.shard.apply(record, step.writer)
+        for key, seconds in step.alarms:
+            self.due.pop(key, None)
+            if seconds is not None:
+                self.due[key] = self.now_ms + round(seconds * 1000)
+        for reply in step.replies:
+            self._answer(reply)
+
+    def _answer(self, reply: Reply) -> None:
+        self.answered[reply.token] += 1
+        assert self.answered[reply.token] == 1, "a request is answered once"
+        self.replies[reply.token] = reply.response
+        if not isinstance(reply.response, ErrorCode):
+            codec.encode(reply.response, self.versions[reply.token])  # fits its version
+
+    def send(self, api: str, request: Any, version: int, client: Client | None = None) -> Token:
+        """Sends a request; what it is answered, if it is, will be in ``replies``."""
+        request = codec.decode(type(request), version, codec.encode(request, version))
+        token = Token()
+        self.versions[token] = version
+        who = client or Client("golden", "/127.0.0.1")
+        self.perform(getattr(self.shard, api)(request, version, who, token, self.now_ms))
+        return token
+
+    def ask(self, api: str, request: Any, version: int, client: Client | None = None) -> Any:
+        """Sends a request that is answered at once."""
+        return self.replies[self.send(api, request, version, client)]
+
+    def advance(self, ms: int) -> None:
+        """Lets time pass, alarm by alarm."""
+        end_ms = self.now_ms + ms
+        while self.due:
+            key, due_ms = min(self.due.items(), key=lambda item: item[1])
+            if due_ms > end_ms:
+                break
+            del self.due[key]
+            self.now_ms = max(self.now_ms, due_ms)
+            self.perform(self.shard.alarm(key, self.now_ms))
+        self.now_ms = end_ms
+
+    def end_transaction(self, producer_id: int, committed: bool, epoch: int = 1) -> None:
+        writer = Writer(producer_id, epoch)
+        self.log.append(("marker", None, committed, writer))
+        self.shard.end_transaction(writer, committed)
+
+    def replayed(self) -> GroupShard:
+        """A shard that has read the log and nothing else."""
+        fresh = self._new_shard()
+        for kind, key, value, writer in self.log:
+            if kind == "marker":
+                assert writer is not None
+                fresh.end_transaction(writer, value)
+            else:
+                fresh.apply(fresh.decode(key, value), writer)
+        return fresh
+
+    def reload(self) -> None:
+        """The shard moves to another node: what it did not write down is lost, and who waits is told."""
+        for token in self.versions:
+            if token not in self.replies:
+                self._answer(Reply(token, ErrorCode.NOT_COORDINATOR))
+        self.due.clear()
+        self.shard = self.replayed()
+        self.perform(self.shard.loaded(self.now_ms))
+
+    # --- requests in short ----------------------------------------------------------------------
+
+    def send_join(
+        self,
+        member_id: str = "",
+        *,
+        group: str = "g",
+        version: int = 9,
+        instance: str | None = None,
+        session_ms: int = 10_000,
+        rebalance_ms: int = 30_000,
+        protocol_type: str = "consumer",
+        protocols: dict[str, bytes] | None = None,
+        client: Client | None = None,
+    ) -> Token:
+        offered = {"range": subscription("b1")} if protocols is None else protocols
+        request = JoinGroupRequest(
+            group_id=group,
+            session_timeout_ms=session_ms,
+            rebalance_timeout_ms=rebalance_ms,
+            member_id=member_id,
+            group_instance_id=instance,
+            protocol_type=protocol_type,
+            protocols=[JoinGroupRequestProtocol(name, metadata) for name, metadata in offered.items()],
+        )
+        return self.send("join", request, version, client)
+
+    def join(self, member_id: str = "", **how: Any) -> Any:
+        """Joins and, after no more than the initial delay, has an answer."""
+        token = self.send_join(member_id, **how)
+        self.advance(0)
+        return self.replies[token]
+
+    def new_member_id(self, **how: Any) -> str:
+        """The id that a new member is given."""
+        refused = self.replies[self.send_join("", **how)]
+        assert refused.error_code == ErrorCode.MEMBER_ID_REQUIRED
+        member_id: str = refused.member_id
+        return member_id
+
+    def send_sync(
+        self,
+        member_id: str,
+        generation: int,
+        assignments: dict[str, bytes] | None = None,
+        *,
+        group: str = "g",
+        instance: str | None = None,
+        version: int = 5,
+        protocol_type: str | None = "consumer",
+        protocol_name: str | None = "range",
+    ) -> Token:
+        request = SyncGroupRequest(
+            group_id=group,
+            generation_id=generation,
+            member_id=member_id,
+            group_instance_id=instance,
+            protocol_type=protocol_type,
+            protocol_name=protocol_name,
+            assignments=[SyncGroupRequestAssignment(*item) for item in (assignments or {}).items()],
+        )
+        return self.send("sync", request, version)
+
+    def sync(self, *args: Any, **how: Any) -> Any:
+        return self.replies[self.send_sync(*args, **how)]
+
+    def heartbeat(
+        self, member_id: str, generation: int, *, group: str = "g", instance: str | None = None
+    ) -> ErrorCode:
+        request = HeartbeatRequest(group, generation, member_id, instance)
+        return ErrorCode(self.ask("heartbeat", request, 4).error_code)
+
+    def leave(self, *members: tuple[str, str | None], group: str = "g") -> list[ErrorCode]:
+        request = LeaveGroupRequest(group_id=group, members=[MemberIdentity(*m) for m in members])
+        response = self.ask("leave", request, 5)
+        assert response.error_code == ErrorCode.NONE
+        return [ErrorCode(member.error_code) for member in response.members]
+
+    def commit(
+        self,
+        offset: int = 5,
+        *,
+        group: str = "g",
+        member_id: str = "",
+        generation: int = -1,
+        instance: str | None = None,
+        topic: str = "b1",
+        partition: int = 0,
+        metadata: str | None = "",
+        version: int = 9,
+        retention_ms: int = -1,
+    ) -> ErrorCode:
+        request = OffsetCommitRequest(
+            group_id=group,
+            generation_id_or_member_epoch=generation,
+            member_id=member_id,
+            group_instance_id=instance,
+            retention_time_ms=retention_ms,
+            topics=[
+                OffsetCommitRequestTopic(
+                    name=topic,
+                    partitions=[
+                        OffsetCommitRequestPartition(partition, offset, committed_metadata=metadata)
+                    ],
+                )
+            ],
+        )
+        return ErrorCode(self.ask("offset_commit", request, version).topics[0].partitions[0].error_code)
+
+    def txn_commit(
+        self,
+        offset: int = 5,
+        *,
+        producer_id: int = 7,
+        group: str = "g",
+        member_id: str = "",
+        generation: int = -1,
+        topic: str = "b1",
+        partition: int = 0,
+    ) -> ErrorCode:
+        request = TxnOffsetCommitRequest(
+            transactional_id="t",
+            group_id=group,
+            producer_id=producer_id,
+            producer_epoch=0,
+            generation_id=generation,
+            member_id=member_id,
+            topics=[
+                TxnOffsetCommitRequestTopic(
+                    topic, [TxnOffsetCommitRequestPartition(partition, offset, committed_metadata="")]
+                )
+            ],
+        )
+        return ErrorCode(self.ask("txn_offset_commit", request, 5).topics[0].partitions[0].error_code)
+
+    def fetch(
+        self, topic: str = "b1", partition: int = 0, *, group: str = "g", require_stable: bool = False
+    ) -> tuple[int, ErrorCode]:
+        request = OffsetFetchRequest(
+            groups=[
+                OffsetFetchRequestGroup(
+                    group_id=group,
+                    topics=[OffsetFetchRequestTopics(name=topic, partition_indexes=[partition])],
+                )
+            ],
+            require_stable=require_stable,
+        )
+        found = self.ask("offset_fetch", request, 9).groups[0].topics[0].partitions[0]
+        return found.committed_offset, ErrorCode(found.error_code)
+
+    # --- whole groups ---------------------------------------------------------------------------
+
+    def rejoin_all(self, member_ids: list[str], **how: Any) -> dict[str, Any]:
+        """Everybody joins the round that is under way; their answers by member id."""
+        tokens = {member_id: self.send_join(member_id, **how) for member_id in member_ids}
+        self.advance(0)
+        return {member_id: self.replies[token] for member_id, token in tokens.items()}
+
+    def stable_group(self, count: int = 1, **how: Any) -> tuple[list[str], int]:
+        """A stable group; its member ids with the leader first, and the generation."""
+        members = [self.new_member_id(**how) for _ in range(count)]
+        answers = self.rejoin_all(members, **how)
+        first = answers[members[0]]
+        assert first.error_code == ErrorCode.NONE
+        generation, leader = first.generation_id, first.leader
+        ordered = [leader, *(m for m in members if m != leader)]
+        waiting = [self.send_sync(m, generation, group=how.get("group", "g")) for m in ordered[1:]]
+        handed_out = {m: b"for " + m.encode() for m in ordered}
+        assert self.sync(leader, generation, handed_out, group=how.get("group", "g")).error_code == 0
+        assert [self.replies[token].assignment for token in waiting] == [handed_out[m] for m in ordered[1:]]
+        return ordered, generation
+
+    def state(self, group: str = "g") -> str:
+        return self.shard.groups[group].state_name
+
+
+@pytest.fixture
+def new_driver() -> Callable[..., Driver]:
+    return Driver
+
+
+@pytest.fixture
+def driver() -> Driver:
+    return Driver()
