@@ -26,6 +26,7 @@ from moldau.broker.producer_ids import ProducerIds
 from moldau.broker.purgatory import Purgatory
 from moldau.broker.server import Server
 from moldau.broker.topic_creation import create
+from moldau.broker.transaction_coordination import Transactions
 from moldau.cluster import controller, records
 from moldau.cluster.broker_settings import BrokerSettings, load_broker_settings
 from moldau.cluster.config_layers import ConfigLayers, initial_default_broker_configs, topic_values
@@ -156,6 +157,9 @@ class Node:
         self._groups = group_coordinator(
             self.node_id, settings, self.replicas, self.clock, self.timers, self.background, new_uuid
         )
+        self._transactions = Transactions(
+            self.node_id, settings, self.replicas, self.clock, self.timers, self.background, self._groups
+        )
         purgatory = Purgatory(self.timers, settings.moldau_parked_requests_max)
         sessions = settings.max_incremental_fetch_session_cache_slots
         self.services = Services(
@@ -171,6 +175,7 @@ class Node:
             fetch_sessions=FetchSessions(self.clock, sessions, lambda: random.randrange(1, 1 << 31)),
             producer_ids=ProducerIds(self.metadata, self.node_id),
             groups=self._groups,
+            transactions=self._transactions,
             new_uuid=new_uuid,
             new_seed=lambda: random.randrange(1 << 31),
         )
@@ -231,6 +236,7 @@ class Node:
             self.dispatch.log_requests = self.settings.moldau_request_log
         self.replicas.apply(old, new)
         self._groups.follow(old, new)
+        self._transactions.coordinator.follow(old, new)
         gone = old.topics_by_name.keys() - new.topics_by_name.keys()
         if gone:
             self._groups.tell_all(lambda shard, now_ms: shard.topics_deleted(gone, now_ms))

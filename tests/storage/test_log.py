@@ -648,6 +648,36 @@ class TestFlush:
         assert not files.exists("/data/.kafka_cleanshutdown")
 
 
+class TestUnreadable:
+    def test_a_broken_disk(self, make_node: Any, make_batch: MakeBatch) -> None:
+        files = MemoryFiles()
+        node = make_node(files, ["/data"])
+        log = node.log()
+        for _ in range(300):
+            log.append(make_batch(), 0, NOW)
+        files.faults.read_fails = True
+        # The newest batches are found without a look at the disk; bytes are read when they are sent.
+        assert log.read(299, 100, FAR, at_least_one=True) is not None
+        with pytest.raises(KafkaError) as caught:
+            log.read(0, 100, FAR, at_least_one=True)
+        assert caught.value.code == ErrorCode.KAFKA_STORAGE_ERROR
+        assert node.logs.online == []
+        with pytest.raises(KafkaError):
+            log.offset_for_timestamp(0)
+
+    def test_a_segment_that_someone_removed(self, node: Any, make_batch: MakeBatch) -> None:
+        log = node.log(LogConfig(segment_bytes=300))
+        for _ in range(10):
+            log.append(make_batch(), 0, NOW)
+        log = node.restart()
+        node.files.remove(log.segments_info()[0].path)
+        with pytest.raises(KafkaError) as caught:
+            log.read(0, 100, FAR, at_least_one=True)
+        assert caught.value.code == ErrorCode.KAFKA_STORAGE_ERROR
+        assert log.offline is not None
+        assert node.logs.online != []
+
+
 def test_indexes_are_loaded_for_few_segments_only(node: Any, make_batch: MakeBatch) -> None:
     log = node.log(LogConfig(segment_bytes=300))
     for _ in range(60):

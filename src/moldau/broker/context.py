@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from moldau.broker.fetch_sessions import FetchSessions
     from moldau.broker.producer_ids import ProducerIds
     from moldau.broker.purgatory import Purgatory
+    from moldau.broker.transaction_coordination import Transactions
     from moldau.coordinators.groups.shard import GroupShard
 
 
@@ -45,6 +46,7 @@ class Services:
     fetch_sessions: "FetchSessions"
     producer_ids: "ProducerIds"
     groups: "Coordinator[GroupShard]"
+    transactions: "Transactions"
     new_uuid: Callable[[], Uuid]
     new_seed: Callable[[], int]
     #: Set while the broker stops: new work is refused, waiting work is answered.

@@ -85,3 +85,7 @@ class Coordinator(Generic[MachineType]):
         """The reply of the machine that is responsible for a key, now or as a future."""
         future: asyncio.Future[Any] = self.runtime.request(self.partition_for(key), decide)
         return future.result() if future.done() else future
+
+    async def answer(self, key: str, decide: Callable[[MachineType, Token, int], Step]) -> Any:
+        """The same for handlers that wait anyway."""
+        return await self.runtime.request(self.partition_for(key), decide)

@@ -83,7 +83,8 @@ _NULL = _varint(-1)
 
 # How far it is from a record to the next, by the first and the second byte of its length. A length that is
 # negative, takes a third byte, or a second one without need, leads far out of every batch, so the quick way
-# ends there by itself. So does one that is too short: attributes, two deltas, two lengths, a count of headers.
+# ends there by itself. So does one that is too short for attributes, two deltas, two lengths and a count of
+# headers.
 _FAR = 1 << 40
 _SHORTEST_RECORD = 6
 _HOP_FIRST = tuple(

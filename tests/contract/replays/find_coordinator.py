@@ -1,4 +1,4 @@
-"""FindCoordinator, as far as a broker without coordinators can answer."""
+"""FindCoordinator, as far as a broker without transactions can answer."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -7,7 +7,6 @@ from scene import Scene
 
 from moldau.protocol.messages.find_coordinator import FindCoordinatorRequest
 
-NO_GROUPS = "This broker does not have consumer groups yet: assign partitions by hand."
 NO_TRANSACTIONS = "This broker does not have transactions yet: leave transactional.id unset."
 
 
@@ -19,19 +18,8 @@ def of(*coordinators: dict[str, Any]) -> dict[str, Any]:
     return {"ThrottleTimeMs": 0, "Coordinators": list(coordinators)}
 
 
-#: What the real broker answers once it has coordinators; ours has none yet, and says so.
+#: Transactions have no coordinator here yet, and are told so.
 DIFFERENT: dict[str, Any] = {
-    "group v0": {"ErrorCode": 15, "NodeId": -1, "Host": "", "Port": -1},
-    "group v3": {
-        "ThrottleTimeMs": 0,
-        "ErrorCode": 15,
-        "ErrorMessage": NO_GROUPS,
-        "NodeId": -1,
-        "Host": "",
-        "Port": -1,
-    },
-    "group v4 two keys": of(refused("cg", 15, NO_GROUPS), refused("cg2", 15, NO_GROUPS)),
-    "empty group id": of(refused("", 15, NO_GROUPS)),
     "transaction, first ask": of(refused("t-first", 42, NO_TRANSACTIONS)),
     "empty transactional id": of(refused("", 42, NO_TRANSACTIONS)),
 }

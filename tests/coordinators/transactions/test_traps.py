@@ -1,4 +1,4 @@
-"""The traps of transaction protocols: late, repeated and foreign requests must not end or enter the wrong one.
+"""The traps of transaction protocols: late, repeated and foreign requests that end or enter the wrong one.
 
 Each test names what went wrong elsewhere: with Kafka before KIP-890, Redpanda, Bufstream.
 """

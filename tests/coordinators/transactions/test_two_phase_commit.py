@@ -134,7 +134,6 @@ def test_taking_over_at_the_last_epoch(coordinator: Coordinator) -> None:
             "next_producer_epoch": 32766,
         }
     )
-    key, _ = coordinator.log[-1]
     record = coordinator.shard.decode(*coordinator.log[-1])
     assert record is not None
     coordinator.log[-1] = coordinator.shard.encode(record._replace(transaction=worn))

@@ -2,7 +2,8 @@
 
 Behaviour: the table of what this broker answers. A client names itself from v3 on; a name that no
 client would have is refused, as Kafka's broker does.
-Not done: features. None is finalized until the room that stands behind it exists.
+Features: those that stand behind what is answered, at the level that Kafka 4.3 has them; v3 leaves
+out the ones whose lowest level is 0, which is all of them.
 """
 
 import re
@@ -11,8 +12,15 @@ from typing import Any
 from moldau.broker.apis import TABLE
 from moldau.broker.context import RequestContext
 from moldau.protocol.errors import ErrorCode, KafkaError
-from moldau.protocol.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
+from moldau.protocol.messages.api_versions import (
+    ApiVersion,
+    ApiVersionsRequest,
+    ApiVersionsResponse,
+    FinalizedFeatureKey,
+    SupportedFeatureKey,
+)
 
+_FEATURES = (("transaction.version", 2),)
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 
@@ -22,7 +30,13 @@ def handle(request: ApiVersionsRequest, context: RequestContext) -> ApiVersionsR
             if _SOFTWARE.fullmatch(text) is None:
                 raise KafkaError(ErrorCode.INVALID_REQUEST)
     listed = [ApiVersion(key, api.minimum, api.maximum) for key, api in TABLE.items() if api.advertised]
-    return ApiVersionsResponse(api_keys=listed)
+    response = ApiVersionsResponse(api_keys=listed)
+    if context.api_version >= 3:
+        response.finalized_features_epoch = context.services.image.version
+        response.finalized_features = [FinalizedFeatureKey(name, level, level) for name, level in _FEATURES]
+    if context.api_version >= 4:
+        response.supported_features = [SupportedFeatureKey(name, 0, level) for name, level in _FEATURES]
+    return response
 
 
 def fail(request: Any, error: KafkaError, context: RequestContext) -> ApiVersionsResponse:

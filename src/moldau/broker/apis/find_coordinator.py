@@ -1,15 +1,14 @@
 """FindCoordinator: v0-6.
 
-Behaviour: the broker that coordinates a group; the topic behind it is made when it is first asked
-for, and the answer waits for it (Kafka answers COORDINATOR_NOT_AVAILABLE first).
+Behaviour: the broker that coordinates a group or a transaction; the topic behind it is made when it
+is first asked for, and the answer waits for it (Kafka answers COORDINATOR_NOT_AVAILABLE first).
 Version notes: many keys at once from v4; share groups (v6) have no coordinator here yet.
-Not done: transactions; they are refused outright, so that a producer fails with the reason instead
-of waiting.
 """
 
 from collections.abc import Awaitable
 from typing import Any
 
+from moldau.broker import coordination
 from moldau.broker.context import RequestContext
 from moldau.protocol.errors import MALFORMED_REQUEST, ErrorCode, KafkaError
 from moldau.protocol.messages.find_coordinator import (
@@ -24,26 +23,35 @@ GROUP, TRANSACTION, SHARE = 0, 1, 2
 def handle(
     request: FindCoordinatorRequest, context: RequestContext
 ) -> FindCoordinatorResponse | Awaitable[FindCoordinatorResponse]:
-    if request.key_type != GROUP:
-        raise _refusal(request.key_type, context.api_version)
-    groups = context.services.groups
-    if groups.topic.name in context.services.image.topics_by_name:
-        return _answer(request, context)
-    return _make_and_answer(request, context)
+    coordinator = _kind(request.key_type, context)
+    if coordinator.topic.name in context.services.image.topics_by_name:
+        return _answer(request, coordinator, context)
+    return _make_and_answer(request, coordinator, context)
+
+
+def _kind(key_type: int, context: RequestContext) -> coordination.Coordinator[Any]:
+    if key_type == GROUP:
+        return context.services.groups
+    if key_type == TRANSACTION:
+        return context.services.transactions.coordinator
+    known = key_type == SHARE and context.api_version >= 4
+    raise KafkaError(ErrorCode.INVALID_REQUEST, None if known else MALFORMED_REQUEST)
 
 
 async def _make_and_answer(
-    request: FindCoordinatorRequest, context: RequestContext
+    request: FindCoordinatorRequest, coordinator: coordination.Coordinator[Any], context: RequestContext
 ) -> FindCoordinatorResponse:
-    await context.services.groups.topic.make(context.services)
-    return _answer(request, context)
+    await coordinator.topic.make(context.services)
+    return _answer(request, coordinator, context)
 
 
-def _answer(request: FindCoordinatorRequest, context: RequestContext) -> FindCoordinatorResponse:
+def _answer(
+    request: FindCoordinatorRequest, coordinator: coordination.Coordinator[Any], context: RequestContext
+) -> FindCoordinatorResponse:
     if context.api_version >= 4:
-        found = [_coordinator(key, context) for key in request.coordinator_keys]
+        found = [_coordinator(key, coordinator, context) for key in request.coordinator_keys]
         return FindCoordinatorResponse(coordinators=found)
-    one = _coordinator(request.key, context)
+    one = _coordinator(request.key, coordinator, context)
     response = FindCoordinatorResponse(error_code=one.error_code, error_message=one.error_message)
     if not one.error_code:
         response.error_message = "NONE"  # Kafka's own word
@@ -51,26 +59,17 @@ def _answer(request: FindCoordinatorRequest, context: RequestContext) -> FindCoo
     return response
 
 
-def _coordinator(key: str, context: RequestContext) -> Coordinator:
-    services = context.services
-    image = services.image
-    topic = image.topics_by_name.get(services.groups.topic.name)
-    leader = -1 if topic is None else topic.partitions[services.groups.partition_for(key)].leader
+def _coordinator(
+    key: str, coordinator: coordination.Coordinator[Any], context: RequestContext
+) -> Coordinator:
+    image = context.services.image
+    topic = image.topics_by_name.get(coordinator.topic.name)
+    leader = -1 if topic is None else topic.partitions[coordinator.partition_for(key)].leader
     broker = image.brokers.get(leader)
     listener = None if broker is None or broker.fenced else broker.listener(context.listener)
     if listener is None:
         return Coordinator(key, -1, "", -1, ErrorCode.COORDINATOR_NOT_AVAILABLE, "")
     return Coordinator(key, leader, listener.host, listener.port, ErrorCode.NONE, "")
-
-
-def _refusal(key_type: int, version: int) -> KafkaError:
-    if key_type == TRANSACTION:
-        return KafkaError(
-            ErrorCode.INVALID_REQUEST,
-            "This broker does not have transactions yet: leave transactional.id unset.",
-        )
-    known = key_type == SHARE and version >= 4
-    return KafkaError(ErrorCode.INVALID_REQUEST, None if known else MALFORMED_REQUEST)
 
 
 def fail(request: Any, error: KafkaError, context: RequestContext) -> FindCoordinatorResponse:

@@ -1,24 +1,37 @@
-"""InitProducerId: v0-5.
+"""InitProducerId: v0-6.
 
 Behaviour: without a transactional id, a new producer id with epoch 0 each time, which is all that
-an idempotent producer needs.
-Not done: transactional ids; they are refused until there is a transaction coordinator.
+an idempotent producer needs. With one, the id that belongs to it with a new epoch: the former owner is
+fenced, and what it left open is aborted first (CONCURRENT_TRANSACTIONS until that is done).
+Version notes: v6 takes part in two-phase commit (KIP-939); Kafka has it, but does not advertise it.
 """
 
 from typing import Any
 
 from moldau.broker.context import RequestContext
+from moldau.coordinators.machine import Step, Token
+from moldau.coordinators.transactions.shard import TransactionShard
 from moldau.protocol.errors import ErrorCode, KafkaError
 from moldau.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 
 
 async def handle(request: InitProducerIdRequest, context: RequestContext) -> InitProducerIdResponse:
-    if request.transactional_id is not None:
+    services = context.services
+    transactional_id = request.transactional_id
+    if transactional_id is None:
+        return InitProducerIdResponse(producer_id=await services.producer_ids.take(), producer_epoch=0)
+    if not transactional_id:
         raise KafkaError(ErrorCode.INVALID_REQUEST)
-    if (request.producer_id == -1) != (request.producer_epoch == -1):
-        raise KafkaError(ErrorCode.INVALID_REQUEST, "A producer id goes with an epoch.")
-    producer_id = await context.services.producer_ids.take()
-    return InitProducerIdResponse(producer_id=producer_id, producer_epoch=0)
+    coordinator = services.transactions.coordinator
+    new_id = None
+    if coordinator.machine(transactional_id).needs_producer_id(transactional_id):
+        new_id = await services.producer_ids.take()
+
+    def decide(shard: TransactionShard, token: Token, now_ms: int) -> Step:
+        return shard.init_producer_id(request, context.api_version, new_id, token, now_ms)
+
+    response: InitProducerIdResponse = await coordinator.answer(transactional_id, decide)
+    return response
 
 
 def fail(request: Any, error: KafkaError, context: RequestContext) -> InitProducerIdResponse:

@@ -6,14 +6,17 @@ the client notices), 1 and -1 are answered once the log has the batch and, where
 or ``flush.ms`` ask for it, once the disk has it.
 Version notes: v0-2 are advertised because older librdkafka looks for them, and refused; topics go
 by id from v13.
-Not done: waiting for followers (there are none yet), transactions.
+A transactional request asks the coordinator first; where that has to wait, the records are copied,
+because the buffer they came in serves the next request.
+Not done: waiting for followers (there are none yet).
 """
 
 import asyncio
 import logging
+from collections.abc import Awaitable
 from typing import Any
 
-from moldau.base.names import INTERNAL_TOPICS, format_uuid
+from moldau.base.names import INTERNAL_TOPICS, TopicPartition, format_uuid
 from moldau.broker.context import CloseConnection, RequestContext
 from moldau.protocol.errors import ErrorCode, KafkaError
 from moldau.protocol.messages.produce import (
@@ -27,7 +30,7 @@ from moldau.protocol.messages.produce import (
     TopicProduceData,
     TopicProduceResponse,
 )
-from moldau.protocol.records import ATTRIBUTES_AT, TRANSACTIONAL_MASK
+from moldau.protocol.records import ATTRIBUTES_AT, HEADER_SIZE, TRANSACTIONAL_MASK, read_header
 from moldau.replication.partition import Partition
 
 log = logging.getLogger("moldau.broker.produce")
@@ -35,12 +38,21 @@ log = logging.getLogger("moldau.broker.produce")
 _LEGAL_ACKS = (-1, 0, 1)
 #: The lower byte of a batch's attributes.
 _FLAGS_AT = ATTRIBUTES_AT + 1
+#: What the transaction coordinator says of each partition.
+Verdicts = dict[TopicPartition, ErrorCode]
 
 
 def handle(request: ProduceRequest, context: RequestContext) -> Any:
-    version = context.api_version
-    if version < 3:
+    if context.api_version < 3:
         raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
+    if request.transactional_id is not None:
+        return _transactional(request, context)
+    return _append(request, context, None)
+
+
+def _append(request: ProduceRequest, context: RequestContext, verdicts: Verdicts | None) -> Any:
+    """Appends every batch that may be; ``verdicts`` are the transaction coordinator's, if it was asked."""
+    version = context.api_version
     services = context.services
     now_ms = services.clock.now_ms()
     acks = request.acks
@@ -54,7 +66,7 @@ def handle(request: ProduceRequest, context: RequestContext) -> Any:
         for data in topic.partition_data:
             try:
                 partition = find(name, data.index)  # type: ignore[arg-type]
-                _check(request, acks, partition, data.records)
+                _check(acks, partition, data.records, verdicts)
                 appended = partition.append(data.records, acks, now_ms, version)
             except KafkaError as error:
                 failed = True
@@ -80,19 +92,54 @@ def handle(request: ProduceRequest, context: RequestContext) -> Any:
     return _when_flushed(response, unflushed) if unflushed else response
 
 
-def _check(request: ProduceRequest, acks: int, partition: Partition, records: memoryview | None) -> None:
+def _transactional(request: ProduceRequest, context: RequestContext) -> Any:
+    """Asks the coordinator about the partitions of transactional batches, then appends."""
+    writer = None
+    partitions = []
+    for topic in request.topic_data:
+        name = topic.name
+        if context.api_version >= 13:
+            held = context.services.replicas.by_id.get(topic.topic_id)
+            name = "" if held is None else held.name
+        for data in topic.partition_data:
+            if name and data.records is not None and len(data.records) >= HEADER_SIZE:
+                header = read_header(data.records)
+                if header.is_transactional:
+                    writer = (header.producer_id, header.producer_epoch)
+                    partitions.append(TopicPartition(name, data.index))
+    if writer is None:
+        return _append(request, context, {})
+    from moldau.broker.transactional_writes import admit
+
+    assert request.transactional_id is not None
+    adds = context.api_version >= 12
+    verdicts = admit(context, request.transactional_id, *writer, partitions, adds=adds)
+    if not isinstance(verdicts, Awaitable):
+        return _append(request, context, verdicts)
+    for topic in request.topic_data:
+        for data in topic.partition_data:
+            if data.records is not None:
+                data.records = memoryview(bytearray(data.records))
+    return _append_later(request, context, verdicts)
+
+
+async def _append_later(request: ProduceRequest, context: RequestContext, verdicts: Awaitable[Any]) -> Any:
+    response = _append(request, context, await verdicts)
+    return await response if isinstance(response, Awaitable) else response
+
+
+def _check(acks: int, partition: Partition, records: memoryview | None, verdicts: Verdicts | None) -> None:
     if acks not in _LEGAL_ACKS:
         raise KafkaError(ErrorCode.INVALID_REQUIRED_ACKS)
     if partition.topic_partition.topic in INTERNAL_TOPICS:
         raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION)
     if records is not None and len(records) > _FLAGS_AT and records[_FLAGS_AT] & TRANSACTIONAL_MASK:
         # Kafka's answer to a transactional batch whose request names no transaction.
-        if request.transactional_id is None:
+        if verdicts is None:
             raise KafkaError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
-        raise KafkaError(
-            ErrorCode.INVALID_REQUEST,
-            "This broker does not have transactions yet: leave transactional.id unset.",
-        )
+        code = verdicts.get(partition.topic_partition, ErrorCode.INVALID_TXN_STATE)
+        if code != ErrorCode.NONE:
+            raise KafkaError(code)
 
 
 def _refused(

@@ -205,6 +205,8 @@ class ClassicGroup:
     def _count(self, member: Member, change: int) -> None:
         for name, _ in member.protocols:
             self._supported[name] += change
+            if not self._supported[name]:
+                del self._supported[name]
 
     # --- rounds ---------------------------------------------------------------------------------
 

@@ -45,6 +45,8 @@ from moldau.protocol.messages.txn_offset_commit import (
 INVALID_OFFSET = -1
 #: Tombstones in one step of the expiry; the rest follows in the next, so that no batch grows too large.
 MAX_EXPIRED_AT_ONCE = 5_000
+#: The last moment that a record can name.
+_END_OF_TIME_MS = (1 << 63) - 1
 
 
 class CommittedOffset(NamedTuple):
@@ -189,7 +191,9 @@ def commit_error(
 
 def commit(decision: Decision, request: OffsetCommitRequest) -> OffsetCommitResponse:
     expire_timestamp_ms = (
-        -1 if request.retention_time_ms == -1 else decision.now_ms + request.retention_time_ms
+        -1
+        if request.retention_time_ms == -1
+        else min(decision.now_ms + request.retention_time_ms, _END_OF_TIME_MS)
     )
     response = OffsetCommitResponse()
     for topic in request.topics:

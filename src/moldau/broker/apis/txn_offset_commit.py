@@ -1,0 +1,62 @@
+"""TxnOffsetCommit: v0-5.
+
+Behaviour: offsets that count when their transaction commits, and never were when it aborts.
+Version notes: from v5 the commit itself makes the group's offsets part of the transaction; before,
+AddOffsetsToTxn has to come first.
+"""
+
+from collections.abc import Awaitable
+from typing import Any
+
+from moldau.base.names import TopicPartition
+from moldau.broker.context import RequestContext
+from moldau.broker.group_requests import ask
+from moldau.broker.transactional_writes import admit
+from moldau.coordinators.groups.offsets import refuse_txn_commit
+from moldau.coordinators.groups.shard import GroupShard
+from moldau.protocol.errors import ErrorCode, KafkaError
+from moldau.protocol.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestTopic,
+    TxnOffsetCommitResponse,
+    TxnOffsetCommitResponsePartition,
+)
+
+
+async def handle(request: TxnOffsetCommitRequest, context: RequestContext) -> TxnOffsetCommitResponse:
+    groups = context.services.groups
+    await groups.topic.make(context.services)
+    partition = TopicPartition(groups.topic.name, groups.partition_for(request.group_id))
+    verdicts = admit(
+        context,
+        request.transactional_id,
+        request.producer_id,
+        request.producer_epoch,
+        [partition],
+        adds=context.api_version >= 5,
+    )
+    if isinstance(verdicts, Awaitable):
+        verdicts = await verdicts
+    if verdicts[partition] != ErrorCode.NONE:
+        raise KafkaError(verdicts[partition])
+    refused = [_take_out_unknown(topic, context) for topic in request.topics]
+    reply = ask(context, request.group_id, GroupShard.txn_offset_commit, request)
+    response: TxnOffsetCommitResponse = await reply if isinstance(reply, Awaitable) else reply
+    for topic, missing in zip(response.topics, refused, strict=True):
+        topic.partitions += missing
+    return response
+
+
+def _take_out_unknown(
+    topic: TxnOffsetCommitRequestTopic, context: RequestContext
+) -> list[TxnOffsetCommitResponsePartition]:
+    found = context.services.image.topics_by_name.get(topic.name)
+    count = 0 if found is None else len(found.partitions)
+    unknown = [each for each in topic.partitions if not 0 <= each.partition_index < count]
+    topic.partitions = [each for each in topic.partitions if 0 <= each.partition_index < count]
+    code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    return [TxnOffsetCommitResponsePartition(each.partition_index, code) for each in unknown]
+
+
+def fail(request: Any, error: KafkaError, context: RequestContext) -> TxnOffsetCommitResponse:
+    return refuse_txn_commit(request, error.code)
