@@ -441,8 +441,8 @@ BROKER_SETTINGS = SettingsTable({
         Setting("transaction.partition.verification.enable", BOOLEAN, True,
                 "Checks that a partition is part of the transaction before it takes records of it.", None,
                 _ALL),
-        Setting("transaction.two.phase.commit.enable", BOOLEAN, False,
-                "Allows transactions that only their coordinator outside ends."),
+        Setting("transaction.two.phase.commit.enable", BOOLEAN, True,
+                "Allows transactions that a coordinator outside ends; Kafka's own default is false."),
     ),
 })
 # fmt: on
