@@ -1,6 +1,6 @@
 """Writes docs/protocol.md from the table of APIs: ``python docs/generate_protocol.py``.
 
-Law: the page says what the broker answers, because both come from one table; a test fails when it is out of date.
+Law: the page says what the broker answers, because both come from one table; a test fails when it is old.
 """
 
 import ast
@@ -17,9 +17,10 @@ _INTRODUCTION = """\
 
 Written by `docs/generate_protocol.py` from `src/moldau/broker/apis/__init__.py`; do not edit.
 
-These are the APIs that a broker answers. ApiVersions lists the same table, so nothing is advertised that is not
-answered; a request for anything else closes the connection with a line in the broker's log, as Kafka does. Messages
-of all other client APIs are declared in `src/moldau/protocol/messages/` and wait for their handlers.
+These are the APIs that a broker answers. ApiVersions lists the same table, so nothing is advertised that is
+not answered; a request for anything else closes the connection with a line in the broker's log, as Kafka
+does. Messages of all other client APIs are declared in `src/moldau/protocol/messages/` and wait for their
+handlers.
 
 | key | API | versions | flexible from | advertised | what it does, and what it does not |
 |---|---|---|---|---|---|

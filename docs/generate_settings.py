@@ -35,8 +35,9 @@ Where we differ from Kafka:
 - The replication factor and the min.insync.replicas of internal topics are bounded by the number of brokers.
 - `node.id` is 1 unless it is set. Listeners named in `controller.listener.names` are not opened.
 - `listeners` and `listener.security.protocol.map` do not change while a broker runs.
+- `transaction.two.phase.commit.enable` is true: a client that asks for two-phase commit gets it.
 - What Kafka has no word for begins with `moldau.`.
-- `moldau broker` sets `log.dirs` from `--data-dir`; Kafka's default directory is used only when nothing is said.
+- `moldau broker` sets `log.dirs` from `--data-dir`; Kafka's default directory counts when nothing is said.
 - The `log.retention.*` settings wait for retention: until it is there, nothing is deleted by age or size.
 
 *Changes* says when a setting may change: `static` at start only, `per-broker` while that broker runs,
@@ -49,11 +50,9 @@ _NOT_YET = {
     "Retention": "retention",
     "Compaction": "compaction",
     "Replication": "more than one broker",
-    "Group coordinator": "consumer groups",
-    "Consumer groups": "consumer groups",
+    "Consumer groups": "the new consumer group protocol",
     "Share groups": "share groups",
     "Streams groups": "streams groups",
-    "Transactions": "transactions",
     "Throttling": "more than one broker",
     "Tiered storage": "tiered storage",
 }

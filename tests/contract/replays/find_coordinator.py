@@ -1,4 +1,4 @@
-"""FindCoordinator, as far as a broker without transactions can answer."""
+"""FindCoordinator."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -7,21 +7,22 @@ from scene import Scene
 
 from moldau.protocol.messages.find_coordinator import FindCoordinatorRequest
 
-NO_TRANSACTIONS = "This broker does not have transactions yet: leave transactional.id unset."
-
-
-def refused(key: str, code: int, message: str) -> dict[str, Any]:
-    return {"Key": key, "NodeId": -1, "Host": "", "Port": -1, "ErrorCode": code, "ErrorMessage": message}
-
-
-def of(*coordinators: dict[str, Any]) -> dict[str, Any]:
-    return {"ThrottleTimeMs": 0, "Coordinators": list(coordinators)}
-
-
-#: Transactions have no coordinator here yet, and are told so.
+#: Deliberate differences: what we answer instead.
 DIFFERENT: dict[str, Any] = {
-    "transaction, first ask": of(refused("t-first", 42, NO_TRANSACTIONS)),
-    "empty transactional id": of(refused("", 42, NO_TRANSACTIONS)),
+    # We answer when the internal topic is there; Kafka answers that nobody coordinates it yet.
+    "transaction, first ask": {
+        "ThrottleTimeMs": 0,
+        "Coordinators": [
+            {
+                "Key": "t-first",
+                "NodeId": 1,
+                "Host": "127.0.0.1",
+                "Port": 9092,
+                "ErrorCode": 0,
+                "ErrorMessage": "",
+            }
+        ],
+    },
 }
 
 
