@@ -221,7 +221,8 @@ class Node:
     def _schedule(self) -> None:
         settings, timers = self.settings, self.timers
         timers.every(_FLUSH_CHECK_SECONDS, self._flush_due)
-        timers.every(_REMOVAL_CHECK_SECONDS, lambda: self._logs.step(self.clock.now_ms()))
+        timers.every(_REMOVAL_CHECK_SECONDS, self._remove_deleted)
+        timers.every(settings.log_retention_check_interval_ms / 1000, self._delete_old_segments)
         timers.every(settings.log_flush_offset_checkpoint_interval_ms / 1000, self._checkpoint)
         timers.every(settings.producer_id_expiration_check_interval_ms / 1000, self._expire_producers)
         if settings.connections_max_idle_ms > 0:
@@ -266,6 +267,15 @@ class Node:
                 self._logs.finish_checkpoint(job)
 
         self.background.start(write(), "checkpoint")
+
+    def _remove_deleted(self) -> None:
+        """Files of deleted partitions go in another thread: there may be many of them."""
+        for job in self._logs.begin_removals(self.clock.now_ms()):
+            self._executor.submit(job.run)
+
+    def _delete_old_segments(self) -> None:
+        """Segments that lie wholly below the start of their log, as DeleteRecords leaves them."""
+        self._logs.delete_old_segments(self.clock.now_ms())
 
     def _expire_producers(self) -> None:
         self._logs.expire_producers(self.clock.now_ms(), self.settings.producer_id_expiration_ms)
@@ -337,9 +347,13 @@ class Node:
         replicas: Replicas | None = getattr(self, "replicas", None)
         high_watermarks = {} if replicas is None else replicas.high_watermarks()
         broker_epoch: int = getattr(self, "broker_epoch", 0)
-        await asyncio.get_running_loop().run_in_executor(
-            self._executor, lambda: self._logs.close(high_watermarks, broker_epoch)
-        )
+
+        def close() -> None:
+            self._executor.shutdown()  # a flush that is under way has to be over before the last one
+            self._logs.close(high_watermarks, broker_epoch)
+
+        with ThreadPoolExecutor(max_workers=1, thread_name_prefix="moldau-close") as closing:
+            await asyncio.get_running_loop().run_in_executor(closing, close)
 
 
 def new_uuid() -> Uuid:

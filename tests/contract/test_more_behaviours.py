@@ -1,7 +1,6 @@
-"""Odd requests beyond the captured cases: answers that a real Kafka 4.3.0 gave when it was asked side by side."""
+"""Odd requests beyond the captured cases: what a real Kafka 4.3.0 answered when both were asked."""
 
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 from batches import batch, patched, with_payload

@@ -95,17 +95,19 @@ def test_start_stop_start_keeps_port_and_data(place: str, tmp_path: Path) -> Non
 
 def test_it_says_that_it_is_not_running() -> None:
     broker = Broker()
+    assert repr(broker) == "<Broker not running>"
     for use in (lambda: broker.bootstrap_servers, lambda: broker.records("t"), broker.reset):
         with pytest.raises(RuntimeError, match="not running"):
             use()
 
 
-def test_a_port_in_use() -> None:
+@pytest.mark.parametrize("place", ["memory", "disk"])
+def test_a_port_in_use(place: str, tmp_path: Path) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = taken.getsockname()[1]
-        broker = Broker(port=port)
+        broker = Broker(port=port, data_dir=tmp_path if place == "disk" else None)
         with pytest.raises(OSError, match="in use"):
             broker.start()
     with broker:  # free by now: the same object can still be used

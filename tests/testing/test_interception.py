@@ -152,8 +152,9 @@ def test_an_interceptor_may_look_at_the_broker(broker: Broker) -> None:
     assert counts == [(0, ["t"]), (1, ["t"])]
 
 
-def test_an_interceptor_cannot_wait_for_its_own_thread(broker: Broker) -> None:
-    interception = broker.intercept("Produce", lambda request: broker.produce("t", b"never"))
+@pytest.mark.parametrize("wait", [lambda broker: broker.produce("t", b"never"), Broker.stop, Broker.reset])
+def test_an_interceptor_cannot_wait_for_its_own_thread(broker: Broker, wait: Any) -> None:
+    interception = broker.intercept("Produce", lambda request: wait(broker))
     assert produce_error(broker) == ErrorCode.UNKNOWN_SERVER_ERROR
     with pytest.raises(RuntimeError, match="cannot wait for itself"):
         interception.remove()

@@ -36,6 +36,7 @@ _DECODED_LIMIT = 256 * 1024 * 1024
 _POLL_SECONDS = 0.002
 #: Stands for ``num.partitions`` where a topic is created.
 _BROKERS_DEFAULT = -1
+_OWN_THREAD = "the broker's own thread cannot wait for itself: not in an interceptor"
 
 
 class Broker:
@@ -83,6 +84,8 @@ class Broker:
         try:
             self._node = ready.result()
         except BaseException:
+            if not ready.done() and self._loop is not None:  # Ctrl-C while it starts
+                self._loop.call_soon_threadsafe(self._loop.stop)
             self._thread.join()
             self._thread = self._loop = None
             raise
@@ -94,10 +97,15 @@ class Broker:
         thread, loop = self._thread, self._loop
         if thread is None or loop is None:
             return
+        if threading.current_thread() is thread:
+            raise RuntimeError(_OWN_THREAD)
         loop.call_soon_threadsafe(loop.stop)
         thread.join()
         self._thread = self._loop = self._node = None
         self._ended.result()
+
+    def __repr__(self) -> str:
+        return f"<Broker {self.bootstrap_servers if self._node is not None else 'not running'}>"
 
     def __enter__(self) -> "Broker":
         return self.start()
@@ -255,8 +263,8 @@ class Broker:
         A clock that was advanced cannot be set back under a running broker: then this is a restart with
         a new ``clock``.
         """
-        self._interceptions.clear()
         self.run(self.node.reset())
+        self._interceptions.clear()
         if self._owns_clock and self.clock.advanced_seconds:
             self.stop()
             self.clock = SteppedClock()
@@ -334,7 +342,7 @@ class Broker:
             raise RuntimeError("the broker is not running")
         if threading.current_thread() is self._thread:
             work.close()
-            raise RuntimeError("the broker's own thread cannot wait for itself: not in an interceptor")
+            raise RuntimeError(_OWN_THREAD)
         return asyncio.run_coroutine_threadsafe(work, self._loop).result()
 
     def _call(self, function: Callable[[], _T]) -> _T:

@@ -4,7 +4,6 @@ Behaviour: partitions that a transaction will write to; one that does not exist 
 transaction's request. From v4 on brokers ask for many transactions at once, or only verify.
 """
 
-
 from moldau.base.names import INTERNAL_TOPICS, TopicPartition
 from moldau.broker.context import RequestContext
 from moldau.coordinators.machine import Step, Token

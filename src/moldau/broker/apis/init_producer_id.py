@@ -18,6 +18,8 @@ from moldau.protocol.messages.init_producer_id import InitProducerIdRequest, Ini
 async def handle(request: InitProducerIdRequest, context: RequestContext) -> InitProducerIdResponse:
     services = context.services
     transactional_id = request.transactional_id
+    if (request.producer_id == -1) != (request.producer_epoch == -1):
+        raise KafkaError(ErrorCode.INVALID_REQUEST)
     if transactional_id is None:
         return InitProducerIdResponse(producer_id=await services.producer_ids.take(), producer_epoch=0)
     if not transactional_id:
