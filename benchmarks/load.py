@@ -72,6 +72,15 @@ def consume(bootstrap_servers: str, topic: str, records: int, passes: int) -> li
     ]
 
 
+def consume_in_group(bootstrap_servers: str, topic: str, records: int) -> Throughput:
+    """Kafka's ConsumerPerformance, one pass with a group of its own; its rates without the time to join."""
+    arguments = ["--bootstrap-server", bootstrap_servers, "--topic", topic, "--hide-header"]
+    printed = _run("org.apache.kafka.tools.ConsumerPerformance", [*arguments, "--num-records", str(records)])
+    fields = printed.strip().splitlines()[-1].split(", ")
+    mb_per_s, records_per_s = float(fields[8]), float(fields[9])
+    return Throughput(records_per_s, mb_per_s)
+
+
 def end_to_end(
     bootstrap_servers: str, topic: str, acks: str, fetch_max_wait_ms: int, records: int, warm_up_records: int
 ) -> Latencies:

@@ -32,7 +32,8 @@ METHOD = """## Method
   a time; runs alternate Kafka, Moldau, Kafka, Moldau. A figure is the median of its runs; the range is the
   lowest and the highest.
 - The load comes from Java: Kafka's own ProducerPerformance (after its warm-up records), an assigned
-  consumer with default settings (the first pass over the topic is not counted), and one-record-at-a-time
+  consumer with default settings (the first pass over the topic is not counted), Kafka's ConsumerPerformance
+  in a group (its rate without the time to join, one pass of a cold JVM), and one-record-at-a-time
   programs that follow Kafka's EndToEndLatency in microseconds (`benchmarks/java/`). The same tool with the
   same arguments for both.
 - One partition for each topic, replication factor 1, no compression. What a run leaves unwritten is flushed

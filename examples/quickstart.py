@@ -2,7 +2,7 @@
 
 import sys
 
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, Producer
 
 servers = {"bootstrap.servers": sys.argv[1] if len(sys.argv) > 1 else "127.0.0.1:9092"}
 producer = Producer(servers)
@@ -10,6 +10,6 @@ for number in range(3):
     producer.produce("greetings", key="cz", value=f"ahoj {number}")
 producer.flush()
 
-consumer = Consumer({**servers, "group.id": "readme", "enable.auto.commit": False})
-consumer.assign([TopicPartition("greetings", 0, 0)])
+consumer = Consumer({**servers, "group.id": "readme", "auto.offset.reset": "earliest"})
+consumer.subscribe(["greetings"])
 print([message.value() for message in consumer.consume(3, timeout=10)])

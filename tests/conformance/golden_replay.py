@@ -67,14 +67,9 @@ class Replay:
 
     def _set_up(self) -> None:
         (self._directory / "impatient.properties").write_text(IMPATIENT_PROPERTIES)
-        fixtures = list(self._scenario.fixtures)
-        if missing("transactions", "java", self._broker.name) is None and self._scenario.transcript in (
-            "dump-log",
-            "console-consumer",
-        ):
-            fixtures.append("transaction")
-        if fixtures:
-            made = self._java_tools.run_class("Fixtures", [self._broker.bootstrap_servers, *fixtures])
+        if self._scenario.fixtures:
+            arguments = [self._broker.bootstrap_servers, *self._scenario.fixtures]
+            made = self._java_tools.run_class("Fixtures", arguments)
             assert made.exit_code == 0, made.stderr
         if self._scenario.transcript == "console-consumer":  # it reads what the console producer wrote
             for block in read_transcript("console-producer"):
@@ -85,7 +80,7 @@ class Replay:
             assert ran.exit_code == 0, ran.stderr
 
     def _outcome(self, block: Block) -> Outcome:
-        if lacking := missing(need_of(block, self._tools.name), self._tools.name, self._broker.name):
+        if lacking := missing(need_of(block), self._tools.name, self._broker.name):
             return Outcome(self._scenario.transcript, block, self._tools.name, self._broker.name, *lacking)
         printed = self._tools.run(block.tool, self._arguments(block), block.stdin)
         self._golden_ids |= dict(TOPIC_ID.findall(block.expected.stdout))

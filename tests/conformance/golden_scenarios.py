@@ -12,14 +12,18 @@ from typing import Literal
 from golden_transcripts import Block
 
 # What Moldau's broker does not do yet: removed from here when the issue that brings it is done.
-NOT_YET = {
-    "consumer groups": "consumer groups come with a later issue",
-    "transactions": "transactions come with a later issue",
+BROKER_NOT_YET = {
     "quotas": "quotas come with a later issue",
     "SCRAM users": "SCRAM comes with a later issue",
-    "group configs": "consumer groups come with a later issue",
+    "group configs": "configs of groups come with a later issue",
     "client metrics": "client metrics subscriptions come with a later issue",
     "broker unregistration": "more than one broker comes with a later issue",
+}
+# What Moldau's tools do not do yet, whichever broker they ask.
+TOOLS_NOT_YET = {
+    **BROKER_NOT_YET,
+    "consumer groups": "consumer groups in Moldau's tools come with a later issue",
+    "transactions": "transactions in Moldau's tools come with a later issue",
 }
 # What Moldau will never have.
 NOT_APPLICABLE = {"KRaft log": "Moldau keeps its metadata in its own store, not in a KRaft log"}
@@ -33,20 +37,13 @@ NEEDS: tuple[tuple[str, str], ...] = (
     (r"__consumer_offsets|__transaction_state|__cluster_metadata", "captured history"),
     (r"--entity-type broker-loggers", "captured logging"),
     (r"--group ", "consumer groups"),
-    (r"gb-txn|--transactional-id", "transactions"),
+    (r"--transactional-id", "transactions"),
     (r"SCRAM|--describe --entity-type users( --entity-name alice)?$|--user alice", "SCRAM users"),
     (r"--entity-type (clients|users|ips)", "quotas"),
     (r"--entity-type groups", "group configs"),
     (r"--entity-type client-metrics", "client metrics"),
     (r"kafka-cluster.sh unregister", "broker unregistration"),
     (r"--cluster-metadata-decoder", "KRaft log"),
-)
-
-# Kafka's own tools read through a group where ours read all partitions themselves.
-NEEDS_OF_JAVA_TOOLS = (
-    (r"kafka-console-consumer(?!.*--partition)(?!.*--offset)(?=.*--(topic|include) )", "consumer groups"),
-    (r"kafka-consumer-perf-test", "consumer groups"),
-    (r"kafka-e2e-latency", "consumer groups"),
 )
 
 # Commands that wait for Kafka's default of 60 s; they get a shorter timeout through --command-config.
@@ -97,14 +94,14 @@ PERF_LOAD = (
 SCENARIOS: tuple[Scenario, ...] = (
     Scenario("topics"),
     Scenario("console-producer", fixtures=("con",)),
-    Scenario("console-consumer", fixtures=("topics", "records", "deleted-records", "con")),
+    Scenario("console-consumer", fixtures=("topics", "records", "deleted-records", "con", "transaction")),
     Scenario("configs", fixtures=("topics",)),
     Scenario("get-offsets", fixtures=("topics", "records")),
     Scenario("delete-records", fixtures=("topics", "records"), differs=(NO_RETRY,)),
     Scenario("log-dirs", fixtures=("topics", "records")),
     Scenario(
         "dump-log",
-        fixtures=("topics", "records", "batches"),
+        fixtures=("topics", "records", "batches", "transaction"),
         commands=(PERF_LOAD,),
         differs=(ACTIVE_INDEX,),
     ),
@@ -114,9 +111,8 @@ SCENARIOS: tuple[Scenario, ...] = (
 )
 
 
-def need_of(block: Block, tools: str) -> str | None:
-    needs = (*NEEDS, *NEEDS_OF_JAVA_TOOLS) if tools == "java" else NEEDS
-    return next((need for pattern, need in needs if re.search(pattern, block.line)), None)
+def need_of(block: Block) -> str | None:
+    return next((need for pattern, need in NEEDS if re.search(pattern, block.line)), None)
 
 
 def missing(need: str | None, tools: str, broker: str) -> tuple[str, str] | None:
@@ -125,11 +121,10 @@ def missing(need: str | None, tools: str, broker: str) -> tuple[str, str] | None
         return None
     if need in NOT_REPEATABLE:
         return "not repeatable", NOT_REPEATABLE[need]
-    if "moldau" not in (tools, broker):
-        return None
-    if need in NOT_YET:
-        return "not yet", NOT_YET[need]
-    return ("not applicable", NOT_APPLICABLE[need]) if need in NOT_APPLICABLE else None
+    if "moldau" in (tools, broker) and need in NOT_APPLICABLE:
+        return "not applicable", NOT_APPLICABLE[need]
+    not_yet = (BROKER_NOT_YET if broker == "moldau" else {}) | (TOOLS_NOT_YET if tools == "moldau" else {})
+    return ("not yet", not_yet[need]) if need in not_yet else None
 
 
 def known_difference(scenario: Scenario, block: Block, tools: str, broker: str) -> str:

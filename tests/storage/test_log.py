@@ -1,9 +1,11 @@
 """A log that stays open: append, read, roll, look up, cut, flush."""
 
 import errno
+import json
 import struct
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -469,6 +471,56 @@ class TestTransactions:
         with pytest.raises(AppendError) as caught:
             node.log().append(marker(1, committed=True), 0, NOW)
         assert caught.value.code == ErrorCode.INVALID_RECORD
+
+    def test_a_coordinator_writes_the_same_sequence_again_and_again(
+        self, node: Any, make_batch: MakeBatch, read_all: ReadAll
+    ) -> None:
+        """Offsets of one producer, transaction after transaction: taken for repetitions, they were lost."""
+        log = node.log()
+        options = {"producer_id": 1, "producer_epoch": 0, "transactional": True, "base_sequence": 0}
+        for at in range(3):
+            for _ in range(2):
+                assert not log.append(make_batch(1, **options), 0, NOW, internal=True).duplicate
+            assert log.append(make_batch(2, **options), 0, NOW, internal=True).base_offset == 5 * at + 2
+            log.append(marker(1, committed=True), 0, NOW, internal=True)
+        assert len(read_all(log)) == 12
+        log = node.kill()
+        assert log.last_stable_offset == log.log_end_offset == 15
+        log.append(marker(1, committed=True, epoch=1), 0, NOW, internal=True)
+        with pytest.raises(AppendError) as caught:
+            log.append(make_batch(1, **options), 0, NOW, internal=True)
+        assert caught.value.code == ErrorCode.INVALID_PRODUCER_EPOCH
+
+    def test_the_last_stable_offset_is_not_below_the_log_start(
+        self, node: Any, make_batch: MakeBatch
+    ) -> None:
+        log = node.log()
+        options = {"producer_id": 1, "producer_epoch": 0, "transactional": True, "base_sequence": 0}
+        log.append(make_batch(5, **options), 0, NOW)
+        log.delete_records_before(3)
+        assert log.stable_offset_below(5) == 3
+
+    def test_kafkas_batches_and_its_transaction_index(self, node: Any, files: Files) -> None:
+        """A commit and an abort of Kafka's own Java producer: epochs are bumped by the markers."""
+        log = node.log()
+        path = Path(__file__).parent.parent / "data" / "golden_bytes" / "transaction-commit-abort.json"
+        batches = [bytes.fromhex(each["hex"]) for each in json.loads(path.read_text())["batches"]]
+        stable = []
+        for batch in batches:
+            control = read_header(batch).is_control
+            log.append(memoryview(bytearray(batch)), 0, NOW, internal=control)
+            stable.append(log.stable_offset_below(log.log_end_offset))
+        assert stable == [0, 4, 4, 8]
+        (aborted,) = log.aborted_transactions(0, 8)
+        assert tuple(aborted) == (13, 4, 7, 8)
+        name = next(name for name in files.list_sizes(log.directory) if name.endswith(".txnindex"))
+        assert files.read_whole(f"{log.directory}/{name}") == bytes.fromhex(
+            "0000000000000000000d000000000000000400000000000000070000000000000008"
+        )
+        for zombie in batches[0], batches[2]:
+            with pytest.raises(AppendError) as caught:
+                log.append(memoryview(bytearray(zombie)), 0, NOW)
+            assert caught.value.code == ErrorCode.INVALID_PRODUCER_EPOCH
 
     def test_zombie_markers(self, node: Any, make_batch: MakeBatch) -> None:
         log = node.log()

@@ -180,6 +180,40 @@ class TestTransactions:
         append(header(0, transactional=True))
         assert code_of(append, header(1)) == ErrorCode.INVALID_TXN_STATE
 
+    def test_a_plain_write_with_a_later_epoch_leaves_no_transaction_open_behind_it(
+        self, append: Script, state: ProducerState
+    ) -> None:
+        append(header(0, transactional=True))
+        assert code_of(append, header(0, epoch=1)) == ErrorCode.INVALID_TXN_STATE
+        state.apply_marker(header(-1, epoch=1), 1, committed=False, coordinator_epoch=0, now_ms=0)
+        append(header(0, epoch=1))
+
+    def test_a_marker_of_the_second_protocol_is_due_repeated_or_late(
+        self, append: Script, state: ProducerState
+    ) -> None:
+        """Late: it would end the transaction behind the one that it was written for."""
+        assert not state.has_marker(1, 1)
+        append(header(0, transactional=True))
+        assert not state.has_marker(1, 1)
+        state.apply_marker(header(-1, epoch=1), 1, committed=True, coordinator_epoch=0, now_ms=0)
+        assert state.has_marker(1, 1)
+        append(header(0, epoch=1, transactional=True))
+        with pytest.raises(KafkaError) as caught:
+            state.has_marker(1, 1)
+        assert caught.value.code == ErrorCode.INVALID_PRODUCER_EPOCH
+        assert not state.has_marker(1, 2)
+
+    def test_who_does_not_count_is_checked_for_its_epoch_only(
+        self, append: Script, state: ProducerState
+    ) -> None:
+        append(header(0, 3, epoch=2, transactional=True))
+        state.check_epoch(header(0, 3, epoch=2, transactional=True))
+        state.check_epoch(header(0, epoch=3))
+        for epoch in (-1, 1):
+            with pytest.raises(KafkaError) as caught:
+                state.check_epoch(header(0, epoch=epoch))
+            assert caught.value.code == ErrorCode.INVALID_PRODUCER_EPOCH
+
     def test_zombies(self, append: Script, state: ProducerState) -> None:
         state.check_marker(9, 0, 0)
         append(header(0, epoch=2))

@@ -34,6 +34,8 @@ KAFKA_TOOLS = {
     "kafka-console-producer": ("console_producer", "Write lines of standard input to a topic."),
     "kafka-console-consumer": ("console_consumer", "Print the records of a topic."),
     "kafka-configs": ("configs", "Show and change configs."),
+    "kafka-consumer-groups": ("consumer_groups", "List, describe, delete and reset consumer groups."),
+    "kafka-groups": ("groups", "List the groups of every type."),
     "kafka-get-offsets": ("get_offsets", "Print the offsets of partitions."),
     "kafka-delete-records": ("delete_records", "Delete records up to an offset."),
     "kafka-log-dirs": ("log_dirs", "Describe the log directories of brokers."),
@@ -41,6 +43,7 @@ KAFKA_TOOLS = {
     "kafka-producer-perf-test": ("producer_perf_test", "Measure how fast records are written."),
     "kafka-consumer-perf-test": ("consumer_perf_test", "Measure how fast records are read."),
     "kafka-e2e-latency": ("e2e_latency", "Measure the time from producer to consumer."),
+    "kafka-transactions": ("transactions", "Show transactions, find and end those that hang."),
     "kafka-broker-api-versions": ("broker_api_versions", "Print the API versions of brokers."),
     "kafka-cluster": ("cluster", "Print the id of the cluster and more."),
 }

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from moldau.base.names import TopicPartition, Uuid
+from moldau.protocol.control_records import Marker, encode_marker
 from moldau.protocol.errors import ErrorCode, KafkaError
 from moldau.storage.log import Appended, Log
 from moldau.storage.validation import null_records
@@ -87,6 +88,29 @@ class Partition:
         appended = log.append(records, self.leader_epoch, now_ms, internal=True)
         self._grown(log)
         return appended
+
+    def append_marker(
+        self,
+        marker: Marker,
+        producer_id: int,
+        producer_epoch: int,
+        now_ms: int,
+        *,
+        transaction_version: int = 0,
+    ) -> bool:
+        """Ends a producer's transaction here; False when this very marker has done so before.
+
+        From transaction version 2 on each end has its own epoch, so that a marker which comes late is
+        told from one that is due.
+        """
+        log = self.leading_log()
+        if transaction_version >= 2 and log.producers.has_marker(producer_id, producer_epoch):
+            return False
+        batch = encode_marker(
+            marker, producer_id=producer_id, producer_epoch=producer_epoch, timestamp_ms=now_ms
+        )
+        self.append_internal(memoryview(batch), now_ms)
+        return True
 
     def _grown(self, log: Log) -> None:
         """Alone in sync, this replica commits what it appends."""

@@ -20,7 +20,7 @@ from moldau.storage.flush import FlushJob, Unflushed
 from moldau.storage.leader_epochs import LeaderEpochs
 from moldau.storage.log_config import LogConfig as LogConfig
 from moldau.storage.producer_state import Producer, ProducerState, SeenBatch
-from moldau.storage.replay import apply_marker, check_marker, collect_aborted, load_producers
+from moldau.storage.replay import apply_marker, check_internal, collect_aborted, load_producers
 from moldau.storage.rolling import must_roll
 from moldau.storage.segment import (
     INDEX_SUFFIXES,
@@ -134,7 +134,7 @@ class Log:
 
     def stable_offset_below(self, high_watermark: int) -> int:
         """How far a reader of committed data may see."""
-        unstable = self.producers.first_unstable_offset(high_watermark)
+        unstable = self.producers.first_unstable_offset(high_watermark, self.log_start_offset)
         return high_watermark if unstable is None else min(unstable, high_watermark)
 
     @property
@@ -172,10 +172,10 @@ class Log:
             if config.log_append_time or config.compression is not None or header[5] & TIMESTAMP_TYPE_MASK:
                 records, header = transform(records, header, config, self.topic_partition, now_ms)
             if header[9] >= 0:
-                if not header[5] & CONTROL_MASK:
-                    seen = self.producers.check(header)
+                if internal:
+                    check_internal(self.producers, records, header)
                 else:
-                    check_marker(self.producers, records, header)
+                    seen = self.producers.check(header)
         except KafkaError as error:
             raise self._refused(error) from None
         if seen is not None:

@@ -111,13 +111,10 @@ class ProducerState:
         _, _, _, _, _, attributes, delta, _, _, producer_id, epoch, first, _ = header
         producer = self._producers.get(producer_id)
         if producer is None or epoch != producer.epoch:
-            self._check_epoch(header, producer)
+            self._check_new_epoch(header, producer)
             return None
         if producer.transaction_first_offset >= 0 and not attributes & _TRANSACTIONAL:
-            raise KafkaError(
-                ErrorCode.INVALID_TXN_STATE,
-                f"Expected transactional write from producer with id {header.producer_id}",
-            )
+            raise self._not_transactional(header)
         batches = producer.batches
         if first == ((batches[-1][1] + 1) & _MAX_SEQUENCE if batches else 0):
             return None
@@ -132,7 +129,15 @@ class ProducerState:
             f"{producer.last_sequence} (current end sequence number)",
         )
 
-    def _check_epoch(self, header: BatchHeader, producer: Producer | None) -> None:
+    def _not_transactional(self, header: BatchHeader) -> KafkaError:
+        return KafkaError(
+            ErrorCode.INVALID_TXN_STATE,
+            f"Expected transactional write from producer with id {header.producer_id}",
+        )
+
+    def check_epoch(self, header: BatchHeader) -> None:
+        """Refuses a batch from a past of the producer; all there is to check where nobody counts."""
+        producer = self._producers.get(header.producer_id)
         epoch = header.producer_epoch
         known = producer.epoch if producer is not None else -1
         if epoch < 0 or epoch < known:
@@ -141,13 +146,18 @@ class ProducerState:
                 f"Epoch of producer {header.producer_id} in {self.topic_partition} is {epoch}, "
                 f"which is smaller than the last seen epoch {known}",
             )
+
+    def _check_new_epoch(self, header: BatchHeader, producer: Producer | None) -> None:
+        self.check_epoch(header)
         if producer is not None and header.base_sequence != 0:
             raise KafkaError(
                 ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
                 f"Invalid sequence number for new epoch of producer {header.producer_id} in partition "
-                f"{self.topic_partition}: {epoch} (request epoch), {header.base_sequence} (seq. number), "
-                f"{known} (current producer epoch)",
+                f"{self.topic_partition}: {header.producer_epoch} (request epoch), "
+                f"{header.base_sequence} (seq. number), {producer.epoch} (current producer epoch)",
             )
+        if producer is not None and producer.transaction_first_offset >= 0 and not header.is_transactional:
+            raise self._not_transactional(header)
 
     def check_marker(self, producer_id: int, epoch: int, coordinator_epoch: int) -> None:
         """Refuses a marker from a past of the producer or of its coordinator."""
@@ -166,6 +176,22 @@ class ProducerState:
                 f"Invalid coordinator epoch for producerId {producer_id}: {coordinator_epoch} "
                 f"(zombie), {producer.coordinator_epoch} (current)",
             )
+
+    def has_marker(self, producer_id: int, epoch: int) -> bool:
+        """Whether the marker that gave the producer this epoch stands here already (KIP-890).
+
+        KafkaError when the epoch has a transaction open: the marker belongs to the one before it.
+        """
+        producer = self._producers.get(producer_id)
+        if producer is None or producer.epoch != epoch:
+            return False
+        if producer.transaction_first_offset >= 0:
+            raise KafkaError(
+                ErrorCode.INVALID_PRODUCER_EPOCH,
+                f"A marker with epoch {epoch} cannot end a transaction of producer {producer_id} in "
+                f"{self.topic_partition} that has this epoch itself",
+            )
+        return True
 
     # -- changing
 
@@ -243,8 +269,11 @@ class ProducerState:
         """Where the oldest open transaction begins."""
         return next(iter(self._open), None)
 
-    def first_unstable_offset(self, high_watermark: int) -> int | None:
-        """Like ``first_open_offset``, but a transaction counts as open until its marker is replicated."""
+    def first_unstable_offset(self, high_watermark: int, log_start_offset: int = 0) -> int | None:
+        """Like ``first_open_offset``, but a transaction counts as open until its marker is replicated.
+
+        One that began with records which are deleted by now is unstable from the log start on.
+        """
         unreplicated = self._unreplicated
         if not unreplicated and not self._open:
             return None
@@ -252,7 +281,7 @@ class ProducerState:
             unreplicated.popleft()
         offsets = [ended.first_offset for ended in unreplicated]
         offsets.extend(list(self._open)[:1])
-        return min(offsets, default=None)
+        return max(min(offsets), log_start_offset) if offsets else None
 
     # -- snapshots
 

@@ -20,8 +20,15 @@ from moldau.storage.txn_index import AbortedTransaction, TxnIndex
 log = logging.getLogger("moldau.storage")
 
 
-def check_marker(producers: ProducerState, records: memoryview, header: BatchHeader) -> None:
-    """KafkaError when a control batch comes from a past of the producer or of its coordinator."""
+def check_internal(producers: ProducerState, records: memoryview, header: BatchHeader) -> None:
+    """KafkaError when what the platform writes comes from a past of the producer or of its coordinator.
+
+    A group coordinator writes in the name of a producer but does not count: each of its batches has
+    sequence 0, and none is a repetition.
+    """
+    if not header.is_control:
+        producers.check_epoch(header)
+        return
     marker = decode_marker(records, 0, header)
     if marker is not None:
         producers.check_marker(header.producer_id, header.producer_epoch, marker.coordinator_epoch)

@@ -566,6 +566,19 @@ def test_a_first_record_that_fails_leaves_no_group_behind(driver: Any) -> None:
     assert driver.replies[waiting].error_code == NONE
 
 
+def test_a_first_record_that_comes_late_does_not_disturb_the_round(driver: Any) -> None:
+    driver.fail_appends = True
+    assert driver.send_join(version=3) is not None  # parked; that the group is there could not be written
+    driver.advance(0)
+    driver.fail_appends = False
+    (member,) = driver.shard.groups["g"].members
+    again = driver.join(member)
+    assert (again.error_code, again.generation_id) == (NONE, 1)
+    assert driver.replayed().groups["g"].state_name == "Empty"
+    assert driver.state() == "CompletingRebalance"
+    assert driver.sync(member, 1, {member: b"all"}).assignment == b"all"
+
+
 def test_an_assignment_that_cannot_be_written_can_be_handed_out_again(driver: Any) -> None:
     members = [driver.new_member_id() for _ in range(2)]
     leader = driver.rejoin_all(members)[members[0]].leader

@@ -61,7 +61,18 @@ _SENTENCES = {
     ErrorCode.NOT_ENOUGH_REPLICAS: (
         "Messages are rejected since there are fewer in-sync replicas than required."
     ),
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS: "The coordinator is loading and hence can't process requests.",
+    ErrorCode.COORDINATOR_NOT_AVAILABLE: "The coordinator is not available.",
+    ErrorCode.NOT_COORDINATOR: "This is not the correct coordinator.",
+    ErrorCode.ILLEGAL_GENERATION: (
+        "Specified group generation id is not valid. This error is returned when the generation id from the "
+        "request does not match the current generation id."
+    ),
+    ErrorCode.INVALID_GROUP_ID: "The configured groupId is invalid.",
+    ErrorCode.UNKNOWN_MEMBER_ID: "The coordinator is not aware of this member.",
+    ErrorCode.REBALANCE_IN_PROGRESS: "The group is rebalancing, so a rejoin is needed.",
     ErrorCode.TOPIC_AUTHORIZATION_FAILED: "Topic authorization failed.",
+    ErrorCode.GROUP_AUTHORIZATION_FAILED: "Group authorization failed.",
     ErrorCode.CLUSTER_AUTHORIZATION_FAILED: "Cluster authorization failed.",
     ErrorCode.INVALID_TIMESTAMP: "The timestamp of the message is out of acceptable range.",
     ErrorCode.UNSUPPORTED_VERSION: "The version of API is not supported.",
@@ -71,6 +82,15 @@ _SENTENCES = {
     ErrorCode.POLICY_VIOLATION: "Request parameters do not satisfy the configured policy.",
     ErrorCode.KAFKA_STORAGE_ERROR: "Disk error when trying to access log file on the disk.",
     ErrorCode.LOG_DIR_NOT_FOUND: "The user-specified log directory is not found in the broker config.",
+    ErrorCode.NON_EMPTY_GROUP: "The group is not empty.",
+    ErrorCode.GROUP_ID_NOT_FOUND: "The group id does not exist.",
+    ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC: (
+        "Deleting offsets of a topic is forbidden while the consumer group is actively subscribed to it."
+    ),
+    ErrorCode.FENCED_INSTANCE_ID: (
+        "The broker rejected this static consumer since another consumer with the same group.instance.id "
+        "has registered with a different member.id."
+    ),
     ErrorCode.UNKNOWN_TOPIC_ID: "This server does not host this topic ID.",
     ErrorCode.INVALID_RECORD: "This record has failed the validation on broker and hence will be rejected.",
 }

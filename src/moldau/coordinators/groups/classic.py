@@ -273,7 +273,9 @@ class ClassicGroup:
         """Takes over what the log says; a round that has begun since then goes on from where it is."""
         self.recorded = record
         self.established = True
-        if self.state is ClassicState.PREPARING_REBALANCE:
+        if self.state is ClassicState.PREPARING_REBALANCE or (
+            self.state is ClassicState.COMPLETING_REBALANCE and record.generation != self.generation
+        ):
             return
         known = self.members
         self.generation = record.generation

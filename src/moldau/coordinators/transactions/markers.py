@@ -19,10 +19,11 @@ from moldau.protocol.messages.write_txn_markers import (
     WriteTxnMarkersRequest,
 )
 
-#: The partition holds no open transaction of the producer, and never will.
-_DONE = frozenset({ErrorCode.NONE, ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT})
-#: Another coordinator, or a later epoch of the producer, has been at work: this order is history.
-_FENCED = frozenset({ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.TRANSACTION_COORDINATOR_FENCED})
+#: The partition holds no open transaction of this epoch or one before it, and never will: what is left to
+#: end there, if anything, is another transaction. An id must not be stuck for that.
+_DONE = frozenset(
+    {ErrorCode.NONE, ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT, ErrorCode.INVALID_PRODUCER_EPOCH}
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +77,7 @@ class MarkerQueue:
         transactional_id = order.transactional_id
         if self._orders.get(transactional_id) is not order:
             return False
-        if error in _FENCED:
+        if error is ErrorCode.TRANSACTION_COORDINATOR_FENCED:
             self.forget(order)
             return False
         if error not in _DONE:
