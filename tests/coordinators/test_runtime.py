@@ -232,6 +232,18 @@ def test_whoever_waits_is_told_when_the_shard_moves_away() -> None:
     play(scenario)
 
 
+def test_a_request_parked_in_the_machine_is_answered_when_the_shard_moves_away() -> None:
+    async def scenario(stage: Stage) -> None:
+        await stage.loaded()
+        waiting = stage.runtime.request(0, lambda machine, token, now: Step())
+        stage.runtime.unload(0)
+        with pytest.raises(KafkaError) as refused:
+            await waiting
+        assert refused.value.code is ErrorCode.NOT_COORDINATOR
+
+    play(scenario)
+
+
 def test_a_corrupt_record_is_named_and_passed_over(caplog: pytest.LogCaptureFixture) -> None:
     journal = MemoryJournal()
     journal.entries = [Entry(0, b"n", b"1"), Entry(1, b"n", b"one"), Entry(2, b"n", b"2")]

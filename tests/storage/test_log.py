@@ -503,12 +503,14 @@ class TestTransactions:
     def test_kafkas_batches_and_its_transaction_index(self, node: Any, files: Files) -> None:
         """A commit and an abort of Kafka's own Java producer: epochs are bumped by the markers."""
         log = node.log()
+        now_ms = 1_794_779_600_000  # as they were written
         path = Path(__file__).parent.parent / "data" / "golden_bytes" / "transaction-commit-abort.json"
-        batches = [bytes.fromhex(each["hex"]) for each in json.loads(path.read_text())["batches"]]
+        found = [bytes.fromhex(each["hex"]) for each in json.loads(path.read_text())["batches"]]
+        batches = [bytes(8) + batch[8:] for batch in found]  # as a producer sends them
         stable = []
         for batch in batches:
             control = read_header(batch).is_control
-            log.append(memoryview(bytearray(batch)), 0, NOW, internal=control)
+            log.append(memoryview(bytearray(batch)), 0, now_ms, internal=control)
             stable.append(log.stable_offset_below(log.log_end_offset))
         assert stable == [0, 4, 4, 8]
         (aborted,) = log.aborted_transactions(0, 8)
@@ -519,7 +521,7 @@ class TestTransactions:
         )
         for zombie in batches[0], batches[2]:
             with pytest.raises(AppendError) as caught:
-                log.append(memoryview(bytearray(zombie)), 0, NOW)
+                log.append(memoryview(bytearray(zombie)), 0, now_ms)
             assert caught.value.code == ErrorCode.INVALID_PRODUCER_EPOCH
 
     def test_zombie_markers(self, node: Any, make_batch: MakeBatch) -> None:

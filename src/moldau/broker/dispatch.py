@@ -130,8 +130,6 @@ class Dispatch:
     def _run(self, route: Route, request: Any, context: RequestContext) -> None:
         try:
             result = route.handle(request, context)
-        except (KafkaError, CloseConnection, MalformedMessage) as error:
-            result = self._failed(route, request, context, error)
         except Exception as error:
             result = self._failed(route, request, context, error)
         connection = context.connection

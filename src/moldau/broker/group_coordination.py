@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from moldau.base.clock import Clock
-from moldau.base.names import Uuid, format_uuid
+from moldau.base.names import Uuid
 from moldau.base.tasks import Background, Timers
 from moldau.broker.coordination import Coordinator, InternalTopic
 from moldau.broker.journal import PartitionJournal
@@ -48,9 +48,12 @@ def group_coordinator(
         )
 
     def new_shard(partition: int) -> "GroupShard":
+        from uuid import UUID
+
         from moldau.coordinators.groups.shard import GroupShard
 
-        return GroupShard(current, lambda: format_uuid(new_uuid()))
+        # Ids of classic members end as Java writes a UUID: hexadecimal with dashes.
+        return GroupShard(current, lambda: str(UUID(bytes=new_uuid())))
 
     journal = PartitionJournal(OFFSETS_TOPIC.name, replicas, clock)
     runtime: Runtime[GroupShard] = Runtime(OFFSETS_TOPIC.name, new_shard, journal, clock, timers, background)

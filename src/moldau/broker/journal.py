@@ -49,9 +49,9 @@ class PartitionJournal:
 
     def read(self, partition: int) -> Iterator[Entry]:
         held = self._replicas.find(self._topic, partition)
-        end = held.high_watermark
         offset = held.leading_log().log_start_offset
-        while offset < end:
+        # Looked at again and again: a marker may be written while this is being read.
+        while offset < (end := held.high_watermark):
             data = self._piece(held, offset, end)
             if data is None:
                 return

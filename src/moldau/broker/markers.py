@@ -13,7 +13,7 @@ from moldau.base.names import TopicPartition
 from moldau.base.tasks import Timers
 from moldau.coordinators.machine import Writer
 from moldau.coordinators.transactions.markers import MarkerQueue, WriteMarkers
-from moldau.protocol.control_records import ControlType, Marker, encode_marker
+from moldau.protocol.control_records import ControlType, Marker
 from moldau.protocol.errors import ErrorCode, KafkaError
 from moldau.replication.replicas import Replicas
 
@@ -34,18 +34,24 @@ class MarkerWriter:
         self._offsets_topic = offsets_topic
         self._offsets = offsets
         self._queue = MarkerQueue()
+        self._retrying = False
         #: Called with an order whose markers are all written; set by whoever owns the coordinator.
         self.done: Callable[[WriteMarkers], None] = lambda order: None
 
     def write(
-        self, partition: TopicPartition, producer_id: int, epoch: int, committed: bool, coordinator_epoch: int
+        self,
+        partition: TopicPartition,
+        producer_id: int,
+        epoch: int,
+        committed: bool,
+        coordinator_epoch: int,
+        transaction_version: int = 0,
     ) -> None:
         """Appends one marker; KafkaError when the partition does not take it."""
         held = self._replicas.find(partition.topic, partition.partition)
         marker = Marker(ControlType.COMMIT if committed else ControlType.ABORT, coordinator_epoch)
         now_ms = self._clock.now_ms()
-        batch = encode_marker(marker, producer_id=producer_id, producer_epoch=epoch, timestamp_ms=now_ms)
-        held.append_internal(memoryview(batch), now_ms)
+        held.append_marker(marker, producer_id, epoch, now_ms, transaction_version=transaction_version)
         if partition.topic == self._offsets_topic:
             self._offsets(partition.partition, Writer(producer_id, epoch), committed)
 
@@ -53,15 +59,20 @@ class MarkerWriter:
         """Takes an order and does what can be done of it at once."""
         self._queue.add(order)
         self._attempt(order, order.partitions)
-        if len(self._queue):
+        self._look_again()
+
+    def _look_again(self) -> None:
+        """What is left is tried again in a while; one timer serves all orders."""
+        if len(self._queue) and not self._retrying:
+            self._retrying = True
             self._timers.after(_RETRY_SECONDS, self._again)
 
     def _again(self) -> None:
+        self._retrying = False
         for orders in self._queue.by_node(lambda partition: 0).values():
             for order, partitions in orders:
                 self._attempt(order, partitions)
-        if len(self._queue):
-            self._timers.after(_RETRY_SECONDS, self._again)
+        self._look_again()
 
     def _attempt(self, order: WriteMarkers, partitions: tuple[TopicPartition, ...]) -> None:
         for partition in partitions:
@@ -73,6 +84,7 @@ class MarkerWriter:
                     order.producer_epoch,
                     order.committed,
                     order.coordinator_epoch,
+                    order.transaction_version,
                 )
             except KafkaError as error:
                 code = error.code

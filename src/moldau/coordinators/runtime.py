@@ -55,7 +55,7 @@ class Journal(Protocol):
 class Shard(Generic[MachineType]):
     """One partition of the internal topic, with its machine and what waits for a commit."""
 
-    __slots__ = ("alarms", "loading", "machine", "partition", "uncommitted")
+    __slots__ = ("alarms", "loading", "machine", "partition", "uncommitted", "waiting")
 
     def __init__(self, partition: int, machine: MachineType) -> None:
         self.partition = partition
@@ -64,6 +64,8 @@ class Shard(Generic[MachineType]):
         self.alarms: dict[Hashable, Timer] = {}
         #: Steps whose records are appended but not committed, with the offset behind them.
         self.uncommitted: deque[tuple[int, Step]] = deque()
+        #: Requests that have no answer yet, wherever in the machine they wait.
+        self.waiting: set[Waiting] = set()
 
 
 class Waiting(Token):
@@ -144,8 +146,8 @@ class Runtime(Generic[MachineType]):
             return
         for timer in shard.alarms.values():
             timer.cancel()
-        for _, step in shard.uncommitted:
-            self._refuse(step.replies, KafkaError(ErrorCode.NOT_COORDINATOR))
+        for token in tuple(shard.waiting):
+            _answer(Reply(token, KafkaError(ErrorCode.NOT_COORDINATOR)))
 
     def shard(self, partition: int) -> Shard[MachineType]:
         """A shard that can decide; KafkaError when it is elsewhere or not ready."""
@@ -173,6 +175,9 @@ class Runtime(Generic[MachineType]):
         shard = self.shard(partition)
         waiting = Waiting(asyncio.get_running_loop().create_future())
         self._perform(shard, decide(shard.machine, waiting, self._clock.now_ms()), waiting)
+        if not waiting.future.done():
+            shard.waiting.add(waiting)
+            waiting.future.add_done_callback(lambda _: shard.waiting.discard(waiting))
         return waiting.future
 
     def tell(self, partition: int, decide: Callable[[MachineType, int], Step]) -> None:

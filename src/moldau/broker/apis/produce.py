@@ -94,7 +94,7 @@ def _append(request: ProduceRequest, context: RequestContext, verdicts: Verdicts
 
 def _transactional(request: ProduceRequest, context: RequestContext) -> Any:
     """Asks the coordinator about the partitions of transactional batches, then appends."""
-    writer = None
+    writers: set[tuple[int, int]] = set()
     partitions = []
     for topic in request.topic_data:
         name = topic.name
@@ -105,15 +105,17 @@ def _transactional(request: ProduceRequest, context: RequestContext) -> Any:
             if name and data.records is not None and len(data.records) >= HEADER_SIZE:
                 header = read_header(data.records)
                 if header.is_transactional:
-                    writer = (header.producer_id, header.producer_epoch)
+                    writers.add((header.producer_id, header.producer_epoch))
                     partitions.append(TopicPartition(name, data.index))
-    if writer is None:
+    if not writers:
         return _append(request, context, {})
+    if len(writers) > 1:
+        return _append(request, context, dict.fromkeys(partitions, ErrorCode.INVALID_PRODUCER_ID_MAPPING))
     from moldau.broker.transactional_writes import admit
 
     assert request.transactional_id is not None
     adds = context.api_version >= 12
-    verdicts = admit(context, request.transactional_id, *writer, partitions, adds=adds)
+    verdicts = admit(context, request.transactional_id, *writers.pop(), partitions, adds=adds)
     if not isinstance(verdicts, Awaitable):
         return _append(request, context, verdicts)
     for topic in request.topic_data:

@@ -43,6 +43,7 @@ def _write(marker: WritableTxnMarker, partition: TopicPartition, context: Reques
             marker.producer_epoch,
             marker.transaction_result,
             marker.coordinator_epoch,
+            marker.transaction_version,
         )
     except KafkaError as error:
         return error.code
