@@ -1,7 +1,7 @@
 """Claim: consumers are at least as fast as with Apache Kafka.
 
-An assigned consumer with default settings reads a whole topic several times; the first pass is not counted. And
-Kafka's own ConsumerPerformance once, in a group, its JVM cold.
+An assigned consumer with default settings reads a whole topic several times; the first pass is not counted.
+And Kafka's own ConsumerPerformance once, in a group, its JVM cold.
 """
 
 from __future__ import annotations

@@ -13,7 +13,12 @@ from moldau.testing import Broker
 
 @pytest.fixture(scope="session")
 def running_broker() -> Iterator[Broker]:
-    with Broker({"num.partitions": "1", "auto.create.topics.enable": "true"}) as broker:
+    settings = {
+        "num.partitions": "1",
+        "auto.create.topics.enable": "true",
+        "group.initial.rebalance.delay.ms": "0",
+    }
+    with Broker(settings) as broker:
         yield broker
 
 

@@ -25,6 +25,10 @@ COMMANDS = {
     "produce": ("moldau.cli.commands.produce:produce", "Write records to a topic."),
     "consume": ("moldau.cli.commands.consume:consume", "Read records from a topic."),
     "offsets": ("moldau.cli.commands.offsets:offsets", "Show where the partitions of a topic begin and end."),
+    "transactions": (
+        "moldau.cli.commands.transactions:transactions",
+        "List, describe and abort transactions.",
+    ),
     "doctor": ("moldau.cli.commands.doctor:doctor", "Explain what is wrong, and what to do about it."),
 }
 
@@ -44,6 +48,7 @@ KAFKA_TOOLS = {
     "kafka-consumer-perf-test": ("consumer_perf_test", "Measure how fast records are read."),
     "kafka-e2e-latency": ("e2e_latency", "Measure the time from producer to consumer."),
     "kafka-transactions": ("transactions", "Show transactions, find and end those that hang."),
+    "kafka-verifiable-producer": ("verifiable_producer", "Write numbers, and tell the fate of each in JSON."),
     "kafka-broker-api-versions": ("broker_api_versions", "Print the API versions of brokers."),
     "kafka-cluster": ("cluster", "Print the id of the cluster and more."),
 }

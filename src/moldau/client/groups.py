@@ -104,7 +104,8 @@ class Groups:
             if (error := outcome_error(answer.error_code)) is not None:
                 raise error
             return [
-                GroupListing(g.group_id, g.protocol_type, g.group_state, g.group_type) for g in answer.groups
+                GroupListing(g.group_id, g.protocol_type, g.group_state, g.group_type.capitalize())
+                for g in answer.groups
             ]
 
         async def attempt() -> list[GroupListing]:

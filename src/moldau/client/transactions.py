@@ -23,7 +23,7 @@ from moldau.client.admin import outcome_error
 from moldau.client.admin_messages import describe_producers_request, producer_state
 from moldau.client.connection import error_code
 from moldau.client.descriptions import ProducerState
-from moldau.client.metadata import Cluster
+from moldau.client.metadata import Cluster, may_pass
 from moldau.protocol.api_keys import ApiKey
 from moldau.protocol.errors import ErrorCode, KafkaError
 from moldau.protocol.messages.describe_transactions import DescribeTransactionsRequest, TransactionState
@@ -150,7 +150,7 @@ class Transactions:
             answer = await (await self.cluster.leader(partition)).send(WriteTxnMarkersRequest([marker]))
             _raise(answer.markers[0].topics[0].partitions[0].error_code)
 
-        await self.cluster.retry(attempt)
+        await self.cluster.retry(attempt, retriable=_leader_may_answer)
 
     async def fence_producer(self, transactional_id: str, *, timeout_ms: int = 30_000) -> FencedProducer:
         """Fences the producer of a transactional id and has what it left open aborted.
@@ -204,6 +204,11 @@ class Transactions:
             return await self.cluster.retry(attempt)
         except KafkaError as error:
             return error
+
+
+def _leader_may_answer(error: KafkaError) -> bool:
+    """A partition that is not there now was named by mistake: whoever did hears so at once."""
+    return may_pass(error) and error.code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
 def _description(node_id: int, state: TransactionState) -> TransactionDescription:

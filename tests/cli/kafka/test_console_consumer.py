@@ -34,7 +34,6 @@ SERVER = ("--bootstrap-server", "127.0.0.1:1")
         (("--topic", "x", "--consumer-property", "a=b", "--command-property", "c=d"), "Options --consumer-property and --command-property cannot be specified together."),
         (("--topic", "x", "--partition", "0", "--offset", "-3"), "The provided offset value '-3' is incorrect. Valid values are 'earliest', 'latest', or a non-negative long."),
         (("--topic", "x", "--formatter", "no.such.Class"), "no.such.Class"),
-        (("--topic", "x", "--group", "g"), "--group g: consumer groups are not supported by moldau's tools yet. Leave the group out: all partitions of the topic are read then."),
         (("--topic", "x", "--from-beginning", "--command-property", "auto.offset.reset=latest"), "Can't simultaneously specify --from-beginning and 'auto.offset.reset=latest', please remove one option"),
     ],
 )  # fmt: skip

@@ -151,7 +151,9 @@ def test_a_run_of_the_consumer(tool_at: Callable[..., Any], broker: Broker) -> N
     assert again.lines[0] == "Warning: --messages is deprecated. Use --num-records instead."
     assert re.fullmatch(r"\d{4}, \d{4}, .*", again.lines[1])
     assert "records-consumed-total:{client-id=perf-consumer-client} : 20.000" in again.stdout
-    assert again.errors == ["hint: --group has no effect: partitions are assigned by hand"]
+    assert again.errors == []
+    described = tool_at("kafka-consumer-groups", "--describe", "--group", "g")
+    assert [line.split()[3:6] for line in described.lines[2:]] == [["20", "20", "0"]]
 
 
 def test_a_consumer_that_waits_in_vain(tool_at: Callable[..., Any]) -> None:

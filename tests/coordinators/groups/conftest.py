@@ -11,7 +11,7 @@ from moldau.coordinators.groups.shard import GroupShard
 from moldau.coordinators.machine import Reply, Step, Token, Writer
 from moldau.protocol import codec, consumer_protocol
 from moldau.protocol.consumer_protocol import ConsumerProtocolSubscription
-from moldau.protocol.errors import ErrorCode
+from moldau.protocol.errors import ErrorCode, KafkaError
 from moldau.protocol.messages.heartbeat import HeartbeatRequest
 from moldau.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from moldau.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
@@ -59,6 +59,8 @@ class Driver:
         self.due: dict[Hashable, int] = {}
         self.answered: Counter[Token] = Counter()
         self.fail_appends = False
+        #: Requests that heard of a failed append while the machine keeps them waiting.
+        self.refused: set[Token] = set()
         self.perform(self.shard.loaded(self.now_ms))
 
     def _new_shard(self) -> GroupShard:
@@ -70,10 +72,13 @@ class Driver:
 
     # --- the runtime ----------------------------------------------------------------------------
 
-    def perform(self, step: Step) -> None:
+    def perform(self, step: Step, asker: Token | None = None) -> None:
         if step.records and self.fail_appends:
             for reply in step.replies:
                 self._answer(Reply(reply.token, ErrorCode.COORDINATOR_NOT_AVAILABLE))
+            if asker is not None and asker not in self.replies:
+                self._answer(Reply(asker, ErrorCode.COORDINATOR_NOT_AVAILABLE))
+                self.refused.add(asker)
             return
         for record in step.records:
             key, value = self.shard.encode(record)
@@ -89,6 +94,8 @@ class Driver:
             self._answer(reply)
 
     def _answer(self, reply: Reply) -> None:
+        if reply.token in self.refused:
+            return  # the runtime has told it already
         self.answered[reply.token] += 1
         assert self.answered[reply.token] == 1, "a request is answered once"
         self.replies[reply.token] = reply.response
@@ -101,7 +108,7 @@ class Driver:
         token = Token()
         self.versions[token] = version
         who = client or Client("golden", "/127.0.0.1")
-        self.perform(getattr(self.shard, api)(request, version, who, token, self.now_ms))
+        self.perform(getattr(self.shard, api)(request, version, who, token, self.now_ms), token)
         return token
 
     def ask(self, api: str, request: Any, version: int, client: Client | None = None) -> Any:
@@ -138,9 +145,8 @@ class Driver:
 
     def reload(self) -> None:
         """The shard moves to another node: what it did not write down is lost, and who waits is told."""
-        for token in self.versions:
-            if token not in self.replies:
-                self._answer(Reply(token, ErrorCode.NOT_COORDINATOR))
+        for token in set(self.versions) - set(self.replies):
+            self.replies[token] = KafkaError(ErrorCode.NOT_COORDINATOR)  # as the runtime does
         self.due.clear()
         self.shard = self.replayed()
         self.perform(self.shard.loaded(self.now_ms))
@@ -248,9 +254,7 @@ class Driver:
             topics=[
                 OffsetCommitRequestTopic(
                     name=topic,
-                    partitions=[
-                        OffsetCommitRequestPartition(partition, offset, committed_metadata=metadata)
-                    ],
+                    partitions=[OffsetCommitRequestPartition(partition, offset, committed_metadata=metadata)],
                 )
             ],
         )

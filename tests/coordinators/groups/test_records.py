@@ -1,6 +1,10 @@
 """Bytes of a real Kafka 4.3.0, read and written."""
 
+import contextlib
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from moldau.base.names import ZERO_UUID, parse_uuid
 from moldau.coordinators.groups import records
@@ -135,6 +139,37 @@ def test_older_and_newer_groups_are_read(version: int) -> None:
             ),
         ),
     )
+
+
+@pytest.mark.parametrize("topic_id", [ZERO_UUID, b"i" * 16])
+@pytest.mark.parametrize("size", [0, 1, 125, 126, 127, 128, 4096])
+@pytest.mark.parametrize("letter", ["m", "ä"])
+def test_the_quick_ways_are_the_plain_ways(topic_id: bytes, size: int, letter: str) -> None:
+    record = OffsetCommit("grüße", "t", 3, -5, 9, letter * size, 100, -1, topic_id)
+    key, value = records.encode(record)
+    assert key == records.key_bytes(1, records.OffsetCommitKey("grüße", "t", 3))
+    assert value == records.value_bytes(4, OffsetCommitValue(-5, 9, letter * size, 100, -1, topic_id))
+    assert records.decode(key, value) == record
+
+
+@given(st.binary(max_size=60), st.none() | st.binary(max_size=60), st.integers(0, 60), st.integers(0, 255))
+def test_whatever_the_bytes_nothing_but_a_value_error(
+    key: bytes, value: bytes | None, position: int, byte: int
+) -> None:
+    golden_key, golden_value = (bytes.fromhex(text or "") for text in GOLDEN[1][:2])
+    damaged = bytearray(golden_key)
+    damaged[position % len(damaged)] = byte
+    for raw_key, raw_value in [
+        (key, value),
+        (golden_key, value),
+        (golden_key, golden_value[:position]),
+        (golden_key[:position], golden_value),
+        (bytes(damaged), golden_value),
+        (b"\0\1" + key, b"\0\4" + (value or b"")),
+        (b"\0\2" + key, b"\0\3" + (value or b"")),
+    ]:
+        with contextlib.suppress(ValueError):
+            records.decode(raw_key, raw_value)
 
 
 def test_an_offset_with_an_expiry_of_its_own_is_written_in_the_version_that_has_room_for_it() -> None:

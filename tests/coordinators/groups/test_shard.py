@@ -1,4 +1,4 @@
-"""Administration of groups: DescribeGroups, ListGroups and DeleteGroups, by the golden rows of Kafka 4.3.0."""
+"""Administration of groups: DescribeGroups, ListGroups and DeleteGroups, as golden rows of Kafka have it."""
 
 from typing import Any
 

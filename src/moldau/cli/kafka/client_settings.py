@@ -9,8 +9,10 @@ from typing import Any
 
 from moldau.cli.kafka.bootstrap import number
 from moldau.cli.kafka.exceptions import ToolError
+from moldau.client.assignors import ASSIGNORS
 from moldau.client.consumer import BEGINNING, END
 from moldau.client.descriptions import READ_COMMITTED, READ_UNCOMMITTED
+from moldau.client.membership import MembershipOptions
 from moldau.protocol.compression import COMPRESSION_NAMES
 
 CONFIG_EXCEPTION = "org.apache.kafka.common.config.ConfigException"
@@ -31,6 +33,13 @@ _CONSUMER_NUMBERS = {
     "fetch.min.bytes": "min_bytes",
     "fetch.max.bytes": "max_bytes",
     "max.partition.fetch.bytes": "partition_max_bytes",
+}
+
+_PROTOCOLS = ("classic", "consumer")
+_GROUP_NUMBERS = {
+    "session.timeout.ms": "session_timeout_ms",
+    "max.poll.interval.ms": "rebalance_timeout_ms",
+    "heartbeat.interval.ms": "heartbeat_interval_ms",
 }
 
 
@@ -76,6 +85,42 @@ def consumer_options(properties: Mapping[str, str]) -> dict[str, Any]:
         if name in properties:
             options[field] = number(properties, name)
     return options
+
+
+def group_options(properties: Mapping[str, str]) -> dict[str, Any]:
+    """The options of ``GroupConsumer`` that were given, beside those of every consumer."""
+    if one_of("group.protocol", properties.get("group.protocol", "classic").lower(), _PROTOCOLS) != "classic":
+        raise ToolError(
+            "org.apache.kafka.common.errors.UnsupportedVersionException",
+            "group.protocol=consumer is not supported by moldau's tools yet: leave it out",
+        )
+    membership: dict[str, Any] = {
+        field: number(properties, name) for name, field in _GROUP_NUMBERS.items() if name in properties
+    }
+    if properties.get("group.instance.id"):
+        membership["group_instance_id"] = properties["group.instance.id"]
+    if "partition.assignment.strategy" in properties:
+        membership["assignors"] = tuple(
+            _assignor(name.strip()) for name in properties["partition.assignment.strategy"].split(",")
+        )
+    options: dict[str, Any] = {"membership": MembershipOptions(**membership)}
+    if "enable.auto.commit" in properties:
+        options["auto_commit"] = properties["enable.auto.commit"].strip().lower() == "true"
+    for name in ("auto.commit.interval.ms", "metadata.max.age.ms"):
+        if name in properties:
+            options[name.replace(".", "_")] = number(properties, name)
+    return options
+
+
+def _assignor(name: str) -> str:
+    """``range`` for ``org.apache.kafka.clients.consumer.RangeAssignor``."""
+    short = name.rsplit(".", 1)[-1].removesuffix("Assignor").lower()
+    if short not in ASSIGNORS:
+        raise ToolError(
+            CONFIG_EXCEPTION,
+            f"partition.assignment.strategy={name}: moldau's tools know {' and '.join(ASSIGNORS)}",
+        )
+    return short
 
 
 def one_of(name: str, value: str, allowed: tuple[str, ...]) -> str:

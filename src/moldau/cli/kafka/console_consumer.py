@@ -1,7 +1,7 @@
 """``moldau kafka-console-consumer``: prints the records of topics, as Kafka's ConsoleConsumer does.
 
-All partitions of the topics are read, assigned by hand: consumer groups come later, and with them
-``--group``.
+With ``--group`` as a member of that group, which shares the partitions and commits how far it has come;
+without it all partitions of the topics are read, assigned by hand, and nothing is committed.
 
 Law: records go to standard output as their formatter has them, everything else to standard error; the last
 line there is "Processed a total of N messages", however the reading ended.
@@ -15,7 +15,7 @@ from typing import Any
 
 from moldau.base.names import TopicPartition
 from moldau.cli.kafka.bootstrap import BOOTSTRAP_SERVER, COMMAND_CONFIG, modern, open_cluster, read_properties
-from moldau.cli.kafka.client_settings import consumer_options
+from moldau.cli.kafka.client_settings import consumer_options, group_options
 from moldau.cli.kafka.exceptions import ToolError, exception_line, exception_name
 from moldau.cli.kafka.message_formatter import DEFAULT_FORMATTER, Format, formatter
 from moldau.cli.kafka.options import Given, Option, OptionError, Options, exactly_one, parse_pairs, require
@@ -24,6 +24,7 @@ from moldau.cli.kafka.topic_filter import whole_match
 from moldau.client.admin import Admin
 from moldau.client.consumer import BEGINNING, END, Consumer, Start, at_offset
 from moldau.client.fetched import ConsumerRecord
+from moldau.client.group_consumer import GroupConsumer, Topics
 from moldau.client.metadata import Cluster, may_pass
 from moldau.protocol.errors import ErrorCode, KafkaError
 
@@ -58,7 +59,7 @@ TOOL = Tool(
         Option("key-deserializer", "How to read keys, e.g. …serialization.LongDeserializer.", "class"),
         Option("value-deserializer", "How to read values.", "class"),
         Option("command-property", "A setting of the consumer.", "key=value"),
-        Option("group", "Not there yet: it comes with consumer groups.", "group"),
+        Option("group", "Read as a member of this consumer group, and commit.", "group"),
         Option("enable-systest-events", "Print when the tool has ended."),
         Option("property", "The old name of --formatter-property.", "key=value", hidden=True),
         Option("consumer-property", "The old name of --command-property.", "key=value", hidden=True),
@@ -70,7 +71,8 @@ TOOL = Tool(
         "--bootstrap-server localhost:9092 --topic orders --from-beginning "
         "--formatter-property print.key=true",
     ),
-    "Partitions are assigned by hand: all of the topic's are read, whoever else reads them.",
+    "Without --group partitions are assigned by hand: all of the topic's are read, whoever else reads them, "
+    "and nothing is committed.",
 )
 
 
@@ -122,8 +124,10 @@ def consumer_properties(given: Given, console: Console) -> dict[str, str]:
     path = given.value("command-config") or given.value("consumer.config")
     from_file = read_properties(path)
     single = parse_pairs(given.values("command-property") + given.values("consumer-property"))
-    _check_group(given, from_file, single)
     properties = {**from_file, **single}
+    group_id = _group_id(given, from_file, single)
+    if group_id is not None:
+        properties["group.id"] = group_id
     reset = properties.setdefault(
         "auto.offset.reset", "earliest" if given.has("from-beginning") else "latest"
     )
@@ -138,7 +142,7 @@ def consumer_properties(given: Given, console: Console) -> dict[str, str]:
     return properties
 
 
-def _check_group(given: Given, from_file: dict[str, str], single: dict[str, str]) -> None:
+def _group_id(given: Given, from_file: dict[str, str], single: dict[str, str]) -> str | None:
     groups = given.values("group") + [p["group.id"] for p in (from_file, single) if "group.id" in p]
     groups = list(dict.fromkeys(groups))
     if len(groups) > 1:
@@ -149,12 +153,7 @@ def _check_group(given: Given, from_file: dict[str, str], single: dict[str, str]
         )
     if groups and given.has("partition"):
         raise OptionError("Options group and partition cannot be specified together.")
-    if groups:
-        raise OptionError(
-            f"--group {groups[0]}: consumer groups are not supported by moldau's tools yet. "
-            "Leave the group out: all partitions of the topic are read then.",
-            with_usage=False,
-        )
+    return groups[0] if groups else None
 
 
 def _deprecated(old: str, new: str) -> str:
@@ -298,7 +297,7 @@ async def _consume(
     ) as cluster:
         try:
             if not printer.done:
-                await _receive(cluster, given, options, start, printer)
+                await _receive(cluster, given, properties, options, start, printer)
         except TimedOut:
             cause = exception_name(ErrorCode.REQUEST_TIMED_OUT)
             tell("Error processing message, terminating consumer process: ", cause, console)
@@ -314,7 +313,12 @@ def _in_java_words(error: KafkaError, given: Given) -> KafkaError:
 
 
 async def _receive(
-    cluster: Cluster, given: Given, options: dict[str, Any], start: Start | None, printer: Printer
+    cluster: Cluster,
+    given: Given,
+    properties: dict[str, str],
+    options: dict[str, Any],
+    start: Start | None,
+    printer: Printer,
 ) -> None:
     timeout_ms: int | None = given.value("timeout-ms")
     if timeout_ms is not None and timeout_ms < 0:
@@ -324,6 +328,9 @@ async def _receive(
             partitions = await _wait_for_partitions(cluster, given, printer.console)
     except TimeoutError:
         raise TimedOut from None
+    if "group.id" in properties:
+        await _receive_as_member(cluster, given, properties, options, timeout_ms, printer)
+        return
     begin = start or options["offset_reset"] or END
     async with Consumer(cluster, **options) as consumer:
         await consumer.assign(dict.fromkeys(partitions, begin))
@@ -333,6 +340,33 @@ async def _receive(
             if batch is None:
                 raise TimedOut
             going = printer.print(batch.consumer_records())
+
+
+async def _receive_as_member(
+    cluster: Cluster,
+    given: Given,
+    properties: dict[str, str],
+    options: dict[str, Any],
+    timeout_ms: int | None,
+    printer: Printer,
+) -> None:
+    topics: Topics = [given.value("topic")]
+    if given.has("include"):
+        matches = whole_match(given.value("include"))
+        topics = lambda names: filter(matches, names)  # noqa: E731
+    options = {**options, **group_options(properties)}
+    async with GroupConsumer(cluster, properties["group.id"], topics, **options) as consumer:
+        while True:
+            batch = await consumer.next_batch(timeout_ms=timeout_ms)
+            if batch is None:
+                raise TimedOut
+            records = list(batch.consumer_records())
+            before = printer.count
+            if not printer.print(records):
+                printed = printer.count - before
+                if printed < len(records):  # what was not shown is left to whoever comes next
+                    await consumer.seek(batch.topic_partition, records[printed].offset)
+                return
 
 
 async def _wait_for_partitions(cluster: Cluster, given: Given, console: Console) -> list[TopicPartition]:

@@ -1,18 +1,19 @@
 """``moldau kafka-consumer-perf-test``: how fast records are read, as Kafka's ConsumerPerformance measures it.
 
-Partitions are assigned by hand until there are consumer groups; ``rebalance.time.ms`` is the time that it
-took to find them and to ask for their offsets.
+With ``--group`` the reader is a member of that group, and ``rebalance.time.ms`` is what joining took; without
+it partitions are assigned by hand, and it is the time until they and their offsets were known.
 
 Law: the figures come from ``measurements``.
 """
 
 from collections.abc import Callable, Sequence
 from datetime import datetime
+from typing import Any
 
 from moldau.base.clock import SystemClock
 from moldau.base.names import TopicPartition
 from moldau.cli.kafka.bootstrap import BOOTSTRAP_SERVER, COMMAND_CONFIG, modern, open_cluster, read_properties
-from moldau.cli.kafka.client_settings import consumer_options
+from moldau.cli.kafka.client_settings import consumer_options, group_options
 from moldau.cli.kafka.exceptions import ToolError, exception_line, illegal_argument, sentence
 from moldau.cli.kafka.measurements import (
     CONSUMER_HEADER,
@@ -36,6 +37,7 @@ from moldau.cli.kafka.tool import Console, Tool, run_async, run_standard
 from moldau.cli.kafka.topic_filter import whole_match
 from moldau.client.admin import Admin
 from moldau.client.consumer import BEGINNING, END, Consumer
+from moldau.client.group_consumer import GroupConsumer, Topics
 from moldau.client.metadata import Cluster
 from moldau.protocol.errors import KafkaError
 
@@ -57,14 +59,14 @@ TOOL = Tool(
         Option("date-format", "How times are printed.", "format", default="yyyy-MM-dd HH:mm:ss:SSS"),
         Option("print-metrics", "Print what the consumer counted, at the end."),
         Option("command-property", "A setting of the consumer.", "key=value"),
-        Option("group", "Has no effect: partitions are assigned by hand.", "group"),
+        Option("group", "Read as a member of this consumer group, and commit.", "group"),
         Option("socket-buffer-size", "Taken; the system chooses it.", "bytes", int, 2097152),
         Option("messages", "The old name of --num-records.", "count", int, hidden=True),
         Option("consumer.config", "The old name of --command-config.", "file", hidden=True),
     ),
     ("--bootstrap-server localhost:9092 --topic perf --num-records 100000",),
-    "Partitions are assigned by hand until Moldau has consumer groups: --group has no effect, and "
-    "rebalance.time.ms is the time until the partitions and their offsets were known.",
+    "Without --group partitions are assigned by hand, nothing is committed, and rebalance.time.ms is the "
+    "time until the partitions and their offsets were known.",
 )
 
 
@@ -101,8 +103,6 @@ def check(given: Given, console: Console) -> None:
         console.print("Warning: --messages is deprecated. Use --num-records instead.")
     if given.has("consumer.config"):
         console.print("Warning: --consumer.config is deprecated. Use --command-config instead.")
-    if given.has("group"):
-        console.error("hint: --group has no effect: partitions are assigned by hand")
 
 
 def consumer_properties(given: Given) -> dict[str, str]:
@@ -171,11 +171,14 @@ async def _measure(given: Given, properties: dict[str, str], console: Console) -
     ) as cluster:
         start_ms = now_ms()
         progress = Progress(start_ms, given.value("reporting-interval"), show, console.print)
-        async with Consumer(cluster, **options) as consumer:
-            partitions = await _partitions(cluster, given)
-            begin = END if given.has("from-latest") else BEGINNING
-            if partitions:
-                await consumer.assign(dict.fromkeys(partitions, begin))
+        async with _consumer(cluster, given, properties, options) as consumer:
+            if isinstance(consumer, Consumer):
+                partitions = await _partitions(cluster, given)
+                begin = END if given.has("from-latest") else BEGINNING
+                if partitions:
+                    await consumer.assign(dict.fromkeys(partitions, begin))
+            else:
+                await consumer.join()
             progress.joined(now_ms() - start_ms)
             await _read(consumer, given, progress, now_ms, console)
         end_ms = now_ms()
@@ -195,8 +198,25 @@ async def _measure(given: Given, properties: dict[str, str], console: Console) -
             console.print(metric)
 
 
+def _consumer(
+    cluster: Cluster, given: Given, properties: dict[str, str], options: dict[str, Any]
+) -> Consumer | GroupConsumer:
+    group_id = given.value("group") or properties.get("group.id")
+    if group_id is None:
+        return Consumer(cluster, **options)
+    topics: Topics = [given.value("topic")]
+    if given.has("include"):
+        matches = whole_match(given.value("include"))
+        topics = lambda names: filter(matches, names)  # noqa: E731
+    return GroupConsumer(cluster, group_id, topics, **options, **group_options(properties))
+
+
 async def _read(
-    consumer: Consumer, given: Given, progress: Progress, now_ms: Callable[[], int], console: Console
+    consumer: Consumer | GroupConsumer,
+    given: Given,
+    progress: Progress,
+    now_ms: Callable[[], int],
+    console: Console,
 ) -> None:
     wanted: int = given.value("messages") if given.has("messages") else given.value("num-records")
     timeout_ms: int = given.value("timeout")

@@ -1,8 +1,7 @@
 """``moldau kafka-dump-log``: what the files of a log hold, as Kafka's DumpLogSegments prints it.
 
 Log segments, offset and time indexes, transaction indexes and producer snapshots, of Kafka's data directories
-and of ours. Records of internal topics are shown as bytes: their decoders come with consumer groups and
-transactions.
+and of ours. ``record_decoders`` reads the records of internal topics.
 
 Law: opens files for reading only. A corrupt file is one sentence on standard error and exit code 1, after
 everything that could be read.
@@ -14,6 +13,7 @@ from dataclasses import dataclass, field
 
 from moldau.cli.kafka.exceptions import ToolError
 from moldau.cli.kafka.options import Given, Option, OptionError, Options, require
+from moldau.cli.kafka.record_decoders import RecordDecoder, transaction_log
 from moldau.cli.kafka.tool import Console, Tool, run_standard
 from moldau.protocol.compression import Compression
 from moldau.protocol.control_records import ControlType
@@ -23,7 +23,6 @@ from moldau.storage.dump import DumpedBatch, DumpError, LegacyHeader, ProducerEn
 
 _DECODERS_TO_COME = {
     "offsets-decoder": "it comes with consumer groups",
-    "transaction-log-decoder": "it comes with transactions",
     "share-group-state-decoder": "it comes with share groups",
     "remote-log-metadata-decoder": "it comes with tiered storage",
     "cluster-metadata-decoder": "Moldau keeps its metadata elsewhere than Kafka does",
@@ -47,6 +46,7 @@ TOOL = Tool(
             "key-decoder-class", "How to read keys: String, Integer, Long, Default.", "class", optional=True
         ),
         Option("value-decoder-class", "How to read values, as for keys.", "class", optional=True),
+        Option("transaction-log-decoder", "Print the records of __transaction_state as JSON."),
         *(Option(name, f"Not there yet: {why}.") for name, why in _DECODERS_TO_COME.items()),
     ),
     (
@@ -113,10 +113,13 @@ class Settings:
     verify_only: bool = False
     key_decoder: Decoder = _text
     value_decoder: Decoder = _text
+    #: For records of internal topics, in the place of both.
+    record_decoder: RecordDecoder | None = None
 
 
 def _settings(given: Given) -> Settings:
-    contents = any(given.has(n) for n in ("print-data-log", "value-decoder-class", "key-decoder-class"))
+    asking = ("print-data-log", "value-decoder-class", "key-decoder-class", "transaction-log-decoder")
+    contents = any(given.has(name) for name in asking)
     return Settings(
         deep=contents or given.has("deep-iteration"),
         contents=contents,
@@ -127,6 +130,7 @@ def _settings(given: Given) -> Settings:
         verify_only=given.has("verify-index-only"),
         key_decoder=_decoder(given.value("key-decoder-class")),
         value_decoder=_decoder(given.value("value-decoder-class")),
+        record_decoder=transaction_log if given.has("transaction-log-decoder") else None,
     )
 
 
@@ -169,12 +173,21 @@ def record_line(batch: DumpedBatch, record: Record, settings: Settings) -> str:
     if not settings.skip_metadata:
         parts += _record_metadata(batch, record)
     if settings.contents and not batch.header.is_control:
-        if record.key is not None:
-            parts.append(f"key: {settings.key_decoder(record.key)}")
-        if record.value is not None:
-            parts.append(f"payload: {settings.value_decoder(record.value)}")
+        parts += _record_contents(record, settings)
     # Kafka prints an empty line for a record of which nothing is to be shown.
     return " ".join(parts) if len(parts) > 1 else ""
+
+
+def _record_contents(record: Record, settings: Settings) -> list[str]:
+    if settings.record_decoder is not None:
+        key, value = settings.record_decoder(record)
+        return [f"key: {key}", *([] if value is None else [f"payload: {value}"])]
+    parts = []
+    if record.key is not None:
+        parts.append(f"key: {settings.key_decoder(record.key)}")
+    if record.value is not None:
+        parts.append(f"payload: {settings.value_decoder(record.value)}")
+    return parts
 
 
 def _record_metadata(batch: DumpedBatch, record: Record) -> list[str]:

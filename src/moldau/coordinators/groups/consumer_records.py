@@ -20,6 +20,8 @@ from moldau.coordinators.groups.records import (
     read_value,
     value_bytes,
 )
+from moldau.protocol import codec
+from moldau.protocol.primitives import read_unsigned_varint, write_unsigned_varint
 from moldau.protocol.schema import Bytes, Int8, Int32, Int64, String, UuidBytes, data, field, struct
 
 METADATA_KEY = 3
@@ -163,7 +165,7 @@ class ClassicProtocol:
     metadata: Bytes = field()
 
 
-@struct
+@data(versions="0", flexible="0+")
 class ClassicMemberMetadata:
     session_timeout_ms: Int32 = field()
     supported_protocols: list[ClassicProtocol] = field()
@@ -179,7 +181,6 @@ class MemberMetadataValue:
     subscribed_topic_regex: String | None = field()
     rebalance_timeout_ms: Int32 = field(default=-1)
     server_assignor: String | None = field()
-    classic_member_metadata: ClassicMemberMetadata | None = field(tag=0, tagged="0+", default=None)
 
 
 @data(versions="0", flexible="0+")
@@ -277,7 +278,7 @@ def _read_member(key: bytes, value: bytes | None) -> Any:
     if value is None:
         return MemberMetadataTombstone(where.group_id, where.member_id)
     what = read_value(MemberMetadataValue, value)
-    classic = what.classic_member_metadata
+    classic = _read_classic(what, value)
     return MemberMetadata(
         where.group_id,
         where.member_id,
@@ -289,17 +290,11 @@ def _read_member(key: bytes, value: bytes | None) -> Any:
         what.subscribed_topic_regex or "",
         what.rebalance_timeout_ms,
         what.server_assignor,
-        None
-        if classic is None
-        else ClassicMetadata(
-            classic.session_timeout_ms,
-            tuple((protocol.name, bytes(protocol.metadata)) for protocol in classic.supported_protocols),
-        ),
+        classic,
     )
 
 
 def _write_member(record: MemberMetadata) -> tuple[bytes, bytes | None]:
-    classic = record.classic
     value = MemberMetadataValue(
         record.instance_id,
         record.rack_id,
@@ -309,13 +304,40 @@ def _write_member(record: MemberMetadata) -> tuple[bytes, bytes | None]:
         record.subscribed_topic_regex,
         record.rebalance_timeout_ms,
         record.server_assignor,
-        None
-        if classic is None
-        else ClassicMemberMetadata(
-            classic.session_timeout_ms, [ClassicProtocol(*protocol) for protocol in classic.protocols]
-        ),
     )
-    return key_bytes(MEMBER_METADATA_KEY, MemberKey(record.group_id, record.member_id)), value_bytes(0, value)
+    key = key_bytes(MEMBER_METADATA_KEY, MemberKey(record.group_id, record.member_id))
+    return key, value_bytes(0, value)[:-1] + _classic_tag(record.classic)
+
+
+# The part of a classic member is a tagged structure that may be null, and Kafka writes the null: a zero where
+# a structure has a one in front. No message of the protocol has the like, so that it is done by hand.
+_NO_CLASSIC_TAG = b"\x01\x00\x01\x00"
+
+
+def _classic_tag(classic: ClassicMetadata | None) -> bytes:
+    """The tagged fields of a member's value: how many, which, how long, and the structure."""
+    if classic is None:
+        return _NO_CLASSIC_TAG
+    protocols = [ClassicProtocol(*protocol) for protocol in classic.protocols]
+    content = b"\x01" + codec.encode(ClassicMemberMetadata(classic.session_timeout_ms, protocols), 0)
+    out = bytearray(b"\x01\x00")
+    write_unsigned_varint(len(content), out)
+    return bytes(out) + content
+
+
+def _read_classic(read: MemberMetadataValue, value: bytes) -> ClassicMetadata | None:
+    # What was read is as long when it is written; behind it are the tagged fields.
+    position = 2 + len(codec.encode(read, 0)) - 1
+    count, position = read_unsigned_varint(value, position)
+    for _ in range(count):
+        tag, position = read_unsigned_varint(value, position)
+        size, position = read_unsigned_varint(value, position)
+        if tag == 0 and size and value[position]:
+            found = codec.decode(ClassicMemberMetadata, 0, value[position + 1 : position + size])
+            protocols = tuple((each.name, bytes(each.metadata)) for each in found.supported_protocols)
+            return ClassicMetadata(found.session_timeout_ms, protocols)
+        position += size
+    return None
 
 
 def _read_target_metadata(key: bytes, value: bytes | None) -> Any:

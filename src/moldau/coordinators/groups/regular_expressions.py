@@ -1,0 +1,462 @@
+"""Regular expressions of topics by the rules of RE2: no look-around, no back-references, linear in time.
+
+An expression is read into a program of states that is run over all of its possible states at once, so that no
+expression makes the broker search for ever. Topic names are made of 65 characters: a class of characters is
+a set of those, and the steps that were made once are remembered.
+
+Law: an expression has to match the whole name. What RE2 refuses is refused with its words; a program that
+would grow too large is refused too.
+"""
+
+from functools import lru_cache
+from typing import Final, NamedTuple
+
+from moldau.protocol.errors import ErrorCode, KafkaError
+
+ALPHABET: Final = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-")
+#: A name has at most 249 characters; a useful expression has not many more states.
+MAX_STATES = 4_000
+MAX_REPEAT = 1_000
+#: Steps that are remembered; beyond that they are made again.
+MAX_REMEMBERED = 10_000
+MAX_DEPTH = 200
+
+_DIGITS = frozenset("0123456789")
+_LOWER = frozenset("abcdefghijklmnopqrstuvwxyz")
+_UPPER = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZ")
+_WORD = _DIGITS | _LOWER | _UPPER | {"_"}
+_NONE: frozenset[str] = frozenset()
+_CLASSES = {"d": _DIGITS, "w": _WORD, "s": _NONE}
+_POSIX = {
+    "alnum": _DIGITS | _LOWER | _UPPER, "alpha": _LOWER | _UPPER, "ascii": ALPHABET, "blank": _NONE,
+    "cntrl": _NONE, "digit": _DIGITS, "graph": ALPHABET, "lower": _LOWER, "print": ALPHABET,
+    "punct": frozenset("._-"), "space": _NONE, "upper": _UPPER, "word": _WORD,
+    "xdigit": _DIGITS | frozenset("abcdefABCDEF"),
+}  # fmt: skip
+#: Of the Unicode classes those that say anything about the characters of a name.
+_UNICODE = {
+    "L": _LOWER | _UPPER, "Lu": _UPPER, "Ll": _LOWER, "N": _DIGITS, "Nd": _DIGITS, "Latin": _LOWER | _UPPER,
+    "P": frozenset("._-"), "Pd": frozenset("-"), "Pc": frozenset("_"), "Po": frozenset("."), "Any": ALPHABET,
+    "Common": _DIGITS | frozenset("._-"),
+}  # fmt: skip
+_CONTROLS = {"a": "\a", "f": "\f", "t": "\t", "n": "\n", "r": "\r", "v": "\v"}
+_PUNCTUATION = frozenset("!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~ ")
+
+
+class BadExpression(Exception):
+    """What RE2 would say of the expression."""
+
+
+class Characters(NamedTuple):
+    """One character out of a set."""
+
+    of: frozenset[str]
+
+
+class Edge(NamedTuple):
+    """A place between characters: ``begin``, ``end``, ``word`` or ``inside`` (neither side begins a word)."""
+
+    kind: str
+
+
+class Sequence(NamedTuple):
+    parts: tuple["Node", ...]
+
+
+class Choice(NamedTuple):
+    options: tuple["Node", ...]
+
+
+class Repeat(NamedTuple):
+    part: "Node"
+    least: int
+    #: None for as often as one likes.
+    most: int | None
+
+
+Node = Characters | Edge | Sequence | Choice | Repeat
+_EMPTY = Sequence(())
+
+
+# --- reading ------------------------------------------------------------------------------------
+
+
+class _Reader:
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.position = 0
+        self.ignore_case = False
+        self.depth = 0
+
+    def read(self) -> Node:
+        node = self._choice()
+        if self.position < len(self.text):  # only a parenthesis ends a choice early
+            raise BadExpression("regexp/syntax: internal error")
+        return node
+
+    def _starts(self, text: str) -> bool:
+        return self.text.startswith(text, self.position)
+
+    def _take(self) -> str:
+        if self.position >= len(self.text):
+            raise BadExpression("trailing backslash at end of expression")
+        self.position += 1
+        return self.text[self.position - 1]
+
+    def _choice(self) -> Node:
+        ignored = self.ignore_case
+        options = [self._sequence()]
+        while self._starts("|"):
+            self.position += 1
+            options.append(self._sequence())
+        self.ignore_case = ignored
+        return options[0] if len(options) == 1 else Choice(tuple(options))
+
+    def _sequence(self) -> Node:
+        parts: list[Node] = []
+        repeated = False
+        while self.position < len(self.text) and self.text[self.position] not in "|)":
+            bounds = self._repetition()
+            if bounds is None:
+                repeated = False
+                parts += self._atom()
+                continue
+            if repeated:
+                raise BadExpression("invalid nested repetition operator")
+            if not parts:
+                raise BadExpression("missing argument to repetition operator")
+            parts[-1] = Repeat(parts[-1], *bounds)
+            repeated = True
+        return parts[0] if len(parts) == 1 else Sequence(tuple(parts))
+
+    def _repetition(self) -> tuple[int, int | None] | None:
+        character = self.text[self.position]
+        bounds: tuple[int, int | None] | None = {"*": (0, None), "+": (1, None), "?": (0, 1)}.get(character)
+        if bounds is not None:
+            self.position += 1
+        elif character == "{":
+            bounds = self._counts()
+        if bounds is not None and self._starts("?"):
+            self.position += 1  # the shortest match is a match all the same
+        return bounds
+
+    def _counts(self) -> tuple[int, int | None] | None:
+        """``{2}``, ``{2,}`` or ``{2,5}``; anything else is a brace like any other character."""
+        end = self.text.find("}", self.position)
+        least, comma, most = self.text[self.position + 1 : max(end, 0)].partition(",")
+        if end < 0 or not _is_count(least) or (most and not _is_count(most)):
+            return None
+        low = int(least)
+        high = low if not comma else int(most) if most else None
+        if low > MAX_REPEAT or (high is not None and not low <= high <= MAX_REPEAT):
+            raise BadExpression("invalid repeat count")
+        self.position = end + 1
+        return low, high
+
+    def _atom(self) -> list[Node]:
+        character = self._take()
+        if character == "(":
+            return [self._group()]
+        if character == "[":
+            return [self._class()]
+        if character == ".":
+            return [Characters(ALPHABET)]
+        if character in "^$":
+            return [Edge("begin" if character == "^" else "end")]
+        if character == "\\":
+            return self._escape()
+        return [self._literal(character)]
+
+    def _literal(self, character: str) -> Characters:
+        return Characters(self._cased(frozenset((character,))))
+
+    def _cased(self, characters: frozenset[str]) -> frozenset[str]:
+        if self.ignore_case:
+            characters = frozenset(form for c in characters for form in (c.lower(), c.upper()))
+        return characters & ALPHABET
+
+    # --- groups ---------------------------------------------------------------------------------
+
+    def _group(self) -> Node:
+        self.depth += 1
+        if self.depth > MAX_DEPTH:
+            raise BadExpression("expression nests too deeply")
+        ignored = self.ignore_case
+        if self._starts("?P<") or self._starts("?<"):
+            self._name()
+        elif self._starts("?") and not self._flags():
+            self.depth -= 1
+            return _EMPTY  # flags for the rest of the group around it
+        node = self._choice()
+        if not self._starts(")"):
+            raise BadExpression("missing closing )")
+        self.position += 1
+        self.ignore_case = ignored
+        self.depth -= 1
+        return node
+
+    def _name(self) -> None:
+        start = self.text.index("<", self.position) + 1
+        end = self.text.find(">", start)
+        name = self.text[start : max(end, start)]
+        if end < 0 or not name or not set(name) <= _WORD:
+            raise BadExpression("invalid named capture")
+        self.position = end + 1
+
+    def _flags(self) -> bool:
+        """Reads ``?i-s:`` or ``?i)``; True when a group follows."""
+        self.position += 1
+        value, seen = True, False
+        while self.position < len(self.text):
+            character = self._take()
+            if character in "ismU":
+                seen = True
+                if character == "i":
+                    self.ignore_case = value
+            elif character == "-" and value:
+                value, seen = False, False
+            elif character in ":)" and (value or seen):
+                return character == ":"
+            else:
+                break
+        raise BadExpression("invalid or unsupported Perl syntax")
+
+    # --- escapes --------------------------------------------------------------------------------
+
+    def _escape(self) -> list[Node]:
+        character = self._take()
+        edge = {"A": "begin", "z": "end", "b": "word", "B": "inside"}.get(character)
+        if edge is not None:
+            return [Edge(edge)]
+        if character == "Q":
+            end = self.text.find("\\E", self.position)
+            quoted = self.text[self.position : None if end < 0 else end]
+            self.position = len(self.text) if end < 0 else end + 2
+            return [self._literal(each) for each in quoted]
+        found = self._named_class(character)
+        return [Characters(found) if found is not None else self._literal(self._escaped(character))]
+
+    def _named_class(self, character: str) -> frozenset[str] | None:
+        if character.lower() in _CLASSES:
+            found = _CLASSES[character.lower()]
+            return found if character.islower() else ALPHABET - found
+        if character not in "pP":
+            return None
+        name = self._take()
+        if name == "{":
+            end = self.text.find("}", self.position)
+            if end < 0:
+                raise BadExpression("invalid character class range")
+            name = self.text[self.position : end]
+            self.position = end + 1
+        negated = (character == "P") != name.startswith("^")
+        name = name.removeprefix("^")
+        if name not in _UNICODE and name not in _OTHER_UNICODE:
+            raise BadExpression("invalid character class range")
+        found = self._cased(_UNICODE.get(name, _NONE))
+        return ALPHABET - found if negated else found
+
+    def _escaped(self, character: str) -> str:
+        """The character behind an escape that stands for one."""
+        if character in _CONTROLS:
+            return _CONTROLS[character]
+        if character in _PUNCTUATION:
+            return character
+        if character in "01234567":
+            return self._octal(character)
+        if character == "x":
+            return self._hexadecimal()
+        raise BadExpression("invalid escape sequence")
+
+    def _octal(self, digits: str) -> str:
+        following = self.text[self.position : self.position + 1]
+        if digits != "0" and (not following or following not in "01234567"):
+            raise BadExpression("invalid escape sequence")  # a back-reference
+        while len(digits) < 3 and (following := self.text[self.position : self.position + 1]):
+            if following not in "01234567":
+                break
+            digits += following
+            self.position += 1
+        return chr(int(digits, 8))
+
+    def _hexadecimal(self) -> str:
+        if self._starts("{"):
+            end = self.text.find("}", self.position)
+            digits = self.text[self.position + 1 : max(end, 0)]
+            self.position = end + 1
+        else:
+            digits = self.text[self.position : self.position + 2]
+            self.position += 2
+            end = 0 if len(digits) == 2 else -1
+        if end < 0 or not 0 < len(digits) <= 8 or not set(digits) <= _POSIX["xdigit"]:
+            raise BadExpression("invalid escape sequence")
+        code = int(digits, 16)
+        if code > 0x10FFFF:
+            raise BadExpression("invalid escape sequence")
+        return chr(code)
+
+    # --- classes --------------------------------------------------------------------------------
+
+    def _class(self) -> Characters:
+        negated = self._starts("^")
+        self.position += negated
+        found: set[str] = set()
+        first = True
+        while first or not self._starts("]"):
+            if self.position >= len(self.text):
+                raise BadExpression("missing closing ]")
+            first = False
+            found |= self._class_item()
+        self.position += 1
+        characters = self._cased(frozenset(found))
+        return Characters(ALPHABET - characters if negated else characters)
+
+    def _class_item(self) -> frozenset[str]:
+        if self._starts("[:") and (end := self.text.find(":]", self.position)) >= 0:
+            name = self.text[self.position + 2 : end]
+            found = _POSIX.get(name.removeprefix("^"))
+            if found is None:
+                raise BadExpression("invalid character class range")
+            self.position = end + 2
+            return ALPHABET - found if name.startswith("^") else found
+        if self._starts("\\"):
+            following = self.text[self.position + 1 : self.position + 2]
+            if following.lower() in ("d", "w", "s", "p"):
+                self.position += 2
+                named = self._named_class(following)
+                assert named is not None
+                return named
+        low = self._class_character()
+        if not self._starts("-") or self._starts("-]") or self.position + 1 >= len(self.text):
+            return frozenset((low,))
+        self.position += 1
+        high = self._class_character()
+        if high < low:
+            raise BadExpression("invalid character class range")
+        # Case is taken care of for the class as a whole; only what a name can hold needs to be in it.
+        return frozenset(each for each in ALPHABET | {low, high} if low <= each <= high)
+
+    def _class_character(self) -> str:
+        if self.position >= len(self.text):
+            raise BadExpression("missing closing ]")
+        character = self._take()
+        return self._escaped(self._take()) if character == "\\" else character
+
+
+#: Known to RE2, and without a character that a name could hold.
+_OTHER_UNICODE = frozenset(
+    "C Cc Cf Co Cs Lm Lo Lt M Mc Me Mn Nl No Pe Pf Pi Ps S Sc Sk Sm So Z Zl Zp Zs Greek Cyrillic Han Arabic "
+    "Hebrew Hiragana Katakana Hangul Thai Armenian Georgian Devanagari".split()
+)
+
+
+def _is_count(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) <= 9
+
+
+# --- running ------------------------------------------------------------------------------------
+
+
+class Program:
+    """States with their ways: by one character of a set, or by none (``None`` or a condition on the place)."""
+
+    def __init__(self, node: Node) -> None:
+        self._by_character: list[tuple[frozenset[str], int] | None] = []
+        self._free: list[list[tuple[str | None, int]]] = []
+        start, self._end = self._state(), self._state()
+        self._build(node, start, self._end)
+        self._start = frozenset((start,))
+        self._remembered: dict[tuple[frozenset[int], str, str], frozenset[int]] = {}
+
+    def _state(self) -> int:
+        if len(self._free) >= MAX_STATES:
+            raise BadExpression("expression too large")
+        self._free.append([])
+        self._by_character.append(None)
+        return len(self._free) - 1
+
+    def _build(self, node: Node, start: int, end: int) -> None:
+        if isinstance(node, Characters):
+            inner = self._state()
+            self._free[start].append((None, inner))
+            self._by_character[inner] = (node.of, end)
+        elif isinstance(node, Edge):
+            self._free[start].append((node.kind, end))
+        elif isinstance(node, Sequence):
+            for part in node.parts:
+                following = self._state()
+                self._build(part, start, following)
+                start = following
+            self._free[start].append((None, end))
+        elif isinstance(node, Choice):
+            for option in node.options:
+                self._build(option, start, end)
+        else:
+            self._build_repeat(node, start, end)
+
+    def _build_repeat(self, node: Repeat, start: int, end: int) -> None:
+        for _ in range(node.least):
+            following = self._state()
+            self._build(node.part, start, following)
+            start = following
+        if node.most is None:
+            loop = self._state()
+            self._free[start].append((None, loop))
+            self._free[loop].append((None, end))
+            self._build(node.part, loop, loop)
+            return
+        for _ in range(node.most - node.least):
+            self._free[start].append((None, end))
+            following = self._state()
+            self._build(node.part, start, following)
+            start = following
+        self._free[start].append((None, end))
+
+    def matches(self, name: str) -> bool:
+        states, before = self._start, ""
+        for character in name:
+            states = self._step(states, before, character)
+            if not states:
+                return False
+            before = character
+        return self._end in self._reached(states, before, "")
+
+    def _step(self, states: frozenset[int], before: str, character: str) -> frozenset[int]:
+        key = (states, before, character)
+        found = self._remembered.get(key)
+        if found is None:
+            ways = (self._by_character[state] for state in self._reached(states, before, character))
+            found = frozenset(way[1] for way in ways if way is not None and character in way[0])
+            if len(self._remembered) < MAX_REMEMBERED:
+                self._remembered[key] = found
+        return found
+
+    def _reached(self, states: frozenset[int], before: str, after: str) -> set[int]:
+        """All states that need no character, at the place between two characters ("" for an end)."""
+        reached, todo = set(states), list(states)
+        while todo:
+            for condition, state in self._free[todo.pop()]:
+                if state not in reached and (condition is None or _holds(condition, before, after)):
+                    reached.add(state)
+                    todo.append(state)
+        return reached
+
+
+def _holds(condition: str, before: str, after: str) -> bool:
+    if condition == "begin":
+        return not before
+    if condition == "end":
+        return not after
+    return ((before in _WORD) != (after in _WORD)) == (condition == "word")
+
+
+@lru_cache(maxsize=256)
+def compile_expression(text: str) -> Program:
+    """The program of an expression; KafkaError when it is none."""
+    try:
+        return Program(_Reader(text).read())
+    except BadExpression as error:
+        raise KafkaError(
+            ErrorCode.INVALID_REGULAR_EXPRESSION,
+            f"SubscribedTopicRegex `{text}` is not a valid regular expression: {error}.",
+        ) from None
