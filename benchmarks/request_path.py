@@ -1,7 +1,7 @@
 """What one request costs inside the broker, from the bytes of its frame to the bytes of its answer.
 
-No sockets and no client: frames are handed to a connection whose transport throws the answers away. The log is
-a real file in a temporary directory.
+No sockets and no client: frames are handed to a connection whose transport throws the answers away. The log
+is a real file in a temporary directory.
 
     python -m benchmarks.request_path            µs of CPU per request
     python -m benchmarks.request_path --profile  where they go
@@ -92,7 +92,8 @@ async def _measure(profile: bool) -> None:
             return _frame(0, 13, ProduceRequest(acks=1, timeout_ms=1000, topic_data=[topic]))
 
         wanted = FetchPartition(0, -1, 0, partition_max_bytes=1 << 20)
-        fetch = FetchRequest(max_wait_ms=0, min_bytes=1, topics=[FetchTopic(topic_id=topic_id, partitions=[wanted])])
+        asked = FetchTopic(topic_id=topic_id, partitions=[wanted])
+        fetch = FetchRequest(max_wait_ms=0, min_bytes=1, topics=[asked])
         cases = {
             "Produce v13, one record of 100 bytes": (produce(1, 100), 20_000),
             "Produce v13, 148 records of 100 bytes (16 KB)": (produce(148, 100), 5_000),

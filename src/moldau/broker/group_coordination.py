@@ -55,6 +55,6 @@ def group_coordinator(
         # Ids of classic members end as Java writes a UUID: hexadecimal with dashes.
         return GroupShard(current, lambda: str(UUID(bytes=new_uuid())))
 
-    journal = PartitionJournal(OFFSETS_TOPIC.name, replicas, clock)
+    journal = PartitionJournal(OFFSETS_TOPIC.name, replicas, clock, base_sequence=0)
     runtime: Runtime[GroupShard] = Runtime(OFFSETS_TOPIC.name, new_shard, journal, clock, timers, background)
     return Coordinator(OFFSETS_TOPIC, runtime, node_id)

@@ -25,10 +25,12 @@ _DECODED_LIMIT = 64 * 1024 * 1024
 
 
 class PartitionJournal:
-    def __init__(self, topic: str, replicas: Replicas, clock: Clock) -> None:
+    def __init__(self, topic: str, replicas: Replicas, clock: Clock, base_sequence: int) -> None:
+        """``base_sequence`` is what Kafka writes in the batches of this topic; it means nothing there."""
         self._topic = topic
         self._replicas = replicas
         self._clock = clock
+        self._base_sequence = base_sequence
 
     def append(self, partition: int, records: list[tuple[bytes, bytes | None]], writer: Writer | None) -> int:
         """Appends records in one batch and returns the offset behind them."""
@@ -37,8 +39,7 @@ class PartitionJournal:
             [Record(offset, now_ms, key, value) for offset, (key, value) in enumerate(records)],
             producer_id=-1 if writer is None else writer.producer_id,
             producer_epoch=-1 if writer is None else writer.producer_epoch,
-            # Kafka's coordinators write this sequence, with a producer and without.
-            base_sequence=0,
+            base_sequence=self._base_sequence,
             transactional=writer is not None,
         )
         held = self._replicas.find(self._topic, partition)

@@ -47,7 +47,7 @@ class Transactions:
         self._timers = timers
         self._groups = groups
         self._writer: MarkerWriter | None = None
-        journal = PartitionJournal(TRANSACTIONS_TOPIC.name, replicas, clock)
+        journal = PartitionJournal(TRANSACTIONS_TOPIC.name, replicas, clock, base_sequence=-1)
         runtime: Runtime[TransactionShard] = Runtime(
             TRANSACTIONS_TOPIC.name, self._new_shard, journal, clock, timers, background, self._carry_out
         )
