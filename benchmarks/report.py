@@ -107,12 +107,16 @@ def write_documents(results: dict[str, Any], docs: Path) -> None:
     print("written: docs/benchmarks.md, docs/benchmarks.png")
 
 
+_QUICK = " (the small sizes of `--quick`, one round each: take the ratios as orders of magnitude)"
+
+
 def _document(results: dict[str, Any], figures: list[Figure], notes: dict[str, str]) -> str:
     machine = ", ".join(f"{name} {value}" for name, value in results["machine"].items())
     parts = [
         "# Benchmarks: Moldau and Apache Kafka 4.3.0 side by side\n",
         "Written by `make bench`; do not edit. Notes on missed figures: `benchmarks-notes.md`.\n",
-        f"Measured on {results['date']} in {results['minutes']} minutes. Machine: {machine}.\n",
+        f"Measured on {results['date']} in {results['minutes']} minutes{_QUICK if results['quick'] else ''}. "
+        f"Machine: {machine}.\n",
         "![Ratios to Apache Kafka, with floors and goals](benchmarks.png)\n",
         _markdown(_rows(figures)),
         METHOD,

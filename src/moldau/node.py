@@ -155,7 +155,14 @@ class Node:
             self.node_id, self._logs, self._executor, self.background, self._topic_values
         )
         self._groups = group_coordinator(
-            self.node_id, settings, self.replicas, self.clock, self.timers, self.background, new_uuid
+            self.node_id,
+            settings,
+            self.replicas,
+            self.clock,
+            self.timers,
+            self.background,
+            new_uuid,
+            lambda: self.metadata.image,
         )
         self._transactions = Transactions(
             self.node_id, settings, self.replicas, self.clock, self.timers, self.background, self._groups
@@ -241,6 +248,8 @@ class Node:
         gone = old.topics_by_name.keys() - new.topics_by_name.keys()
         if gone:
             self._groups.tell_all(lambda shard, now_ms: shard.topics_deleted(gone, now_ms))
+        if old.topics_by_name is not new.topics_by_name:
+            self._groups.tell_all(lambda shard, now_ms: shard.metadata_changed(now_ms))
 
     def _dynamic_configs(self, image: ClusterImage) -> tuple[Mapping[str, str], Mapping[str, str]]:
         """What is set for all brokers, and for this one."""

@@ -29,6 +29,7 @@ COMMANDS = {
         "moldau.cli.commands.transactions:transactions",
         "List, describe and abort transactions.",
     ),
+    "groups": ("moldau.cli.commands.groups:groups", "List, describe, reset consumer groups; why they lag."),
     "doctor": ("moldau.cli.commands.doctor:doctor", "Explain what is wrong, and what to do about it."),
 }
 

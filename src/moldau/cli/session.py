@@ -30,6 +30,8 @@ _NEXT_STEPS = {
     "INVALID_CONFIG": "'moldau configs get TOPIC --all' lists the names and values in use",
     "OFFSET_OUT_OF_RANGE": "'moldau offsets TOPIC' shows where the partitions begin and end",
     "UNSUPPORTED_VERSION": "the cluster is too old or too new: see 'moldau kafka-broker-api-versions'",
+    "GROUP_ID_NOT_FOUND": "'moldau groups list' shows what there is",
+    "UNKNOWN_MEMBER_ID": "the group has members: stop them first",
     "TOPIC_AUTHORIZATION_FAILED": "ask the administrator of the cluster for access",
     "CLUSTER_AUTHORIZATION_FAILED": "ask the administrator of the cluster for access",
     "MESSAGE_TOO_LARGE": "raise max.message.bytes: 'moldau configs set TOPIC max.message.bytes=...'",

@@ -90,7 +90,7 @@ class GroupConsumer:
     async def close(self) -> None:
         """Commits (where that is automatic) and leaves the group."""
         try:
-            if self._auto_commit and self.membership.generation_id >= 0:
+            if self._auto_commit and self._failure is None and self.membership.generation_id >= 0:
                 await self._commit_or_pass()
         finally:
             await self._stop_beating()

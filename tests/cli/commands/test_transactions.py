@@ -36,7 +36,7 @@ def test_list(moldau: Any, moldau_json: Any, forgotten: Producer) -> None:
     payments, refunds = moldau_json("transactions", "list")
     assert (payments["transactional_id"], payments["state"]) == ("payments", "Ongoing")
     assert (payments["coordinator_id"], payments["partitions"]) == (1, 1)
-    assert payments["age_ms"] < PATIENCE_SECONDS * 1000
+    assert payments["start_ms"] > 0
     assert (refunds["transactional_id"], refunds["state"]) == ("refunds", "CompleteCommit")
     assert "start_ms" not in refunds
     table = [line.split() for line in moldau("transactions", "list").stdout.splitlines()]
@@ -44,13 +44,14 @@ def test_list(moldau: Any, moldau_json: Any, forgotten: Producer) -> None:
     assert ["refunds", "CompleteCommit"] in [cells[:2] for cells in table]
 
 
-def test_list_what_was_forgotten(moldau: Any, moldau_json: Any, forgotten: Producer) -> None:
+def test_list_what_was_forgotten(broker: Broker, moldau: Any, moldau_json: Any, forgotten: Producer) -> None:
     def ids(*words: str) -> list[str]:
         return [row["transactional_id"] for row in moldau_json("transactions", "list", *words)]
 
     assert ids("--open") == ["payments"]
     assert ids("--older-than", "10m") == []
-    assert ids("--older-than", "0ms") == ["payments"]
+    broker.clock.advance(20)
+    assert ids("--older-than", "10s") == ["payments"]
     assert ids("--pattern", "ref.*") == ["refunds"]
     assert "is not a time" in moldau("transactions", "list", "--older-than", "soon", code=2).stderr
 

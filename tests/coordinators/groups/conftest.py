@@ -8,10 +8,17 @@ import pytest
 
 from moldau.coordinators.groups.decision import Client, GroupSettings
 from moldau.coordinators.groups.shard import GroupShard
+from moldau.coordinators.groups.surroundings import ConsumerConfig, Surroundings, Topic
 from moldau.coordinators.machine import Reply, Step, Token, Writer
 from moldau.protocol import codec, consumer_protocol
 from moldau.protocol.consumer_protocol import ConsumerProtocolSubscription
 from moldau.protocol.errors import ErrorCode, KafkaError
+from moldau.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
+from moldau.protocol.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+    TopicPartitions,
+)
 from moldau.protocol.messages.heartbeat import HeartbeatRequest
 from moldau.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from moldau.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
@@ -46,11 +53,33 @@ def first_error(response: Any) -> ErrorCode:
     return ErrorCode(response.topics[0].partitions[0].error_code)
 
 
+class FakeTopics:
+    """Topics with the number of their partitions; the id of a topic is made from its name."""
+
+    def __init__(self) -> None:
+        self.counts: dict[str, int] = {}
+
+    def by_name(self, name: str) -> Topic | None:
+        return Topic(name, topic_id(name), self.counts[name]) if name in self.counts else None
+
+    def by_id(self, wanted: bytes) -> Topic | None:
+        return next((self.by_name(name) for name in self.counts if topic_id(name) == wanted), None)
+
+    def names(self) -> list[str]:
+        return list(self.counts)
+
+
+def topic_id(name: str) -> bytes:
+    return name.encode().rjust(16, b"-")
+
+
 class Driver:
     def __init__(self, **settings: int) -> None:
         # As on the node whose answers the golden rows hold: no delay before the first round.
         self.settings = GroupSettings(**{"group_initial_rebalance_delay_ms": 0, **settings})
         self.ids = 0
+        self.topics = FakeTopics()
+        self.consumer_config = ConsumerConfig()
         self.shard = self._new_shard()
         self.now_ms = START_MS
         self.log: list[tuple[str, Any, Any, Writer | None]] = []
@@ -64,7 +93,8 @@ class Driver:
         self.perform(self.shard.loaded(self.now_ms))
 
     def _new_shard(self) -> GroupShard:
-        return GroupShard(lambda: self.settings, self._new_id)
+        surroundings = Surroundings(lambda: self.topics, lambda group_id: self.consumer_config)
+        return GroupShard(lambda: self.settings, self._new_id, surroundings)
 
     def _new_id(self) -> str:
         self.ids += 1
@@ -300,6 +330,43 @@ class Driver:
         )
         found = self.ask("offset_fetch", request, 9).groups[0].topics[0].partitions[0]
         return found.committed_offset, ErrorCode(found.error_code)
+
+    # --- consumer groups ------------------------------------------------------------------------
+
+    def set_topics(self, **counts: int) -> None:
+        self.topics.counts = counts
+        self.perform(self.shard.metadata_changed(self.now_ms))
+
+    def beat(
+        self,
+        member_id: str,
+        epoch: int,
+        names: list[str] | None = None,
+        owned: dict[str, list[int]] | None = None,
+        *,
+        group: str = "g",
+        version: int = 1,
+        **fields: Any,
+    ) -> ConsumerGroupHeartbeatResponse:
+        """A heartbeat of the new protocol; one that joins says what a joining member has to say."""
+        if epoch == 0:
+            fields.setdefault("rebalance_timeout_ms", 60_000)
+            owned = {} if owned is None else owned
+        request = ConsumerGroupHeartbeatRequest(
+            group_id=group,
+            member_id=member_id,
+            member_epoch=epoch,
+            subscribed_topic_names=names,
+            topic_partitions=None
+            if owned is None
+            else [TopicPartitions(topic_id(name), indexes) for name, indexes in owned.items()],
+            **fields,
+        )
+        answer: ConsumerGroupHeartbeatResponse = self.ask("consumer_heartbeat", request, version)
+        return answer
+
+    def describe_consumers(self, group: str = "g") -> Any:
+        return self.ask("consumer_describe", ConsumerGroupDescribeRequest([group]), 1).groups[0]
 
     # --- whole groups ---------------------------------------------------------------------------
 

@@ -73,6 +73,8 @@ TABLE: dict[ApiKey, Api] = {
     ApiKey.DESCRIBE_PRODUCERS: Api("describe_producers", 0, 0),
     ApiKey.DESCRIBE_TRANSACTIONS: Api("describe_transactions", 0, 0),
     ApiKey.LIST_TRANSACTIONS: Api("list_transactions", 0, 2),
+    ApiKey.CONSUMER_GROUP_HEARTBEAT: Api("consumer_group_heartbeat", 0, 1),
+    ApiKey.CONSUMER_GROUP_DESCRIBE: Api("consumer_group_describe", 0, 1),
     ApiKey.GET_TELEMETRY_SUBSCRIPTIONS: Api("get_telemetry_subscriptions", 0, 0, advertised=False),
     ApiKey.PUSH_TELEMETRY: Api("push_telemetry", 0, 0, advertised=False),
     ApiKey.LIST_CONFIG_RESOURCES: Api("list_config_resources", 0, 1),

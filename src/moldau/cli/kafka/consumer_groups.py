@@ -130,8 +130,10 @@ def main(words: Sequence[str], console: Console) -> int:
         said = first.removeprefix("java.util.concurrent.ExecutionException: ")
         print_error(f"Executing consumer group command failed due to {said}", console, [first, *rest])
     except ToolError as error:
-        line = exception_line(error)
-        print_error(f"Executing consumer group command failed due to {sentence(error)}", console, [line])
+        trace = [exception_line(error)]
+        if error.name == "java.lang.RuntimeException":  # what Java wraps around an exception that it checks
+            trace.append(f"Caused by: {error.message}")
+        print_error(f"Executing consumer group command failed due to {sentence(error)}", console, trace)
     return 0
 
 

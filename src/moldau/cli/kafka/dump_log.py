@@ -1,7 +1,7 @@
 """``moldau kafka-dump-log``: what the files of a log hold, as Kafka's DumpLogSegments prints it.
 
 Log segments, offset and time indexes, transaction indexes and producer snapshots, of Kafka's data directories
-and of ours. ``record_decoders`` reads the records of internal topics.
+and of ours. ``record_decoders`` and ``group_record_decoders`` read the records of internal topics.
 
 Law: opens files for reading only. A corrupt file is one sentence on standard error and exit code 1, after
 everything that could be read.
@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from moldau.cli.kafka.exceptions import ToolError
+from moldau.cli.kafka.group_record_decoders import group_records
 from moldau.cli.kafka.options import Given, Option, OptionError, Options, require
 from moldau.cli.kafka.record_decoders import RecordDecoder, transaction_log
 from moldau.cli.kafka.tool import Console, Tool, run_standard
@@ -22,7 +23,6 @@ from moldau.storage import dump
 from moldau.storage.dump import DumpedBatch, DumpError, LegacyHeader, ProducerEntry, TimeEntry
 
 _DECODERS_TO_COME = {
-    "offsets-decoder": "it comes with consumer groups",
     "share-group-state-decoder": "it comes with share groups",
     "remote-log-metadata-decoder": "it comes with tiered storage",
     "cluster-metadata-decoder": "Moldau keeps its metadata elsewhere than Kafka does",
@@ -46,6 +46,7 @@ TOOL = Tool(
             "key-decoder-class", "How to read keys: String, Integer, Long, Default.", "class", optional=True
         ),
         Option("value-decoder-class", "How to read values, as for keys.", "class", optional=True),
+        Option("offsets-decoder", "Print the records of __consumer_offsets as JSON."),
         Option("transaction-log-decoder", "Print the records of __transaction_state as JSON."),
         *(Option(name, f"Not there yet: {why}.") for name, why in _DECODERS_TO_COME.items()),
     ),
@@ -101,6 +102,12 @@ _DECODERS: dict[str, Decoder] = {
     "LongDecoder": _number_decoder(8),
 }
 
+#: By the options that ask for them.
+_RECORD_DECODERS: dict[str, RecordDecoder] = {
+    "offsets-decoder": group_records,
+    "transaction-log-decoder": transaction_log,
+}
+
 
 @dataclass(frozen=True, slots=True)
 class Settings:
@@ -118,8 +125,9 @@ class Settings:
 
 
 def _settings(given: Given) -> Settings:
-    asking = ("print-data-log", "value-decoder-class", "key-decoder-class", "transaction-log-decoder")
+    asking = ("print-data-log", "value-decoder-class", "key-decoder-class", *_RECORD_DECODERS)
     contents = any(given.has(name) for name in asking)
+    record_decoders = [decode for name, decode in _RECORD_DECODERS.items() if given.has(name)]
     return Settings(
         deep=contents or given.has("deep-iteration"),
         contents=contents,
@@ -130,7 +138,7 @@ def _settings(given: Given) -> Settings:
         verify_only=given.has("verify-index-only"),
         key_decoder=_decoder(given.value("key-decoder-class")),
         value_decoder=_decoder(given.value("value-decoder-class")),
-        record_decoder=transaction_log if given.has("transaction-log-decoder") else None,
+        record_decoder=record_decoders[0] if record_decoders else None,
     )
 
 

@@ -52,7 +52,7 @@ def _uniform_homogeneous(members: Members, partitions: list[Partition]) -> dict[
     free = dict.fromkeys(partitions)
     kept: dict[str, list[Partition]] = {}
     for member_id in sorted(members):
-        kept[member_id] = mine = []
+        mine = kept.setdefault(member_id, [])
         for partition in sorted(members[member_id].current):
             if partition not in free or len(mine) > quota or (len(mine) == quota and not extra):
                 continue
@@ -125,7 +125,7 @@ def _uniform_heterogeneous(members: Members, topics: Topics) -> dict[str, Partit
                 taker = min(balance.subscribers[topic], key=balance.load.__getitem__)
                 balance.give(taker, (topic, index))
     # Each move lowers the sum of the squares of the loads, so that this ends.
-    while any([balance.even_out(topic) for topic in order]):
+    while any(balance.even_out(topic) for topic in order):
         pass
     return {
         member_id: frozenset((topic, index) for topic, indexes in owned.items() for index in indexes)

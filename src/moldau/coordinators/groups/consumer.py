@@ -116,12 +116,16 @@ class ConsumerGroup:
         found = (self.regular_expressions if resolved is None else resolved).get(
             member.subscribed_topic_regex
         )
-        return member.subscribed_topic_names if found is None else member.subscribed_topic_names.union(found.topics)
+        return (
+            member.subscribed_topic_names
+            if found is None
+            else member.subscribed_topic_names.union(found.topics)
+        )
 
     def is_subscribed_to(self, topic: str) -> bool:
-        return any(
-            topic in member.subscribed_topic_names for member in self.members.values()
-        ) or any(topic in resolved.topics for resolved in self.regular_expressions.values())
+        return any(topic in member.subscribed_topic_names for member in self.members.values()) or any(
+            topic in resolved.topics for resolved in self.regular_expressions.values()
+        )
 
     # --- what it allows -------------------------------------------------------------------------
 
@@ -142,8 +146,16 @@ class ConsumerGroup:
             return
         if not transactional and version < COMMIT_WITH_MEMBER_EPOCH:
             raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
-        if generation_or_epoch != member.member_epoch:
+        if not 0 <= generation_or_epoch <= member.member_epoch:
             raise KafkaError(ErrorCode.STALE_MEMBER_EPOCH)
+
+    def check_partition_commit(self, member_id: str, member_epoch: int, partition: Partition) -> ErrorCode:
+        """A member that lags behind may commit for what it has had since the epoch that it knows of."""
+        member = self.members.get(member_id)
+        if member is None or member_epoch == member.member_epoch:
+            return ErrorCode.NONE
+        since = member.assigned.get(partition, member.pending_revocation.get(partition))
+        return ErrorCode.NONE if since is not None and since <= member_epoch else ErrorCode.STALE_MEMBER_EPOCH
 
     def check_offset_fetch(self, member_id: str | None, member_epoch: int) -> None:
         if not member_id and member_epoch < 0:

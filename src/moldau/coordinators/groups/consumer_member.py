@@ -130,8 +130,9 @@ class ConsumerMember:
         relation = "greater" if received > self.member_epoch else "smaller"
         raise KafkaError(
             ErrorCode.FENCED_MEMBER_EPOCH,
-            f"The consumer group member has a {relation} member epoch ({received}) than the one known by the "
-            f"group coordinator ({self.member_epoch}). The member must abandon all its partitions and rejoin.",
+            f"The consumer group member has a {relation} member epoch ({received}) than the one known by "
+            f"the group coordinator ({self.member_epoch}). "
+            "The member must abandon all its partitions and rejoin.",
         )
 
 

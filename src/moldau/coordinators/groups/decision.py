@@ -21,6 +21,10 @@ class GroupSettings:
     offset_metadata_max_bytes: int = 4_096
     offsets_retention_ms: int = 10_080 * 60_000
     offsets_retention_check_interval_ms: int = 600_000
+    group_consumer_max_size: int = 2_147_483_647
+    #: Names of assignors, the one that is taken when no member asks for another first.
+    group_consumer_assignors: tuple[str, ...] = ("uniform", "range")
+    group_consumer_migration_policy: str = "bidirectional"
 
 
 class Client(NamedTuple):

@@ -155,7 +155,7 @@ def _text(value: str) -> bytes:
 
 
 def topic_hash(name: str, topic_id: Uuid, partitions: int) -> int:
-    """The racks of the replicas, which Kafka adds here, are left out: brokers of Moldau assign without them."""
+    """Kafka adds the racks of the replicas here, where brokers have racks; nobody assigns by them yet."""
     head = b"\0" + topic_id[7::-1] + topic_id[:7:-1] + _text(name)
     return xxh3_64(head + pack(f"<{partitions + 1}i", partitions, *range(partitions)))
 

@@ -6,7 +6,7 @@ commits for one partition the one that stands later in the log counts, whenever 
 Law: ``Offsets`` is hard state and is written by ``apply`` alone; the functions below it only read it.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 from moldau.base.names import Uuid
@@ -29,9 +29,14 @@ from moldau.protocol.messages.offset_delete import (
     OffsetDeleteResponseTopic,
 )
 from moldau.protocol.messages.offset_fetch import (
+    OffsetFetchRequest,
     OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
+    OffsetFetchResponse,
     OffsetFetchResponseGroup,
+    OffsetFetchResponsePartition,
     OffsetFetchResponsePartitions,
+    OffsetFetchResponseTopic,
     OffsetFetchResponseTopics,
 )
 from moldau.protocol.messages.txn_offset_commit import (
@@ -189,7 +194,17 @@ def commit_error(
     return ErrorCode.NONE
 
 
-def commit(decision: Decision, request: OffsetCommitRequest) -> OffsetCommitResponse:
+#: Why a member may not commit for one partition of a topic; NONE when it may.
+PartitionCheck = Callable[[str, int], ErrorCode]
+
+
+def _any_partition(topic: str, partition: int) -> ErrorCode:
+    return ErrorCode.NONE
+
+
+def commit(
+    decision: Decision, request: OffsetCommitRequest, check: PartitionCheck = _any_partition
+) -> OffsetCommitResponse:
     expire_timestamp_ms = (
         -1
         if request.retention_time_ms == -1
@@ -199,7 +214,7 @@ def commit(decision: Decision, request: OffsetCommitRequest) -> OffsetCommitResp
     for topic in request.topics:
         results = OffsetCommitResponseTopic(topic.name, topic.topic_id)
         for partition in topic.partitions:
-            error = _metadata_error(decision, partition)
+            error = check(topic.name, partition.partition_index) or _metadata_error(decision, partition)
             results.partitions.append(OffsetCommitResponsePartition(partition.partition_index, error))
             if error is ErrorCode.NONE:
                 decision.records.append(
@@ -219,13 +234,15 @@ def commit(decision: Decision, request: OffsetCommitRequest) -> OffsetCommitResp
     return response
 
 
-def txn_commit(decision: Decision, request: TxnOffsetCommitRequest) -> TxnOffsetCommitResponse:
+def txn_commit(
+    decision: Decision, request: TxnOffsetCommitRequest, check: PartitionCheck = _any_partition
+) -> TxnOffsetCommitResponse:
     decision.writer = Writer(request.producer_id, request.producer_epoch)
     response = TxnOffsetCommitResponse()
     for topic in request.topics:
         results = TxnOffsetCommitResponseTopic(topic.name)
         for partition in topic.partitions:
-            error = _metadata_error(decision, partition)
+            error = check(topic.name, partition.partition_index) or _metadata_error(decision, partition)
             results.partitions.append(TxnOffsetCommitResponsePartition(partition.partition_index, error))
             if error is ErrorCode.NONE:
                 decision.records.append(
@@ -314,6 +331,42 @@ def _fetched(offsets: Offsets, place: Place, require_stable: bool) -> OffsetFetc
         return OffsetFetchResponsePartitions(place[2], INVALID_OFFSET, -1, "", ErrorCode.NONE)
     return OffsetFetchResponsePartitions(
         place[2], found.offset, found.leader_epoch, found.metadata, ErrorCode.NONE
+    )
+
+
+def as_group(request: OffsetFetchRequest) -> OffsetFetchRequestGroup:
+    """The request of old, with its one group, in the form of today."""
+    topics = request.topics
+    return OffsetFetchRequestGroup(
+        group_id=request.group_id,
+        topics=None
+        if topics is None
+        else [
+            OffsetFetchRequestTopics(name=topic.name, partition_indexes=topic.partition_indexes)
+            for topic in topics
+        ],
+    )
+
+
+def as_one_group(found: OffsetFetchResponseGroup) -> OffsetFetchResponse:
+    return OffsetFetchResponse(
+        error_code=found.error_code,
+        topics=[
+            OffsetFetchResponseTopic(
+                topic.name,
+                [
+                    OffsetFetchResponsePartition(
+                        p.partition_index,
+                        p.committed_offset,
+                        p.committed_leader_epoch,
+                        p.metadata,
+                        p.error_code,
+                    )
+                    for p in topic.partitions
+                ],
+            )
+            for topic in found.topics
+        ],
     )
 
 

@@ -345,9 +345,10 @@ class _Reader:
 
 #: Known to RE2, and without a character that a name could hold.
 _OTHER_UNICODE = frozenset(
-    "C Cc Cf Co Cs Lm Lo Lt M Mc Me Mn Nl No Pe Pf Pi Ps S Sc Sk Sm So Z Zl Zp Zs Greek Cyrillic Han Arabic "
-    "Hebrew Hiragana Katakana Hangul Thai Armenian Georgian Devanagari".split()
-)
+    {"C", "Cc", "Cf", "Co", "Cs", "Lm", "Lo", "Lt", "M", "Mc", "Me", "Mn", "Nl", "No", "Pe", "Pf", "Pi", "Ps",
+     "S", "Sc", "Sk", "Sm", "So", "Z", "Zl", "Zp", "Zs", "Greek", "Cyrillic", "Han", "Arabic", "Hebrew",
+     "Hiragana", "Katakana", "Hangul", "Thai", "Armenian", "Georgian", "Devanagari"}
+)  # fmt: skip
 
 
 def _is_count(text: str) -> bool:
@@ -358,7 +359,7 @@ def _is_count(text: str) -> bool:
 
 
 class Program:
-    """States with their ways: by one character of a set, or by none (``None`` or a condition on the place)."""
+    """States with their ways: by one character of a set, or by none if a condition on the place holds."""
 
     def __init__(self, node: Node) -> None:
         self._by_character: list[tuple[frozenset[str], int] | None] = []

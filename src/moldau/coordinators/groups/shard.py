@@ -11,6 +11,8 @@ from typing import Any
 
 from moldau.coordinators.groups import membership, offsets, rebalance, records
 from moldau.coordinators.groups.classic import ClassicGroup
+from moldau.coordinators.groups.consumer import ConsumerGroup
+from moldau.coordinators.groups.consumer_shard import ConsumerGroups
 from moldau.coordinators.groups.decision import Client, Decision, GroupSettings, Parked
 from moldau.coordinators.groups.offsets import Offsets
 from moldau.coordinators.groups.records import (
@@ -20,8 +22,17 @@ from moldau.coordinators.groups.records import (
     OffsetCommitTombstone,
 )
 from moldau.coordinators.groups.states import ClassicState, Group, GroupType
+from moldau.coordinators.groups.surroundings import Surroundings
 from moldau.coordinators.machine import Alarm, Step, Token, Writer
 from moldau.protocol.errors import ErrorCode, KafkaError
+from moldau.protocol.messages.consumer_group_describe import (
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupDescribeResponse,
+)
+from moldau.protocol.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+)
 from moldau.protocol.messages.delete_groups import (
     DeletableGroupResult,
     DeleteGroupsRequest,
@@ -39,15 +50,7 @@ from moldau.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupRe
 from moldau.protocol.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
 from moldau.protocol.messages.offset_commit import OffsetCommitRequest
 from moldau.protocol.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
-from moldau.protocol.messages.offset_fetch import (
-    OffsetFetchRequest,
-    OffsetFetchRequestGroup,
-    OffsetFetchRequestTopics,
-    OffsetFetchResponse,
-    OffsetFetchResponseGroup,
-    OffsetFetchResponsePartition,
-    OffsetFetchResponseTopic,
-)
+from moldau.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
 from moldau.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from moldau.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
 
@@ -56,7 +59,12 @@ EXPIRY_ALARM = ("expiry",)
 
 
 class GroupShard:
-    def __init__(self, settings: Callable[[], GroupSettings], new_id: Callable[[], str]) -> None:
+    def __init__(
+        self,
+        settings: Callable[[], GroupSettings],
+        new_id: Callable[[], str],
+        surroundings: Surroundings | None = None,
+    ) -> None:
         self._settings = settings
         self._new_id = new_id
         self.groups: dict[str, Group] = {}
@@ -75,6 +83,9 @@ class GroupShard:
             "session": self._session_timeout,
             "sync": self._sync_timeout,
         }
+        self._consumers = ConsumerGroups(self.groups, surroundings or Surroundings())
+        self._appliers.update(self._consumers.appliers)
+        self._alarms.update(self._consumers.alarms)
 
     # --- hard state -----------------------------------------------------------------------------
 
@@ -151,7 +162,10 @@ class GroupShard:
         ):
             error = ErrorCode.INVALID_SESSION_TIMEOUT
         group = self.groups.get(request.group_id)
+        former: tuple[Any, ...] = ()
         if error is ErrorCode.NONE:
+            if isinstance(group, ConsumerGroup) and group.is_empty:
+                former, group = group.tombstones(), None  # the name is free for either protocol
             if group is None:
                 if request.member_id:
                     error = ErrorCode.UNKNOWN_MEMBER_ID
@@ -166,6 +180,7 @@ class GroupShard:
         if not group.established and not decision.records:
             # The group is there from now on, whatever became of the request.
             decision.records.append(GroupMetadata(group.group_id, "", 0, None, None, now_ms, ()))
+        decision.records[:0] = former
         return self._step(decision)
 
     def sync(
@@ -215,6 +230,37 @@ class GroupShard:
         )
         return self._reply(decision, token, response)
 
+    # --- members of consumer groups -------------------------------------------------------------
+
+    def consumer_heartbeat(
+        self,
+        request: ConsumerGroupHeartbeatRequest,
+        version: int,
+        client: Client,
+        token: Token,
+        now_ms: int,
+    ) -> Step:
+        decision = self._decision(now_ms)
+        try:
+            response = self._consumers.heartbeat(decision, request, version, client)
+        except KafkaError as error:
+            decision = self._decision(now_ms)  # nothing of what was thought of so far comes to pass
+            response = ConsumerGroupHeartbeatResponse(error_code=error.code, error_message=error.message)
+        return self._reply(decision, token, response)
+
+    def consumer_describe(
+        self, request: ConsumerGroupDescribeRequest, version: int, client: Client, token: Token, now_ms: int
+    ) -> Step:
+        decision = self._decision(now_ms)
+        offered = decision.settings.group_consumer_assignors
+        described = [self._consumers.describe(group_id, offered) for group_id in request.group_ids]
+        return self._reply(decision, token, ConsumerGroupDescribeResponse(groups=described))
+
+    def metadata_changed(self, now_ms: int) -> Step:
+        """Topics have come, gone or grown; groups that read them find out with their next heartbeat."""
+        self._consumers.cluster.changed()
+        return self._step(self._decision(now_ms))
+
     # --- offsets --------------------------------------------------------------------------------
 
     def offset_commit(
@@ -227,27 +273,30 @@ class GroupShard:
             return self._reply(decision, token, offsets.refuse_commit(request, error))
         if group is not None:
             group.committed_by(request.member_id, decision)
-        return self._reply(decision, token, offsets.commit(decision, request))
+        check = self._consumers.commit_check(group, request.member_id, request.generation_id_or_member_epoch)
+        return self._reply(decision, token, offsets.commit(decision, request, check))
 
     def txn_offset_commit(
         self, request: TxnOffsetCommitRequest, version: int, client: Client, token: Token, now_ms: int
     ) -> Step:
         decision = self._decision(now_ms)
-        error = offsets.commit_error(self._group(request.group_id), request, version)
+        group = self._group(request.group_id)
+        error = offsets.commit_error(group, request, version)
         if error is not ErrorCode.NONE:
             return self._reply(decision, token, offsets.refuse_txn_commit(request, error))
-        return self._reply(decision, token, offsets.txn_commit(decision, request))
+        check = self._consumers.commit_check(group, request.member_id, request.generation_id)
+        return self._reply(decision, token, offsets.txn_commit(decision, request, check))
 
     def offset_fetch(
         self, request: OffsetFetchRequest, version: int, client: Client, token: Token, now_ms: int
     ) -> Step:
         decision = self._decision(now_ms)
-        asked = request.groups if version >= 8 else [_as_group(request)]
+        asked = request.groups if version >= 8 else [offsets.as_group(request)]
         found = [
             offsets.fetch(self.offsets, self._group(group.group_id), group, request.require_stable)
             for group in asked
         ]
-        response = OffsetFetchResponse(groups=found) if version >= 8 else _as_one_group(found[0])
+        response = OffsetFetchResponse(groups=found) if version >= 8 else offsets.as_one_group(found[0])
         return self._reply(decision, token, response)
 
     def offset_delete(
@@ -341,6 +390,7 @@ class GroupShard:
                     rebalance.expect_heartbeat(decision, group, member)
                 if len(group.members) > decision.settings.group_max_size:
                     rebalance.prepare(decision, group)
+        self._consumers.loaded(decision)
         decision.ring_in(EXPIRY_ALARM, decision.settings.offsets_retention_check_interval_ms)
         return self._step(decision)
 
@@ -400,42 +450,6 @@ def _described(group: ClassicGroup) -> DescribedGroup:
                 member.assignment if stable else b"",
             )
             for member in group.members.values()
-        ],
-    )
-
-
-def _as_group(request: OffsetFetchRequest) -> OffsetFetchRequestGroup:
-    """The request of old, with its one group, in the form of today."""
-    topics = request.topics
-    return OffsetFetchRequestGroup(
-        group_id=request.group_id,
-        topics=None
-        if topics is None
-        else [
-            OffsetFetchRequestTopics(name=topic.name, partition_indexes=topic.partition_indexes)
-            for topic in topics
-        ],
-    )
-
-
-def _as_one_group(found: OffsetFetchResponseGroup) -> OffsetFetchResponse:
-    return OffsetFetchResponse(
-        error_code=found.error_code,
-        topics=[
-            OffsetFetchResponseTopic(
-                topic.name,
-                [
-                    OffsetFetchResponsePartition(
-                        p.partition_index,
-                        p.committed_offset,
-                        p.committed_leader_epoch,
-                        p.metadata,
-                        p.error_code,
-                    )
-                    for p in topic.partitions
-                ],
-            )
-            for topic in found.topics
         ],
     )
 

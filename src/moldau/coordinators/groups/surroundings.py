@@ -49,3 +49,5 @@ class NoTopics:
 class Surroundings:
     topics: Callable[[], Topics] = NoTopics
     config_of: Callable[[str], ConsumerConfig] = lambda group_id: ConsumerConfig()
+    #: For members of the first version of the protocol, which do not make their own ids.
+    new_member_id: Callable[[], str] | None = None
