@@ -12,6 +12,7 @@ import argparse
 import json
 import os
 import platform
+import signal
 import sys
 import tempfile
 import time
@@ -41,6 +42,7 @@ def main() -> int:
         )
         return 2
     compile_sources()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the brokers and their gigabytes go too
     results = _run(names, quick=arguments.quick)
     _save(results)
     print_table(results)

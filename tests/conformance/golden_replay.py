@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +22,10 @@ from golden_transcripts import GOLDEN_ADDRESS, Block, Printed, read_transcript
 from kafka_tools import JavaTools, Tools
 
 TOPIC_ID = re.compile(r"^Topic: (\S+)\tTopicId: ([\w-]{22})", re.MULTILINE)
+
+CHANGES = re.compile(r" --(create|alter|delete)\b")
+# Apache Kafka answers a change before it has applied it; the capture waited as long before the next command.
+KAFKA_SETTLES_S = 0.35
 
 SAME = "same"
 STDERR_DIFFERS = "stderr differs"
@@ -83,6 +88,8 @@ class Replay:
         if lacking := missing(need_of(block), self._tools.name, self._broker.name):
             return Outcome(self._scenario.transcript, block, self._tools.name, self._broker.name, *lacking)
         printed = self._tools.run(block.tool, self._arguments(block), block.stdin)
+        if self._broker.name == "kafka" and CHANGES.search(block.line):
+            time.sleep(KAFKA_SETTLES_S)
         self._golden_ids |= dict(TOPIC_ID.findall(block.expected.stdout))
         self._ids |= dict(TOPIC_ID.findall(printed.stdout))
         expected = normalise(block, block.expected, Place(GOLDEN_ADDRESS, Path("DATA")))

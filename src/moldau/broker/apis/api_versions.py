@@ -20,7 +20,7 @@ from moldau.protocol.messages.api_versions import (
     SupportedFeatureKey,
 )
 
-_FEATURES = (("transaction.version", 2),)
+_FEATURES = (("group.version", 1), ("transaction.version", 2))
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 

@@ -150,8 +150,8 @@ def range_(members: Members, topics: Topics) -> dict[str, Partitions]:
     return {member_id: frozenset(partitions) for member_id, partitions in assigned.items()}
 
 
-def _range_order(member_id: str, member: MemberSpec) -> tuple[bool, str]:
-    return member.instance_id is None, member.instance_id or member_id
+def _range_order(member_id: str, member: MemberSpec) -> tuple[bool, str, str]:
+    return member.instance_id is None, member.instance_id or member_id, member_id
 
 
 #: By the names that members and ``group.consumer.assignors`` use.

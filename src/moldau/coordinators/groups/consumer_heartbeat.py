@@ -316,11 +316,15 @@ def remove_members(change: Change, member_ids: list[str]) -> None:
 
 # --- alarms -------------------------------------------------------------------------------------
 
+#: An alarm goes off once more, and finds nothing to do unless what it decided could not be written.
+RETRY_MS = 1_000
+
 
 def session_timeout(decision: Decision, cluster: ClusterView, group: ConsumerGroup, member_id: str) -> None:
     """Nothing was heard of a member for as long as its session lasts."""
     if member_id in group.members:
         remove_members(Change(decision, cluster, group), [member_id])
+        decision.ring_in(session_alarm(group, member_id), RETRY_MS)
 
 
 def rebalance_timeout(decision: Decision, cluster: ClusterView, group: ConsumerGroup, member_id: str) -> None:
@@ -328,6 +332,7 @@ def rebalance_timeout(decision: Decision, cluster: ClusterView, group: ConsumerG
     member = group.members.get(member_id)
     if member is not None and member.state is MemberState.UNREVOKED_PARTITIONS:
         remove_members(Change(decision, cluster, group), [member_id])
+        decision.ring_in(rebalance_alarm(group, member_id), RETRY_MS)
 
 
 def resolve_expressions(decision: Decision, cluster: ClusterView, group: ConsumerGroup) -> None:
@@ -335,6 +340,8 @@ def resolve_expressions(decision: Decision, cluster: ClusterView, group: Consume
     change = Change(decision, cluster, group)
     if change.resolve(change.unresolved_expressions()):
         change.new_epoch_if(True)
+    if decision.records:
+        decision.ring_in(regular_expression_alarm(group), RETRY_MS)
 
 
 def loaded(decision: Decision, cluster: ClusterView, group: ConsumerGroup) -> None:

@@ -33,6 +33,9 @@ TARGET_ASSIGNMENT_MEMBER_KEY = 7
 CURRENT_ASSIGNMENT_KEY = 8
 REGULAR_EXPRESSION_KEY = 16
 
+#: Stable, with unrevoked partitions, with unreleased partitions.
+STATES = range(3)
+
 #: Partitions with the epochs in which their member was given them.
 EpochsOfPartitions = Mapping[Partition, int]
 
@@ -375,6 +378,8 @@ def _read_current(key: bytes, value: bytes | None) -> Any:
     if value is None:
         return CurrentAssignmentTombstone(where.group_id, where.member_id)
     what = read_value(CurrentAssignmentValue, value)
+    if what.state not in STATES:
+        raise ValueError(f"a member has no state {what.state}")
     return CurrentAssignment(
         where.group_id,
         where.member_id,
