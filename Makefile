@@ -68,6 +68,7 @@ bench: $(READY_BENCH)
 	@$(BIN)/python -m benchmarks.compare
 
 conformance: $(READY_BENCH)
+	@command -v kcat >/dev/null || { apt-get update -qq && apt-get install -y -qq kcat; }
 	@MOLDAU_CONFORMANCE=1 $(BIN)/pytest tests/conformance
 
 SECONDS ?= 600

@@ -119,6 +119,7 @@ def _document(results: dict[str, Any], figures: list[Figure], notes: dict[str, s
         f"Machine: {machine}.\n",
         "![Ratios to Apache Kafka, with floors and goals](benchmarks.png)\n",
         _markdown(_rows(figures)),
+        f"## What to make of it\n\n{notes['general']}\n" if "general" in notes else "",
         METHOD,
         "## Ranges\n",
         _markdown(_range_rows(figures)),

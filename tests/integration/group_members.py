@@ -185,6 +185,11 @@ class KafkaPythonMember(Member):
         while not self._stopped.is_set():
             for records in consumer.poll(timeout_ms=int(_POLL_SECONDS * 1000)).values():
                 self.values.update(record.value for record in records)
+            # kafka-python 3.0.12 forgets a round that ends between two polls: it takes itself for joined,
+            # has no partition and sends no heartbeat.
+            coordinator = consumer._coordinator
+            if coordinator.rejoining and not coordinator.need_rejoin():
+                coordinator.request_rejoin()
             while self._work:
                 offsets, done = self._work.pop()
                 consumer.commit(

@@ -194,7 +194,7 @@ class Run:
         group = self.driver.shard.groups.get("g")
         if group is None or not group.members:
             return
-        assert group.state_name == "Stable"
+        assert group.state_name == "Stable", ([(m.member_id,m.member_epoch,m.state,m.instance_id,dict(m.assigned)) for m in group.members.values()], group.group_epoch,group.assignment_epoch, self.driver.due, [(c.member_id,c.epoch,c.gone) for c in self.clients], self.driver.now_ms)
         names = {name for member in group.members.values() for name in group.subscription(member)}
         counts = {"a": 3, "b": 2}
         wanted = {

@@ -16,6 +16,10 @@ from moldau.coordinators.groups.consumer_member import ConsumerMember
 from moldau.coordinators.groups.decision import Decision
 
 
+# Alarms of consumer groups are set and set again, and never taken back: should the records of a decision not
+# be written, the member is still there and so must be its alarm. One that has become void does nothing.
+
+
 def session_alarm(group: ConsumerGroup, member_id: str) -> tuple[str, str, str]:
     return ("consumer session", group.group_id, member_id)
 
@@ -69,8 +73,6 @@ class Change:
         for member_id in member_ids:
             del members[member_id]
             self.decision.records += self.group.member_tombstones(member_id)
-            self.decision.silence(session_alarm(self.group, member_id))
-            self.decision.silence(rebalance_alarm(self.group, member_id))
         self._members = members
 
     def replace(self, old: ConsumerMember, new: ConsumerMember) -> None:

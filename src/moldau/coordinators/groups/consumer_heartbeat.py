@@ -243,12 +243,9 @@ class Heartbeat:
         )
         if reconciled != member:
             decision.records.append(reconciled.current_assignment(group.group_id))
-        alarm = rebalance_alarm(group, member.member_id)
-        if reconciled.state is not MemberState.UNREVOKED_PARTITIONS:
-            if member.state is MemberState.UNREVOKED_PARTITIONS:
-                decision.silence(alarm)
-        elif reconciled != member:
-            decision.ring_in(alarm, reconciled.rebalance_timeout_ms)
+            if reconciled.state is MemberState.UNREVOKED_PARTITIONS:
+                alarm = rebalance_alarm(group, member.member_id)
+                decision.ring_in(alarm, reconciled.rebalance_timeout_ms)
         return reconciled
 
 
@@ -300,7 +297,6 @@ def leave(change: Change, request: ConsumerGroupHeartbeatRequest) -> ConsumerGro
     if request.member_epoch == STATIC_LEAVE_EPOCH:
         # It means to come back before its session ends, which goes on: what it has stays its own.
         change.decision.records.append(member.released().current_assignment(group.group_id))
-        change.decision.silence(rebalance_alarm(group, member.member_id))
     else:
         remove_members(change, [member.member_id])
     return ConsumerGroupHeartbeatResponse(

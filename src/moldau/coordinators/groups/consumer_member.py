@@ -114,6 +114,7 @@ class ConsumerMember:
         return replace(
             self,
             member_epoch=STATIC_LEAVE_EPOCH,
+            state=MemberState.STABLE,
             assigned=dict.fromkeys(self.assigned, 0),
             pending_revocation=_NOTHING,
         )
