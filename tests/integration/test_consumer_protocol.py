@@ -254,3 +254,22 @@ def test_a_restart_of_the_broker(tmp_path: Path, topic: str) -> None:
         team.close()
     finally:
         broker.stop()
+
+
+def test_both_protocols_in_one_group(admin: AdminClient, new_team: Callable[..., Team], topic: str) -> None:
+    """A team that is upgraded member by member while it works, and then has its upgrade taken back."""
+    create(admin, topic, partitions=4)
+    team = new_team(topic)
+    old = {"group.protocol": "classic", "heartbeat.interval.ms": "50", "session.timeout.ms": "6000"}
+    first, second = team.join(**old), team.join(**old)
+    team.until_shared(partitions_of(topic, 4))
+    third = team.join()
+    team.until_shared(partitions_of(topic, 4))
+    team.leave(first)
+    team.until_shared(partitions_of(topic, 4))
+    team.leave(second)
+    team.until_shared(partitions_of(topic, 4))
+    team.join(**old)
+    team.until_shared(partitions_of(topic, 4))
+    team.leave(third)
+    team.until_shared(partitions_of(topic, 4))

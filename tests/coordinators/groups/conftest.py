@@ -74,7 +74,7 @@ def topic_id(name: str) -> bytes:
 
 
 class Driver:
-    def __init__(self, **settings: int) -> None:
+    def __init__(self, **settings: Any) -> None:
         # As on the node whose answers the golden rows hold: no delay before the first round.
         self.settings = GroupSettings(**{"group_initial_rebalance_delay_ms": 0, **settings})
         self.ids = 0

@@ -25,7 +25,7 @@ SUBSCRIPTIONS: list[dict[str, Any]] = [
 
 def hard_state(shard: GroupShard) -> Any:
     return {
-        name: {key: value for key, value in vars(group).items() if key != "checked_version"}
+        name: {key: value for key, value in vars(group).items() if key not in ("checked_version", "awaited")}
         for name, group in shard.groups.items()
     }
 
@@ -194,7 +194,7 @@ class Run:
         group = self.driver.shard.groups.get("g")
         if group is None or not group.members:
             return
-        assert group.state_name == "Stable", ([(m.member_id,m.member_epoch,m.state,m.instance_id,dict(m.assigned)) for m in group.members.values()], group.group_epoch,group.assignment_epoch, self.driver.due, [(c.member_id,c.epoch,c.gone) for c in self.clients], self.driver.now_ms)
+        assert group.state_name == "Stable"
         names = {name for member in group.members.values() for name in group.subscription(member)}
         counts = {"a": 3, "b": 2}
         wanted = {
@@ -206,7 +206,7 @@ class Run:
 
 
 @pytest.mark.parametrize("failing", [False, True])
-@pytest.mark.parametrize("seed", range(300))
+@pytest.mark.parametrize("seed", range(10))
 def test_any_run(new_driver: Any, seed: int, failing: bool) -> None:
     driver = new_driver()
     driver.consumer_config = ConsumerConfig(6_000, 500, random.Random(seed).choice([0, 1_000]))

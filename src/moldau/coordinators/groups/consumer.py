@@ -4,8 +4,8 @@ The group has an epoch that grows with every change of members, subscriptions or
 assignment has the epoch of the group that it was made for; each member has the epoch of the target that it
 has got to.
 
-Law: everything but ``checked_version`` is hard state and is written by the ``put`` and ``drop`` methods
-alone, which ``apply`` calls. No decisions here, except on what the group allows.
+Law: everything but ``checked_version`` and ``awaited`` is hard state and is written by the ``put`` and
+``drop`` methods alone, which ``apply`` calls. No decisions here, except on what the group allows.
 """
 
 from collections import Counter
@@ -44,6 +44,8 @@ class ConsumerGroup:
         self.owners: dict[Partition, str] = {}
         #: The version of the topics that the group was last compared with; -1 for none. Not in the log.
         self.checked_version = -1
+        #: Members that speak the classic protocol and have to join or to sync. Not in the log either.
+        self.awaited: dict[str, str] = {}
 
     # --- writing: only from apply ---------------------------------------------------------------
 

@@ -15,7 +15,6 @@ from moldau.coordinators.groups.consumer_cluster import ClusterView
 from moldau.coordinators.groups.consumer_member import ConsumerMember
 from moldau.coordinators.groups.decision import Decision
 
-
 # Alarms of consumer groups are set and set again, and never taken back: should the records of a decision not
 # be written, the member is still there and so must be its alarm. One that has become void does nothing.
 

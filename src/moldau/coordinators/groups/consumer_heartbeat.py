@@ -10,6 +10,7 @@ Law: decides with a ``Change`` and answers at once; nothing of this protocol is 
 from collections.abc import Iterable
 from dataclasses import replace
 
+from moldau.coordinators.groups import migration
 from moldau.coordinators.groups.assignors import ASSIGNORS, Partition, Partitions
 from moldau.coordinators.groups.consumer import ConsumerGroup
 from moldau.coordinators.groups.consumer_change import (
@@ -105,10 +106,10 @@ class Heartbeat:
         self._check_room()
         known = self._known_member()
         member = self._updated(known)
-        subscribed_differently = self._write_member(known, member)
+        subscribed_differently = write_member(change, known, member)
         change.new_epoch_if(subscribed_differently)
         change.new_target_if_due()
-        reconciled = self._reconcile(member, subscribed_differently)
+        reconciled = take_step(change, member, subscribed_differently, self._owned)
         config = change.cluster.config_of(group.group_id)
         decision.ring_in(session_alarm(group, member.member_id), config.session_timeout_ms)
         tell = (
@@ -200,22 +201,6 @@ class Heartbeat:
             classic=None,
         )
 
-    def _write_member(self, known: ConsumerMember, member: ConsumerMember) -> bool:
-        """Writes a member that is new or changed; True when it is to read other topics by that."""
-        change, group = self.change, self.group
-        if member != known:
-            change.put(member)
-            change.decision.records.append(member.metadata(group.group_id))
-        before, after = known.subscribed_topic_regex, member.subscribed_topic_regex
-        if before != after:
-            change.drop_unused_expressions()
-            if after and not change.is_resolved(after):
-                # Matching it against all topics is not a heartbeat's business.
-                change.decision.ring_in(regular_expression_alarm(group), 0)
-                return known.subscribed_topic_names != member.subscribed_topic_names
-            return True
-        return known.subscribed_topic_names != member.subscribed_topic_names
-
     def _is_full(self) -> bool:
         """Whether it says everything again, as members do that may have missed an answer."""
         request = self._request
@@ -225,28 +210,50 @@ class Heartbeat:
             and request.topic_partitions is not None
         )
 
-    # --- the way to its target ------------------------------------------------------------------
 
-    def _reconcile(self, member: ConsumerMember, subscribed_differently: bool) -> ConsumerMember:
-        change, group, decision = self.change, self.group, self.change.decision
-        owners = group.owners
-        reconciled = reconcile(
-            member,
-            Target(
-                change.assignment_epoch,
-                change.targets.get(member.member_id, frozenset()),
-                change.cluster.ids(change.subscription(member)),
-                subscribed_differently,
-                self._owned,
-                lambda partition: partition not in owners,
-            ),
-        )
-        if reconciled != member:
-            decision.records.append(reconciled.current_assignment(group.group_id))
-            if reconciled.state is MemberState.UNREVOKED_PARTITIONS:
-                alarm = rebalance_alarm(group, member.member_id)
-                decision.ring_in(alarm, reconciled.rebalance_timeout_ms)
-        return reconciled
+# --- steps that members of either protocol take -------------------------------------------------
+
+
+def write_member(change: Change, known: ConsumerMember, member: ConsumerMember) -> bool:
+    """Writes a member that is new or changed; True when it is to read other topics by that."""
+    group = change.group
+    if member != known:
+        change.put(member)
+        change.decision.records.append(member.metadata(group.group_id))
+    before, after = known.subscribed_topic_regex, member.subscribed_topic_regex
+    if before != after:
+        change.drop_unused_expressions()
+        if after and not change.is_resolved(after):
+            # Matching it against all topics is not a heartbeat's business.
+            change.decision.ring_in(regular_expression_alarm(group), 0)
+            return known.subscribed_topic_names != member.subscribed_topic_names
+        return True
+    return known.subscribed_topic_names != member.subscribed_topic_names
+
+
+def take_step(
+    change: Change, member: ConsumerMember, subscribed_differently: bool, owned: Partitions | None
+) -> ConsumerMember:
+    """The member one step nearer to its target, and written down if that is a step at all."""
+    group, decision = change.group, change.decision
+    owners = group.owners
+    reconciled = reconcile(
+        member,
+        Target(
+            change.assignment_epoch,
+            change.targets.get(member.member_id, frozenset()),
+            change.cluster.ids(change.subscription(member)),
+            subscribed_differently,
+            owned,
+            lambda partition: partition not in owners,
+        ),
+    )
+    if reconciled != member:
+        decision.records.append(reconciled.current_assignment(group.group_id))
+        if reconciled.state is MemberState.UNREVOKED_PARTITIONS and member.classic is None:
+            alarm = rebalance_alarm(group, member.member_id)
+            decision.ring_in(alarm, reconciled.rebalance_timeout_ms)
+    return reconciled
 
 
 def _partitions(request: ConsumerGroupHeartbeatRequest) -> Partitions | None:
@@ -305,6 +312,9 @@ def leave(change: Change, request: ConsumerGroupHeartbeatRequest) -> ConsumerGro
 
 
 def remove_members(change: Change, member_ids: list[str]) -> None:
+    if migration.can_downgrade(change, member_ids):
+        migration.downgrade(change, member_ids)
+        return
     change.remove(member_ids)
     change.drop_unused_expressions()
     change.new_epoch_if(True)
@@ -344,8 +354,9 @@ def loaded(decision: Decision, cluster: ClusterView, group: ConsumerGroup) -> No
     """The members whom the log names are given a session to be heard of."""
     session_timeout_ms = cluster.config_of(group.group_id).session_timeout_ms
     for member in group.members.values():
-        decision.ring_in(session_alarm(group, member.member_id), session_timeout_ms)
-        if member.state is MemberState.UNREVOKED_PARTITIONS:
+        own = session_timeout_ms if member.classic is None else member.classic.session_timeout_ms
+        decision.ring_in(session_alarm(group, member.member_id), own)
+        if member.state is MemberState.UNREVOKED_PARTITIONS and member.classic is None:
             decision.ring_in(rebalance_alarm(group, member.member_id), member.rebalance_timeout_ms)
     if Change(decision, cluster, group).unresolved_expressions():
         decision.ring_in(regular_expression_alarm(group), 0)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from moldau.base.names import ZERO_UUID
+from moldau.coordinators.groups import consumer_classic, migration, rebalance
 from moldau.coordinators.groups import consumer_heartbeat as heartbeats
 from moldau.coordinators.groups import consumer_records as r
 from moldau.coordinators.groups.assignors import Partition
@@ -18,7 +19,7 @@ from moldau.coordinators.groups.consumer_cluster import ClusterView
 from moldau.coordinators.groups.consumer_member import JOIN_EPOCH, ConsumerMember
 from moldau.coordinators.groups.decision import Client, Decision
 from moldau.coordinators.groups.offsets import PartitionCheck
-from moldau.coordinators.groups.states import Group
+from moldau.coordinators.groups.states import ClassicState, Group
 from moldau.coordinators.groups.surroundings import Surroundings
 from moldau.coordinators.machine import Writer
 from moldau.protocol.errors import ErrorCode, KafkaError
@@ -32,6 +33,10 @@ from moldau.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
 )
+from moldau.protocol.messages.heartbeat import HeartbeatRequest
+from moldau.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
+from moldau.protocol.messages.leave_group import MemberIdentity
+from moldau.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 
 #: How ConsumerGroupDescribe tells members apart.
 _CLASSIC_MEMBER, _CONSUMER_MEMBER = 0, 1
@@ -67,6 +72,8 @@ class ConsumerGroups:
             "consumer session": self._session_timeout,
             "consumer rebalance": self._rebalance_timeout,
             "consumer regular expression": self._resolve_expressions,
+            "consumer round": self._round_timeout,
+            "downgraded": self._downgraded,
         }
 
     # --- hard state -----------------------------------------------------------------------------
@@ -146,11 +153,40 @@ class ConsumerGroups:
             return group
         if isinstance(group, ClassicGroup):
             if not group.is_empty:
-                raise _not_a_consumer_group(group_id)
+                migration.check_upgrade(group, decision.settings)
+                return migration.upgrade(decision, self.cluster, group)
             decision.records += group.tombstones()
         elif group is not None:
             raise _not_a_consumer_group(group_id)
         return ConsumerGroup(group_id)
+
+    # --- members that speak the classic protocol ------------------------------------------------
+
+    def join(
+        self,
+        decision: Decision,
+        group: ConsumerGroup,
+        request: JoinGroupRequest,
+        version: int,
+        client: Client,
+    ) -> JoinGroupResponse:
+        new_member_id = self._new_member_id(decision)
+        return consumer_classic.join(self._change(decision, group), request, version, client, new_member_id)
+
+    def sync(
+        self, decision: Decision, group: ConsumerGroup, request: SyncGroupRequest, version: int
+    ) -> SyncGroupResponse:
+        return consumer_classic.sync(self._change(decision, group), request, version)
+
+    def classic_heartbeat(
+        self, decision: Decision, group: ConsumerGroup, request: HeartbeatRequest
+    ) -> ErrorCode:
+        return consumer_classic.heartbeat(self._change(decision, group), request)
+
+    def leave(
+        self, decision: Decision, group: ConsumerGroup, leaving: list[MemberIdentity]
+    ) -> list[ErrorCode]:
+        return consumer_classic.leave(self._change(decision, group), leaving)
 
     # --- offsets --------------------------------------------------------------------------------
 
@@ -187,6 +223,19 @@ class ConsumerGroups:
         group = self.get(key[1])
         if group is not None:
             heartbeats.resolve_expressions(decision, self.cluster, group)
+
+    def _round_timeout(self, decision: Decision, key: tuple[str, str, str]) -> None:
+        group = self.get(key[1])
+        if group is not None:
+            consumer_classic.round_timeout(self._change(decision, group), key[2])
+
+    def _downgraded(self, decision: Decision, key: tuple[str, str]) -> None:
+        """A group that is classic again: its members join, as they do after any change."""
+        group = self._groups.get(key[1])
+        if isinstance(group, ClassicGroup) and group.state is ClassicState.STABLE:
+            for member in group.members.values():
+                rebalance.expect_heartbeat(decision, group, member)
+            rebalance.prepare(decision, group)
 
     # --- descriptions ---------------------------------------------------------------------------
 

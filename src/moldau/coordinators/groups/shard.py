@@ -171,6 +171,8 @@ class GroupShard:
                     error = ErrorCode.UNKNOWN_MEMBER_ID
                 else:
                     group = self.groups[request.group_id] = ClassicGroup(request.group_id, now_ms)
+            elif isinstance(group, ConsumerGroup):
+                return self._join_consumers(group, request, version, client, token, now_ms)
             elif not isinstance(group, ClassicGroup):
                 error = ErrorCode.INCONSISTENT_GROUP_PROTOCOL
         if error is not ErrorCode.NONE:
@@ -183,6 +185,23 @@ class GroupShard:
         decision.records[:0] = former
         return self._step(decision)
 
+    def _join_consumers(
+        self,
+        group: ConsumerGroup,
+        request: JoinGroupRequest,
+        version: int,
+        client: Client,
+        token: Token,
+        now_ms: int,
+    ) -> Step:
+        decision = self._decision(now_ms)
+        try:
+            response = self._consumers.join(decision, group, request, version, client)
+        except KafkaError as error:
+            decision = self._decision(now_ms)
+            response = rebalance.join_error(version, error.code, "")
+        return self._reply(decision, token, response)
+
     def sync(
         self, request: SyncGroupRequest, version: int, client: Client, token: Token, now_ms: int
     ) -> Step:
@@ -190,6 +209,12 @@ class GroupShard:
         group = self.groups.get(request.group_id)
         if not request.group_id:
             return self._reply(decision, token, SyncGroupResponse(error_code=ErrorCode.INVALID_GROUP_ID))
+        if isinstance(group, ConsumerGroup):
+            try:
+                response = self._consumers.sync(decision, group, request, version)
+            except KafkaError as error:
+                response = SyncGroupResponse(error_code=error.code)
+            return self._reply(decision, token, response)
         if not isinstance(group, ClassicGroup):
             return self._reply(decision, token, SyncGroupResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID))
         membership.sync(decision, group, request, Parked(token, version))
@@ -204,6 +229,11 @@ class GroupShard:
             error = ErrorCode.INVALID_GROUP_ID
         elif isinstance(group, ClassicGroup):
             error = membership.heartbeat(decision, group, request)
+        elif isinstance(group, ConsumerGroup):
+            try:
+                error = self._consumers.classic_heartbeat(decision, group, request)
+            except KafkaError as refused:
+                error = refused.code
         else:
             error = ErrorCode.UNKNOWN_MEMBER_ID
         return self._reply(decision, token, HeartbeatResponse(error_code=error))
@@ -218,6 +248,8 @@ class GroupShard:
         group = self.groups.get(request.group_id)
         if isinstance(group, ClassicGroup):
             errors = membership.leave(decision, group, leaving)
+        elif isinstance(group, ConsumerGroup):
+            errors = self._consumers.leave(decision, group, leaving)
         else:
             errors = [ErrorCode.UNKNOWN_MEMBER_ID] * len(leaving)
         response = LeaveGroupResponse(
@@ -447,7 +479,7 @@ def _described(group: ClassicGroup) -> DescribedGroup:
                 member.client_id,
                 member.client_host,
                 member.metadata(group.protocol_name) if stable else b"",
-                member.assignment if stable else b"",
+                member.assignment,
             )
             for member in group.members.values()
         ],
