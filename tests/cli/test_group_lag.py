@@ -95,3 +95,7 @@ def test_records_that_were_deleted_unread() -> None:
 
 def test_a_little_lag_is_no_fault() -> None:
     assert "nothing is wrong with it" in text_of(seen({P0: part(3, 9)}, ANNA))
+
+
+def test_what_was_never_committed_is_not_called_read() -> None:
+    assert text_of(seen({P0: part(None, 9)}, ANNA)).startswith("nothing to see yet")

@@ -97,6 +97,8 @@ def reasons(first: Look, second: Look | None = None) -> list[Finding]:
 def _content(now: Look) -> str:
     if now.lag:
         return f"{_records(now.lag)} behind, and nothing is wrong with it: its members are reading"
+    if any(state.committed is None and state.waiting for state in now.partitions.values()):
+        return "nothing to see yet: its members have not committed everywhere; look again with --watch"
     return "up to date: everything that was written has been read and committed"
 
 

@@ -6,10 +6,13 @@ from typing import Any
 
 import pytest
 
+from moldau.coordinators.groups.classic import ClassicGroup
 from moldau.coordinators.groups.consumer import ConsumerGroup
 from moldau.coordinators.groups.shard import GroupShard
 from moldau.coordinators.groups.surroundings import ConsumerConfig
-from moldau.protocol.errors import ErrorCode
+from moldau.protocol import consumer_protocol
+from moldau.protocol.consumer_protocol import ConsumerProtocolSubscription
+from moldau.protocol.errors import ErrorCode, KafkaError
 
 STEPS = 250
 SUBSCRIPTIONS: list[dict[str, Any]] = [
@@ -24,16 +27,22 @@ SUBSCRIPTIONS: list[dict[str, Any]] = [
 
 
 def hard_state(shard: GroupShard) -> Any:
-    return {
-        name: {key: value for key, value in vars(group).items() if key not in ("checked_version", "awaited")}
-        for name, group in shard.groups.items()
-    }
+    state: dict[str, Any] = {}
+    for name, group in shard.groups.items():
+        if isinstance(group, ClassicGroup):
+            if group.established:
+                state[name] = group.recorded
+        else:
+            soft = ("checked_version", "awaited")
+            state[name] = {key: value for key, value in vars(group).items() if key not in soft}
+    return state
 
 
 def check(driver: Any) -> None:
     assert hard_state(driver.shard) == hard_state(driver.replayed())
     for group in driver.shard.groups.values():
-        check_group(group)
+        if isinstance(group, ConsumerGroup):
+            check_group(group)
 
 
 def check_group(group: ConsumerGroup) -> None:
@@ -167,7 +176,7 @@ class Run:
     def check_clients(self) -> None:
         """Clients that the group still knows read nothing twice."""
         group = self.driver.shard.groups.get("g")
-        if group is None:
+        if not isinstance(group, ConsumerGroup):
             return
         known = [client for client in self.clients if client.member_id in group.members]
         read = Counter(partition for client in known for partition in client.owned)
@@ -217,3 +226,63 @@ def test_any_run(new_driver: Any, seed: int, failing: bool) -> None:
         run.check_clients()
     run.settle()
     run.check_settled()
+
+
+class ClassicClient:
+    """A member that speaks the classic protocol, whatever the group is at the time."""
+
+    def __init__(self, driver: Any, chance: random.Random) -> None:
+        self.driver = driver
+        self.chance = chance
+        self.member_id = ""
+        self.generation = -1
+        self.waiting: Any = None
+        self.gone = False
+
+    def step(self) -> None:
+        driver, chance = self.driver, self.chance
+        if self.waiting is not None:
+            answer = driver.replies.get(self.waiting)
+            if answer is None:
+                return
+            self.waiting = None
+            if isinstance(answer, ErrorCode | KafkaError):
+                return
+            if answer.error_code in (ErrorCode.NONE, ErrorCode.MEMBER_ID_REQUIRED):
+                self.member_id, self.generation = answer.member_id, answer.generation_id
+            elif answer.error_code == ErrorCode.UNKNOWN_MEMBER_ID:
+                self.member_id = ""
+            return
+        action = chance.choice(["join", "sync", "heartbeat", "heartbeat", "leave"])
+        if action == "join" or not self.member_id:
+            subscription = ConsumerProtocolSubscription(["a", "b"][: chance.randint(1, 2)])
+            protocols = {"range": consumer_protocol.write(subscription, chance.randint(0, 3))}
+            self.waiting = driver.send_join(self.member_id, protocols=protocols, rebalance_ms=5_000)
+        elif action == "sync":
+            driver.send_sync(self.member_id, self.generation, {})
+        elif action == "heartbeat":
+            driver.heartbeat(self.member_id, self.generation)
+        elif chance.random() < 0.3:
+            driver.leave((self.member_id, None))
+            self.gone = True
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_any_run_with_both_protocols(new_driver: Any, seed: int) -> None:
+    driver = new_driver()
+    driver.consumer_config = ConsumerConfig(6_000, 500, 0)
+    run = Run(driver, seed, False)
+    classic: list[ClassicClient] = []
+    types = set()
+    for _ in range(STEPS):
+        if run.chance.random() < 0.5:
+            if len(classic) < 3:
+                classic.append(ClassicClient(driver, run.chance))
+            run.chance.choice(classic).step()
+            classic = [client for client in classic if not client.gone]
+        else:
+            run.step()
+        types.add(type(driver.shard.groups.get("g")))
+        check(driver)
+        run.check_clients()
+    assert {ClassicGroup, ConsumerGroup} & types
