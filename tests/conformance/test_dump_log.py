@@ -8,7 +8,6 @@ import pytest
 from benchmarks.apache_kafka import ApacheKafka
 from benchmarks.brokers import BrokerProcess
 from benchmarks.moldau_broker import MoldauBroker
-from conformance_run import has_command
 from kafka_tools import JavaTools, MoldauTools
 
 FIXTURES = ("topics", "records", "batches")
@@ -83,8 +82,6 @@ def test_kafka_reads_our_indexes(moldau_files: Path, java_tools: JavaTools) -> N
 def test_our_dump_log_prints_what_kafkas_prints(
     writer: str, suffix: str, request: pytest.FixtureRequest, java_tools: JavaTools, tmp_path: Path
 ) -> None:
-    if not has_command("kafka-dump-log"):
-        pytest.skip("moldau kafka-dump-log does not exist yet")
     data_dir: Path = request.getfixturevalue(f"{writer}_files")
     options = ["--print-data-log"] if suffix == ".log" else []
     files = ",".join(str(path) for path in segments(data_dir, suffix))
