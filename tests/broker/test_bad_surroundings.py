@@ -150,8 +150,8 @@ def test_a_log_that_cannot_be_read(
     with Wire(broker.port) as other:
         asked = FetchTopic("t", partitions=[FetchPartition(0, fetch_offset=0, partition_max_bytes=1000)])
         other.send(FetchRequest(min_bytes=1, topics=[asked]), 12)
-        while other.is_silent():
-            assert client.is_answered()
+        other.read_to_end()
+    assert client.is_answered()
     assert "Input/output error" in caplog.text
     faults.read_fails = False
     assert client.fetch().high_watermark == 1

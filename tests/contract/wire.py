@@ -118,6 +118,12 @@ class Wire:
             self._socket.settimeout(TIMEOUT_SECONDS)
         return False
 
+    def read_to_end(self) -> None:
+        """Returns when the broker has closed the connection, wherever in an answer that is."""
+        with suppress(ConnectionResetError):
+            while self._socket.recv(1 << 20):
+                pass
+
     def send(self, message: Any, version: int) -> int:
         """Sends a request; returns its correlation id."""
         self._correlation_id += 1
