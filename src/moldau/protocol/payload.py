@@ -63,7 +63,7 @@ def _read_long_varint(data: Buffer, at: int, most: int) -> tuple[int, int]:
     raise _corrupt("a varint is longer than its number can be")
 
 
-def _varint(number: int) -> bytes:
+def encode_varint(number: int) -> bytes:
     rest = number << 1 if number >= 0 else (-number << 1) - 1
     result = bytearray()
     while rest > 127:
@@ -74,9 +74,9 @@ def _varint(number: int) -> bytes:
 
 
 #: The varints of the first numbers, ready to be written.
-_VARINTS = tuple(_varint(number) for number in range(1024))
+_VARINTS = tuple(encode_varint(number) for number in range(1024))
 _READY = len(_VARINTS)
-_NULL = _varint(-1)
+_NULL = encode_varint(-1)
 
 
 # Lengths ----------------------------------------------------------------------------------------------------
@@ -98,7 +98,7 @@ _HOP_FIRST = tuple(
 _HOP_SECOND = tuple(byte << 6 if 0 < byte < 128 else _FAR for byte in range(256))
 
 _SHORTEST_RUN = 8
-_FIRST_WINDOW = 16
+_FIRST_WINDOW = 64
 _LONGEST_PATIENCE = 256
 #: Looking for runs needs a copy of the bytes, which pays for itself up to this mean size of a record.
 _COPY_PAYS = 512
@@ -314,35 +314,35 @@ def append_record(
         key, key_length = b"", _NULL
     else:
         size = len(key)
-        key_length = ready[size] if size < limit else _varint(size)
+        key_length = ready[size] if size < limit else encode_varint(size)
     if value is None:
         value, value_length = b"", _NULL
     else:
         size = len(value)
-        value_length = ready[size] if size < limit else _varint(size)
+        value_length = ready[size] if size < limit else encode_varint(size)
     body = b"".join(
         (
             b"\x00",
-            ready[timestamp_delta] if 0 <= timestamp_delta < limit else _varint(timestamp_delta),
-            ready[offset_delta] if 0 <= offset_delta < limit else _varint(offset_delta),
+            ready[timestamp_delta] if 0 <= timestamp_delta < limit else encode_varint(timestamp_delta),
+            ready[offset_delta] if 0 <= offset_delta < limit else encode_varint(offset_delta),
             key_length,
             key,
             value_length,
             value,
-            _encode_headers(headers) if headers else b"\x00",
+            encode_headers(headers) if headers else b"\x00",
         )
     )
     size = len(body)
-    buffer += ready[size] if size < limit else _varint(size)
+    buffer += ready[size] if size < limit else encode_varint(size)
     buffer += body
 
 
-def _encode_headers(headers: Sequence[tuple[str, bytes | None]]) -> bytes:
-    parts = [_varint(len(headers))]
+def encode_headers(headers: Sequence[tuple[str, bytes | None]]) -> bytes:
+    parts = [encode_varint(len(headers))]
     for name, value in headers:
         encoded = name.encode("utf-8", "surrogateescape")
-        parts += (_varint(len(encoded)), encoded)
-        parts += (_NULL,) if value is None else (_varint(len(value)), value)
+        parts += (encode_varint(len(encoded)), encoded)
+        parts += (_NULL,) if value is None else (encode_varint(len(value)), value)
     return b"".join(parts)
 
 
