@@ -20,7 +20,9 @@ BELOW = {
     "replication": "base protocol storage cluster client",
     "broker": "base protocol cluster coordinators replication",
     "node": "base protocol storage cluster coordinators client replication broker",
-    "cli": "base protocol client cluster node",
+    "importing": "base protocol storage cluster",
+    "spark": "base protocol client",
+    "cli": "base protocol client cluster node importing",
     "testing": "*",
 }
 #: The one exception to the table: a tool that reads files of a stopped broker has no broker to ask.
@@ -29,6 +31,11 @@ READS_FILES = {
     "cli/kafka/record_decoders.py",
     "cli/kafka/group_record_decoders.py",
     "cli/commands/doctor.py",
+    "cli/commands/log.py",
+    "cli/commands/log_checks.py",
+    "cli/commands/log_import.py",
+    "cli/log_pictures.py",
+    "cli/log_target.py",
 }
 
 #: Where an outside library, or a module that touches the outside, may be used.
@@ -42,7 +49,11 @@ ONLY_IN = {
     "time": "base/clock.py cli",
     "random": "node.py testing cli",
     "socket": "broker client node.py cli testing",
-    "threading": "testing node.py storage cluster/store",
+    "threading": "testing node.py storage cluster/store spark/wire.py",
+    "pyspark": "spark/source.py spark/batch_reader.py spark/stream_reader.py spark/writers.py",
+    "numba": "spark/kernels.py spark/decoding.py",
+    "pyarrow": "spark",
+    "numpy": "spark",
 }
 IMPURE = {"asyncio", "os", "socket", "threading", "time", "random", "ssl", "sqlite3"}
 PURE = [
@@ -67,6 +78,13 @@ PURE = [
     "cluster/broker_settings.py",
     "cluster/configs_without_effect.py",
     "replication/partition.py",
+    "spark/options.py",
+    "spark/offsets.py",
+    "spark/planning.py",
+    "spark/kernels.py",
+    "spark/columns.py",
+    "spark/rows.py",
+    "spark/encode.py",
     "broker/fetch_sessions.py",
     "broker/authorized_operations.py",
     "storage/validation.py",

@@ -1,0 +1,63 @@
+"""A batch read: the plan on the driver, one offset range in each task.
+
+Law: what is read is decided once, when the plan is made; records that arrive later belong to the next query.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from pyspark.sql.datasource import DataSourceReader, InputPartition
+
+from moldau.base.names import TopicPartition
+from moldau.spark.columns import arrow_batch
+from moldau.spark.listing import partitions_of, resolve
+from moldau.spark.options import OptionError, ReadOptions
+from moldau.spark.planning import OffsetRange, ranges_between, split
+from moldau.spark.ranges import RangeReader
+from moldau.spark.wire import Wire, connect
+
+
+class RangePartition(InputPartition):
+    """One task's work, as it travels to the executor."""
+
+    def __init__(self, wanted: OffsetRange) -> None:
+        super().__init__(None)
+        self.wanted = wanted
+
+
+class TopicReader(DataSourceReader):
+    def __init__(self, options: ReadOptions, names: tuple[str, ...]) -> None:
+        self._options = options
+        self._names = names
+
+    def partitions(self) -> Sequence[InputPartition]:
+        options = self._options
+        wire = connect(options.cluster)
+        starts, ends = wire.ask(_limits(wire, options))
+        ranges = ranges_between(starts, ends)
+        wanted = split(ranges, options.min_partitions, options.max_records_per_partition)
+        return [RangePartition(each) for each in wanted]
+
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        assert isinstance(partition, RangePartition)
+        return read_range(partition.wanted, self._options, self._names)
+
+
+def read_range(wanted: OffsetRange, options: ReadOptions, names: tuple[str, ...]) -> Iterator[Any]:
+    """Arrow batches of one range."""
+    for columns in RangeReader(connect(options.cluster), wanted, options):
+        yield arrow_batch(columns, names, wanted.topic, wanted.partition)
+
+
+async def _limits(
+    wire: Wire, options: ReadOptions
+) -> tuple[dict[TopicPartition, int], dict[TopicPartition, int]]:
+    partitions = await partitions_of(wire.cluster, options)
+    starts = await resolve(wire.cluster, partitions, options.start, options, "startingOffsets")
+    ends = await resolve(wire.cluster, partitions, options.end, options, "endingOffsets")
+    for partition, start in starts.items():
+        if start > ends[partition]:
+            raise OptionError(
+                f"{partition} would be read from {start} to {ends[partition]}: the start lies behind the end"
+            )
+    return starts, ends

@@ -1,0 +1,214 @@
+"""From the bytes of a fetch to columns, by kernels: arrays that Arrow takes as they are.
+
+Law: checksums are checked, control batches and aborted transactions are left out, and only records of the
+wanted range come through. A batch that cannot be read is a ``KafkaError`` that names its offset; nothing is
+skipped in silence. Which of the two ways is taken, compiled or plain, changes speed only.
+"""
+
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+
+from moldau.protocol.checksum import crc32c
+from moldau.protocol.compression import decompress
+from moldau.protocol.control_records import decode_marker
+from moldau.protocol.errors import ErrorCode, KafkaError
+from moldau.protocol.messages.fetch import AbortedTransaction
+from moldau.protocol.records import (
+    ATTRIBUTES_AT,
+    COMPRESSION_MASK,
+    CONTROL_MASK,
+    HEADER_SIZE,
+    TIMESTAMP_TYPE_MASK,
+    TRANSACTIONAL_MASK,
+    read_header,
+)
+from moldau.spark import kernels
+from moldau.spark.columns import HEADERS_TYPE, Columns
+
+Array: TypeAlias = Any
+
+#: What one batch may grow to when it is decompressed.
+MAX_DECOMPRESSED_BYTES = 256 * 1024 * 1024
+
+
+def decode(
+    records: memoryview,
+    *,
+    name: str,
+    first_offset: int,
+    end_offset: int,
+    aborted: Sequence[AbortedTransaction] | None,
+    headers: bool = False,
+) -> Columns:
+    """The records of [first, end) in the whole batches of ``records``; ``name`` is for messages only."""
+    data = np.frombuffer(records, np.uint8)
+    table = np.empty((max(len(data) // HEADER_SIZE, 1), kernels.BATCH_COLUMNS), np.int64)
+    rows = kernels.scan_batches(data, table)
+    if rows < 0:
+        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"{name}: what was fetched holds no record batches")
+    table = table[:rows]
+    next_offset = max(first_offset, int(table[-1, kernels.LAST_OFFSET]) + 1) if rows else first_offset
+    wanted = table[
+        (table[:, kernels.LAST_OFFSET] >= first_offset) & (table[:, kernels.BASE_OFFSET] < end_offset)
+    ]
+    _check_crcs(records, wanted, name)
+    shown = wanted[_shown(records, wanted, aborted)]
+    return _columns(records, data, shown, name, first_offset, end_offset, next_offset, headers)
+
+
+def next_offset_of(records: memoryview, first_offset: int) -> int:
+    """Where the next fetch begins, from the headers of the batches alone."""
+    data = np.frombuffer(records, np.uint8)
+    table = np.empty((max(len(data) // HEADER_SIZE, 1), kernels.BATCH_COLUMNS), np.int64)
+    rows = kernels.scan_batches(data, table)
+    return max(first_offset, int(table[rows - 1, kernels.LAST_OFFSET]) + 1) if rows > 0 else first_offset
+
+
+def _check_crcs(records: memoryview, table: Array, name: str) -> None:
+    for position, size, base_offset, crc in table[
+        :, [kernels.POSITION, kernels.SIZE, kernels.BASE_OFFSET, kernels.CRC]
+    ].tolist():
+        if crc32c(records[position + ATTRIBUTES_AT : position + size]) != crc:
+            raise KafkaError(
+                ErrorCode.CORRUPT_MESSAGE,
+                f"{name}: the batch at offset {base_offset} has a wrong checksum; "
+                "look at it with 'moldau log verify' on the broker that leads this partition",
+            )
+
+
+def _shown(records: memoryview, table: Array, aborted: Sequence[AbortedTransaction] | None) -> Array:
+    """Which batches a reader may see."""
+    attributes = table[:, kernels.ATTRIBUTES]
+    shown = (attributes & CONTROL_MASK) == 0
+    if not aborted:
+        return shown
+    waiting = sorted(aborted, key=lambda each: each.first_offset, reverse=True)
+    open_aborts: set[int] = set()
+    for index, row in enumerate(table.tolist()):
+        while waiting and waiting[-1].first_offset <= row[kernels.LAST_OFFSET]:
+            open_aborts.add(waiting.pop().producer_id)
+        if row[kernels.ATTRIBUTES] & CONTROL_MASK:
+            position = row[kernels.POSITION]
+            marker = decode_marker(records, position, read_header(records, position))
+            if marker is not None and not marker.committed:
+                open_aborts.discard(row[kernels.PRODUCER_ID])
+        elif row[kernels.ATTRIBUTES] & TRANSACTIONAL_MASK and row[kernels.PRODUCER_ID] in open_aborts:
+            shown[index] = False
+    return shown
+
+
+def _payloads(records: memoryview, data: Array, table: Array, name: str) -> tuple[Array, Array, Array]:
+    """The bytes of the records, decompressed where need be, and where each batch begins and ends in them."""
+    starts = table[:, kernels.POSITION] + HEADER_SIZE
+    ends = table[:, kernels.POSITION] + table[:, kernels.SIZE]
+    codecs = table[:, kernels.ATTRIBUTES] & COMPRESSION_MASK
+    if not codecs.any():
+        return data, starts, ends
+    parts: list[Any] = []
+    for start, end, codec, base_offset in zip(
+        starts.tolist(), ends.tolist(), codecs.tolist(), table[:, kernels.BASE_OFFSET].tolist(), strict=True
+    ):
+        part: Any = records[start:end]
+        if codec:
+            try:
+                part = decompress(codec, part, MAX_DECOMPRESSED_BYTES)
+            except KafkaError as error:
+                raise KafkaError(
+                    error.code, f"{name}: the batch at offset {base_offset} cannot be decompressed: {error}"
+                ) from None
+        parts.append(part)
+    sizes = np.array([len(part) for part in parts], np.int64)
+    ends = np.cumsum(sizes)
+    return np.frombuffer(b"".join(parts), np.uint8), ends - sizes, ends
+
+
+def _columns(
+    records: memoryview,
+    data: Array,
+    table: Array,
+    name: str,
+    first_offset: int,
+    end_offset: int,
+    next_offset: int,
+    with_headers: bool,
+) -> Columns:
+    payload, starts, ends = _payloads(records, data, table, name)
+    counts = table[:, kernels.COUNT]
+    # A record takes seven bytes at least: a count that claims more than that is found out by the kernel.
+    room = int(np.minimum(np.maximum(counts, 0), (ends - starts) // 7).sum()) if len(table) else 0
+    places = np.empty((8, room), np.int64)
+    own_time = (table[:, kernels.ATTRIBUTES] & TIMESTAMP_TYPE_MASK) == 0
+    append_times = np.where(own_time, np.int64(-1), table[:, kernels.MAX_TIMESTAMP])
+    if (counts > (ends - starts) // 7).any() or (counts < 0).any():
+        raise _broken(name, table)
+    found = kernels.find_records(
+        payload,
+        starts,
+        ends,
+        np.ascontiguousarray(table[:, kernels.BASE_OFFSET]),
+        np.ascontiguousarray(table[:, kernels.BASE_TIMESTAMP]),
+        append_times,
+        np.ascontiguousarray(counts),
+        first_offset,
+        end_offset,
+        places,
+    )
+    if found < 0:
+        raise _broken(name, table)
+    offsets, timestamps, key_at, key_size, value_at, value_size, headers_at, headers_count = places[:, :found]
+    kind = np.zeros(found, np.int32)
+    if not own_time.all():
+        appended = np.searchsorted(table[:, kernels.LAST_OFFSET], offsets)
+        kind[:] = ~own_time[appended]
+    return Columns(
+        next_offset,
+        pa.array(offsets),
+        pa.array(timestamps),
+        pa.array(kind),
+        binary_array(payload, key_at, key_size),
+        binary_array(payload, value_at, value_size),
+        _headers(payload, headers_at, headers_count, name, table) if with_headers else None,
+    )
+
+
+def binary_array(data: Array, at: Array, sizes: Array, kind: pa.DataType | None = None) -> pa.Array:
+    """An Arrow array of pieces of ``data``; a size below 0 is a null."""
+    rows = len(at)
+    out = np.empty(int(np.maximum(sizes, 0).sum()), np.uint8)
+    offsets = np.empty(rows + 1, np.int32)
+    valid = np.zeros((rows + 7) // 8, np.uint8)
+    kernels.gather(data, at, sizes, out, offsets, valid)
+    buffers = [pa.py_buffer(valid), pa.py_buffer(offsets), pa.py_buffer(out)]
+    return pa.Array.from_buffers(kind or pa.binary(), rows, buffers)
+
+
+def _headers(payload: Array, headers_at: Array, counts: Array, name: str, table: Array) -> pa.Array:
+    total = int(counts.sum())
+    if total > len(payload):
+        raise _broken(name, table)
+    places = np.empty((4, total), np.int64)
+    if kernels.find_headers(payload, headers_at, counts, len(payload), *places) < 0:
+        raise _broken(name, table)
+    names = binary_array(payload, places[0], places[1], pa.string())
+    values = binary_array(payload, places[2], places[3])
+    try:
+        names.validate(full=True)
+    except pa.ArrowInvalid:
+        raise _broken(name, table, "a header's name is not UTF-8") from None
+    offsets = np.zeros(len(counts) + 1, np.int32)
+    np.cumsum(counts, out=offsets[1:])
+    pairs = pa.StructArray.from_arrays([names, values], fields=list(HEADERS_TYPE.value_type))
+    # Spark's connector gives null, not an empty list, for a record without headers.
+    return pa.ListArray.from_arrays(pa.array(offsets), pairs, mask=pa.array(counts == 0))
+
+
+def _broken(name: str, table: Array, reason: str = "its records do not fill it") -> KafkaError:
+    first = int(table[0, kernels.BASE_OFFSET]) if len(table) else -1
+    last = int(table[-1, kernels.LAST_OFFSET]) if len(table) else -1
+    return KafkaError(
+        ErrorCode.CORRUPT_MESSAGE,
+        f"{name}: a batch between offsets {first} and {last} cannot be read: {reason}",
+    )

@@ -1,0 +1,242 @@
+"""Sends payloads to the leaders of their partitions: several requests on their way, each batch written once.
+
+Law: the batches of a partition arrive in their order. When a request fails in a way that may pass, everything
+on its way is waited for, and what was not acknowledged is sent again, in its order and with its old sequence
+numbers, so that the broker tells repeats from news. Any other error is final: the task fails.
+"""
+
+import asyncio
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from moldau.base.names import ZERO_UUID, TopicPartition
+from moldau.client.connection import error_code
+from moldau.client.metadata import Cluster, may_pass
+from moldau.protocol.errors import ErrorCode, KafkaError
+from moldau.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from moldau.protocol.records import NO_PRODUCER_ID, NO_SEQUENCE, add_to_sequence
+from moldau.spark.encode import Payload
+from moldau.spark.options import WriteOptions
+from moldau.spark.transactions import Begun, add_partitions
+
+#: The last version of Produce that names topics; later ones have their ids.
+_LAST_VERSION_WITH_NAMES = 12
+#: The last version of Produce that leaves it to the client to add partitions to a transaction.
+_LAST_VERSION_WITHOUT_ADDING = 11
+#: What the broker remembers of a producer, and so what may be on its way at once.
+_MAX_IN_FLIGHT = 5
+_LANE = "spark-produce"
+_WRITTEN = frozenset({ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER})
+
+
+@dataclass(slots=True)
+class _Unwritten:
+    partition: TopicPartition
+    records: bytes
+    count: int
+    order: int
+
+
+class PayloadSender:
+    """``begun`` is the transaction that is written; without one, ``producer_id`` makes retries safe."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        options: WriteOptions,
+        *,
+        begun: Begun | None = None,
+        producer_id: int = NO_PRODUCER_ID,
+    ) -> None:
+        self._cluster = cluster
+        self._options = options
+        self._begun = begun
+        self._producer_id = producer_id if begun is None else begun.producer_id
+        self._producer_epoch = begun.producer_epoch if begun is not None else -1 if producer_id < 0 else 0
+        self._added: set[TopicPartition] = set()
+        self._sequences: dict[TopicPartition, int] = {}
+        self._order = 0
+        self._in_flight: dict[int, set[asyncio.Future[None]]] = {}
+        self._failed: list[_Unwritten] = []
+        self._final: KafkaError | None = None
+        #: Records that the broker has acknowledged.
+        self.acknowledged = 0
+
+    async def send(self, topic: str, payloads: Iterable[Payload]) -> None:
+        """Takes payloads; returns when they are on their way, not when they are written."""
+        waiting = [self._stamp(topic, payload) for payload in payloads]
+        await self._add(waiting)
+        while waiting:
+            requests, waiting = self._requests(waiting)
+            for node_id, batches in requests.items():
+                await self._room(node_id)
+                if self._failed:
+                    await self._settle()
+                await self._start(node_id, batches)
+
+    async def flush(self) -> None:
+        """Returns when everything is written; raises the error that will not pass."""
+        await self._settle()
+
+    async def _add(self, batches: list[_Unwritten]) -> None:
+        """Before version 2 of transactions the coordinator has to hear of a partition first."""
+        if self._begun is None or self._begun.adds_implicitly:
+            return
+        new = {batch.partition for batch in batches} - self._added
+        if new:
+            await add_partitions(self._cluster, self._begun, sorted(new))
+            self._added |= new
+
+    def _stamp(self, topic: str, payload: Payload) -> _Unwritten:
+        partition = TopicPartition(topic, payload.partition)
+        sequence = NO_SEQUENCE
+        if self._producer_id >= 0:
+            sequence = self._sequences.get(partition, 0)
+            self._sequences[partition] = add_to_sequence(sequence, payload.count)
+        records = payload.batch(
+            self._producer_id,
+            self._producer_epoch,
+            sequence,
+            transactional=self._begun is not None,
+        )
+        self._order += 1
+        return _Unwritten(partition, records, payload.count, self._order)
+
+    def _requests(self, waiting: list[_Unwritten]) -> tuple[dict[int, list[_Unwritten]], list[_Unwritten]]:
+        """One request for each broker, with at most one batch of each partition; and what is left."""
+        requests: dict[int, list[_Unwritten]] = {}
+        sizes: dict[int, int] = {}
+        later: list[_Unwritten] = []
+        taken: set[TopicPartition] = set()
+        limit = max(self._options.max_request_bytes, self._options.batch_size_bytes)
+        for batch in waiting:
+            node_id = self._leader(batch.partition)
+            size = sizes.get(node_id, 0) + len(batch.records)
+            if batch.partition in taken or (size > limit and node_id in requests):
+                taken.add(batch.partition)
+                later.append(batch)
+                continue
+            taken.add(batch.partition)
+            requests.setdefault(node_id, []).append(batch)
+            sizes[node_id] = size
+        return requests, later
+
+    def _leader(self, partition: TopicPartition) -> int:
+        known = self._cluster.partition(partition)
+        return -1 if known is None else known.leader_id
+
+    async def _room(self, node_id: int) -> None:
+        while len(in_flight := self._in_flight.setdefault(node_id, set())) >= _MAX_IN_FLIGHT:
+            await asyncio.wait(in_flight, return_when=asyncio.FIRST_COMPLETED)
+
+    async def _start(self, node_id: int, batches: list[_Unwritten]) -> None:
+        if self._final is not None:
+            raise self._final
+        task = asyncio.get_running_loop().create_task(self._ask(node_id, batches))
+        in_flight = self._in_flight.setdefault(node_id, set())
+        in_flight.add(task)
+        task.add_done_callback(in_flight.discard)
+        await asyncio.sleep(0)  # the request leaves before the next one is made
+
+    async def _ask(self, node_id: int, batches: list[_Unwritten]) -> None:
+        """One request; what it leaves unwritten is kept, what cannot be written is final."""
+        try:
+            if node_id < 0:
+                raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE)
+            connection = await self._cluster.connection(node_id, _LANE)
+            request, by_name = self._request(batches)
+            version = self._version(by_name)
+            if self._options.acks == 0:
+                connection.post(request, max_version=version)
+                self.acknowledged += sum(batch.count for batch in batches)
+                return
+            answer = await connection.send(request, max_version=version)
+        except KafkaError as error:
+            self._keep(batches, error)
+            return
+        outcomes = {
+            TopicPartition(topic.name or self._cluster.topic_name(topic.topic_id) or "", p.index): p
+            for topic in answer.responses
+            for p in topic.partition_responses
+        }
+        for batch in batches:
+            outcome = outcomes.get(batch.partition)
+            code = ErrorCode.UNKNOWN_SERVER_ERROR if outcome is None else error_code(outcome.error_code)
+            if code in _WRITTEN:
+                self.acknowledged += batch.count
+            else:
+                self._keep([batch], KafkaError(code, _said(batch.partition, outcome)))
+
+    def _keep(self, batches: list[_Unwritten], error: KafkaError) -> None:
+        # Batches behind one that failed are out of order until it is written.
+        behind = error.code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and bool(self._failed)
+        if not may_pass(error) and not behind and self._final is None:
+            self._final = error
+        self._failed += batches
+
+    async def _settle(self) -> None:
+        """Everything on its way is answered, and what failed is sent again, one request after the other."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + self._options.cluster.api_timeout_ms / 1000
+        backoff = self._cluster.retry_backoff_ms / 1000
+        while True:
+            if outstanding := [task for tasks in self._in_flight.values() for task in tasks]:
+                await asyncio.wait(outstanding)
+            if self._final is not None:
+                raise self._final
+            if not self._failed:
+                return
+            if loop.time() > deadline:
+                raise KafkaError(
+                    ErrorCode.REQUEST_TIMED_OUT,
+                    f"{len(self._failed)} batches could not be written within "
+                    f"{self._options.cluster.api_timeout_ms} ms (kafka.default.api.timeout.ms)",
+                )
+            await asyncio.sleep(backoff)
+            backoff = min(backoff * 2, self._cluster.retry_backoff_max_ms / 1000)
+            await self._again()
+
+    async def _again(self) -> None:
+        try:
+            await self._cluster.refresh()
+        except KafkaError as error:
+            if not may_pass(error):
+                raise
+            return
+        waiting = sorted(self._failed, key=lambda batch: batch.order)
+        self._failed = []
+        while waiting and not self._failed:
+            requests, waiting = self._requests(waiting)
+            for node_id, batches in requests.items():
+                await self._ask(node_id, batches)
+        self._failed += waiting
+
+    def _request(self, batches: list[_Unwritten]) -> tuple[ProduceRequest, bool]:
+        by_name = False
+        topics: dict[str, TopicProduceData] = {}
+        for batch in batches:
+            name = batch.partition.topic
+            if (data := topics.get(name)) is None:
+                known = self._cluster.known_topic(name)
+                topic_id = ZERO_UUID if known is None else known.topic_id
+                by_name = by_name or topic_id == ZERO_UUID
+                topics[name] = data = TopicProduceData(name=name, topic_id=topic_id, partition_data=[])
+            data.partition_data.append(
+                PartitionProduceData(index=batch.partition.partition, records=memoryview(batch.records))
+            )
+        timeout_ms = self._options.cluster.request_timeout_ms
+        transactional_id = None if self._begun is None else self._begun.transactional_id
+        return ProduceRequest(
+            transactional_id, self._options.acks, timeout_ms, list(topics.values())
+        ), by_name
+
+    def _version(self, by_name: bool) -> int | None:
+        if self._begun is not None and not self._begun.adds_implicitly:
+            return _LAST_VERSION_WITHOUT_ADDING
+        return _LAST_VERSION_WITH_NAMES if by_name else None
+
+
+def _said(partition: TopicPartition, outcome: Any) -> str:
+    said = "" if outcome is None or not outcome.error_message else f": {outcome.error_message}"
+    return f"{partition} refused the records{said}"

@@ -1,0 +1,131 @@
+"""A streaming read: offsets of each micro-batch on the driver, the same ranges as a batch read in the tasks.
+
+Law: an offset is a value of Spark's own connector's form, so that progress events read alike. What a batch
+holds is decided by ``latestOffset`` alone; a batch that is run again reads the same offsets.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxBytes,
+    ReadMaxRows,
+    SupportsTriggerAvailableNow,
+)
+
+from moldau.base.names import TopicPartition
+from moldau.protocol.errors import KafkaError
+from moldau.spark.batch_reader import RangePartition, read_range
+from moldau.spark.listing import list_offsets, partitions_of, resolve
+from moldau.spark.offsets import EARLIEST, LATEST, offsets_from, offsets_to_json
+from moldau.spark.options import ReadOptions
+from moldau.spark.planning import admit, ranges_between, split
+from moldau.spark.ranges import DataLoss
+from moldau.spark.wire import connect
+
+Offsets = dict[TopicPartition, int]
+
+
+class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    def __init__(self, options: ReadOptions, names: tuple[str, ...]) -> None:
+        self._options = options
+        self._names = names
+        #: Where ``availableNow`` ends; None while the stream goes on.
+        self._target: Offsets | None = None
+
+    # On the driver.
+
+    def initialOffset(self) -> dict[str, Any]:
+        options = self._options
+        wire = connect(options.cluster)
+
+        async def work() -> Offsets:
+            partitions = await partitions_of(wire.cluster, options)
+            return await resolve(wire.cluster, partitions, options.start, options, "startingOffsets")
+
+        return offsets_to_json(wire.ask(work()))
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        if self._options.max_offsets_per_trigger is not None:
+            return ReadMaxRows(self._options.max_offsets_per_trigger)
+        if self._options.max_bytes_per_trigger is not None:
+            return ReadMaxBytes(self._options.max_bytes_per_trigger)
+        return ReadAllAvailable()
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        self._target = self._latest()
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
+        starts = _offsets(start)
+        ends = self._latest() if self._target is None else dict(self._target)
+        # A partition that is gone keeps its place: Spark must not see offsets move backwards.
+        ends = {**starts, **{tp: max(end, starts.get(tp, 0)) for tp, end in ends.items()}}
+        begins = {**self._beginnings(set(ends) - set(starts)), **starts}
+        if isinstance(limit, ReadMaxRows):
+            ends = admit(begins, ends, limit.max_rows)
+        elif isinstance(limit, ReadMaxBytes):
+            ends = admit(begins, ends, max(limit.max_bytes // self._mean_size(begins, ends), 1))
+        return offsets_to_json(ends)
+
+    def reportLatestOffset(self) -> dict[str, Any] | None:
+        return offsets_to_json(self._latest())
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        options = self._options
+        starts, ends = _offsets(start), _offsets(end)
+        starts = {**self._beginnings(set(ends) - set(starts)), **starts}
+        self._check_loss(starts, ends)
+        ranges = ranges_between(starts, ends)
+        wanted = split(ranges, options.min_partitions, options.max_records_per_partition)
+        return [RangePartition(each) for each in wanted]
+
+    def _latest(self) -> Offsets:
+        wire = connect(self._options.cluster)
+
+        async def work() -> Offsets:
+            partitions = await partitions_of(wire.cluster, self._options)
+            wanted = dict.fromkeys(partitions, LATEST)
+            return await list_offsets(wire.cluster, wanted, committed=self._options.read_committed)
+
+        return wire.ask(work())
+
+    def _beginnings(self, partitions: set[TopicPartition]) -> Offsets:
+        """Partitions that came while the query ran are read from their first record."""
+        wire = connect(self._options.cluster)
+        wanted = dict.fromkeys(partitions, EARLIEST)
+        return wire.ask(list_offsets(wire.cluster, wanted, committed=self._options.read_committed))
+
+    def _check_loss(self, starts: Offsets, ends: Offsets) -> None:
+        """Says on the driver, before tasks run, what is gone."""
+        behind = {tp for tp, start in starts.items() if ends.get(tp, start) > start}
+        if not self._options.fail_on_data_loss or not behind:
+            return
+        try:
+            firsts = self._beginnings(behind)
+        except KafkaError as error:
+            raise DataLoss(f"{error}: was the topic deleted while the query was to read it?") from None
+        for tp, first in firsts.items():
+            if first > starts[tp]:
+                raise DataLoss(
+                    f"records {starts[tp]} to {first - 1} of {tp} are gone before this query has read them "
+                    "(retention, or DeleteRecords); failOnDataLoss=false passes over holes"
+                )
+
+    def _mean_size(self, begins: Offsets, ends: Offsets) -> int:
+        """About how many bytes a record takes, from the first ones that wait."""
+        from moldau.spark.sampling import mean_record_size
+
+        return mean_record_size(connect(self._options.cluster), begins, ends, self._options)
+
+    # In a task.
+
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        assert isinstance(partition, RangePartition)
+        return read_range(partition.wanted, self._options, self._names)
+
+
+def _offsets(given: dict[str, Any]) -> Offsets:
+    return offsets_from(given, f"this checkpoint was written by another source: {given}")

@@ -1,0 +1,120 @@
+"""One task's writing: Arrow batches in, record batches out, encoding one while the others travel.
+
+Law: rows keep their order within a partition. ``finish`` returns only when every row is acknowledged; what
+cannot be written fails the task. At most a few megabytes wait to be sent: who makes rows faster has to wait.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Iterator
+from concurrent.futures import Future
+
+import numpy as np
+import pyarrow as pa
+
+from moldau.base.clock import SystemClock
+from moldau.client.connection import error_code
+from moldau.client.metadata import Cluster
+from moldau.protocol.compression import COMPRESSION_NAMES
+from moldau.protocol.errors import ErrorCode, KafkaError
+from moldau.protocol.messages.init_producer_id import InitProducerIdRequest
+from moldau.spark.encode import Payload, choose_partitions, payloads
+from moldau.spark.options import WriteOptions
+from moldau.spark.rows import Rows, rows_of
+from moldau.spark.sending import PayloadSender
+from moldau.spark.transactions import Begun
+from moldau.spark.wire import Wire
+
+_ROUNDS_ON_THEIR_WAY = 3
+
+
+class TaskWriter:
+    def __init__(self, wire: Wire, options: WriteOptions, begun: Begun | None = None) -> None:
+        self._wire = wire
+        self._options = options
+        self._compression = COMPRESSION_NAMES[options.compression]
+        self._clock = SystemClock()
+        producer_id = -1
+        if begun is None and options.idempotent:
+            producer_id = wire.ask(_producer_id(wire.cluster))
+        self._sender = PayloadSender(wire.cluster, options, begun=begun, producer_id=producer_id)
+        self._partition_counts: dict[str, int] = {}
+        #: Rows without a key go to one partition for a whole Arrow batch, then to the next.
+        self._sticky = self._clock.now_ms()
+        self._rounds: deque[Future[None]] = deque()
+        self.rows = 0
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """Encodes and sends the rows of one batch."""
+        if not batch.num_rows:
+            return
+        for topic, part in self._by_topic(batch):
+            rows = rows_of(part, self._clock.now_ms())
+            self._send(topic, list(self._payloads(topic, rows)))
+            self.rows += rows.count
+
+    def finish(self) -> int:
+        """Waits until everything is written; how many rows."""
+        while self._rounds:
+            self._rounds.popleft().result()
+        self._wire.ask(self._sender.flush())
+        return self.rows
+
+    def _by_topic(self, batch: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
+        if self._options.topic is not None:
+            yield self._options.topic, batch
+            return
+        column = batch.column(batch.schema.get_field_index("topic"))
+        if column.null_count:
+            raise KafkaError(
+                ErrorCode.INVALID_TOPIC_EXCEPTION,
+                "a row has null in its column topic, and the option topic is not set",
+            )
+        names = column.dictionary_encode()
+        if len(names.dictionary) == 1:
+            yield names.dictionary[0].as_py(), batch
+            return
+        indices = names.indices.to_numpy(zero_copy_only=False)
+        for index, name in enumerate(names.dictionary.to_pylist()):
+            yield name, batch.take(pa.array(np.flatnonzero(indices == index)))
+
+    def _payloads(self, topic: str, rows: Rows) -> Iterator[Payload]:
+        count = self._partition_counts.get(topic)
+        if count is None:
+            count = self._partition_counts[topic] = self._wire.ask(
+                _partition_count(self._wire.cluster, topic)
+            )
+        self._sticky += 1
+        chosen = choose_partitions(rows, count, self._sticky % count)
+        options = self._options
+        return payloads(rows, chosen, options.batch_size_bytes, options.max_request_bytes, self._compression)
+
+    def _send(self, topic: str, made: list[Payload]) -> None:
+        while len(self._rounds) >= _ROUNDS_ON_THEIR_WAY or (self._rounds and self._rounds[0].done()):
+            self._rounds.popleft().result()
+        self._rounds.append(
+            self._wire.begin(self._in_turn(topic, made, self._rounds[-1] if self._rounds else None))
+        )
+
+    async def _in_turn(self, topic: str, made: list[Payload], before: "Future[None] | None") -> None:
+        """Rounds are sent one after the other, so that sequences are given out in order."""
+        if before is not None:
+            await asyncio.wrap_future(before)
+        await self._sender.send(topic, made)
+
+
+async def _partition_count(cluster: Cluster, topic: str) -> int:
+    found = await cluster.retry(lambda: cluster.topic(topic, refresh=True, allow_auto_topic_creation=True))
+    return len(found.partitions)
+
+
+async def _producer_id(cluster: Cluster) -> int:
+    async def attempt() -> int:
+        request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=0x7FFFFFFF)
+        answer = await (await cluster.any()).send(request)
+        if answer.error_code:
+            raise KafkaError(error_code(answer.error_code), "the cluster gave no producer id")
+        producer_id: int = answer.producer_id
+        return producer_id
+
+    return await cluster.retry(attempt)

@@ -1,0 +1,72 @@
+"""The cluster, asked from code that waits: one event loop in a thread of its own for each process.
+
+Spark's Python workers serve one task after another, so the loop and its connections stay when a task ends:
+the next one finds them open.
+
+Law: nobody else in this room makes a loop, a thread or a connection. A process that was forked begins anew.
+"""
+
+import asyncio
+import os
+import threading
+from collections.abc import Coroutine
+from concurrent.futures import Future
+from typing import Any, TypeVar
+
+from moldau.client.metadata import Cluster
+from moldau.spark.options import ClusterOptions
+
+_T = TypeVar("_T")
+
+
+class Wire:
+    """A cluster for callers that wait; made by ``connect``."""
+
+    def __init__(self, options: ClusterOptions) -> None:
+        self.options = options
+        self._loop = asyncio.new_event_loop()
+        thread = threading.Thread(target=self._loop.run_forever, name="moldau-wire", daemon=True)
+        thread.start()
+        try:
+            self.cluster: Cluster = self.ask(self._open())
+        except BaseException:
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            raise
+
+    async def _open(self) -> Cluster:
+        return await Cluster.open(
+            self.options.bootstrap_servers,
+            client_id=self.options.client_id,
+            request_timeout_ms=self.options.request_timeout_ms,
+            api_timeout_ms=self.options.api_timeout_ms,
+        )
+
+    def begin(self, work: Coroutine[Any, Any, _T]) -> "Future[_T]":
+        """Starts something; the future is for this thread."""
+        return asyncio.run_coroutine_threadsafe(work, self._loop)
+
+    def ask(self, work: Coroutine[Any, Any, _T]) -> _T:
+        """Does something and waits for it; Ctrl-C ends the waiting, and the work."""
+        future = self.begin(work)
+        try:
+            return future.result()
+        except BaseException:
+            future.cancel()
+            raise
+
+    def close(self) -> None:
+        """For tests and programs that end; a worker keeps what it has."""
+        self.ask(self.cluster.close())
+        self._loop.call_soon_threadsafe(self._loop.stop)
+
+
+_wires: dict[tuple[int, ClusterOptions], Wire] = {}
+
+
+def connect(options: ClusterOptions) -> Wire:
+    """The wire of this process to that cluster, made when it is first asked for."""
+    key = os.getpid(), options
+    wire = _wires.get(key)
+    if wire is None:
+        wire = _wires[key] = Wire(options)
+    return wire

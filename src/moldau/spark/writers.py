@@ -1,0 +1,132 @@
+"""Batch and streaming writes: tasks write, the driver commits.
+
+Law: with at-least-once what a task has written stays, also when the job fails later; with exactly-once
+nothing is visible before the driver's decision, and everything after it.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark import TaskContext
+from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
+
+from moldau.spark import transactions
+from moldau.spark.exactly_once import Decisions, Part, end_all, transactional_id
+from moldau.spark.options import WriteOptions
+from moldau.spark.rows import check_columns
+from moldau.spark.task_writer import TaskWriter
+from moldau.spark.wire import connect
+
+
+@dataclass
+class Written(WriterCommitMessage):
+    """What a task tells the driver: how many rows, and the open transaction that holds them."""
+
+    rows: int
+    part: Part | None = None
+
+
+def write_task(options: WriteOptions, batches: Iterator[Any], query: str | None) -> Written:
+    """Writes what one task has; under a transaction of its own where ``query`` names whose."""
+    wire = connect(options.cluster)
+    first = next((batch for batch in batches if batch.num_rows), None)
+    if first is None:
+        return Written(0)
+    begun = None
+    if query is not None:
+        context = TaskContext.get()
+        assert context is not None, "a task runs in a task"
+        slot = transactional_id(query, context.partitionId(), context.attemptNumber())
+        begun = wire.ask(transactions.begin(wire.cluster, slot))
+    writer = TaskWriter(wire, options, begun)
+    writer.write(first)
+    for batch in batches:
+        writer.write(batch)
+    rows = writer.finish()
+    if begun is None:
+        return Written(rows)
+    return Written(rows, Part(begun.transactional_id, begun.producer_id, begun.producer_epoch, rows))
+
+
+def parts_of(messages: Sequence[WriterCommitMessage | None]) -> list[Part]:
+    """The open transactions of the tasks that came to their end; a task that failed left no message."""
+    return [m.part for m in messages if isinstance(m, Written) and m.part is not None]
+
+
+def finish_last(options: WriteOptions, query: str) -> int | None:
+    """Before tasks begin: carries out what was decided; the last batch that was, if there is one.
+
+    Tasks use the slots of those who came before them, so nothing decided may still be open then.
+    """
+    wire = connect(options.cluster)
+
+    async def work() -> int | None:
+        decisions = await Decisions.open(wire.cluster, options, query)
+        await decisions.finish_last()
+        return None if decisions.last is None else decisions.last.batch_id
+
+    return wire.ask(work())
+
+
+def decide(options: WriteOptions, query: str, batch_id: int, parts: Sequence[Part]) -> None:
+    """After the tasks: the decision, its carrying out, and the end of whatever else was tried."""
+    wire = connect(options.cluster)
+
+    async def work() -> None:
+        decisions = await Decisions.open(wire.cluster, options, query)
+        await decisions.decide(batch_id, parts)
+        await decisions.clean_up()
+
+    wire.ask(work())
+
+
+class TopicWriter(DataSourceArrowWriter):
+    def __init__(self, options: WriteOptions, names: tuple[str, ...]) -> None:
+        check_columns(list(names), topic_given=options.topic is not None)
+        self._options = options
+        #: Whether an earlier run under the same job id has written everything.
+        self._done = False
+        if options.exactly_once:
+            self._done = finish_last(options, self._query) is not None
+
+    @property
+    def _query(self) -> str:
+        return f"job-{self._options.job_id}"
+
+    def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
+        if self._done:
+            return Written(0)
+        return write_task(self._options, iterator, self._query if self._options.exactly_once else None)
+
+    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        if self._options.exactly_once and not self._done:
+            decide(self._options, self._query, 0, parts_of(messages))
+
+    def abort(self, messages: list[WriterCommitMessage | None]) -> None:
+        if parts := parts_of(messages):
+            wire = connect(self._options.cluster)
+            wire.ask(end_all(wire.cluster, parts, commit=False))
+
+
+class TopicStreamWriter(DataSourceStreamArrowWriter):
+    """Made anew on the driver for the plan and for the commit of each batch; nothing is kept between them."""
+
+    def __init__(self, options: WriteOptions, names: tuple[str, ...], query: str) -> None:
+        check_columns(list(names), topic_given=options.topic is not None)
+        self._options = options
+        self._query = query
+        if options.exactly_once:
+            finish_last(options, query)
+
+    def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
+        return write_task(self._options, iterator, self._query if self._options.exactly_once else None)
+
+    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
+        if self._options.exactly_once:
+            decide(self._options, self._query, batchId, parts_of(messages))
+
+    def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
+        if parts := parts_of(messages):
+            wire = connect(self._options.cluster)
+            wire.ask(end_all(wire.cluster, parts, commit=False))
