@@ -8,6 +8,8 @@ import pytest
 from confluent_kafka import Producer
 
 from moldau.base.names import TopicPartition
+from moldau.client.group_descriptions import CommittedOffset, GroupDescription
+from moldau.client.groups import Groups
 from moldau.protocol.errors import KafkaError
 from moldau.spark.columns import arrow_batch
 from moldau.spark.exactly_once import Decisions, Part, end_all, transactional_id
@@ -15,6 +17,7 @@ from moldau.spark.listing import list_offsets, partitions_of, resolve
 from moldau.spark.offsets import AtTimestamp, Earliest, Latest
 from moldau.spark.options import ClusterOptions, OptionError, ReadOptions, WriteOptions
 from moldau.spark.planning import OffsetRange
+from moldau.spark.query_group import QueryGroup
 from moldau.spark.ranges import DataLoss, RangeReader
 from moldau.spark.task_writer import TaskWriter
 from moldau.spark.transactions import begin
@@ -275,3 +278,30 @@ def test_a_driver_that_was_replaced_decides_nothing(query: Query) -> None:
     query.wire.ask(end_all(query.wire.cluster, [part], commit=False))
     query.wire.ask(new.decide(0, [query.task(0, b"new")]))
     assert values(query.wire, "out") == [b"new"]
+
+
+# A query as a group.
+
+
+def test_a_query_is_seen_as_a_group_and_its_resets_are_told(broker: Broker, wire: Wire) -> None:
+    broker.create_topic("t")
+    partition = TopicPartition("t", 0)
+    groups = Groups(wire.cluster)
+    group = QueryGroup(wire, "query")
+    assert group.resets([partition]) == {}
+    group.commit({partition: 5})
+    group.commit({partition: 7})
+    found = wire.ask(groups.committed("query"))[partition]
+    assert isinstance(found, CommittedOffset)
+    assert found.offset == 7
+    described = wire.ask(groups.describe(["query"]))["query"]
+    assert isinstance(described, GroupDescription)
+    assert [member.assignment for member in described.members] == [(partition,)]
+    refused = wire.ask(groups.commit("query", {partition: CommittedOffset(1)}))[partition]
+    assert isinstance(refused, KafkaError), "a group at work is not reset"
+    group.leave()
+
+    assert QueryGroup(wire, "query").resets([partition]) == {}, "its own commits are no resets"
+    assert wire.ask(groups.commit("query", {partition: CommittedOffset(1)})) == {partition: None}
+    assert QueryGroup(wire, "query").resets([partition]) == {partition: 1}
+    assert QueryGroup(wire, "query").resets([TopicPartition("t", 1)]) == {}

@@ -98,6 +98,27 @@ def offsets_to_json(offsets: Mapping[TopicPartition, int]) -> dict[str, dict[str
     return found
 
 
+#: Beside the topics of an end offset: where that batch begins instead of at the end of the one before.
+RESET_KEY = "__moldau_reset"
+
+
+def progress_to_json(
+    ends: Mapping[TopicPartition, int], resets: Mapping[TopicPartition, int]
+) -> dict[str, Any]:
+    """The end of a batch; a reset stands in it, so that a batch which is run again begins where it did."""
+    found: dict[str, Any] = dict(offsets_to_json(ends))
+    if resets:
+        found[RESET_KEY] = offsets_to_json(resets)
+    return found
+
+
+def progress_from_json(given: Mapping[str, Any]) -> tuple[PartitionValues, PartitionValues]:
+    """Ends and resets; ValueError for what another source has written."""
+    complaint = f"this checkpoint was written by another source: {given}"
+    topics = {name: value for name, value in given.items() if name != RESET_KEY}
+    return offsets_from(topics, complaint), offsets_from(given.get(RESET_KEY, {}), complaint)
+
+
 def parse_assignment(text: str) -> list[TopicPartition]:
     """From ``assign``: ``{"orders": [0, 1]}``."""
     complaint = f'assign: expected JSON such as {{"orders": [0, 1]}}, not {text!r}'

@@ -20,9 +20,16 @@ from moldau.base.names import TopicPartition
 from moldau.protocol.errors import KafkaError
 from moldau.spark.batch_reader import RangePartition, read_range
 from moldau.spark.listing import list_offsets, partitions_of, resolve
-from moldau.spark.offsets import EARLIEST, LATEST, offsets_from, offsets_to_json
+from moldau.spark.offsets import (
+    EARLIEST,
+    LATEST,
+    offsets_to_json,
+    progress_from_json,
+    progress_to_json,
+)
 from moldau.spark.options import ReadOptions
 from moldau.spark.planning import admit, ranges_between, split
+from moldau.spark.query_group import QueryGroup
 from moldau.spark.ranges import DataLoss
 from moldau.spark.wire import connect
 
@@ -35,6 +42,13 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._names = names
         #: Where ``availableNow`` ends; None while the stream goes on.
         self._target: Offsets | None = None
+        self._group: QueryGroup | None = None
+        #: Whether the query goes on from a checkpoint; a new one begins where its options say.
+        self._resumed = True
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What travels to tasks: they read ranges, and have nothing to do with the group."""
+        return {**self.__dict__, "_group": None}
 
     # On the driver.
 
@@ -46,6 +60,7 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             partitions = await partitions_of(wire.cluster, options)
             return await resolve(wire.cluster, partitions, options.start, options, "startingOffsets")
 
+        self._resumed = False
         return offsets_to_json(wire.ask(work()))
 
     def getDefaultReadLimit(self) -> ReadLimit:
@@ -59,24 +74,47 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._target = self._latest()
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
-        starts = _offsets(start)
-        ends = self._latest() if self._target is None else dict(self._target)
-        # A partition that is gone keeps its place: Spark must not see offsets move backwards.
+        starts, _ = progress_from_json(start)
+        resets = self._resets(starts)
+        self._show_progress(starts if not resets else {})
+        ends = self._latest() if self._target is None else self._target
+        # A partition that is gone, or whose leader lags, keeps its place.
         ends = {**starts, **{tp: max(end, starts.get(tp, 0)) for tp, end in ends.items()}}
-        begins = {**self._beginnings(set(ends) - set(starts)), **starts}
+        begins = {**self._beginnings(set(ends) - set(starts)), **starts, **resets}
         if isinstance(limit, ReadMaxRows):
             ends = admit(begins, ends, limit.max_rows)
         elif isinstance(limit, ReadMaxBytes):
             ends = admit(begins, ends, max(limit.max_bytes // self._mean_size(begins, ends), 1))
-        return offsets_to_json(ends)
+        return progress_to_json(ends, resets)
+
+    def commit(self, end: dict[str, Any]) -> None:
+        self._show_progress(progress_from_json(end)[0])
+
+    def stop(self) -> None:
+        if self._group is not None:
+            self._group.leave()
+
+    def _resets(self, starts: Offsets) -> Offsets:
+        """Where the group was put while the query did not run, as far as that is another place."""
+        if self._options.group_id is None:
+            return {}
+        if self._group is None:
+            self._group = QueryGroup(connect(self._options.cluster), self._options.group_id)
+            found = self._group.resets(starts) if self._resumed else {}
+            return {tp: offset for tp, offset in found.items() if offset != starts[tp]}
+        return {}
+
+    def _show_progress(self, offsets: Offsets) -> None:
+        if self._group is not None and offsets:
+            self._group.commit(offsets)
 
     def reportLatestOffset(self) -> dict[str, Any] | None:
         return offsets_to_json(self._latest())
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         options = self._options
-        starts, ends = _offsets(start), _offsets(end)
-        starts = {**self._beginnings(set(ends) - set(starts)), **starts}
+        (starts, _), (ends, resets) = progress_from_json(start), progress_from_json(end)
+        starts = {**self._beginnings(set(ends) - set(starts)), **starts, **resets}
         self._check_loss(starts, ends)
         ranges = ranges_between(starts, ends)
         wanted = split(ranges, options.min_partitions, options.max_records_per_partition)
@@ -125,7 +163,3 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def read(self, partition: InputPartition) -> Iterator[Any]:
         assert isinstance(partition, RangePartition)
         return read_range(partition.wanted, self._options, self._names)
-
-
-def _offsets(given: dict[str, Any]) -> Offsets:
-    return offsets_from(given, f"this checkpoint was written by another source: {given}")
