@@ -50,7 +50,7 @@ ONLY_IN = {
     "random": "node.py testing cli",
     "socket": "broker client node.py cli testing",
     "threading": "testing node.py storage cluster/store spark/wire.py",
-    "pyspark": "spark/source.py spark/batch_reader.py spark/stream_reader.py spark/writers.py",
+    "pyspark": "spark/session.py spark/topic.py spark/source.py spark/batch_reader.py spark/stream_reader.py spark/writers.py",
     "numba": "spark/kernels.py spark/decoding.py",
     "pyarrow": "spark",
     "numpy": "spark",

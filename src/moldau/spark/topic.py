@@ -1,0 +1,121 @@
+"""A topic as a value: ``topic("orders").df(spark)``, and the same without Spark.
+
+    from moldau.spark import topic
+
+    orders = topic("orders", "localhost:9092")
+    orders.df(spark)                    a DataFrame of what is there now
+    orders.stream(spark)                a streaming DataFrame
+    orders.write(df)                    rows into the topic
+    orders.arrow(), orders.pandas()     the records without Spark, over the same kernels
+
+Law: a thin front; everything it does can be said with ``format("moldau")`` and its options. A method returns
+a new value or data, and never changes the topic value that it was called on.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from moldau.spark.columns import COLUMNS, HEADERS_TYPE, arrow_batch
+from moldau.spark.listing import partitions_of, resolve
+from moldau.spark.options import read_options
+from moldau.spark.planning import OffsetRange, ranges_between
+from moldau.spark.ranges import RangeReader
+from moldau.spark.wire import connect
+
+if TYPE_CHECKING:
+    import pandas
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """Topics of one cluster with the options to read and write them; ``option`` adds more."""
+
+    name: str
+    bootstrap_servers: str = "localhost:9092"
+    options: Mapping[str, str] = field(default_factory=dict)
+
+    def option(self, name: str, value: object) -> "Topic":
+        """The same topic with one more option of ``format("moldau")``."""
+        text = str(value).lower() if isinstance(value, bool) else str(value)
+        return replace(self, options={**self.options, name: text})
+
+    def df(self, spark: "SparkSession") -> "DataFrame":
+        """What the topic holds now."""
+        return spark.read.format("moldau").options(**self._reading()).load()
+
+    def stream(self, spark: "SparkSession", *, group_id: str | None = None) -> "DataFrame":
+        """What comes, and with ``startingOffsets=earliest`` what was there before."""
+        options = self._reading()
+        if group_id is not None:
+            options["group.id"] = group_id
+        return spark.readStream.format("moldau").options(**options).load()
+
+    def write(
+        self, frame: "DataFrame", *, checkpoint: str | None = None, job_id: str | None = None, **trigger: Any
+    ) -> "StreamingQuery | None":
+        """Rows into the topic: a batch at once, a stream as a query that was started.
+
+        A stream needs a ``checkpoint``; ``trigger`` is Spark's own, such as ``availableNow=True``.
+        """
+        options = {**self.options, "kafka.bootstrap.servers": self.bootstrap_servers, "topic": self.name}
+        if not frame.isStreaming:
+            if job_id is not None:
+                options["job.id"] = job_id
+            frame.write.format("moldau").options(**options).mode("append").save()
+            return None
+        if checkpoint is None:
+            raise ValueError("a stream is written with a checkpoint: write(df, checkpoint='…')")
+        writer = (
+            frame.writeStream.format("moldau").options(**options).option("checkpointLocation", checkpoint)
+        )
+        return (writer.trigger(**trigger) if trigger else writer).start()
+
+    def arrow(self) -> pa.Table:
+        """What the topic holds now, without Spark."""
+        options = read_options(self._reading())
+        wire = connect(options.cluster)
+
+        async def plan() -> list[OffsetRange]:
+            partitions = await partitions_of(wire.cluster, options)
+            starts = await resolve(wire.cluster, partitions, options.start, options, "startingOffsets")
+            ends = await resolve(wire.cluster, partitions, options.end, options, "endingOffsets")
+            return ranges_between(starts, ends)
+
+        columns = [(name, kind) for name, kind, _ in COLUMNS]
+        if options.include_headers:
+            columns.append(("headers", HEADERS_TYPE))
+        names = tuple(name for name, _ in columns)
+        batches = [
+            arrow_batch(piece, names, wanted.topic, wanted.partition)
+            for wanted in wire.ask(plan())
+            for piece in RangeReader(wire, wanted, options)
+        ]
+        return pa.Table.from_batches(batches, pa.schema(columns))
+
+    def pandas(self) -> "pandas.DataFrame":
+        """The same as a pandas DataFrame."""
+        return self.arrow().to_pandas()
+
+    def _reading(self) -> dict[str, str]:
+        return {
+            **self.options,
+            "kafka.bootstrap.servers": self.bootstrap_servers,
+            "subscribe": self.name,
+        }
+
+    def _repr_html_(self) -> str:
+        """How a notebook shows it: the last records as a table."""
+        return f"<b>topic {self.name}</b> at {self.bootstrap_servers}{self.pandas().tail(10)._repr_html_()}"
+
+
+def topic(name: str, bootstrap_servers: str = "localhost:9092", **options: object) -> Topic:
+    """A topic; options whose names have dots go through ``option``."""
+    made = Topic(name, bootstrap_servers)
+    for key, value in options.items():
+        made = made.option(key, value)
+    return made
