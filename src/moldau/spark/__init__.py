@@ -5,11 +5,36 @@
     spark = spark_session()
     topic("orders", "localhost:9092").df(spark).show()
 
-Spark finds the source by itself wherever this package is installed; nothing has to be registered.
+Spark finds the source by itself wherever this package is installed; nothing has to be registered. Names are
+loaded when they are first used: a task that reads bytes need not wait for what only a driver wants.
 """
 
-from moldau.spark.options import OptionError
-from moldau.spark.session import JavaNotFound, find_java, spark_session
-from moldau.spark.topic import Topic, topic
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-__all__ = ["JavaNotFound", "OptionError", "Topic", "find_java", "spark_session", "topic"]
+if TYPE_CHECKING:
+    from moldau.spark.options import OptionError as OptionError
+    from moldau.spark.session import JavaNotFound as JavaNotFound
+    from moldau.spark.session import find_java as find_java
+    from moldau.spark.session import spark_session as spark_session
+    from moldau.spark.topic import Topic as Topic
+    from moldau.spark.topic import topic as topic
+
+_HOMES = {
+    "JavaNotFound": "session",
+    "OptionError": "options",
+    "Topic": "topic",
+    "find_java": "session",
+    "spark_session": "session",
+    "topic": "topic",
+}
+__all__ = sorted(_HOMES)
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+    # Also over the submodule of the same name, which importing it has put here.
+    globals()[name] = found
+    return found

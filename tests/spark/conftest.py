@@ -1,0 +1,32 @@
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+
+from moldau.testing import Broker
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@pytest.fixture(scope="session")
+def spark() -> "Iterator[SparkSession]":
+    """One Spark for all tests of a worker: it takes seconds to start."""
+    from moldau.spark import spark_session
+
+    session = spark_session(
+        "moldau tests",
+        master="local[2]",
+        spark_sql_shuffle_partitions=2,
+        spark_driver_memory="1g",
+        spark_sql_execution_pyspark_udf_faulthandler_enabled="true",
+    )
+    session.sparkContext.setLogLevel("OFF")
+    yield session
+    session.stop()
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[Broker]:
+    with Broker() as running:
+        yield running

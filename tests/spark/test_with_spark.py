@@ -1,0 +1,188 @@
+"""The source and the sink in a real Spark, against a real broker, compared with what a plain client sees."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+
+from moldau.spark import topic
+from moldau.testing import Broker
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("spark"), pytest.mark.timeout(300)]
+
+
+@pytest.fixture(autouse=True)
+def clean(broker: Broker) -> Iterator[None]:
+    yield
+    broker.reset()
+
+
+def produce(broker: Broker, name: str, count: int, *, start: int = 0, **settings: Any) -> None:
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers, **settings})
+    for index in range(start, start + count):
+        producer.produce(
+            name, b"v%d" % index, b"k%d" % (index % 10), partition=index % 2, headers={"n": b"%d" % index}
+        )
+    assert producer.flush(30) == 0
+
+
+def consumed(broker: Broker, name: str) -> list[tuple[int, int, bytes | None, bytes | None]]:
+    """Partition, offset, key and value of each committed record, as librdkafka sees them."""
+    consumer = Consumer(
+        {"bootstrap.servers": broker.bootstrap_servers, "group.id": "check", "enable.auto.commit": False}
+    )
+    found = []
+    for index in consumer.list_topics(name).topics[name].partitions:
+        _, end = consumer.get_watermark_offsets(TopicPartition(name, index))
+        consumer.assign([TopicPartition(name, index, 0)])
+        while consumer.position([TopicPartition(name, index)])[0].offset < end:
+            message = consumer.poll(0.5)
+            if message is None:
+                break
+            found.append((index, message.offset(), message.key(), message.value()))
+    consumer.close()
+    return sorted(found, key=lambda row: row[:2])
+
+
+def collected(frame: "DataFrame") -> list[tuple[int, int, Any, Any]]:
+    rows = frame.select("partition", "offset", "key", "value").orderBy("partition", "offset").collect()
+    return [
+        (r[0], r[1], None if r[2] is None else bytes(r[2]), None if r[3] is None else bytes(r[3]))
+        for r in rows
+    ]
+
+
+def test_a_batch_read_is_what_a_consumer_sees(broker: Broker, spark: "SparkSession") -> None:
+    broker.create_topic("t", partitions=2)
+    for codec in ("none", "gzip", "snappy", "lz4", "zstd"):
+        produce(broker, "t", 100, **{"compression.type": codec})
+    frame = topic("t", broker.bootstrap_servers, includeHeaders=True, minPartitions=5).df(spark)
+    assert [(f.name, f.dataType.simpleString()) for f in frame.schema] == [
+        ("key", "binary"),
+        ("value", "binary"),
+        ("topic", "string"),
+        ("partition", "int"),
+        ("offset", "bigint"),
+        ("timestamp", "timestamp"),
+        ("timestampType", "int"),
+        ("headers", "array<struct<key:string,value:binary>>"),
+    ]
+    assert frame.rdd.getNumPartitions() == 5
+    assert collected(frame) == consumed(broker, "t")
+    first = frame.where("offset = 0 and partition = 0").first()
+    assert first is not None
+    assert (first.headers[0].key, bytes(first.headers[0].value)) == ("n", b"0")
+
+
+def test_transactions_are_read_as_they_ended(broker: Broker, spark: "SparkSession") -> None:
+    broker.create_topic("t")
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "transactional.id": "x"})
+    producer.init_transactions()
+    for index, ends_well in enumerate((True, False, True)):
+        producer.begin_transaction()
+        producer.produce("t", b"%d" % index)
+        if ends_well:
+            producer.commit_transaction()
+        else:
+            producer.flush()
+            producer.abort_transaction()
+    producer.begin_transaction()
+    producer.produce("t", b"open")
+    producer.flush()
+    committed = topic("t", broker.bootstrap_servers)
+    assert [bytes(row.value) for row in committed.df(spark).orderBy("offset").collect()] == [b"0", b"2"]
+    everything = committed.option("kafka.isolation.level", "read_uncommitted").df(spark)
+    assert [bytes(row.value) for row in everything.orderBy("offset").collect()] == [b"0", b"1", b"2", b"open"]
+    producer.abort_transaction()
+
+
+def test_a_batch_is_written_and_a_job_once(broker: Broker, spark: "SparkSession") -> None:
+    broker.create_topic("out", partitions=2)
+    rows = spark.range(1000).selectExpr("cast(id % 7 as string) key", "cast(id as string) value")
+    out = topic("out", broker.bootstrap_servers)
+    out.write(rows)
+    assert sorted(int(row[3] or b"") for row in consumed(broker, "out")) == list(range(1000))
+    broker.create_topic("once")
+    once = topic("once", broker.bootstrap_servers)
+    once.write(rows, job_id="nightly")
+    once.write(rows, job_id="nightly")
+    assert len(consumed(broker, "once")) == 1000
+
+
+def test_a_stream_exactly_once_and_seen_as_a_group(
+    broker: Broker, spark: "SparkSession", tmp_path: Path
+) -> None:
+    broker.create_topic("t", partitions=2)
+    broker.create_topic("out")
+    produce(broker, "t", 100)
+    source = topic("t", broker.bootstrap_servers, startingOffsets="earliest", maxOffsetsPerTrigger=30)
+    out = topic("out", broker.bootstrap_servers)
+
+    def run() -> list[Any]:
+        frame = source.stream(spark, group_id="pipeline").select("key", "value")
+        query = out.write(frame, checkpoint=str(tmp_path / "checkpoint"), availableNow=True)
+        assert query is not None
+        query.awaitTermination(120)
+        return [progress.numInputRows for progress in query.recentProgress if progress.numInputRows]
+
+    assert run() == [30, 30, 30, 10]
+    produce(broker, "t", 20, start=100)
+    assert run() == [20]
+    assert sorted(int((row[3] or b"")[1:]) for row in consumed(broker, "out")) == list(range(120))
+    assert committed(broker, "pipeline", "t") == [60, 60]
+    # A reset while the query is stopped is taken up at its next start.
+    consumer = Consumer({"bootstrap.servers": broker.bootstrap_servers, "group.id": "pipeline"})
+    consumer.commit(offsets=[TopicPartition("t", 0, 55), TopicPartition("t", 1, 60)], asynchronous=False)
+    consumer.close()
+    assert run() == [5]
+    assert run() == []
+    assert committed(broker, "pipeline", "t") == [60, 60]
+
+
+def committed(broker: Broker, group: str, name: str) -> list[int]:
+    consumer = Consumer({"bootstrap.servers": broker.bootstrap_servers, "group.id": group})
+    found = consumer.committed([TopicPartition(name, index) for index in (0, 1)])
+    consumer.close()
+    return [each.offset for each in found]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"subscribe": "nowhere"}, "topic 'nowhere' does not exist"),
+        ({"subscribe": "t", "startingOfsets": "earliest"}, "did you mean 'startingOffsets'"),
+        ({"subscribe": "t", "kafka.bootstrap.servers": "127.0.0.1:1"}, "127.0.0.1:1"),
+        ({"subscribe": "t", "startingOffsets": json.dumps({"t": {"0": 5}})}, "says nothing of t-1"),
+    ],
+)
+def test_a_mistake_is_told_in_one_sentence(
+    broker: Broker, spark: "SparkSession", options: dict[str, str], message: str
+) -> None:
+    broker.create_topic("t", partitions=2)
+    given = {"kafka.bootstrap.servers": broker.bootstrap_servers, **options}
+    with pytest.raises(Exception, match=message.replace("(", r"\(")):
+        spark.read.format("moldau").options(**given).load().count()
+
+
+def test_the_same_without_spark(broker: Broker) -> None:
+    broker.create_topic("t", partitions=2)
+    produce(broker, "t", 50)
+    table = topic("t", broker.bootstrap_servers, includeHeaders=True).arrow()
+    assert table.num_rows == 50
+    assert sorted(table.column("value").to_pylist()) == sorted(b"v%d" % index for index in range(50))
+    frame = topic("t", broker.bootstrap_servers).pandas()
+    assert list(frame.columns) == [
+        "key",
+        "value",
+        "topic",
+        "partition",
+        "offset",
+        "timestamp",
+        "timestampType",
+    ]
