@@ -20,7 +20,7 @@ help:
 	@echo "make bench        Moldau against Apache Kafka (needs Java 17 and Maven; about 25 minutes)"
 	@echo "make conformance  Kafka's own tools and clients against Moldau (needs Java 17 and Maven)"
 	@echo "make soak         hours of random load, kills and restarts (SECONDS=600)"
-	@echo "make docs         regenerate docs/settings.md and docs/protocol.md"
+	@echo "make docs         regenerate docs/settings.md, docs/protocol.md and docs/spark-options.md"
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit("Moldau needs Python 3.11 or newer, this is " + sys.version.split()[0] + "; use make PYTHON=python3.12") if sys.version_info < (3, 11) else None'
@@ -78,6 +78,7 @@ soak: $(READY_DEV)
 docs: $(READY_DEV)
 	@$(BIN)/python docs/generate_settings.py
 	@$(BIN)/python docs/generate_protocol.py
+	@$(BIN)/python docs/generate_spark_options.py
 
 clean:
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist

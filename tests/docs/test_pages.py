@@ -24,6 +24,11 @@ def test_the_page_of_the_protocol_is_up_to_date() -> None:
     assert module.PAGE.read_text() == module.page(), "run: make docs"
 
 
+def test_the_page_of_sparks_options_is_up_to_date() -> None:
+    module = load("generate_spark_options")
+    assert module.PAGE.read_text() == module.page(), "run: make docs"
+
+
 @pytest.mark.parametrize(
     "page", [p.relative_to(ROOT).as_posix() for p in (*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"))]
 )

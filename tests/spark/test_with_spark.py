@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 
 from moldau.spark import topic
 from moldau.testing import Broker
@@ -34,18 +34,15 @@ def produce(broker: Broker, name: str, count: int, *, start: int = 0, **settings
 
 def consumed(broker: Broker, name: str) -> list[tuple[int, int, bytes | None, bytes | None]]:
     """Partition, offset, key and value of each committed record, as librdkafka sees them."""
-    consumer = Consumer(
-        {"bootstrap.servers": broker.bootstrap_servers, "group.id": "check", "enable.auto.commit": False}
-    )
+    settings = {"group.id": "check", "enable.auto.commit": False, "enable.partition.eof": True}
+    consumer = Consumer({"bootstrap.servers": broker.bootstrap_servers, **settings})
     found = []
     for index in consumer.list_topics(name).topics[name].partitions:
-        _, end = consumer.get_watermark_offsets(TopicPartition(name, index))
         consumer.assign([TopicPartition(name, index, 0)])
-        while consumer.position([TopicPartition(name, index)])[0].offset < end:
-            message = consumer.poll(0.5)
-            if message is None:
-                break
+        while (message := consumer.poll(30)) is not None and message.error() is None:
             found.append((index, message.offset(), message.key(), message.value()))
+        assert message is not None
+        assert message.error().code() == KafkaError._PARTITION_EOF
     consumer.close()
     return sorted(found, key=lambda row: row[:2])
 
@@ -128,7 +125,7 @@ def test_a_stream_exactly_once_and_seen_as_a_group(
         frame = source.stream(spark, group_id="pipeline").select("key", "value")
         query = out.write(frame, checkpoint=str(tmp_path / "checkpoint"), availableNow=True)
         assert query is not None
-        query.awaitTermination(120)
+        assert query.awaitTermination(240), "the query did not end"
         return [progress.numInputRows for progress in query.recentProgress if progress.numInputRows]
 
     assert run() == [30, 30, 30, 10]
