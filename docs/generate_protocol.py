@@ -20,7 +20,8 @@ Written by `docs/generate_protocol.py` from `src/moldau/broker/apis/__init__.py`
 These are the APIs that a broker answers. ApiVersions lists the same table, so nothing is advertised that is
 not answered; a request for anything else closes the connection with a line in the broker's log, as Kafka
 does. Messages of all other client APIs are declared in `src/moldau/protocol/messages/` and wait for their
-handlers.
+handlers. Keys from 32000 on are our own ([time travel](time-travel.md)): ApiVersions lists them for our own
+client only.
 
 | key | API | versions | flexible from | advertised | what it does, and what it does not |
 |---|---|---|---|---|---|

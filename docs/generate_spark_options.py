@@ -13,9 +13,9 @@ PAGE = Path(__file__).parent / "spark-options.md"
 _INTRODUCTION = """\
 # Options of format("moldau")
 
-Written by `docs/generate_spark_options.py` from `src/moldau/spark/options.py`; do not edit. Names are compared
-without regard to case. An option that is not known is an error which suggests the nearest one. The last column
-compares with Spark's own connector (`format("kafka")`).
+Written by `docs/generate_spark_options.py` from `src/moldau/spark/options.py`; do not edit. Names are
+compared without regard to case. An option that is not known is an error which suggests the nearest one. The
+last column compares with Spark's own connector (`format("kafka")`).
 
 | option | for | default | meaning | Spark's connector |
 |---|---|---|---|---|
