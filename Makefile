@@ -10,7 +10,7 @@ READY := $(VENV)/.ready
 READY_DEV := $(VENV)/.ready-dev
 READY_BENCH := $(VENV)/.ready-bench
 
-.PHONY: help setup run test lint format bench conformance soak docs clean
+.PHONY: help setup run test lint format bench bench-spark conformance soak docs clean
 
 help:
 	@echo "make run          start a broker on 127.0.0.1:$(PORT) with its data in ./$(DATA_DIR)"
@@ -18,6 +18,7 @@ help:
 	@echo "make setup        the environment in .venv with the command .venv/bin/moldau"
 	@echo "make lint         ruff and mypy only            make format   rewrite the code in house style"
 	@echo "make bench        Moldau against Apache Kafka (needs Java 17 and Maven; about 25 minutes)"
+	@echo "make bench-spark  our Spark source and sink against Spark's own connector (needs Java 17 and Maven)"
 	@echo "make conformance  Kafka's own tools and clients against Moldau (needs Java 17 and Maven)"
 	@echo "make soak         hours of random load, kills and restarts (SECONDS=600)"
 	@echo "make docs         regenerate docs/settings.md, docs/protocol.md and docs/spark-options.md"
@@ -66,6 +67,9 @@ test: lint
 
 bench: $(READY_BENCH)
 	@$(BIN)/python -m benchmarks.compare
+
+bench-spark: $(READY_BENCH)
+	@$(BIN)/python -m benchmarks.spark_compare
 
 conformance: $(READY_BENCH)
 	@command -v kcat >/dev/null || { apt-get update -qq && apt-get install -y -qq kcat; }

@@ -1,0 +1,133 @@
+"""One Spark job, timed: run by the interpreter of one environment or the other, prints one line of JSON.
+
+    python spark_workload.py FORMAT ACTION BOOTSTRAP TOPIC [--rounds 3] [--rows N] [--jars a.jar,b.jar]
+
+FORMAT is ``moldau`` or ``kafka`` (Spark's own connector). An action is done ``rounds`` times in one session,
+and every time is printed: the first one holds what compiling and connecting cost. Nothing of Moldau is imported
+here but what Spark itself loads, so that the connector's environment need not have it.
+"""
+
+import argparse
+import json
+import os
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+
+os.environ["PYSPARK_PYTHON"] = sys.executable
+
+
+def main() -> None:
+    arguments = _arguments()
+    began = time.perf_counter()
+    spark = _session(arguments.jars)
+    job = _Job(spark, arguments)
+    rounds = []
+    for _ in range(arguments.rounds):
+        prepared = job.prepare(arguments.action)
+        start = time.perf_counter()
+        rows = prepared()
+        rounds.append({"rows": rows, "seconds": time.perf_counter() - start})
+        if len(rounds) == 1:
+            first = time.perf_counter() - began
+    print("RESULT " + json.dumps({"rounds": rounds, "first_result_seconds": first}))
+    spark.stop()
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("format")
+    parser.add_argument("action", choices=["read", "available-now", "write", "stream-write", "first-row"])
+    parser.add_argument("bootstrap")
+    parser.add_argument("topic")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--rows", type=int, default=1_000_000)
+    parser.add_argument("--record-size", type=int, default=100)
+    parser.add_argument("--delivery", default="at-least-once")
+    parser.add_argument("--jars", default="")
+    return parser.parse_args()
+
+
+def _session(jars: str):  # type: ignore[no-untyped-def]
+    from pyspark.sql import SparkSession
+
+    builder = (
+        SparkSession.builder.master("local[2]")
+        .config("spark.ui.enabled", "false")
+        .config("spark.sql.shuffle.partitions", "2")
+        .config("spark.driver.memory", "2g")
+    )
+    if jars:
+        builder = builder.config("spark.jars", jars)
+    spark = builder.getOrCreate()
+    spark.sparkContext.setLogLevel("ERROR")
+    return spark
+
+
+class _Job:
+    def __init__(self, spark, arguments: argparse.Namespace) -> None:  # type: ignore[no-untyped-def]
+        self.spark = spark
+        self.arguments = arguments
+        self.rows = None
+
+    def _reader(self, streaming: bool):  # type: ignore[no-untyped-def]
+        read = self.spark.readStream if streaming else self.spark.read
+        return (
+            read.format(self.arguments.format)
+            .option("kafka.bootstrap.servers", self.arguments.bootstrap)
+            .option("subscribe", self.arguments.topic)
+            .option("startingOffsets", "earliest")
+            .load()
+        )
+
+    def prepare(self, action: str) -> Callable[[], int]:
+        if action in ("read", "first-row"):
+            return self._read if action == "read" else self._first_row
+        if action == "available-now":
+            return self._available_now
+        if self.rows is None:
+            width = self.arguments.record_size - 10
+            rows = self.spark.range(0, self.arguments.rows, 1, 4).selectExpr(
+                "cast(id as string) key", f"cast(lpad(cast(id as string), {width}, 'x') as binary) value"
+            )
+            self.rows = rows.cache()
+            self.rows.count()
+        return self._write
+
+    def _read(self) -> int:
+        row = self._reader(False).selectExpr("sum(length(value))", "count(*)").collect()[0]
+        return int(row[1])
+
+    def _first_row(self) -> int:
+        return len(self._reader(False).limit(1).collect())
+
+    def _available_now(self) -> int:
+        checkpoint = tempfile.mkdtemp(prefix="bench-checkpoint-")
+        query = (
+            self._reader(True)
+            .selectExpr("length(value) size")
+            .writeStream.format("noop")
+            .option("checkpointLocation", checkpoint)
+            .trigger(availableNow=True)
+            .start()
+        )
+        query.awaitTermination()
+        shutil.rmtree(checkpoint, ignore_errors=True)
+        return sum(progress["numInputRows"] for progress in query.recentProgress)
+
+    def _write(self) -> int:
+        writer = (
+            self.rows.write.format(self.arguments.format)
+            .option("kafka.bootstrap.servers", self.arguments.bootstrap)
+            .option("topic", self.arguments.topic)
+        )
+        if self.arguments.format == "moldau" and self.arguments.delivery == "exactly-once":
+            writer = writer.option("job.id", f"bench-{time.time_ns()}")
+        writer.mode("append").save()
+        return self.arguments.rows
+
+
+if __name__ == "__main__":
+    main()
