@@ -196,7 +196,7 @@ def _page(results: dict[str, Any]) -> str:
         [
             "# Spark: format(moldau) beside Spark's own connector",
             "",
-            "Written by `make bench-spark`. Rows a second, medians of alternating runs in sessions of their own "
+            "Written by `make bench-spark`. Rows a second, medians of alternating runs in own sessions "
             "on two cores; the connector is the newest that can be had complete, 4.0.0 with PySpark 4.0.0.",
             "",
             f"| {' | '.join(_HEAD)} |",

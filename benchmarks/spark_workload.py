@@ -3,8 +3,8 @@
     python spark_workload.py FORMAT ACTION BOOTSTRAP TOPIC [--rounds 3] [--rows N] [--jars a.jar,b.jar]
 
 FORMAT is ``moldau`` or ``kafka`` (Spark's own connector). An action is done ``rounds`` times in one session,
-and every time is printed: the first one holds what compiling and connecting cost. Nothing of Moldau is imported
-here but what Spark itself loads, so that the connector's environment need not have it.
+and every time is printed: the first one holds what compiling and connecting cost. Nothing of Moldau is
+imported here but what Spark itself loads, so that the connector's environment need not have it.
 """
 
 import argparse
