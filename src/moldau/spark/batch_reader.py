@@ -10,9 +10,10 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from moldau.base.names import TopicPartition
 from moldau.spark.columns import arrow_batch
-from moldau.spark.listing import partitions_of, resolve
+from moldau.spark.listing import list_offsets, partitions_of, resolve
 from moldau.spark.options import OptionError, ReadOptions
 from moldau.spark.planning import OffsetRange, ranges_between, split
+from moldau.spark.pushdown import Bounds, bounds_of
 from moldau.spark.ranges import RangeReader
 from moldau.spark.wire import Wire, connect
 
@@ -29,11 +30,17 @@ class TopicReader(DataSourceReader):
     def __init__(self, options: ReadOptions, names: tuple[str, ...]) -> None:
         self._options = options
         self._names = names
+        self._bounds = Bounds()
+
+    def pushFilters(self, filters: list[Any]) -> Iterator[Any]:
+        """Takes what narrows the ranges; Spark applies all of them again."""
+        self._bounds = bounds_of(filters)
+        return iter(filters)
 
     def partitions(self) -> Sequence[InputPartition]:
         options = self._options
         wire = connect(options.cluster)
-        starts, ends = wire.ask(_limits(wire, options))
+        starts, ends = wire.ask(_limits(wire, options, self._bounds))
         ranges = ranges_between(starts, ends)
         wanted = split(ranges, options.min_partitions, options.max_records_per_partition)
         return [RangePartition(each) for each in wanted]
@@ -50,7 +57,7 @@ def read_range(wanted: OffsetRange, options: ReadOptions, names: tuple[str, ...]
 
 
 async def _limits(
-    wire: Wire, options: ReadOptions
+    wire: Wire, options: ReadOptions, bounds: Bounds
 ) -> tuple[dict[TopicPartition, int], dict[TopicPartition, int]]:
     partitions = await partitions_of(wire.cluster, options)
     starts = await resolve(wire.cluster, partitions, options.start, options, "startingOffsets")
@@ -60,4 +67,22 @@ async def _limits(
             raise OptionError(
                 f"{partition} would be read from {start} to {ends[partition]}: the start lies behind the end"
             )
-    return starts, ends
+    return await _narrowed(wire, starts, ends, bounds)
+
+
+async def _narrowed(
+    wire: Wire, starts: dict[TopicPartition, int], ends: dict[TopicPartition, int], bounds: Bounds
+) -> tuple[dict[TopicPartition, int], dict[TopicPartition, int]]:
+    """What the filters of the query leave of the ranges."""
+    if not bounds.narrow:
+        return starts, ends
+    wanted = [tp for tp in starts if bounds.partitions is None or tp.partition in bounds.partitions]
+    since = {}
+    if bounds.since_ms is not None:
+        since = await list_offsets(wire.cluster, dict.fromkeys(wanted, bounds.since_ms), committed=False)
+    narrowed = {}
+    for tp in wanted:
+        # -1: nothing there is as young.
+        first = since.get(tp, 0) if since.get(tp, 0) >= 0 else ends[tp]
+        narrowed[tp] = max(starts[tp], bounds.first_offset, first)
+    return narrowed, {tp: min(ends[tp], bounds.end_offset) for tp in wanted}
