@@ -33,7 +33,8 @@ def bounds_of(filters: Iterable[Any]) -> Bounds:
     """What all of these filters together leave."""
     bounds = Bounds()
     for each in filters:
-        attribute, value = getattr(each, "attribute", ()), getattr(each, "value", None)
+        attribute: tuple[str, ...] = getattr(each, "attribute", ())
+        value = getattr(each, "value", None)
         if len(attribute) == 1:
             bounds = _narrowed(bounds, type(each).__name__, attribute[0], value)
     return bounds
