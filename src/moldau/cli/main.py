@@ -20,7 +20,7 @@ from moldau import __version__
 COMMANDS = {
     "up": ("moldau.cli.commands.up:up", "Start the platform on this machine (today: one broker)."),
     "broker": ("moldau.cli.commands.broker:broker", "Run a broker in the foreground."),
-    "topics": ("moldau.cli.commands.topics:topics", "List, create, describe, alter and delete topics."),
+    "topics": ("moldau.cli.commands.topics:topics", "List, create, describe, alter, delete, fork and snapshot topics."),
     "configs": ("moldau.cli.commands.configs:configs", "Show and change the configs of topics and brokers."),
     "produce": ("moldau.cli.commands.produce:produce", "Write records to a topic."),
     "consume": ("moldau.cli.commands.consume:consume", "Read records from a topic."),
@@ -30,6 +30,7 @@ COMMANDS = {
         "List, describe and abort transactions.",
     ),
     "groups": ("moldau.cli.commands.groups:groups", "List, describe, reset consumer groups; why they lag."),
+    "log": ("moldau.cli.commands.log:log", "Look into log files; check, mend and import them."),
     "doctor": ("moldau.cli.commands.doctor:doctor", "Explain what is wrong, and what to do about it."),
 }
 
@@ -50,6 +51,7 @@ KAFKA_TOOLS = {
     "kafka-e2e-latency": ("e2e_latency", "Measure the time from producer to consumer."),
     "kafka-transactions": ("transactions", "Show transactions, find and end those that hang."),
     "kafka-verifiable-producer": ("verifiable_producer", "Write numbers, and tell the fate of each in JSON."),
+    "kafka-verifiable-consumer": ("verifiable_consumer", "Read records, and tell what was read in JSON."),
     "kafka-broker-api-versions": ("broker_api_versions", "Print the API versions of brokers."),
     "kafka-cluster": ("cluster", "Print the id of the cluster and more."),
 }

@@ -15,6 +15,7 @@ from moldau.cli.kafka.exceptions import ToolError
 from moldau.cli.kafka.group_record_decoders import group_records
 from moldau.cli.kafka.options import Given, Option, OptionError, Options, require
 from moldau.cli.kafka.record_decoders import RecordDecoder, transaction_log
+from moldau.cli.kafka.share_record_decoders import control_record, share_group_state
 from moldau.cli.kafka.tool import Console, Tool, run_standard
 from moldau.protocol.compression import Compression
 from moldau.protocol.control_records import ControlType
@@ -23,9 +24,8 @@ from moldau.storage import dump
 from moldau.storage.dump import DumpedBatch, DumpError, LegacyHeader, ProducerEntry, TimeEntry
 
 _DECODERS_TO_COME = {
-    "share-group-state-decoder": "it comes with share groups",
     "remote-log-metadata-decoder": "it comes with tiered storage",
-    "cluster-metadata-decoder": "Moldau keeps its metadata elsewhere than Kafka does",
+    "cluster-metadata-decoder": "Moldau keeps its metadata elsewhere; 'moldau log import' reads Kafka's",
 }
 
 TOOL = Tool(
@@ -48,6 +48,7 @@ TOOL = Tool(
         Option("value-decoder-class", "How to read values, as for keys.", "class", optional=True),
         Option("offsets-decoder", "Print the records of __consumer_offsets as JSON."),
         Option("transaction-log-decoder", "Print the records of __transaction_state as JSON."),
+        Option("share-group-state-decoder", "Print the records of __share_group_state as JSON."),
         *(Option(name, f"Not there yet: {why}.") for name, why in _DECODERS_TO_COME.items()),
     ),
     (
@@ -106,6 +107,7 @@ _DECODERS: dict[str, Decoder] = {
 _RECORD_DECODERS: dict[str, RecordDecoder] = {
     "offsets-decoder": group_records,
     "transaction-log-decoder": transaction_log,
+    "share-group-state-decoder": share_group_state,
 }
 
 
@@ -217,6 +219,9 @@ def _control(record: Record) -> str:
     if number in (ControlType.ABORT, ControlType.COMMIT):
         epoch = int.from_bytes((record.value or b"")[2:6], "big", signed=True)
         return f"endTxnMarker: {ControlType(number).name} coordinatorEpoch: {epoch}"
+    shown = control_record(number, record.value)
+    if shown is not None:
+        return shown
     name = ControlType(number).name if number in ControlType.__members__.values() else "UNKNOWN"
     return f"controlType: {name}({number})"
 

@@ -1,0 +1,45 @@
+"""The directory that a ``moldau log`` command is given, and who holds it.
+
+Law: here alone a path that leads nowhere becomes one line and exit code 2.
+"""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from moldau.storage.layout import Target
+
+CANNOT_READ = 2
+
+
+class CannotRead(click.ClickException):
+    """Nothing could be looked at."""
+
+    exit_code = CANNOT_READ
+
+
+def target_at(path: Path) -> "Target":
+    from moldau.storage.layout import NothingToRead, look_at
+
+    try:
+        return look_at(path)
+    except NothingToRead as error:
+        raise CannotRead(
+            f"{error}. Next: give a data directory, a partition's directory or a file of it"
+        ) from error
+    except OSError as error:
+        raise CannotRead(f"{error.filename}: {error.strerror}") from error
+
+
+def holder_of(target: "Target") -> int | None:
+    """The process that holds the lock of the data directory; None when nobody does."""
+    from moldau.cli.data_directory import lock_holder
+
+    if target.root is None:
+        return None
+    try:
+        return lock_holder(target.root / ".lock")
+    except OSError:
+        return None  # a file that this user may not read is not held by a broker of this user
