@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from moldau.cli.commands.consume_table import consume_table
+from moldau.cli.commands.topic_branches import time_of
 from moldau.cli.output import note
 from moldau.cli.session import bootstrap_option, connected, timeout_option
 from moldau.cli.times import HOW_TO_WRITE, format_time, parse_time
@@ -55,6 +57,10 @@ class Shown:
 @click.option("--timestamps", "show_timestamps", is_flag=True, help="Print the timestamp before the value.")
 @click.option("--offsets", "show_offsets", is_flag=True, help="Print partition and offset before the value.")
 @click.option("--separator", default="\t", metavar="TEXT", help="Between those; default a tab.")
+@click.option(
+    "--as-of", "as_of", metavar="TIME", help="Only what was there at that time; see --from for times."
+)
+@click.option("--table", "as_table", is_flag=True, help="The last value of every key, without deleted ones.")
 @click.option("--committed", is_flag=True, help="Leave out what is not committed (read_committed).")
 @timeout_option
 @bootstrap_option
@@ -71,11 +77,16 @@ def consume(
     show_timestamps: bool,
     show_offsets: bool,
     separator: str,
+    as_of: str | None,
+    as_table: bool,
     committed: bool,
     timeout_seconds: float,
     bootstrap_server: str,
 ) -> None:
     """Read the records of TOPIC.
+
+    With --as-of only those before the first one that is newer; with --table the table that they make, of
+    committed records only.
 
     \b
     Examples:
@@ -83,6 +94,8 @@ def consume(
       moldau consume orders --from latest --key
       moldau consume orders --from '1h ago' --json | jq .value
       moldau consume orders --partition 0 --from 42 --max 10 --format table
+      moldau consume orders --as-of '1h ago'
+      moldau consume users --table --as-of 2026-01-31T12:00:00Z --key
     """
     from moldau.base.clock import SystemClock
 
@@ -91,6 +104,7 @@ def consume(
     except ValueError as error:
         raise click.BadParameter(str(error), param_hint="--from") from None
     going_on = start == "latest" if follow is None else follow
+    until = _end_of(as_of, as_table, start, going_on)
     shown = Shown(show_key, show_headers, show_timestamps, show_offsets, separator)
     format_record = formatter("json" if as_json else form, shown)
     if form == "table" and not as_json:
@@ -98,13 +112,26 @@ def consume(
 
     async def work(cluster: "Cluster") -> int:
         wanted = await _partitions(cluster, topic, partitions)
+        if as_table:
+            return await consume_table(
+                cluster, wanted, until, maximum, lambda rows: _show(rows, format_record)
+            )
         return await _consume(
-            cluster, dict.fromkeys(wanted, begin), maximum, going_on, committed, format_record
+            cluster, dict.fromkeys(wanted, begin), maximum, going_on, committed, format_record, until
         )
 
     count = connected(bootstrap_server, work, timeout_seconds=timeout_seconds)
     if not count:
-        note(f"No records from {start} on in {topic}")
+        note(f"No records from {start} on in {topic}" + ("" if as_of is None else f" as of {as_of}"))
+
+
+def _end_of(as_of: str | None, as_table: bool, start: str, going_on: bool) -> int | None:
+    """The time up to which records are shown; UsageError where the options contradict each other."""
+    if (as_of is not None or as_table) and going_on:
+        raise click.UsageError("--as-of and --table come to an end: not with --follow or --from latest")
+    if as_table and start != "earliest":
+        raise click.UsageError("--table is read from the beginning: not with --from")
+    return None if as_of is None else time_of(as_of, "--as-of")
 
 
 def parse_start(text: str, now_ms: int) -> "Start":
@@ -196,6 +223,11 @@ def text_of(data: bytes | None) -> str:
     return text if text.isprintable() else text.encode("unicode_escape").decode()
 
 
+def _show(rows: "list[ConsumerRecord]", format_record: "Callable[[ConsumerRecord], bytes]") -> None:
+    sys.stdout.buffer.write(b"".join(format_record(row) + b"\n" for row in rows))
+    sys.stdout.buffer.flush()
+
+
 async def _partitions(cluster: "Cluster", name: str, partitions: tuple[int, ...]) -> "list[TopicPartition]":
     from moldau.base.names import TopicPartition
 
@@ -210,15 +242,19 @@ async def _consume(
     follow: bool,
     committed: bool,
     format_record: "Callable[[ConsumerRecord], bytes]",
+    as_of_ms: int | None = None,
 ) -> int:
     from moldau.client.consumer import BEGINNING, END, Consumer, at_offset
     from moldau.client.descriptions import READ_COMMITTED, READ_UNCOMMITTED
+    from moldau.client.time_travel import ends_as_of
 
     out = sys.stdout.buffer
     count = 0
     level = READ_COMMITTED if committed else READ_UNCOMMITTED
     async with Consumer(cluster, isolation_level=level) as consumer:
         until = None if follow else await consumer.offsets_of(dict.fromkeys(starts, END))
+        if as_of_ms is not None:
+            until = await ends_as_of(cluster, starts, as_of_ms, isolation_level=level)
         begins = await consumer.offsets_of(dict.fromkeys(starts, BEGINNING))
         offsets = await consumer.offsets_of(starts)
         await consumer.assign(

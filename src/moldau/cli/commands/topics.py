@@ -1,4 +1,4 @@
-"""``moldau topics``: list, create, describe, alter and delete topics.
+"""``moldau topics``: list, create, describe, alter and delete topics; fork, snapshot and restore them.
 
 Law: each command asks the cluster once for what it shows; rows are made by pure functions.
 """
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeGuard
 
 import click
 
+from moldau.cli.commands.topic_branches import fork, restore, snapshot
 from moldau.cli.output import note, print_json, print_table, size_text
 from moldau.cli.session import bootstrap_option, connected, json_option, pairs, timeout_option
 
@@ -17,9 +18,9 @@ if TYPE_CHECKING:
     from moldau.protocol.errors import KafkaError
 
 
-@click.group(short_help="List, create, describe, alter and delete topics.")
+@click.group(short_help="List, create, describe, alter, delete, fork, snapshot and restore topics.")
 def topics() -> None:
-    """List, create, describe, alter and delete topics.
+    """List, create, describe, alter and delete topics; fork, snapshot and restore them.
 
     \b
     Examples:
@@ -28,7 +29,14 @@ def topics() -> None:
       moldau topics describe orders --json
       moldau topics alter orders --partitions 6
       moldau topics delete orders --yes
+      moldau topics fork orders orders-test --at '1h ago'
+      moldau topics snapshot orders orders.tar.zst
     """
+
+
+topics.add_command(fork)
+topics.add_command(snapshot)
+topics.add_command(restore)
 
 
 @topics.command("list")

@@ -1,0 +1,27 @@
+"""BeginRestore: v0, an API of our own.
+
+Behaviour: opens a topic that nobody sees yet, to be filled with the batches of a snapshot. How many may be
+open at once says ``moldau.restores.max``; one that nothing is sent to for ``moldau.restore.idle.ms`` is
+given up.
+"""
+
+from typing import Any
+
+from moldau.broker.context import RequestContext
+from moldau.protocol.errors import KafkaError
+from moldau.protocol.messages.begin_restore import BeginRestoreRequest, BeginRestoreResponse
+
+
+def handle(request: BeginRestoreRequest, context: RequestContext) -> BeginRestoreResponse:
+    services = context.services
+    topic_id = services.restores.begin(
+        services,
+        request.name,
+        [(each.log_start_offset, each.log_end_offset) for each in request.partitions],
+        {config.name: config.value for config in request.configs},
+    )
+    return BeginRestoreResponse(topic_id=topic_id)
+
+
+def fail(request: Any, error: KafkaError, context: RequestContext) -> BeginRestoreResponse:
+    return BeginRestoreResponse(error_code=error.code, error_message=error.message)
