@@ -59,6 +59,8 @@ IMPURE = {"asyncio", "os", "socket", "threading", "time", "random", "ssl", "sqli
 PURE = [
     "protocol",
     "coordinators/machine.py",
+    "coordinators/regular_expressions.py",
+    "coordinators/character_classes.py",
     "coordinators/groups",
     "coordinators/transactions",
     "base/names.py",
@@ -81,6 +83,7 @@ PURE = [
     "spark/options.py",
     "spark/offsets.py",
     "spark/planning.py",
+    "spark/pushdown.py",
     "spark/kernels.py",
     "spark/columns.py",
     "spark/rows.py",

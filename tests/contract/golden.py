@@ -23,6 +23,9 @@ SILENT = {"connection": "no answer, connection stays open (waited for the socket
 #: Numbers that are times: those of our days, and bounds that were counted from them.
 _TIME = re.compile(r"-?\d{12,}")
 _WELL_KNOWN_IDS = {"AAAAAAAAAAAAAAAAAAAAAA", "AAAAAAAAAAAAAAAAAAAAAQ"}
+#: The random part of the ids that a broker gives to members: of classic groups, and of the new protocol.
+_UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_MEMBER_ID = re.compile(r"(?!A{20})[A-Za-z0-9_-]{22}")
 #: Set or not set is all that can be compared of these.
 _FREE = {
     "Port",
@@ -54,6 +57,8 @@ def _field(field: Field, content: Any, version: int) -> Any:
         return format_uuid(content)
     if field.kind == "records":
         return summary(bytes(content or b""))
+    if field.kind == "bytes" and content is not None:
+        return {"bytes": len(content), "hex": bytes(content).hex()}
     return plain(content, version)
 
 
@@ -119,6 +124,8 @@ def comparable(value: Any, key: str = "") -> Any:
         return [comparable(each) for each in value]
     if key == "TopicId" and value not in _WELL_KNOWN_IDS:
         return "<id>"
+    if key == "MemberId" and value is not None and _MEMBER_ID.fullmatch(value):
+        return "<id>"
     if key == "SubscriptionId":
         return "<any>"
     if key in _FREE:
@@ -128,5 +135,6 @@ def comparable(value: Any, key: str = "") -> Any:
     if isinstance(value, int) and value > 10**11:
         return "<time>"
     if isinstance(value, str):
-        return re.sub(r"x{249,}", lambda match: f"<{len(match[0])} chars>", _TIME.sub("<time>", value))
+        value = _TIME.sub("<time>", _UUID.sub("<uuid>", value))
+        return re.sub(r"x{249,}", lambda match: f"<{len(match[0])} chars>", value)
     return value

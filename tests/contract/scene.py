@@ -11,6 +11,8 @@ from moldau.protocol.messages.metadata import MetadataRequest, MetadataRequestTo
 from moldau.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from moldau.testing import Broker
 
+#: The settings of the real node: one partition unless a request says otherwise, no waiting for more members.
+REAL_NODE = {"node.id": "1", "num.partitions": "1", "group.initial.rebalance.delay.ms": "0"}
 #: An id that no topic has.
 UNKNOWN_ID = bytes(15) + b"\x01"
 

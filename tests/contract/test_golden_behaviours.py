@@ -11,12 +11,11 @@ from typing import Any
 
 import pytest
 from golden import BEHAVIOURS, comparable
-from scene import Scene
+from scene import REAL_NODE, Scene
 
-from moldau.testing import Broker
+from moldau.testing import Broker, SteppedClock
 
 AREAS = [area for area in BEHAVIOURS if area != "about"]
-#: What this broker does not answer yet, and therefore does not advertise.
 CASES = [(area, case) for area in AREAS for case in BEHAVIOURS[area]]
 
 
@@ -30,11 +29,13 @@ def answers_of() -> Iterator[Any]:
 
     @cache
     def play(area: str) -> dict[str, Any]:
-        # The real node's setting: one partition unless a request says otherwise.
-        with Broker({"node.id": "1", "num.partitions": "1"}) as broker:
+        module = module_of(area)
+        # Where the steps of a case are a matter of time, a case has all the time that it takes.
+        clock = SteppedClock(frozen=True) if getattr(module, "TIME_STANDS_STILL", False) else None
+        with Broker(REAL_NODE, clock=clock) as broker:
             scene = Scene(broker)
             try:
-                return dict(module_of(area).replay(scene))
+                return dict(module.replay(scene))
             finally:
                 scene.close()
 

@@ -53,10 +53,16 @@ class MemoryJournal:
         self.entries: list[Entry] = []
         self.high_watermark: int | None = None  # None: everything is committed at once
         self.refuse: KafkaError | None = None
+        #: Records in one batch.
+        self.most = 1_000_000
+        self.batches: list[int] = []
 
     def append(self, partition: int, records: list[tuple[bytes, bytes | None]], writer: Writer | None) -> int:
         if self.refuse is not None:
             raise self.refuse
+        if len(records) > self.most:
+            raise KafkaError(ErrorCode.MESSAGE_TOO_LARGE)
+        self.batches.append(len(records))
         for key, value in records:
             self.entries.append(Entry(len(self.entries), key, value, writer))
         return len(self.entries)
@@ -203,6 +209,121 @@ def test_alarms_ring_by_the_clock_and_are_replaced_and_taken_back() -> None:
     play(scenario)
 
 
+async def pass_time(stage: Stage, seconds: float) -> None:
+    stage.clock.advance(seconds)
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+
+
+def test_an_alarm_goes_off_again_until_its_records_are_appended() -> None:
+    async def scenario(stage: Stage) -> None:
+        await stage.loaded()
+        stage.runtime.tell(0, lambda machine, now: Step(alarms=(Alarm("a", 10),)))
+        stage.journal.refuse = KafkaError(ErrorCode.NOT_ENOUGH_REPLICAS)
+        await pass_time(stage, 10)
+        await pass_time(stage, 1)
+        await pass_time(stage, 2)
+        assert stage.machine.total == 0
+        stage.journal.refuse = None
+        await pass_time(stage, 3.9)
+        assert stage.machine.total == 0
+        await pass_time(stage, 0.1)
+        assert stage.machine.total == 100
+        await pass_time(stage, 1_000)
+        assert stage.machine.total == 100
+
+    play(scenario)
+
+
+def test_an_alarm_that_is_set_anew_is_not_tried_again_besides() -> None:
+    async def scenario(stage: Stage) -> None:
+        await stage.loaded()
+        stage.runtime.tell(0, lambda machine, now: Step(alarms=(Alarm("a", 10),)))
+        stage.journal.refuse = KafkaError(ErrorCode.NOT_ENOUGH_REPLICAS)
+        await pass_time(stage, 10)
+        stage.journal.refuse = None
+        stage.runtime.tell(0, lambda machine, now: Step(alarms=(Alarm("a", None),)))
+        await pass_time(stage, 1_000)
+        assert stage.machine.total == 0
+
+    play(scenario)
+
+
+def test_records_that_stand_alone_are_appended_in_as_many_batches_as_it_takes() -> None:
+    async def scenario(stage: Stage) -> None:
+        await stage.loaded()
+        stage.journal.most = 3
+        stage.journal.high_watermark = 0
+        numbers = tuple(range(1, 11))
+
+        def decide(machine: Adder, token: Token, now: int) -> Step:
+            return Step(numbers, (Reply(token, "done"),), atomic=False)
+
+        waiting = stage.runtime.request(0, decide)
+        assert stage.machine.total == sum(numbers)
+        assert [int(entry.value or b"") for entry in stage.journal.entries] == list(numbers)
+        assert stage.journal.batches == [2, 3, 2, 3]
+        stage.journal.high_watermark = 9
+        stage.runtime.committed(0)
+        assert not waiting.done()
+        stage.journal.high_watermark = 10
+        stage.runtime.committed(0)
+        assert waiting.result() == "done"
+
+    play(scenario)
+
+
+def test_records_that_belong_together_are_appended_together_or_not_at_all() -> None:
+    async def scenario(stage: Stage) -> None:
+        await stage.loaded()
+        stage.journal.most = 3
+        with pytest.raises(KafkaError) as refused:
+            await stage.runtime.request(0, lambda machine, token, now: Step((1, 2, 3, 4)))
+        assert refused.value.code is ErrorCode.UNKNOWN_SERVER_ERROR
+        assert (stage.machine.total, stage.journal.entries) == (0, [])
+
+    play(scenario)
+
+
+def test_what_was_appended_of_a_refused_step_is_seen_when_it_is_committed() -> None:
+    class Refusing(MemoryJournal):
+        """Takes one batch."""
+
+        def append(
+            self, partition: int, records: list[tuple[bytes, bytes | None]], writer: Writer | None
+        ) -> int:
+            end = super().append(partition, records, writer)
+            self.refuse = KafkaError(ErrorCode.NOT_ENOUGH_REPLICAS)
+            return end
+
+    async def scenario(stage: Stage) -> None:
+        await stage.loaded()
+        stage.journal.most, stage.journal.high_watermark = 2, 0
+        with pytest.raises(KafkaError):
+            await stage.runtime.request(0, lambda machine, token, now: Step((1, 2, 3, 4), atomic=False))
+        assert stage.machine.total == 3
+        reading = stage.runtime.request(
+            0, lambda machine, token, now: Step(replies=(Reply(token, machine.total),))
+        )
+        assert not reading.done()
+        stage.journal.high_watermark = 2
+        stage.runtime.committed(0)
+        assert reading.result() == 3
+
+    play(scenario, Refusing())
+
+
+def test_a_record_that_is_too_large_by_itself_is_refused() -> None:
+    async def scenario(stage: Stage) -> None:
+        await stage.loaded()
+        stage.journal.most = 0
+        with pytest.raises(KafkaError) as refused:
+            await stage.runtime.request(0, lambda machine, token, now: Step((1, 2, 3), atomic=False))
+        assert refused.value.code is ErrorCode.UNKNOWN_SERVER_ERROR
+
+    play(scenario)
+
+
 def test_a_shard_that_is_elsewhere_or_loading_refuses() -> None:
     async def scenario(stage: Stage) -> None:
         with pytest.raises(KafkaError) as refused:
@@ -286,3 +407,41 @@ def test_effects_are_done_at_commit() -> None:
 )
 def test_the_partition_of_a_key_is_javas(key: str, partition: int) -> None:
     assert partition_of(key, 50) == partition
+
+
+def long_journal() -> MemoryJournal:
+    journal = MemoryJournal()
+    journal.entries = [Entry(offset, b"n", b"1") for offset in range(10_000)]
+    return journal
+
+
+def test_shards_load_one_after_the_other_and_others_have_their_turn() -> None:
+    async def scenario(stage: Stage) -> None:
+        runtime = stage.runtime
+        runtime.load(0)
+        runtime.load(1)
+        seen = []
+        while runtime.loading:
+            await asyncio.sleep(0)
+            seen.append(tuple(runtime.partitions()))
+            for partition in {0, 1}.difference(seen[-1]):
+                with pytest.raises(KafkaError) as refused:
+                    runtime.shard(partition)
+                assert refused.value.code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        assert list(dict.fromkeys(seen)) == [(), (0,), (0, 1)]
+        assert seen.count(()) >= 2
+        assert seen.count((0,)) >= 2
+        assert [runtime.shard(partition).machine.total for partition in (0, 1)] == [10_000, 10_000]
+
+    play(scenario, long_journal())
+
+
+def test_a_shard_that_goes_while_it_loads_and_comes_back_is_loaded_from_the_start() -> None:
+    async def scenario(stage: Stage) -> None:
+        stage.runtime.load(0)
+        await asyncio.sleep(0)
+        stage.runtime.unload(0)
+        await stage.loaded()
+        assert stage.machine.total == 10_000
+
+    play(scenario, long_journal())

@@ -13,6 +13,7 @@ from moldau.base.tasks import Background, Timers
 from moldau.broker.coordination import Coordinator, InternalTopic
 from moldau.broker.journal import PartitionJournal
 from moldau.cluster.broker_settings import BrokerSettings
+from moldau.cluster.config_layers import ConfigLayers
 from moldau.cluster.image import ClusterImage, TopicImage
 from moldau.cluster.records import ResourceType
 from moldau.coordinators.runtime import Runtime
@@ -38,21 +39,14 @@ def group_coordinator(
     new_uuid: Callable[[], Uuid],
     image: Callable[[], ClusterImage],
 ) -> "Coordinator[GroupShard]":
-    def current() -> "GroupSettings":
-        from moldau.coordinators.groups.decision import GroupSettings
+    known: tuple[ConfigLayers, GroupSettings] | None = None
 
-        return GroupSettings(
-            settings.group_min_session_timeout_ms,
-            settings.group_max_session_timeout_ms,
-            settings.group_initial_rebalance_delay_ms,
-            settings.group_max_size,
-            settings.offset_metadata_max_bytes,
-            settings.offsets_retention_minutes * 60_000,
-            settings.offsets_retention_check_interval_ms,
-            settings.group_consumer_max_size,
-            tuple(settings.group_consumer_assignors),
-            settings.group_consumer_migration_policy.lower(),
-        )
+    def current() -> "GroupSettings":
+        """Every request asks; what is known holds until a setting changes."""
+        nonlocal known
+        if known is None or known[0] is not settings.layers:
+            known = (settings.layers, _group_settings(settings))
+        return known[1]
 
     def new_shard(partition: int) -> "GroupShard":
         from uuid import UUID
@@ -68,6 +62,38 @@ def group_coordinator(
     return Coordinator(OFFSETS_TOPIC, runtime, node_id)
 
 
+def _group_settings(settings: BrokerSettings) -> "GroupSettings":
+    from moldau.coordinators.groups.decision import GroupSettings
+
+    return GroupSettings(
+        settings.group_min_session_timeout_ms,
+        settings.group_max_session_timeout_ms,
+        settings.group_initial_rebalance_delay_ms,
+        settings.group_max_size,
+        settings.offset_metadata_max_bytes,
+        settings.offsets_retention_minutes * 60_000,
+        settings.offsets_retention_check_interval_ms,
+        settings.group_consumer_max_size,
+        _assignors(settings.group_consumer_assignors),
+        settings.group_consumer_migration_policy.lower(),
+    )
+
+
+#: Kafka also takes the names of its classes.
+_ASSIGNOR_CLASSES = {
+    "org.apache.kafka.coordinator.group.assignor.UniformAssignor": "uniform",
+    "org.apache.kafka.coordinator.group.assignor.RangeAssignor": "range",
+}
+
+
+def _assignors(configured: Iterable[str]) -> tuple[str, ...]:
+    """The assignors that there are, in the order of the setting; all of them when it names no other."""
+    from moldau.coordinators.groups.assignors import ASSIGNORS
+
+    named = (_ASSIGNOR_CLASSES.get(name, name) for name in configured)
+    return tuple(dict.fromkeys(name for name in named if name in ASSIGNORS)) or tuple(ASSIGNORS)
+
+
 # --- what consumer groups must know of the cluster ----------------------------------------------
 
 
@@ -76,9 +102,19 @@ def _surroundings(
 ) -> "Surroundings":
     from moldau.coordinators.groups.surroundings import ConsumerConfig, Surroundings
 
-    def config_of(group_id: str) -> "ConsumerConfig":
-        own = image().configs(ResourceType.GROUP, group_id)
+    def config_with(own: Mapping[str, str]) -> "ConsumerConfig":
         return ConsumerConfig(*(_within_bounds(settings, own, name) for name in _CONSUMER_CONFIGS))
+
+    default: tuple[ConfigLayers, ConsumerConfig] | None = None
+
+    def config_of(group_id: str) -> "ConsumerConfig":
+        nonlocal default
+        own = image().configs(ResourceType.GROUP, group_id)
+        if own:
+            return config_with(own)
+        if default is None or default[0] is not settings.layers:
+            default = (settings.layers, config_with(own))
+        return default[1]
 
     return Surroundings(lambda: ImageTopics(image()), config_of, lambda: format_uuid(new_uuid()))
 

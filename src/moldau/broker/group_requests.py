@@ -4,7 +4,6 @@ Law: a group is the business of one shard; a request that names many is cut into
 and its answers are put together again in the order of the request.
 """
 
-import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
@@ -12,6 +11,7 @@ from moldau.broker.context import RequestContext
 from moldau.coordinators.groups.decision import Client
 from moldau.coordinators.groups.shard import GroupShard
 from moldau.coordinators.machine import Step, Token
+from moldau.protocol.errors import KafkaError
 
 #: One method of the shard, as ``GroupShard.join``.
 Method = Callable[[GroupShard, Any, int, Client, Token, int], Step]
@@ -34,10 +34,18 @@ def ask(context: RequestContext, group_id: str, method: Method, request: Any) ->
 async def ask_each(
     context: RequestContext, group_ids: Sequence[str], method: Method, piece: Callable[[str], Any]
 ) -> list[Any]:
-    """One reply, or the exception it ended with, for each group; ``piece`` is the request for one of them."""
-
-    async def one(group_id: str) -> Any:
-        reply = ask(context, group_id, method, piece(group_id))
-        return await reply if isinstance(reply, Awaitable) else reply
-
-    return await asyncio.gather(*(one(group_id) for group_id in group_ids), return_exceptions=True)
+    """One reply, or the error it ended with, for each group; ``piece`` is the request for one of them."""
+    replies: list[Any] = []
+    for group_id in group_ids:
+        try:
+            replies.append(ask(context, group_id, method, piece(group_id)))
+        except KafkaError as error:
+            replies.append(error)
+    # All are asked by now, and nearly always all have answered.
+    for place, reply in enumerate(replies):
+        if isinstance(reply, Awaitable):
+            try:
+                replies[place] = await reply
+            except KafkaError as error:
+                replies[place] = error
+    return replies

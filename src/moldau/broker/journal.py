@@ -22,6 +22,8 @@ log = logging.getLogger("moldau.coordinators")
 _READ_BYTES = 1024 * 1024
 #: Coordinators write small batches; one that expands beyond this is not theirs.
 _DECODED_LIMIT = 64 * 1024 * 1024
+#: Without the detour over the constructor that takes fields by name: a coordinator loads a million of them.
+_new_entry = tuple.__new__
 
 
 class PartitionJournal:
@@ -46,7 +48,10 @@ class PartitionJournal:
         return held.append_internal(memoryview(batch), now_ms).last_offset + 1
 
     def committed(self, partition: int) -> int:
-        return self._replicas.find(self._topic, partition).high_watermark
+        """KafkaError while the log is offline: that it cannot be read does not mean that it is empty."""
+        held = self._replicas.find(self._topic, partition)
+        held.leading_log()
+        return held.high_watermark
 
     def read(self, partition: int) -> Iterator[Entry]:
         held = self._replicas.find(self._topic, partition)
@@ -81,5 +86,5 @@ class PartitionJournal:
         except KafkaError as error:
             log.error("%s: batch at offset %d passed over: %s", self._topic, header.base_offset, error)
             return
-        for record in records:
-            yield Entry(record.offset, record.key, record.value, writer)
+        for offset, _, key, value, _ in records:
+            yield _new_entry(Entry, (offset, key, value, writer, None))

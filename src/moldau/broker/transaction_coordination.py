@@ -68,9 +68,9 @@ class Transactions:
         from moldau.coordinators.transactions.shard import TransactionShard
 
         held = self._replicas.find(TRANSACTIONS_TOPIC.name, partition)
-        return TransactionShard(self._current, lambda: held.leader_epoch)
+        return TransactionShard(self.current_settings, lambda: held.leader_epoch)
 
-    def _current(self) -> "TransactionSettings":
+    def current_settings(self) -> "TransactionSettings":
         from moldau.coordinators.transactions.settings import TransactionSettings
 
         settings = self._settings

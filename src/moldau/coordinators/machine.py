@@ -50,6 +50,8 @@ class Step(NamedTuple):
     writer: Writer | None = None
     #: What else is to be done once the records are committed, by someone the runtime was handed.
     effects: tuple[Any, ...] = ()
+    #: Whether the records make sense only all together; else they may be appended in several batches.
+    atomic: bool = True
 
 
 NOTHING = Step()

@@ -4,25 +4,36 @@ One runtime serves one internal topic; each of its partitions that this node lea
 request is decided on the event loop in one go. Its records are appended to the partition, applied to
 the machine, and the replies go out when the high watermark has passed the last of them.
 
-Law: if the append fails, nothing was applied and everybody in the step hears of it; there is no
-rollback. No reply is sent before its records are committed. Only ``apply`` writes hard state.
+Law: what was not appended is not applied, and everybody in the step hears of it; there is no rollback.
+No reply is sent before its records are committed. Only ``apply`` writes hard state. An alarm whose records
+could not be appended goes off again.
 """
 
 import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Hashable, Iterator
+from functools import lru_cache
 from typing import Any, Generic, NamedTuple, Protocol
 
 from moldau.base.clock import Clock
 from moldau.base.tasks import Background, Timer, Timers
-from moldau.coordinators.machine import MachineType, Reply, Step, Token, Writer
+from moldau.coordinators.machine import NOTHING, MachineType, Reply, Step, Token, Writer
 from moldau.protocol.errors import ErrorCode, KafkaError
 
 log = logging.getLogger("moldau.coordinators")
 
-#: Records applied at a time while a shard loads; then other requests have their turn.
-_LOAD_SLICE = 2_000
+#: While a shard loads, others have their turn after so many records or seconds, whichever comes first.
+_LOAD_SLICE = 4_096
+_LOAD_SLICE_SECONDS = 0.01
+#: Records between two looks at the clock.
+_LOAD_LOOK = 16
+#: Records in one batch of a step that may be appended in several.
+_BATCH_RECORDS = 5_000
+#: When an alarm goes off again whose records could not be appended: soon, then less and less often.
+_RETRY_SECONDS = 1.0
+_LONGEST_RETRY_SECONDS = 60.0
+_TOO_LARGE = (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE)
 
 
 class Entry(NamedTuple):
@@ -96,6 +107,8 @@ class Runtime(Generic[MachineType]):
         self._background = background
         self._do_effect = do_effect
         self._shards: dict[int, Shard[MachineType]] = {}
+        #: Held by the shard that loads: slices of many at once would add up to a long wait.
+        self._turn = asyncio.Lock()
 
     # --- shards come and go ---------------------------------------------------------------------
 
@@ -103,22 +116,38 @@ class Runtime(Generic[MachineType]):
         """This node leads the partition now: its log is replayed, and requests are refused meanwhile."""
         if partition in self._shards:
             return
+        try:
+            committed = self._journal.committed(partition)
+        except KafkaError as error:
+            log.error("%s-%d: has no coordinator: %s", self.name, partition, error)
+            return
         shard = self._shards[partition] = Shard(partition, self._new_machine(partition))
-        if self._journal.committed(partition) == 0:
+        if committed == 0:
             self._ready(shard, 0)
             return
         self._background.start(self._load(shard), f"load {self.name}-{partition}")
 
     async def _load(self, shard: Shard[MachineType]) -> None:
-        machine = shard.machine
+        """One shard after the other, a slice at a time, so that nobody who asks meanwhile waits for long."""
+        machine, monotonic = shard.machine, self._clock.monotonic
         applied = 0
-        for entry in self._journal.read(shard.partition):
-            self._replay(machine, entry, shard.partition)
-            applied += 1
-            if applied % _LOAD_SLICE == 0:
-                await asyncio.sleep(0)
-        if self._shards.get(shard.partition) is shard:  # else it is led by somebody else by now
+        async with self._turn:
+            if not self._holds(shard):
+                return
+            pause_at = monotonic() + _LOAD_SLICE_SECONDS
+            for entry in self._journal.read(shard.partition):
+                self._replay(machine, entry, shard.partition)
+                applied += 1
+                if applied % _LOAD_LOOK == 0 and (monotonic() >= pause_at or applied % _LOAD_SLICE == 0):
+                    await asyncio.sleep(0)
+                    if not self._holds(shard):
+                        return
+                    pause_at = monotonic() + _LOAD_SLICE_SECONDS
             self._ready(shard, applied)
+
+    def _holds(self, shard: Shard[MachineType]) -> bool:
+        """Whether the shard is still this node's; meanwhile somebody else may lead its partition."""
+        return self._shards.get(shard.partition) is shard
 
     def _ready(self, shard: Shard[MachineType], applied: int) -> None:
         shard.loading = False
@@ -127,17 +156,18 @@ class Runtime(Generic[MachineType]):
         self._perform(shard, shard.machine.loaded(self._clock.now_ms()), None)
 
     def _replay(self, machine: MachineType, entry: Entry, partition: int) -> None:
-        if entry.committed is not None:
-            assert entry.writer is not None
-            machine.end_transaction(entry.writer, entry.committed)
+        offset, key, value, writer, committed = entry
+        if committed is not None:
+            assert writer is not None
+            machine.end_transaction(writer, committed)
             return
         try:
-            record = None if entry.key is None else machine.decode(entry.key, entry.value)
+            record = None if key is None else machine.decode(key, value)
         except ValueError as error:
-            log.error("%s-%d: record at offset %d passed over: %s", self.name, partition, entry.offset, error)
+            log.error("%s-%d: record at offset %d passed over: %s", self.name, partition, offset, error)
             return
         if record is not None:
-            machine.apply(record, entry.writer)
+            machine.apply(record, writer)
 
     def unload(self, partition: int) -> None:
         """Somebody else leads the partition: whoever waits here is told to look for the new one."""
@@ -203,20 +233,17 @@ class Runtime(Generic[MachineType]):
 
     # --- doing ----------------------------------------------------------------------------------
 
-    def _perform(self, shard: Shard[MachineType], step: Step, asker: Waiting | None) -> None:
+    def _perform(self, shard: Shard[MachineType], step: Step, asker: Waiting | None) -> bool:
+        """False when the records could not be appended, or not all of them."""
         if step.records:
-            machine = shard.machine
-            encoded = [machine.encode(record) for record in step.records]
             try:
-                end = self._journal.append(shard.partition, encoded, step.writer)
+                end = self._append(shard, step)
             except KafkaError as error:
                 refusal = _as_coordinator_error(error)
                 self._refuse(step.replies, refusal)
                 if asker is not None and not asker.future.done():
                     asker.future.set_exception(refusal)
-                return
-            for record in step.records:
-                machine.apply(record, step.writer)
+                return False
             self._set_alarms(shard, step)
             shard.uncommitted.append((end, step))
             self.committed(shard.partition)
@@ -227,6 +254,29 @@ class Runtime(Generic[MachineType]):
                 shard.uncommitted.append((shard.uncommitted[-1][0], step))
             else:
                 self._finish(step)
+        return True
+
+    def _append(self, shard: Shard[MachineType], step: Step) -> int:
+        """Appends and applies the records of a step; returns the offset behind them."""
+        size = len(step.records) if step.atomic else _BATCH_RECORDS
+        todo = deque(step.records[at : at + size] for at in range(0, len(step.records), size))
+        machine, end = shard.machine, 0
+        while todo:
+            records = todo.popleft()
+            try:
+                encoded = [machine.encode(record) for record in records]
+                end = self._journal.append(shard.partition, encoded, step.writer)
+            except KafkaError as error:
+                if step.atomic or len(records) == 1 or error.code not in _TOO_LARGE:
+                    if end:  # what was appended is there, and others wait until it is committed
+                        shard.uncommitted.append((end, NOTHING))
+                    raise
+                half = len(records) // 2
+                todo.extendleft((records[half:], records[:half]))
+                continue
+            for record in records:
+                machine.apply(record, step.writer)
+        return end
 
     def _set_alarms(self, shard: Shard[MachineType], step: Step) -> None:
         for key, seconds in step.alarms:
@@ -236,11 +286,17 @@ class Runtime(Generic[MachineType]):
             if seconds is not None:
                 shard.alarms[key] = self._timers.after(seconds, self._ring(shard, key))
 
-    def _ring(self, shard: Shard[MachineType], key: Hashable) -> Callable[[], None]:
+    def _ring(
+        self, shard: Shard[MachineType], key: Hashable, retry_seconds: float = _RETRY_SECONDS
+    ) -> Callable[[], None]:
         def ring() -> None:
             if self._shards.get(shard.partition) is shard and key in shard.alarms:
                 del shard.alarms[key]
-                self._perform(shard, shard.machine.alarm(key, self._clock.now_ms()), None)
+                done = self._perform(shard, shard.machine.alarm(key, self._clock.now_ms()), None)
+                if not done and key not in shard.alarms:
+                    log.warning("%s-%d: alarm %s is tried again", self.name, shard.partition, key)
+                    later = self._ring(shard, key, min(2 * retry_seconds, _LONGEST_RETRY_SECONDS))
+                    shard.alarms[key] = self._timers.after(retry_seconds, later)
 
         return ring
 
@@ -268,11 +324,12 @@ def _as_coordinator_error(error: KafkaError) -> KafkaError:
     """What a client hears when its coordinator cannot write: try again, maybe elsewhere."""
     if error.code in (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.KAFKA_STORAGE_ERROR):
         return KafkaError(ErrorCode.NOT_COORDINATOR, error.message)
-    if error.code in (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE):
+    if error.code in _TOO_LARGE:
         return KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, error.message)
     return KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, error.message)
 
 
+@lru_cache(maxsize=4096)
 def partition_of(key: str, partitions: int) -> int:
     """The partition of an internal topic that is responsible for a key: Java's hash of the string."""
     value = 0

@@ -102,14 +102,15 @@ class Driver:
 
     # --- the runtime ----------------------------------------------------------------------------
 
-    def perform(self, step: Step, asker: Token | None = None) -> None:
+    def perform(self, step: Step, asker: Token | None = None) -> bool:
+        """False when the records could not be appended."""
         if step.records and self.fail_appends:
             for reply in step.replies:
                 self._answer(Reply(reply.token, ErrorCode.COORDINATOR_NOT_AVAILABLE))
             if asker is not None and asker not in self.replies:
                 self._answer(Reply(asker, ErrorCode.COORDINATOR_NOT_AVAILABLE))
                 self.refused.add(asker)
-            return
+            return False
         for record in step.records:
             key, value = self.shard.encode(record)
             assert self.shard.decode(key, value) == record
@@ -122,6 +123,7 @@ class Driver:
                 self.due[key] = self.now_ms + round(seconds * 1000)
         for reply in step.replies:
             self._answer(reply)
+        return True
 
     def _answer(self, reply: Reply) -> None:
         if reply.token in self.refused:
@@ -154,7 +156,8 @@ class Driver:
                 break
             del self.due[key]
             self.now_ms = max(self.now_ms, due_ms)
-            self.perform(self.shard.alarm(key, self.now_ms))
+            if not self.perform(self.shard.alarm(key, self.now_ms)) and key not in self.due:
+                self.due[key] = self.now_ms + 60_000  # as the runtime does in the end
         self.now_ms = end_ms
 
     def end_transaction(self, producer_id: int, committed: bool, epoch: int = 1) -> None:

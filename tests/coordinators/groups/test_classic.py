@@ -224,6 +224,18 @@ def test_while_completing_an_unchanged_member_hears_the_same_again(driver: Any) 
     assert driver.state() == "PreparingRebalance"
 
 
+def test_an_assignment_is_nobodys_once_the_generation_after_it_failed(driver: Any) -> None:
+    (leader, follower), generation = driver.stable_group(2)
+    driver.send_join(leader)
+    driver.send_join(follower)
+    assert driver.state() == "CompletingRebalance"
+    assert all(member.assignment for member in driver.shard.groups["g"].members.values())
+    driver.send_join(follower, protocols={"range": subscription("b2")})
+    assert driver.state() == "PreparingRebalance"
+    assert not any(member.assignment for member in driver.shard.groups["g"].members.values())
+    assert driver.shard.groups["g"].recorded.generation == generation
+
+
 def test_members_without_an_assignment_get_an_empty_one(driver: Any) -> None:
     members = [driver.new_member_id() for _ in range(2)]
     leader = driver.rejoin_all(members)[members[0]].leader

@@ -12,7 +12,7 @@ from moldau.protocol.consumer_protocol import (
     ConsumerProtocolSubscription,
     TopicPartition,
 )
-from moldau.protocol.errors import ErrorCode
+from moldau.protocol.errors import ErrorCode, KafkaError
 from moldau.protocol.messages.describe_groups import DescribeGroupsRequest
 
 
@@ -125,10 +125,13 @@ def test_what_classic_members_may_not_do(mixed: Mixed) -> None:
         {"protocols": {}},
     ):
         assert mixed.join("C", **how).error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
-    assert driver.leave(("nobody", None), ("B", None)) == [ErrorCode.UNKNOWN_MEMBER_ID] * 2
+    assert driver.leave(("nobody", None)) == [ErrorCode.UNKNOWN_MEMBER_ID]
     commit = {"member_id": mixed.a, "topic": "b3"}
     assert driver.commit(**commit, generation=2) is ErrorCode.NONE
-    assert driver.commit(**commit, generation=1) is ErrorCode.ILLEGAL_GENERATION
+    # It has had this partition since before, and another one not any more.
+    assert driver.commit(**commit, generation=1) is ErrorCode.NONE
+    assert driver.commit(**commit, generation=1, partition=2) is ErrorCode.ILLEGAL_GENERATION
+    assert driver.commit(**commit, generation=3) is ErrorCode.ILLEGAL_GENERATION
 
 
 def test_the_downgrade_when_the_last_of_the_new_protocol_goes(mixed: Mixed) -> None:
@@ -216,12 +219,114 @@ def test_the_policy_decides(new_driver: Any, policy: str, upgrades: bool, downgr
     if not upgrades:
         assert (answer.error_code, answer.error_message) == (
             ErrorCode.GROUP_ID_NOT_FOUND,
-            "Group g is not a consumer group.",
+            "Cannot upgrade classic group g to consumer group because online upgrade is disabled.",
         )
         return
     driver.beat("B", -1)
     assert isinstance(driver.shard.groups["g"], ClassicGroup if downgrades else ConsumerGroup)
     assert mixed.a in driver.shard.groups["g"].members
+
+
+def test_tools_take_out_members_of_either_protocol(mixed: Mixed) -> None:
+    driver = mixed.driver
+    driver.beat("B", 0, ["b3"])
+    driver.beat("C", 0, ["b3"], instance_id="i")
+    assert driver.leave(("B", None), ("", "i"), ("", "j")) == [
+        ErrorCode.NONE,
+        ErrorCode.NONE,
+        ErrorCode.UNKNOWN_MEMBER_ID,
+    ]
+    assert list(driver.shard.groups["g"].members) == [mixed.a]
+
+
+def test_a_target_that_is_not_due_yet_does_not_make_classic_members_join_in_vain(mixed: Mixed) -> None:
+    driver = mixed.driver
+    mixed.upgrade()
+    driver.beat("C", 0, ["b3"])
+    assert driver.describe_consumers().group_state == "Assigning"
+    assert driver.heartbeat(mixed.a, 2) is ErrorCode.NONE
+    assert mixed.join(mixed.a, [0, 1]).generation_id == 2
+    assert mixed.sync(mixed.a, 2) == [0, 1]
+    driver.advance(1_000)
+    # Now its joining makes the target, and nobody else has to.
+    assert driver.heartbeat(mixed.a, 2) is ErrorCode.REBALANCE_IN_PROGRESS
+    assert driver.sync(mixed.a, 2).error_code == ErrorCode.REBALANCE_IN_PROGRESS
+    mixed.join(mixed.a, [0, 1])
+    assert driver.describe_consumers().assignment_epoch == 3
+
+
+def test_classic_members_alone_in_a_consumer_group_get_what_others_leave(new_driver: Any) -> None:
+    """Here Kafka leaves the partitions of the one who went unread until somebody joins by himself."""
+    driver = new_driver(group_consumer_migration_policy="upgrade")
+    mixed = Mixed(driver)
+    mixed.upgrade()
+    driver.beat("B", -1)
+    driver.advance(1_000)
+    assert driver.heartbeat(mixed.a, 2) is ErrorCode.REBALANCE_IN_PROGRESS
+    assert mixed.join(mixed.a, [0, 1]).generation_id == 3
+    assert mixed.sync(mixed.a, 3) == [0, 1, 2]
+
+
+def test_a_static_member_goes_on_with_the_new_protocol(driver: Any) -> None:
+    driver.set_topics(b3=3)
+    old = driver.join("", instance="i", protocols={"range": metadata("b3")}).member_id
+    driver.sync(old, 1, {old: assignment(0, 1, 2)}, instance="i")
+    answer = driver.beat("A", 0, ["b3"], instance_id="i")
+    assert (answer.error_code, answer.member_epoch) == (0, 1)
+    assert answer.assignment.topic_partitions[0].partitions == [0, 1, 2]
+    assert driver.heartbeat(old, 1, instance="i") is ErrorCode.FENCED_INSTANCE_ID
+    taken = driver.beat("B", 0, ["b3"], instance_id="i")
+    assert taken.error_code == ErrorCode.UNRELEASED_INSTANCE_ID
+    assert driver.replayed().groups["g"].members == driver.shard.groups["g"].members
+
+
+def test_the_downgrade_when_the_last_of_the_new_protocol_comes_back_as_a_classic_member(driver: Any) -> None:
+    driver.set_topics(b3=3)
+    assert driver.beat("A", 0, ["b3"], instance_id="i").member_epoch == 2
+    driver.beat("A", -2, instance_id="i")
+    token = driver.send_join("", instance="i", protocols={"range": metadata("b3")})
+    joined = driver.replies[token]
+    assert (joined.error_code, joined.generation_id) == (0, 2)
+    assert isinstance(driver.shard.groups["g"], ClassicGroup)
+    driver.advance(0)
+    assert driver.state() == "Stable"  # it has what it had, and nobody else has to move
+    synced = driver.sync(joined.member_id, 2, instance="i")
+    assert (synced.error_code, synced.assignment) == (0, assignment(0, 1, 2))
+    assert driver.heartbeat(joined.member_id, 2, instance="i") is ErrorCode.NONE
+    assert isinstance(driver.replayed().groups["g"], ClassicGroup)
+    driver.advance(20_000)
+    assert driver.state() == "Empty"  # its session ends like anybody's
+
+
+def test_a_member_that_comes_back_with_other_topics_begins_a_round(driver: Any) -> None:
+    driver.set_topics(b3=3, b1=1)
+    driver.beat("A", 0, ["b3"], instance_id="i")
+    driver.beat("A", -2, instance_id="i")
+    driver.send_join("", instance="i", protocols={"range": metadata("b1")})
+    driver.advance(0)
+    assert isinstance(driver.shard.groups["g"], ClassicGroup)
+    assert driver.state() == "PreparingRebalance"
+
+
+def test_who_may_fetch_and_commit_in_a_mixed_group(mixed: Mixed) -> None:
+    driver = mixed.driver
+    mixed.upgrade()
+    group = driver.shard.groups["g"]
+
+    def refused(member_id: str | None, epoch: int) -> ErrorCode:
+        try:
+            group.check_offset_fetch(member_id, epoch)
+        except KafkaError as error:
+            return error.code
+        return ErrorCode.NONE
+
+    assert refused(None, -1) is ErrorCode.NONE
+    assert refused("", -1) is ErrorCode.UNKNOWN_MEMBER_ID
+    assert refused(mixed.a, 2) is ErrorCode.NONE
+    assert refused(mixed.a, 1) is ErrorCode.ILLEGAL_GENERATION
+    assert refused("B", 1) is ErrorCode.STALE_MEMBER_EPOCH
+    assert driver.txn_commit(topic="b3") is ErrorCode.NONE
+    assert driver.txn_commit(topic="b3", member_id="B") is ErrorCode.STALE_MEMBER_EPOCH
 
 
 def test_groups_that_are_no_consumers_stay_what_they_are(driver: Any) -> None:

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from moldau.coordinators.groups.shard import EXPIRY_ALARM
 from moldau.coordinators.machine import Machine
 from moldau.protocol import consumer_protocol
 from moldau.protocol.consumer_protocol import ConsumerProtocolSubscription
@@ -39,6 +40,14 @@ def test_an_unknown_group_is_dead_and_from_version_6_an_error(driver: Any) -> No
     assert describe(driver, "nope", 5) == dead
     dead.error_code, dead.error_message = ErrorCode.GROUP_ID_NOT_FOUND, "Group nope not found."
     assert describe(driver, "nope", 6) == dead
+
+
+def test_alarms_that_could_not_be_set_do_not_pile_up(driver: Any) -> None:
+    driver.commit()
+    driver.now_ms += 30 * 24 * 3_600_000
+    steps = [driver.shard.alarm(EXPIRY_ALARM, driver.now_ms) for _ in range(10)]  # none of them is applied
+    assert all(step.records for step in steps)
+    assert len(steps[-1].alarms) == 1
 
 
 def test_a_group_of_simple_commits(driver: Any) -> None:

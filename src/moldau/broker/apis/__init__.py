@@ -21,7 +21,7 @@ class Api:
         self.module = module
         self.minimum = minimum
         self.maximum = maximum
-        #: Kafka answers a few APIs that it does not list while no plug-in asks for them.
+        #: Kafka answers a few APIs that it does not list while no plug-in asks for them; ours are private.
         self.advertised = advertised
 
     @property
@@ -79,6 +79,11 @@ TABLE: dict[ApiKey, Api] = {
     ApiKey.PUSH_TELEMETRY: Api("push_telemetry", 0, 0, advertised=False),
     ApiKey.LIST_CONFIG_RESOURCES: Api("list_config_resources", 0, 1),
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: Api("describe_topic_partitions", 0, 0),
+    # Our own: see docs/time-travel.md. Only a client that calls itself "moldau" is told of them.
+    ApiKey.FORK_TOPIC: Api("fork_topic", 0, 0, advertised=False),
+    ApiKey.BEGIN_RESTORE: Api("begin_restore", 0, 0, advertised=False),
+    ApiKey.RESTORE_BATCHES: Api("restore_batches", 0, 0, advertised=False),
+    ApiKey.END_RESTORE: Api("end_restore", 0, 0, advertised=False),
 }
 
 

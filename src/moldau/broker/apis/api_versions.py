@@ -2,6 +2,7 @@
 
 Behaviour: the table of what this broker answers. A client names itself from v3 on; a name that no
 client would have is refused, as Kafka's broker does.
+Our own client, which is called "moldau", is told of our own APIs too; no other one ever sees them.
 Features: those that stand behind what is answered, at the level that Kafka 4.3 has them; v3 leaves
 out the ones whose lowest level is 0, which is all of them.
 """
@@ -11,6 +12,7 @@ from typing import Any
 
 from moldau.broker.apis import TABLE
 from moldau.broker.context import RequestContext
+from moldau.protocol.api_keys import FIRST_PRIVATE_KEY
 from moldau.protocol.errors import ErrorCode, KafkaError
 from moldau.protocol.messages.api_versions import (
     ApiVersion,
@@ -21,6 +23,7 @@ from moldau.protocol.messages.api_versions import (
 )
 
 _FEATURES = (("group.version", 1), ("transaction.version", 2))
+_OUR_CLIENT = "moldau"
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 
@@ -29,7 +32,12 @@ def handle(request: ApiVersionsRequest, context: RequestContext) -> ApiVersionsR
         for text in (request.client_software_name, request.client_software_version):
             if _SOFTWARE.fullmatch(text) is None:
                 raise KafkaError(ErrorCode.INVALID_REQUEST)
-    listed = [ApiVersion(key, api.minimum, api.maximum) for key, api in TABLE.items() if api.advertised]
+    ours = context.api_version >= 3 and request.client_software_name == _OUR_CLIENT
+    listed = [
+        ApiVersion(key, api.minimum, api.maximum)
+        for key, api in TABLE.items()
+        if api.advertised or (ours and key >= FIRST_PRIVATE_KEY)
+    ]
     response = ApiVersionsResponse(api_keys=listed)
     if context.api_version >= 3:
         response.finalized_features_epoch = context.services.image.version

@@ -10,6 +10,7 @@ from typing import Any
 
 from moldau.broker.context import RequestContext
 from moldau.coordinators.machine import Step, Token
+from moldau.coordinators.transactions.settings import checked_timeout_ms
 from moldau.coordinators.transactions.shard import TransactionShard
 from moldau.protocol.errors import ErrorCode, KafkaError
 from moldau.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
@@ -24,6 +25,7 @@ async def handle(request: InitProducerIdRequest, context: RequestContext) -> Ini
         return InitProducerIdResponse(producer_id=await services.producer_ids.take(), producer_epoch=0)
     if not transactional_id:
         raise KafkaError(ErrorCode.INVALID_REQUEST)
+    checked_timeout_ms(request, services.transactions.current_settings())  # before it costs an id
     coordinator = services.transactions.coordinator
     new_id = None
     if coordinator.machine(transactional_id).needs_producer_id(transactional_id):

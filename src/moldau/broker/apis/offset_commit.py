@@ -26,9 +26,12 @@ from moldau.protocol.messages.offset_commit import (
 
 def handle(request: OffsetCommitRequest, context: RequestContext) -> Any:
     refused = [_take_out_unknown(topic, context) for topic in request.topics]
-    reply = ask(context, request.group_id, GroupShard.offset_commit, request)
+    try:
+        reply = ask(context, request.group_id, GroupShard.offset_commit, request)
+    except KafkaError as error:
+        return _merge(refuse_commit(request, error.code), refused)
     if isinstance(reply, Awaitable):
-        return _later(reply, refused)
+        return _later(request, reply, refused)
     return _merge(reply, refused)
 
 
@@ -54,8 +57,14 @@ def _find(topic: OffsetCommitRequestTopic, context: RequestContext) -> tuple[Top
     return image.topics_by_name.get(topic.name), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
-async def _later(reply: Awaitable[Any], refused: list[list[OffsetCommitResponsePartition]]) -> Any:
-    return _merge(await reply, refused)
+async def _later(
+    request: OffsetCommitRequest, reply: Awaitable[Any], refused: list[list[OffsetCommitResponsePartition]]
+) -> Any:
+    try:
+        response = await reply
+    except KafkaError as error:
+        response = refuse_commit(request, error.code)
+    return _merge(response, refused)
 
 
 def _merge(

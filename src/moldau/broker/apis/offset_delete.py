@@ -26,7 +26,7 @@ async def handle(request: OffsetDeleteRequest, context: RequestContext) -> Offse
     reply = ask(context, request.group_id, GroupShard.offset_delete, request)
     response: OffsetDeleteResponse = await reply if isinstance(reply, Awaitable) else reply
     if not response.error_code:
-        response.topics += [_unknown(topic) for topic in missing]
+        response.topics[:0] = [_unknown(topic) for topic in missing]
     return response
 
 

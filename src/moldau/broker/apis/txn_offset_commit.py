@@ -24,6 +24,22 @@ from moldau.protocol.messages.txn_offset_commit import (
 
 
 async def handle(request: TxnOffsetCommitRequest, context: RequestContext) -> TxnOffsetCommitResponse:
+    if not request.transactional_id:
+        raise KafkaError(ErrorCode.INVALID_REQUEST)
+    refused = [_take_out_unknown(topic, context) for topic in request.topics]
+    if any(topic.partitions for topic in request.topics) or not any(refused):
+        try:
+            response = await _commit(request, context)
+        except KafkaError as error:
+            response = refuse_txn_commit(request, error.code)
+    else:
+        response = refuse_txn_commit(request, ErrorCode.NONE)  # nothing is left to ask anybody about
+    for topic, missing in zip(response.topics, refused, strict=True):
+        topic.partitions += missing
+    return response
+
+
+async def _commit(request: TxnOffsetCommitRequest, context: RequestContext) -> TxnOffsetCommitResponse:
     groups = context.services.groups
     await groups.topic.make(context.services)
     partition = TopicPartition(groups.topic.name, groups.partition_for(request.group_id))
@@ -39,11 +55,8 @@ async def handle(request: TxnOffsetCommitRequest, context: RequestContext) -> Tx
         verdicts = await verdicts
     if verdicts[partition] != ErrorCode.NONE:
         raise KafkaError(verdicts[partition])
-    refused = [_take_out_unknown(topic, context) for topic in request.topics]
     reply = ask(context, request.group_id, GroupShard.txn_offset_commit, request)
     response: TxnOffsetCommitResponse = await reply if isinstance(reply, Awaitable) else reply
-    for topic, missing in zip(response.topics, refused, strict=True):
-        topic.partitions += missing
     return response
 
 

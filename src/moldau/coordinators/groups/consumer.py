@@ -60,6 +60,7 @@ class ConsumerGroup:
         member = self.members.pop(member_id, None)
         self._forget_instance(member)
         self._disown(member)
+        self.awaited.pop(member_id, None)
 
     def put_target(self, record: r.TargetAssignment) -> None:
         self.targets[record.member_id] = record.partitions
@@ -139,17 +140,15 @@ class ConsumerGroup:
         version: int,
         transactional: bool,
     ) -> None:
-        if generation_or_epoch < 0 and (transactional or not self.members):
-            return  # an administrator, or a producer that does not say for whom
+        if generation_or_epoch < 0 and not self.members:
+            return  # an administrator, or a consumer that is no member
+        if transactional and generation_or_epoch == -1 and not member_id and group_instance_id is None:
+            return  # a producer that does not say for whom
         member = self._known(member_id)
-        if member.classic is not None:
-            if generation_or_epoch != member.member_epoch:
-                raise KafkaError(ErrorCode.ILLEGAL_GENERATION)
-            return
-        if not transactional and version < COMMIT_WITH_MEMBER_EPOCH:
+        if not transactional and member.classic is None and version < COMMIT_WITH_MEMBER_EPOCH:
             raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
         if not 0 <= generation_or_epoch <= member.member_epoch:
-            raise KafkaError(ErrorCode.STALE_MEMBER_EPOCH)
+            raise KafkaError(member.stale_epoch_error)
 
     def check_partition_commit(self, member_id: str, member_epoch: int, partition: Partition) -> ErrorCode:
         """A member that lags behind may commit for what it has had since the epoch that it knows of."""
@@ -157,13 +156,14 @@ class ConsumerGroup:
         if member is None or member_epoch == member.member_epoch:
             return ErrorCode.NONE
         since = member.assigned.get(partition, member.pending_revocation.get(partition))
-        return ErrorCode.NONE if since is not None and since <= member_epoch else ErrorCode.STALE_MEMBER_EPOCH
+        return ErrorCode.NONE if since is not None and since <= member_epoch else member.stale_epoch_error
 
     def check_offset_fetch(self, member_id: str | None, member_epoch: int) -> None:
-        if not member_id and member_epoch < 0:
+        if member_id is None and member_epoch < 0:
             return  # anybody may look
-        if self._known(member_id or "").member_epoch != member_epoch:
-            raise KafkaError(ErrorCode.STALE_MEMBER_EPOCH)
+        member = self._known(member_id or "")
+        if member.member_epoch != member_epoch:
+            raise KafkaError(member.stale_epoch_error)
 
     def _known(self, member_id: str) -> ConsumerMember:
         member = self.members.get(member_id)

@@ -144,15 +144,24 @@ class Change:
         elif topics_changed:
             group.checked_version = cluster.version
 
+    @property
+    def is_target_due(self) -> bool:
+        """The group has changed since its target was made, and long enough ago to make another one."""
+        group = self.group
+        if self._group_epoch <= group.assignment_epoch:
+            return False
+        since_ms = self.decision.now_ms - group.assignment_timestamp_ms
+        interval_ms = self.cluster.config_of(group.group_id).assignment_interval_ms
+        return group.assignment_timestamp_ms < 0 or not 0 <= since_ms < interval_ms
+
     def new_target_if_due(self) -> None:
         group, decision = self.group, self.decision
-        if self._group_epoch <= group.assignment_epoch:
-            return
-        since_ms = decision.now_ms - group.assignment_timestamp_ms
-        interval_ms = self.cluster.config_of(group.group_id).assignment_interval_ms
-        if group.assignment_timestamp_ms >= 0 and 0 <= since_ms < interval_ms:
+        if not self.is_target_due:
             return
         made = self._assign()
+        # Of a large group there may be more than a batch holds. What is written of a target without its epoch
+        # moves nobody; but a group that only becomes one with these records becomes so at once.
+        decision.atomic = not group.established
         for member_id in sorted(made):
             if self.targets.get(member_id) != made[member_id]:
                 decision.records.append(r.TargetAssignment(group.group_id, member_id, made[member_id]))

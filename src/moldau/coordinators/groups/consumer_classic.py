@@ -42,7 +42,7 @@ def _await(decision: Decision, group: ConsumerGroup, member: ConsumerMember, ste
 
 
 def round_timeout(change: Change, member_id: str) -> None:
-    if change.group.awaited.pop(member_id, None) is not None and member_id in change.group.members:
+    if member_id in change.group.awaited and member_id in change.group.members:
         remove_members(change, [member_id])
 
 
@@ -51,8 +51,8 @@ def _expect_heartbeat(decision: Decision, group: ConsumerGroup, member: Consumer
     decision.ring_in(session_alarm(group, member.member_id), member.classic.session_timeout_ms)
 
 
-def known_member(group: ConsumerGroup, member_id: str, instance_id: str | None) -> ConsumerMember:
-    """A member of the classic protocol; members of the other one are none here."""
+def any_member(group: ConsumerGroup, member_id: str, instance_id: str | None) -> ConsumerMember:
+    """A member of either protocol; KafkaError when there is none of these ids."""
     if instance_id is not None:
         known_id = group.static_members.get(instance_id)
         if known_id is None:
@@ -60,7 +60,15 @@ def known_member(group: ConsumerGroup, member_id: str, instance_id: str | None) 
         if known_id != member_id:
             raise KafkaError(ErrorCode.FENCED_INSTANCE_ID)
     member = group.members.get(member_id)
-    if member is None or member.classic is None:
+    if member is None:
+        raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
+    return member
+
+
+def known_member(group: ConsumerGroup, member_id: str, instance_id: str | None) -> ConsumerMember:
+    """A member of the classic protocol; members of the other one are none here."""
+    member = any_member(group, member_id, instance_id)
+    if member.classic is None:
         raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
     return member
 
@@ -83,6 +91,7 @@ def join(
             protocol_name=None if version >= 7 else "",
             member_id=new_member_id,
         )
+    replaced = _replaced_member(change, request)
     known = _joining_member(change, request, new_member_id)
     member = replace(
         known,
@@ -103,9 +112,12 @@ def join(
     change.new_target_if_due()
     owned = migration.partitions_of(change.cluster, subscription.owned_partitions)
     reconciled = take_step(change, member, subscribed_differently, owned)
-    group.awaited.pop(member.member_id, None)
-    _await(decision, group, member, "sync")
-    _expect_heartbeat(decision, group, member)
+    if replaced is not None and replaced.classic is None and migration.can_downgrade(change, ()):
+        migration.downgrade_with(change, reconciled)
+    else:
+        group.awaited.pop(member.member_id, None)
+        _await(decision, group, member, "sync")
+        _expect_heartbeat(decision, group, member)
     return JoinGroupResponse(
         error_code=ErrorCode.NONE,
         generation_id=reconciled.member_epoch,
@@ -130,6 +142,12 @@ def _check_protocols(change: Change, request: JoinGroupRequest, names: list[str]
         or migration.common_protocol(others, names) is None
     ):
         raise KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+
+
+def _replaced_member(change: Change, request: JoinGroupRequest) -> ConsumerMember | None:
+    """The static member whose process was started again and now asks for a new id."""
+    known_id = change.group.static_members.get(request.group_instance_id or "")
+    return None if request.member_id or known_id is None else change.group.members[known_id]
 
 
 def _joining_member(change: Change, request: JoinGroupRequest, new_member_id: str) -> ConsumerMember:
@@ -166,7 +184,7 @@ def sync(change: Change, request: SyncGroupRequest, version: int) -> SyncGroupRe
         request.protocol_type != CONSUMER_PROTOCOL_TYPE or request.protocol_name != name
     ):
         raise KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
-    if group.group_epoch > member.member_epoch and member.state is not MemberState.UNREVOKED_PARTITIONS:
+    if _is_behind(change, member) and member.state is not MemberState.UNREVOKED_PARTITIONS:
         _await(decision, group, member, "join")
         return SyncGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS)
     group.awaited.pop(member.member_id, None)
@@ -185,15 +203,24 @@ def heartbeat(change: Change, request: HeartbeatRequest) -> ErrorCode:
     if request.generation_id != member.member_epoch:
         raise KafkaError(ErrorCode.ILLEGAL_GENERATION)
     _expect_heartbeat(decision, group, member)
-    if _has_to_join(group, member):
+    if _has_to_join(change, member):
         _await(decision, group, member, "join")
         return ErrorCode.REBALANCE_IN_PROGRESS
     return ErrorCode.NONE
 
 
-def _has_to_join(group: ConsumerGroup, member: ConsumerMember) -> bool:
+def _is_behind(change: Change, member: ConsumerMember) -> bool:
+    """There is a newer target, or there will be one by its joining; one that is not due is no reason yet."""
+    group = change.group
+    return member.member_epoch < group.assignment_epoch or (
+        member.member_epoch < group.group_epoch and change.is_target_due
+    )
+
+
+def _has_to_join(change: Change, member: ConsumerMember) -> bool:
     """There is something new, something to let go of, or everything that it waits for is free."""
-    if member.member_epoch < group.group_epoch or member.state is MemberState.UNREVOKED_PARTITIONS:
+    group = change.group
+    if _is_behind(change, member) or member.state is MemberState.UNREVOKED_PARTITIONS:
         return True
     if member.state is not MemberState.UNRELEASED_PARTITIONS:
         return False
@@ -211,7 +238,8 @@ def leave(change: Change, leaving: list[MemberIdentity]) -> list[ErrorCode]:
     for identity in leaving:
         member_id = identity.member_id or group.static_members.get(identity.group_instance_id or "", "")
         try:
-            known_member(group, member_id, identity.group_instance_id)
+            # Tools take out members of either protocol.
+            any_member(group, member_id, identity.group_instance_id)
         except KafkaError as error:
             errors.append(error.code)
             continue

@@ -7,8 +7,23 @@ from collections.abc import Iterable
 
 from moldau.base.names import Uuid
 from moldau.coordinators.groups.metadata_hash import group_hash, topic_hash
-from moldau.coordinators.groups.regular_expressions import compile_expression
 from moldau.coordinators.groups.surroundings import ConsumerConfig, Surroundings, Topic, Topics
+from moldau.coordinators.regular_expressions import BadExpression, Program, compile_expression
+from moldau.protocol.errors import ErrorCode, KafkaError
+
+#: Subscriptions whose ids are remembered.
+_MOST_SUBSCRIPTIONS = 1_000
+
+
+def subscription_program(expression: str) -> Program:
+    """The program of a regular expression of topics; KafkaError when it is none."""
+    try:
+        return compile_expression(expression)
+    except BadExpression as error:
+        raise KafkaError(
+            ErrorCode.INVALID_REGULAR_EXPRESSION,
+            f"SubscribedTopicRegex `{expression}` is not a valid regular expression: {error}.",
+        ) from None
 
 
 class ClusterView:
@@ -18,11 +33,13 @@ class ClusterView:
         self.version = 0
         self._hashes: dict[str, int] = {}
         self._matching: dict[str, tuple[str, ...]] = {}
+        self._ids: dict[frozenset[str], frozenset[Uuid]] = {}
 
     def changed(self) -> None:
         self.version += 1
         self._hashes.clear()
         self._matching.clear()
+        self._ids.clear()
 
     @property
     def topics(self) -> Topics:
@@ -35,8 +52,14 @@ class ClusterView:
         topics = self.topics
         return [topic for name in names if (topic := topics.by_name(name)) is not None]
 
-    def ids(self, names: Iterable[str]) -> frozenset[Uuid]:
-        return frozenset(topic.topic_id for topic in self.existing(names))
+    def ids(self, names: frozenset[str]) -> frozenset[Uuid]:
+        """The ids of those topics that exist; asked for with every heartbeat."""
+        known = self._ids.get(names)
+        if known is None:
+            if len(self._ids) >= _MOST_SUBSCRIPTIONS:
+                self._ids.clear()
+            known = self._ids[names] = frozenset(topic.topic_id for topic in self.existing(names))
+        return known
 
     def hash_of(self, names: Iterable[str]) -> int:
         """The hash of those topics that exist."""
@@ -52,7 +75,7 @@ class ClusterView:
         """The names that an expression matches, in order."""
         found = self._matching.get(expression)
         if found is None:
-            matches = compile_expression(expression).matches
+            matches = subscription_program(expression).matches
             found = tuple(sorted(name for name in self.topics.names() if matches(name)))
             self._matching[expression] = found
         return found

@@ -19,7 +19,7 @@ from moldau.coordinators.groups.consumer_change import (
     regular_expression_alarm,
     session_alarm,
 )
-from moldau.coordinators.groups.consumer_cluster import ClusterView
+from moldau.coordinators.groups.consumer_cluster import ClusterView, subscription_program
 from moldau.coordinators.groups.consumer_member import (
     JOIN_EPOCH,
     STATIC_LEAVE_EPOCH,
@@ -30,7 +30,6 @@ from moldau.coordinators.groups.consumer_member import (
 )
 from moldau.coordinators.groups.consumer_records import by_topic
 from moldau.coordinators.groups.decision import Client, Decision, GroupSettings
-from moldau.coordinators.groups.regular_expressions import compile_expression
 from moldau.protocol.errors import ErrorCode, KafkaError
 from moldau.protocol.messages.consumer_group_heartbeat import (
     Assignment,
@@ -69,7 +68,7 @@ def check_request(request: ConsumerGroupHeartbeatRequest, version: int, settings
             f"Supported assignors: {', '.join(offered)}.",
         )
     if request.subscribed_topic_regex:
-        compile_expression(request.subscribed_topic_regex)
+        subscription_program(request.subscribed_topic_regex)
 
 
 def _check_join(request: ConsumerGroupHeartbeatRequest) -> None:
@@ -162,7 +161,8 @@ class Heartbeat:
         if known_id is None:
             return group.members.get(request.member_id) or ConsumerMember(request.member_id)
         old = group.members[known_id]
-        if old.member_epoch != STATIC_LEAVE_EPOCH:
+        # A member of the classic protocol does not say that it will be back, and need not have said so.
+        if old.member_epoch != STATIC_LEAVE_EPOCH and old.classic is None:
             raise KafkaError(
                 ErrorCode.UNRELEASED_INSTANCE_ID,
                 f"Static member {request.member_id} with instance id {instance_id} cannot join the group "
@@ -180,6 +180,8 @@ class Heartbeat:
         """The member with what the heartbeat says; null stands for "as before"."""
         request = self._request
         names = request.subscribed_topic_names
+        if self._says_nothing_new(member):
+            return member
         return replace(
             member,
             instance_id=member.instance_id if request.instance_id is None else request.instance_id,
@@ -201,6 +203,20 @@ class Heartbeat:
             classic=None,
         )
 
+    def _says_nothing_new(self, member: ConsumerMember) -> bool:
+        """Whether it only says that the member is there, as nearly all heartbeats do."""
+        request = self._request
+        return (
+            request.rebalance_timeout_ms == -1
+            and request.subscribed_topic_names is None
+            and request.subscribed_topic_regex is None
+            and request.rack_id is None
+            and not request.server_assignor
+            and request.instance_id in (None, member.instance_id)
+            and member.classic is None
+            and (member.client_id, member.client_host) == self._client
+        )
+
     def _is_full(self) -> bool:
         """Whether it says everything again, as members do that may have missed an answer."""
         request = self._request
@@ -217,6 +233,8 @@ class Heartbeat:
 def write_member(change: Change, known: ConsumerMember, member: ConsumerMember) -> bool:
     """Writes a member that is new or changed; True when it is to read other topics by that."""
     group = change.group
+    if member is known:
+        return False
     if member != known:
         change.put(member)
         change.decision.records.append(member.metadata(group.group_id))
@@ -322,15 +340,11 @@ def remove_members(change: Change, member_ids: list[str]) -> None:
 
 # --- alarms -------------------------------------------------------------------------------------
 
-#: An alarm goes off once more, and finds nothing to do unless what it decided could not be written.
-RETRY_MS = 1_000
-
 
 def session_timeout(decision: Decision, cluster: ClusterView, group: ConsumerGroup, member_id: str) -> None:
     """Nothing was heard of a member for as long as its session lasts."""
     if member_id in group.members:
         remove_members(Change(decision, cluster, group), [member_id])
-        decision.ring_in(session_alarm(group, member_id), RETRY_MS)
 
 
 def rebalance_timeout(decision: Decision, cluster: ClusterView, group: ConsumerGroup, member_id: str) -> None:
@@ -338,7 +352,6 @@ def rebalance_timeout(decision: Decision, cluster: ClusterView, group: ConsumerG
     member = group.members.get(member_id)
     if member is not None and member.state is MemberState.UNREVOKED_PARTITIONS:
         remove_members(Change(decision, cluster, group), [member_id])
-        decision.ring_in(rebalance_alarm(group, member_id), RETRY_MS)
 
 
 def resolve_expressions(decision: Decision, cluster: ClusterView, group: ConsumerGroup) -> None:
@@ -346,8 +359,6 @@ def resolve_expressions(decision: Decision, cluster: ClusterView, group: Consume
     change = Change(decision, cluster, group)
     if change.resolve(change.unresolved_expressions()):
         change.new_epoch_if(True)
-    if decision.records:
-        decision.ring_in(regular_expression_alarm(group), RETRY_MS)
 
 
 def loaded(decision: Decision, cluster: ClusterView, group: ConsumerGroup) -> None:

@@ -109,6 +109,11 @@ class ConsumerMember:
     def is_reconciled_to(self, assignment_epoch: int) -> bool:
         return self.state is MemberState.STABLE and self.member_epoch == assignment_epoch
 
+    @property
+    def stale_epoch_error(self) -> ErrorCode:
+        """What a member hears that is behind, in the words of its protocol."""
+        return ErrorCode.STALE_MEMBER_EPOCH if self.classic is None else ErrorCode.ILLEGAL_GENERATION
+
     def released(self) -> "ConsumerMember":
         """The member as it is while it is away: it keeps what it has, from before any epoch."""
         return replace(
@@ -159,23 +164,25 @@ def reconcile(member: ConsumerMember, target: Target) -> ConsumerMember:
     """The next step of a member towards its target; the member itself when there is none."""
     if member.state is MemberState.STABLE:
         if member.member_epoch != target.epoch:
-            return _next(member, target, member.member_epoch)
+            return _next(member, target)
     elif member.state is MemberState.UNREVOKED_PARTITIONS:
-        if not target.may_own(member.pending_revocation):
-            return _next(member, target, min(member.member_epoch + 1, target.epoch))
+        if target.subscription_changed:
+            member = _unsubscribed(member, target)  # there may be more to let go of
+        if target.may_own(member.pending_revocation):
+            return member
+        return _next(member, target)
     else:
-        return _next(member, target, member.member_epoch)
+        return _next(member, target)
     return _unsubscribed(member, target) if target.subscription_changed else member
 
 
-def _next(member: ConsumerMember, target: Target, epoch: int) -> ConsumerMember:
+def _next(member: ConsumerMember, target: Target) -> ConsumerMember:
     wanted = {partition for partition in target.partitions if partition[0] in target.subscribed}
     kept = {partition: since for partition, since in member.assigned.items() if partition in wanted}
     lost = {partition: since for partition, since in member.assigned.items() if partition not in wanted}
     if lost and target.may_own(lost):
         return replace(
             member,
-            member_epoch=epoch,
             previous_member_epoch=member.member_epoch,
             state=MemberState.UNREVOKED_PARTITIONS,
             assigned=kept,
@@ -205,7 +212,6 @@ def _unsubscribed(member: ConsumerMember, target: Target) -> ConsumerMember:
         return replace(member, assigned=kept)
     return replace(
         member,
-        previous_member_epoch=member.member_epoch,
         state=MemberState.UNREVOKED_PARTITIONS,
         assigned=kept,
         pending_revocation={**member.pending_revocation, **gone},

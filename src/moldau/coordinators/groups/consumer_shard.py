@@ -233,8 +233,6 @@ class ConsumerGroups:
         """A group that is classic again: its members join, as they do after any change."""
         group = self._groups.get(key[1])
         if isinstance(group, ClassicGroup) and group.state is ClassicState.STABLE:
-            for member in group.members.values():
-                rebalance.expect_heartbeat(decision, group, member)
             rebalance.prepare(decision, group)
 
     # --- descriptions ---------------------------------------------------------------------------

@@ -44,7 +44,7 @@ class Parked(NamedTuple):
 class Decision:
     """Records, replies and alarms of one decision while it is being made."""
 
-    __slots__ = ("alarms", "new_id", "now_ms", "records", "replies", "settings", "writer")
+    __slots__ = ("alarms", "atomic", "new_id", "now_ms", "records", "replies", "settings", "writer")
 
     def __init__(self, now_ms: int, settings: GroupSettings, new_id: Callable[[], str]) -> None:
         self.now_ms = now_ms
@@ -54,6 +54,8 @@ class Decision:
         self.replies: list[Reply] = []
         self.alarms: dict[Hashable, int | None] = {}
         self.writer: Writer | None = None
+        #: False when each record makes sense alone, as deletions do.
+        self.atomic = True
 
     def reply(self, token: Token, response: Any) -> None:
         self.replies.append(Reply(token, response))
@@ -70,4 +72,5 @@ class Decision:
             tuple(self.replies),
             tuple(Alarm(key, None if ms is None else ms / 1000) for key, ms in self.alarms.items()),
             self.writer,
+            atomic=self.atomic,
         )

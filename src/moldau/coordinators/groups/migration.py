@@ -14,6 +14,7 @@ from typing import Any
 from moldau.coordinators.groups import consumer_records as r
 from moldau.coordinators.groups.assignors import Partition, Partitions
 from moldau.coordinators.groups.classic import CONSUMER_PROTOCOL_TYPE, ClassicGroup, Member
+from moldau.coordinators.groups.classic import session_alarm as classic_session_alarm
 from moldau.coordinators.groups.consumer import ConsumerGroup
 from moldau.coordinators.groups.consumer_change import Change, session_alarm
 from moldau.coordinators.groups.consumer_cluster import ClusterView
@@ -74,12 +75,19 @@ def assignment_bytes(cluster: ClusterView, partitions: Iterable[Partition], meta
 
 
 def check_upgrade(group: ClassicGroup, settings: GroupSettings) -> None:
-    if (
-        settings.group_consumer_migration_policy not in UPGRADE_POLICIES
-        or group.protocol_type != CONSUMER_PROTOCOL_TYPE
-        or len(group.members) >= settings.group_consumer_max_size
-    ):
-        raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group.group_id} is not a consumer group.")
+    if settings.group_consumer_migration_policy not in UPGRADE_POLICIES:
+        raise _cannot_upgrade(group, "online upgrade is disabled")
+    if group.protocol_type != CONSUMER_PROTOCOL_TYPE:
+        raise _cannot_upgrade(group, "the group does not use the consumer embedded protocol")
+    if len(group.members) > settings.group_consumer_max_size:
+        raise _cannot_upgrade(group, "the group size exceeds the consumer group maximum size")
+
+
+def _cannot_upgrade(group: ClassicGroup, reason: str) -> KafkaError:
+    return KafkaError(
+        ErrorCode.GROUP_ID_NOT_FOUND,
+        f"Cannot upgrade classic group {group.group_id} to consumer group because {reason}.",
+    )
 
 
 def upgrade(decision: Decision, cluster: ClusterView, classic: ClassicGroup) -> ConsumerGroup:
@@ -88,12 +96,8 @@ def upgrade(decision: Decision, cluster: ClusterView, classic: ClassicGroup) -> 
     epoch = max(classic.generation, 1)
     try:
         members = [_upgraded(cluster, member, epoch) for member in classic.members.values()]
-    except KafkaError as error:
-        raise KafkaError(
-            ErrorCode.GROUP_ID_NOT_FOUND,
-            f"Cannot upgrade classic group {classic.group_id} to consumer group because the embedded "
-            f"consumer protocol is malformed: {error.message}.",
-        ) from None
+    except KafkaError:
+        raise _cannot_upgrade(classic, "the embedded consumer protocol is malformed") from None
     group_id = classic.group_id
     names = {name for member in members for name in member.subscribed_topic_names}
     made: list[Any] = [member.metadata(group_id) for member in members]
@@ -184,30 +188,50 @@ def common_protocol(members: Iterable[ConsumerMember], also: Iterable[str] | Non
 
 
 def downgrade(change: Change, leaving: Iterable[str]) -> None:
-    group, decision, gone = change.group, change.decision, set(leaving)
-    left = [member for member in group.members.values() if member.member_id not in gone]
+    """The group as those who are left are, when some have gone; they begin a round."""
+    gone = set(leaving)
+    change.decision.records += change.group.tombstones()
+    _write_classic(change, [member for member in change.members if member.member_id not in gone])
+    change.decision.ring_in(downgraded_alarm(change.group.group_id), 0)
+
+
+def downgrade_with(change: Change, joined: ConsumerMember) -> None:
+    """The last member of the new protocol came back as a classic one; if all is settled, nobody need join."""
+    group = change.group
+    change.decision.records += (*group.member_tombstones(joined.member_id), *group.tombstones())
+    left = [joined if member.member_id == joined.member_id else member for member in change.members]
+    _write_classic(change, left)
+    epoch = change.group_epoch
+    if epoch != change.assignment_epoch or not all(member.is_reconciled_to(epoch) for member in left):
+        change.decision.ring_in(downgraded_alarm(group.group_id), 0)
+
+
+def _write_classic(change: Change, left: list[ConsumerMember]) -> None:
     protocol = common_protocol(left)
     assert protocol is not None
+    group_id, decision = change.group.group_id, change.decision
     members = tuple(_downgraded(change, member, protocol) for member in left)
-    decision.records += group.tombstones()
+    decision.atomic = True
     decision.records.append(
         GroupMetadata(
-            group.group_id,
+            group_id,
             CONSUMER_PROTOCOL_TYPE,
-            group.group_epoch,
+            change.group_epoch,
             protocol,
             left[0].member_id,
             decision.now_ms,
             members,
         )
     )
-    decision.ring_in(downgraded_alarm(group.group_id), 0)
+    for member in members:
+        alarm = classic_session_alarm(ClassicGroup(group_id), member.member_id)
+        decision.ring_in(alarm, member.session_timeout_ms)
 
 
 def _downgraded(change: Change, member: ConsumerMember, protocol: str) -> GroupMember:
     assert member.classic is not None
     metadata = dict(member.classic.protocols)[protocol]
-    target = change.group.targets.get(member.member_id, frozenset())
+    target = change.targets.get(member.member_id, frozenset())
     return GroupMember(
         member.member_id,
         member.instance_id,

@@ -65,6 +65,10 @@ class CommittedOffset(NamedTuple):
     sequence: int
 
 
+#: A committed offset as it is kept. The garbage collector looks only once at plain tuples of plain values;
+#: there may be millions, and it would stop the broker for as long as it looks at them.
+_Kept = tuple[int, int, str, int, int, Uuid, int]
+
 #: Group, topic and partition.
 Place = tuple[str, str, int]
 
@@ -72,9 +76,9 @@ Place = tuple[str, str, int]
 class Offsets:
     def __init__(self) -> None:
         #: By group, topic and partition.
-        self.committed: dict[str, dict[str, dict[int, CommittedOffset]]] = {}
+        self.committed: dict[str, dict[str, dict[int, _Kept]]] = {}
         #: By the producer whose transaction is open.
-        self.pending: dict[int, dict[Place, CommittedOffset]] = {}
+        self.pending: dict[int, dict[Place, _Kept]] = {}
         #: By group and place: the producers that have a pending offset there.
         self._producers: dict[str, dict[Place, set[int]]] = {}
         self._sequence = 0
@@ -84,21 +88,15 @@ class Offsets:
 
     def put(self, record: OffsetCommit, writer: Writer | None) -> None:
         self._sequence += 1
-        committed = CommittedOffset(
-            record.offset,
-            record.leader_epoch,
-            record.metadata,
-            record.commit_timestamp_ms,
-            record.expire_timestamp_ms,
-            self._topic_ids.setdefault(record.topic_id, record.topic_id),
-            self._sequence,
-        )
-        place = (record.group_id, record.topic, record.partition)
+        group_id, topic, partition, offset, epoch, metadata, time_ms, expire_ms, topic_id = record
+        shared_id = self._topic_ids.setdefault(topic_id, topic_id)
+        kept = (offset, epoch, metadata, time_ms, expire_ms, shared_id, self._sequence)
+        place = (group_id, topic, partition)
         if writer is None:
-            self._store(place, committed)
+            self._store(place, kept)
         else:
-            self.pending.setdefault(writer.producer_id, {})[place] = committed
-            self._producers.setdefault(record.group_id, {}).setdefault(place, set()).add(writer.producer_id)
+            self.pending.setdefault(writer.producer_id, {})[place] = kept
+            self._producers.setdefault(group_id, {}).setdefault(place, set()).add(writer.producer_id)
 
     def remove(self, place: Place) -> None:
         """Forgets a committed offset and what open transactions hold for the same place."""
@@ -118,15 +116,18 @@ class Offsets:
             self._unlink(place, producer_id)
 
     def end_transaction(self, producer_id: int, committed: bool) -> None:
-        for place, offset in self.pending.pop(producer_id, {}).items():
+        for place, kept in self.pending.pop(producer_id, {}).items():
             self._unlink(place, producer_id)
             known = self.get(*place)
-            if committed and (known is None or known.sequence < offset.sequence):
-                self._store(place, offset)
+            if committed and (known is None or known.sequence < CommittedOffset(*kept).sequence):
+                self._store(place, kept)
 
-    def _store(self, place: Place, committed: CommittedOffset) -> None:
+    def _store(self, place: Place, kept: _Kept) -> None:
         group_id, topic, partition = place
-        self.committed.setdefault(group_id, {}).setdefault(topic, {})[partition] = committed
+        try:
+            self.committed[group_id][topic][partition] = kept
+        except KeyError:
+            self.committed.setdefault(group_id, {}).setdefault(topic, {})[partition] = kept
 
     def _unlink(self, place: Place, producer_id: int) -> None:
         places = self._producers[place[0]]
@@ -139,12 +140,13 @@ class Offsets:
     # --- reading --------------------------------------------------------------------------------
 
     def get(self, group_id: str, topic: str, partition: int) -> CommittedOffset | None:
-        return self.committed.get(group_id, {}).get(topic, {}).get(partition)
+        kept = self.committed.get(group_id, {}).get(topic, {}).get(partition)
+        return None if kept is None else CommittedOffset(*kept)
 
     def of_group(self, group_id: str) -> Iterator[tuple[Place, CommittedOffset]]:
         for topic, partitions in self.committed.get(group_id, {}).items():
-            for partition, committed in partitions.items():
-                yield (group_id, topic, partition), committed
+            for partition, kept in partitions.items():
+                yield (group_id, topic, partition), CommittedOffset(*kept)
 
     def is_pending(self, place: Place) -> bool:
         return place in self._producers.get(place[0], ())
@@ -210,6 +212,7 @@ def commit(
         if request.retention_time_ms == -1
         else min(decision.now_ms + request.retention_time_ms, _END_OF_TIME_MS)
     )
+    decision.atomic = False  # each offset stands alone, and of a wide topic there may be very many
     response = OffsetCommitResponse()
     for topic in request.topics:
         results = OffsetCommitResponseTopic(topic.name, topic.topic_id)

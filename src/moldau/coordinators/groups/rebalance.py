@@ -135,7 +135,9 @@ def prepare(decision: Decision, group: ClassicGroup) -> None:
 
 
 def _refuse_syncs(decision: Decision, group: ClassicGroup) -> None:
-    """The generation whose assignment they wait for will never be."""
+    """The generation whose assignment they wait for will never be; what they had before is not theirs now."""
+    for member in group.members.values():
+        member.assignment = b""
     for member_id, parked in group.syncs.items():
         refuse_sync(decision, parked, ErrorCode.REBALANCE_IN_PROGRESS)
         expect_heartbeat(decision, group, group.members[member_id])

@@ -8,6 +8,7 @@ Law: bytes to values and back; what a record means is decided by whoever applies
 
 import struct as _struct
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from moldau.base.names import ZERO_UUID, Uuid
@@ -20,6 +21,8 @@ _OFFSET_KEY_START = _struct.Struct(">hh")
 _OFFSET_KEY_END = _struct.Struct(">i")
 _OFFSET_VALUE_START = _struct.Struct(">hqiB")
 _OFFSET_VALUE_END = _struct.Struct(">q")
+#: All of a value that has no metadata and the id of its topic.
+_PLAIN_OFFSET_VALUE = _struct.Struct(">hqiBq3s16s")
 #: One tagged field, number 0, of sixteen bytes.
 _TOPIC_ID_TAG = b"\1\0\x10"
 #: From here on its length takes more than one byte.
@@ -218,31 +221,46 @@ def _quick_offset_commit(key: bytes, value: bytes) -> OffsetCommit | None:
 
     A coordinator reads a million of them when it starts. Short metadata, a topic id and nothing behind it.
     """
-    _, group_size = _OFFSET_KEY_START.unpack_from(key)
+    names = _group_and_topic(key[:-4])
+    if names is None:
+        return None
+    (partition,) = _OFFSET_KEY_END.unpack(key[-4:])
+    metadata = ""
+    if len(value) == _PLAIN_OFFSET_VALUE.size:
+        _, offset, leader_epoch, metadata_size, time_ms, tag, topic_id = _PLAIN_OFFSET_VALUE.unpack(value)
+        if metadata_size != 1 or tag != _TOPIC_ID_TAG:
+            return None
+    else:
+        _, offset, leader_epoch, metadata_size = _OFFSET_VALUE_START.unpack_from(value)
+        end = _OFFSET_VALUE_START.size + metadata_size - 1
+        if (
+            not 0 < metadata_size <= _LONG_METADATA
+            or len(value) != end + 27
+            or value[end + 8 : end + 11] != _TOPIC_ID_TAG
+        ):
+            return None
+        metadata = value[end - metadata_size + 1 : end].decode()
+        (time_ms,) = _OFFSET_VALUE_END.unpack_from(value, end)
+        topic_id = value[end + 11 :]
+    fields = (*names, partition, offset, leader_epoch, metadata, time_ms, -1, topic_id)
+    return tuple.__new__(OffsetCommit, fields)
+
+
+@lru_cache(maxsize=256)
+def _group_and_topic(start: bytes) -> tuple[str, str] | None:
+    """From the key of an offset without its partition; None where the lengths do not fit.
+
+    What a group commits stands together in the log, so the same names come again and again.
+    """
+    _, group_size = _OFFSET_KEY_START.unpack_from(start)
     topic_start = 6 + group_size
-    key_end = len(key) - 4
-    _, offset, leader_epoch, metadata_size = _OFFSET_VALUE_START.unpack_from(value)
-    end = _OFFSET_VALUE_START.size + metadata_size - 1
     if (
         group_size < 0
-        or topic_start > key_end
-        or _NUMBER.unpack_from(key, topic_start - 2)[0] != key_end - topic_start
-        or not 0 < metadata_size <= _LONG_METADATA
-        or len(value) != end + 27
-        or value[end + 8 : end + 11] != _TOPIC_ID_TAG
+        or topic_start > len(start)
+        or _NUMBER.unpack_from(start, topic_start - 2)[0] != len(start) - topic_start
     ):
         return None
-    return OffsetCommit(
-        key[4 : topic_start - 2].decode(),
-        key[topic_start:key_end].decode(),
-        _OFFSET_KEY_END.unpack_from(key, key_end)[0],
-        offset,
-        leader_epoch,
-        value[end - metadata_size + 1 : end].decode(),
-        _OFFSET_VALUE_END.unpack_from(value, end)[0],
-        -1,
-        value[end + 11 :],
-    )
+    return start[4 : topic_start - 2].decode(), start[topic_start:].decode()
 
 
 def _group_metadata_to_bytes(record: GroupMetadata) -> tuple[bytes, bytes | None]:

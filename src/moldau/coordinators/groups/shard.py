@@ -129,11 +129,18 @@ class GroupShard:
     def _decision(self, now_ms: int) -> Decision:
         return Decision(now_ms, self._settings(), self._new_id)
 
+    def _deletion(self, now_ms: int) -> Decision:
+        """For tombstones: there may be too many of them for one batch, and each of them stands alone."""
+        decision = self._decision(now_ms)
+        decision.atomic = False
+        return decision
+
     def _step(self, decision: Decision) -> Step:
         step = decision.step()
         if self._owed:
             # The append before this one failed, and its alarms with it; what they guard is still there.
-            step = step._replace(alarms=self._owed + step.alarms)
+            alarms = {alarm.key: alarm for alarm in (*self._owed, *step.alarms)}
+            step = step._replace(alarms=tuple(alarms.values()))
         self._owed = step.alarms if step.records else ()
         return step
 
@@ -383,7 +390,7 @@ class GroupShard:
     def delete_groups(
         self, request: DeleteGroupsRequest, version: int, client: Client, token: Token, now_ms: int
     ) -> Step:
-        decision = self._decision(now_ms)
+        decision = self._deletion(now_ms)
         results = [
             DeletableGroupResult(group_id, self._delete(decision, group_id))
             for group_id in dict.fromkeys(request.groups_names)
@@ -404,7 +411,7 @@ class GroupShard:
 
     def topics_deleted(self, names: Iterable[str], now_ms: int) -> Step:
         """Topics are gone, and what was committed for them goes after them."""
-        decision = self._decision(now_ms)
+        decision = self._deletion(now_ms)
         gone = frozenset(names)
         for group_id in self.offsets.groups():
             places = (place for place in self.offsets.places_of(group_id) if place[1] in gone)
@@ -452,6 +459,7 @@ class GroupShard:
             rebalance.sync_timeout(decision, group)
 
     def _expire(self, decision: Decision, key: tuple[str]) -> None:
+        decision.atomic = False
         for group in tuple(self.groups.values()):
             if len(decision.records) >= offsets.MAX_EXPIRED_AT_ONCE:
                 decision.ring_in(EXPIRY_ALARM, 0)  # the rest in a moment

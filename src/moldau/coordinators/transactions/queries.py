@@ -3,10 +3,10 @@
 Law: reads only. A list is made over all shards of a node, a description asks the one shard of its id.
 """
 
-import re
 from collections.abc import Iterable
 from itertools import groupby
 
+from moldau.coordinators.regular_expressions import BadExpression, compile_expression
 from moldau.coordinators.transactions.states import NAMES, STATES_BY_NAME
 from moldau.coordinators.transactions.transaction import Transaction
 from moldau.protocol.errors import ErrorCode
@@ -44,8 +44,9 @@ def listed(
     pattern = None
     if request.transactional_id_pattern:
         try:
-            pattern = re.compile(request.transactional_id_pattern)
-        except re.error:
+            # By the rules of RE2, as in Kafka: no pattern of a client makes the broker search for ever.
+            pattern = compile_expression(request.transactional_id_pattern)
+        except BadExpression:
             return ListTransactionsResponse(error_code=ErrorCode.INVALID_REGULAR_EXPRESSION)
     states = {STATES_BY_NAME[name] for name in request.state_filters if name in STATES_BY_NAME}
     producer_ids = set(request.producer_id_filters)
@@ -57,7 +58,7 @@ def listed(
             return False
         if request.duration_filter >= 0 and now_ms - transaction.start_ms <= request.duration_filter:
             return False
-        return pattern is None or pattern.fullmatch(transactional_id) is not None
+        return pattern is None or pattern.matches(transactional_id)
 
     return ListTransactionsResponse(
         unknown_state_filters=[name for name in request.state_filters if name not in STATES_BY_NAME],

@@ -489,4 +489,5 @@ class TransactionShard:
         """Deletes ids that nobody has used for so long that no client can still count on them."""
         old = old_ids(self.transactions, self._settings().id_expiration_ms, now_ms)
         more = (Alarm(FORGET, 0),) if len(old) == MAX_FORGOTTEN else ()
-        return Step(tuple(TransactionRecord(transactional_id, None) for transactional_id in old), alarms=more)
+        records = tuple(TransactionRecord(transactional_id, None) for transactional_id in old)
+        return Step(records, alarms=more, atomic=False)

@@ -125,10 +125,11 @@ def initialised(
     A client that names the identity it had is served only while nobody else has taken the id since.
     """
     assert transaction.state in IDLE
-    if repeats or (claimed is not None and transaction.was_ended_by(claimed)):
-        identity = transaction.identity
-    elif claimed is not None and claimed != transaction.identity:
+    has_it = repeats or (claimed is not None and transaction.was_ended_by(claimed))
+    if claimed is not None and claimed != transaction.identity and not has_it:
         raise KafkaError(ErrorCode.PRODUCER_FENCED)
+    if has_it and transaction.producer_epoch <= LAST_CLIENT_EPOCH:
+        identity = transaction.identity
     elif transaction.is_exhausted:
         identity = Identity(_new_id(new_producer_id), 0)
     else:
@@ -237,9 +238,12 @@ def ended(
     if transaction.state in PREPARED:
         raise KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS)
     if transaction.was_ended_by(claimed):
-        if transaction.is_committing is committed:
-            return transaction
-        raise _invalid_end(transaction, committed)
+        if transaction.is_committing is not committed:
+            raise _invalid_end(transaction, committed)
+        if transaction.producer_epoch > LAST_CLIENT_EPOCH:
+            # The coordinator's own abort took the epoch that no client may have: no marker could end it.
+            raise KafkaError(ErrorCode.PRODUCER_FENCED)
+        return transaction
     _check_owner(transaction, claimed)
     if transaction.state is not TransactionState.ONGOING and committed:
         raise _invalid_end(transaction, committed)

@@ -1,44 +1,35 @@
-"""Regular expressions of topics by the rules of RE2: no look-around, no back-references, linear in time.
+"""Regular expressions by the rules of RE2: no look-around, no back-references, linear in time.
 
 An expression is read into a program of states that is run over all of its possible states at once, so that no
-expression makes the broker search for ever. Topic names are made of 65 characters: a class of characters is
-a set of those, and the steps that were made once are remembered.
+expression makes the broker search for ever. Characters that all sets of an expression treat alike are one to
+it, and the steps that were made once are remembered.
 
-Law: an expression has to match the whole name. What RE2 refuses is refused with its words; a program that
+Law: an expression has to match the whole text. What RE2 refuses is refused with its words; a program that
 would grow too large is refused too.
 """
 
+from dataclasses import replace
 from functools import lru_cache
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
-from moldau.protocol.errors import ErrorCode, KafkaError
+from moldau.coordinators.character_classes import (
+    ANY,
+    ANY_BUT_NEWLINE,
+    PERL,
+    POSIX,
+    UNICODE,
+    Characters,
+    Range,
+)
 
-ALPHABET: Final = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-")
-#: A name has at most 249 characters; a useful expression has not many more states.
+#: Names have at most 249 characters; a useful expression has not many more states.
 MAX_STATES = 4_000
+MAX_LENGTH = 16_000
 MAX_REPEAT = 1_000
-#: Steps that are remembered; beyond that they are made again.
+#: Steps that are remembered, and characters that are known; beyond that they are looked at again.
 MAX_REMEMBERED = 10_000
-MAX_DEPTH = 200
+MAX_DEPTH = 150
 
-_DIGITS = frozenset("0123456789")
-_LOWER = frozenset("abcdefghijklmnopqrstuvwxyz")
-_UPPER = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZ")
-_WORD = _DIGITS | _LOWER | _UPPER | {"_"}
-_NONE: frozenset[str] = frozenset()
-_CLASSES = {"d": _DIGITS, "w": _WORD, "s": _NONE}
-_POSIX = {
-    "alnum": _DIGITS | _LOWER | _UPPER, "alpha": _LOWER | _UPPER, "ascii": ALPHABET, "blank": _NONE,
-    "cntrl": _NONE, "digit": _DIGITS, "graph": ALPHABET, "lower": _LOWER, "print": ALPHABET,
-    "punct": frozenset("._-"), "space": _NONE, "upper": _UPPER, "word": _WORD,
-    "xdigit": _DIGITS | frozenset("abcdefABCDEF"),
-}  # fmt: skip
-#: Of the Unicode classes those that say anything about the characters of a name.
-_UNICODE = {
-    "L": _LOWER | _UPPER, "Lu": _UPPER, "Ll": _LOWER, "N": _DIGITS, "Nd": _DIGITS, "Latin": _LOWER | _UPPER,
-    "P": frozenset("._-"), "Pd": frozenset("-"), "Pc": frozenset("_"), "Po": frozenset("."), "Any": ALPHABET,
-    "Common": _DIGITS | frozenset("._-"),
-}  # fmt: skip
 _CONTROLS = {"a": "\a", "f": "\f", "t": "\t", "n": "\n", "r": "\r", "v": "\v"}
 _PUNCTUATION = frozenset("!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~ ")
 
@@ -47,14 +38,9 @@ class BadExpression(Exception):
     """What RE2 would say of the expression."""
 
 
-class Characters(NamedTuple):
-    """One character out of a set."""
-
-    of: frozenset[str]
-
-
 class Edge(NamedTuple):
-    """A place between characters: ``begin``, ``end``, ``word`` or ``inside`` (neither side begins a word)."""
+    """A place between characters: the ``begin`` or the ``end`` of the text or of a ``line``, the border of a
+    ``word``, or none of those (``inside``)."""
 
     kind: str
 
@@ -85,7 +71,8 @@ class _Reader:
     def __init__(self, text: str) -> None:
         self.text = text
         self.position = 0
-        self.ignore_case = False
+        #: The flags that hold: i (case does not matter), s (a point is a newline too), m (lines have edges).
+        self.flags: frozenset[str] = frozenset()
         self.depth = 0
 
     def read(self) -> Node:
@@ -104,12 +91,12 @@ class _Reader:
         return self.text[self.position - 1]
 
     def _choice(self) -> Node:
-        ignored = self.ignore_case
+        flags = self.flags
         options = [self._sequence()]
         while self._starts("|"):
             self.position += 1
             options.append(self._sequence())
-        self.ignore_case = ignored
+        self.flags = flags
         return options[0] if len(options) == 1 else Choice(tuple(options))
 
     def _sequence(self) -> Node:
@@ -160,20 +147,19 @@ class _Reader:
         if character == "[":
             return [self._class()]
         if character == ".":
-            return [Characters(ALPHABET)]
+            return [ANY if "s" in self.flags else ANY_BUT_NEWLINE]
         if character in "^$":
-            return [Edge("begin" if character == "^" else "end")]
+            place = "begin" if character == "^" else "end"
+            return [Edge(f"{place} of line" if "m" in self.flags else place)]
         if character == "\\":
             return self._escape()
         return [self._literal(character)]
 
     def _literal(self, character: str) -> Characters:
-        return Characters(self._cased(frozenset((character,))))
+        return self._cased(Characters(((character, character),)))
 
-    def _cased(self, characters: frozenset[str]) -> frozenset[str]:
-        if self.ignore_case:
-            characters = frozenset(form for c in characters for form in (c.lower(), c.upper()))
-        return characters & ALPHABET
+    def _cased(self, characters: Characters) -> Characters:
+        return replace(characters, ignore_case=True) if "i" in self.flags else characters
 
     # --- groups ---------------------------------------------------------------------------------
 
@@ -181,7 +167,7 @@ class _Reader:
         self.depth += 1
         if self.depth > MAX_DEPTH:
             raise BadExpression("expression nests too deeply")
-        ignored = self.ignore_case
+        flags = self.flags
         if self._starts("?P<") or self._starts("?<"):
             self._name()
         elif self._starts("?") and not self._flags():
@@ -191,7 +177,7 @@ class _Reader:
         if not self._starts(")"):
             raise BadExpression("missing closing )")
         self.position += 1
-        self.ignore_case = ignored
+        self.flags = flags
         self.depth -= 1
         return node
 
@@ -199,7 +185,7 @@ class _Reader:
         start = self.text.index("<", self.position) + 1
         end = self.text.find(">", start)
         name = self.text[start : max(end, start)]
-        if end < 0 or not name or not set(name) <= _WORD:
+        if end < 0 or not name or not all(each in PERL["w"] for each in name):
             raise BadExpression("invalid named capture")
         self.position = end + 1
 
@@ -211,8 +197,7 @@ class _Reader:
             character = self._take()
             if character in "ismU":
                 seen = True
-                if character == "i":
-                    self.ignore_case = value
+                self.flags = self.flags | {character} if value else self.flags - {character}
             elif character == "-" and value:
                 value, seen = False, False
             elif character in ":)" and (value or seen):
@@ -233,13 +218,12 @@ class _Reader:
             quoted = self.text[self.position : None if end < 0 else end]
             self.position = len(self.text) if end < 0 else end + 2
             return [self._literal(each) for each in quoted]
-        found = self._named_class(character)
-        return [Characters(found) if found is not None else self._literal(self._escaped(character))]
+        return [self._named_class(character) or self._literal(self._escaped(character))]
 
-    def _named_class(self, character: str) -> frozenset[str] | None:
-        if character.lower() in _CLASSES:
-            found = _CLASSES[character.lower()]
-            return found if character.islower() else ALPHABET - found
+    def _named_class(self, character: str) -> Characters | None:
+        if character.lower() in PERL:
+            found = PERL[character.lower()]
+            return found if character.islower() else found.opposite()
         if character not in "pP":
             return None
         name = self._take()
@@ -251,10 +235,10 @@ class _Reader:
             self.position = end + 1
         negated = (character == "P") != name.startswith("^")
         name = name.removeprefix("^")
-        if name not in _UNICODE and name not in _OTHER_UNICODE:
+        if name not in UNICODE:
             raise BadExpression("invalid character class range")
-        found = self._cased(_UNICODE.get(name, _NONE))
-        return ALPHABET - found if negated else found
+        found = self._cased(UNICODE[name])
+        return found.opposite() if negated else found
 
     def _escaped(self, character: str) -> str:
         """The character behind an escape that stands for one."""
@@ -288,7 +272,7 @@ class _Reader:
             digits = self.text[self.position : self.position + 2]
             self.position += 2
             end = 0 if len(digits) == 2 else -1
-        if end < 0 or not 0 < len(digits) <= 8 or not set(digits) <= _POSIX["xdigit"]:
+        if end < 0 or not 0 < len(digits) <= 8 or not all(each in POSIX["xdigit"] for each in digits):
             raise BadExpression("invalid escape sequence")
         code = int(digits, 16)
         if code > 0x10FFFF:
@@ -300,25 +284,29 @@ class _Reader:
     def _class(self) -> Characters:
         negated = self._starts("^")
         self.position += negated
-        found: set[str] = set()
+        ranges: list[Range] = []
+        inner: list[Characters] = []
         first = True
         while first or not self._starts("]"):
             if self.position >= len(self.text):
                 raise BadExpression("missing closing ]")
             first = False
-            found |= self._class_item()
+            item = self._class_item()
+            if isinstance(item, Characters):
+                inner.append(item)
+            else:
+                ranges.append(item)
         self.position += 1
-        characters = self._cased(frozenset(found))
-        return Characters(ALPHABET - characters if negated else characters)
+        return self._cased(Characters(tuple(ranges), tuple(inner), negated=negated))
 
-    def _class_item(self) -> frozenset[str]:
+    def _class_item(self) -> Characters | Range:
         if self._starts("[:") and (end := self.text.find(":]", self.position)) >= 0:
             name = self.text[self.position + 2 : end]
-            found = _POSIX.get(name.removeprefix("^"))
+            found = POSIX.get(name.removeprefix("^"))
             if found is None:
                 raise BadExpression("invalid character class range")
             self.position = end + 2
-            return ALPHABET - found if name.startswith("^") else found
+            return found.opposite() if name.startswith("^") else found
         if self._starts("\\"):
             following = self.text[self.position + 1 : self.position + 2]
             if following.lower() in ("d", "w", "s", "p"):
@@ -328,27 +316,18 @@ class _Reader:
                 return named
         low = self._class_character()
         if not self._starts("-") or self._starts("-]") or self.position + 1 >= len(self.text):
-            return frozenset((low,))
+            return low, low
         self.position += 1
         high = self._class_character()
         if high < low:
             raise BadExpression("invalid character class range")
-        # Case is taken care of for the class as a whole; only what a name can hold needs to be in it.
-        return frozenset(each for each in ALPHABET | {low, high} if low <= each <= high)
+        return low, high
 
     def _class_character(self) -> str:
         if self.position >= len(self.text):
             raise BadExpression("missing closing ]")
         character = self._take()
         return self._escaped(self._take()) if character == "\\" else character
-
-
-#: Known to RE2, and without a character that a name could hold.
-_OTHER_UNICODE = frozenset(
-    {"C", "Cc", "Cf", "Co", "Cs", "Lm", "Lo", "Lt", "M", "Mc", "Me", "Mn", "Nl", "No", "Pe", "Pf", "Pi", "Ps",
-     "S", "Sc", "Sk", "Sm", "So", "Z", "Zl", "Zp", "Zs", "Greek", "Cyrillic", "Han", "Arabic", "Hebrew",
-     "Hiragana", "Katakana", "Hangul", "Thai", "Armenian", "Georgian", "Devanagari"}
-)  # fmt: skip
 
 
 def _is_count(text: str) -> bool:
@@ -358,16 +337,30 @@ def _is_count(text: str) -> bool:
 # --- running ------------------------------------------------------------------------------------
 
 
+#: Nothing, the end of a line, something of a word, anything else: what edges see of a character.
+_NOTHING, _NEWLINE, _IN_WORD, _OTHER = "", "newline", "word", "other"
+
+
+class Kind(NamedTuple):
+    """Everything that matters of a character: what edges see of it, and which sets have it, as bits."""
+
+    side: str
+    sets: int
+
+
 class Program:
     """States with their ways: by one character of a set, or by none if a condition on the place holds."""
 
     def __init__(self, node: Node) -> None:
-        self._by_character: list[tuple[frozenset[str], int] | None] = []
+        #: By state: the number of a set, and where a character of it leads.
+        self._by_character: list[tuple[int, int] | None] = []
         self._free: list[list[tuple[str | None, int]]] = []
+        self._sets: dict[Characters, int] = {}
         start, self._end = self._state(), self._state()
         self._build(node, start, self._end)
         self._start = frozenset((start,))
-        self._remembered: dict[tuple[frozenset[int], str, str], frozenset[int]] = {}
+        self._kinds: dict[str, Kind] = {}
+        self._remembered: dict[tuple[frozenset[int], str, Kind], frozenset[int]] = {}
 
     def _state(self) -> int:
         if len(self._free) >= MAX_STATES:
@@ -380,7 +373,7 @@ class Program:
         if isinstance(node, Characters):
             inner = self._state()
             self._free[start].append((None, inner))
-            self._by_character[inner] = (node.of, end)
+            self._by_character[inner] = (self._sets.setdefault(node, len(self._sets)), end)
         elif isinstance(node, Edge):
             self._free[start].append((node.kind, end))
         elif isinstance(node, Sequence):
@@ -413,27 +406,38 @@ class Program:
             start = following
         self._free[start].append((None, end))
 
-    def matches(self, name: str) -> bool:
-        states, before = self._start, ""
-        for character in name:
-            states = self._step(states, before, character)
+    def matches(self, text: str) -> bool:
+        states, before = self._start, _NOTHING
+        for character in text:
+            kind = self._kind(character)
+            states = self._step(states, before, kind)
             if not states:
                 return False
-            before = character
-        return self._end in self._reached(states, before, "")
+            before = kind.side
+        return self._end in self._reached(states, before, _NOTHING)
 
-    def _step(self, states: frozenset[int], before: str, character: str) -> frozenset[int]:
-        key = (states, before, character)
+    def _kind(self, character: str) -> Kind:
+        found = self._kinds.get(character)
+        if found is None:
+            sets = sum(1 << number for each, number in self._sets.items() if character in each)
+            side = _NEWLINE if character == "\n" else _IN_WORD if character in PERL["w"] else _OTHER
+            found = Kind(side, sets)
+            if len(self._kinds) < MAX_REMEMBERED:
+                self._kinds[character] = found
+        return found
+
+    def _step(self, states: frozenset[int], before: str, kind: Kind) -> frozenset[int]:
+        key = (states, before, kind)
         found = self._remembered.get(key)
         if found is None:
-            ways = (self._by_character[state] for state in self._reached(states, before, character))
-            found = frozenset(way[1] for way in ways if way is not None and character in way[0])
+            ways = (self._by_character[state] for state in self._reached(states, before, kind.side))
+            found = frozenset(way[1] for way in ways if way is not None and kind.sets >> way[0] & 1)
             if len(self._remembered) < MAX_REMEMBERED:
                 self._remembered[key] = found
         return found
 
     def _reached(self, states: frozenset[int], before: str, after: str) -> set[int]:
-        """All states that need no character, at the place between two characters ("" for an end)."""
+        """All states that need no character, at the place between two characters."""
         reached, todo = set(states), list(states)
         while todo:
             for condition, state in self._free[todo.pop()]:
@@ -445,19 +449,19 @@ class Program:
 
 def _holds(condition: str, before: str, after: str) -> bool:
     if condition == "begin":
-        return not before
+        return before == _NOTHING
     if condition == "end":
-        return not after
-    return ((before in _WORD) != (after in _WORD)) == (condition == "word")
+        return after == _NOTHING
+    if condition == "begin of line":
+        return before in (_NOTHING, _NEWLINE)
+    if condition == "end of line":
+        return after in (_NOTHING, _NEWLINE)
+    return ((before == _IN_WORD) != (after == _IN_WORD)) == (condition == "word")
 
 
 @lru_cache(maxsize=256)
 def compile_expression(text: str) -> Program:
-    """The program of an expression; KafkaError when it is none."""
-    try:
-        return Program(_Reader(text).read())
-    except BadExpression as error:
-        raise KafkaError(
-            ErrorCode.INVALID_REGULAR_EXPRESSION,
-            f"SubscribedTopicRegex `{text}` is not a valid regular expression: {error}.",
-        ) from None
+    """The program of an expression; BadExpression when it is none."""
+    if len(text) > MAX_LENGTH:
+        raise BadExpression("expression too large")
+    return Program(_Reader(text).read())

@@ -1,4 +1,4 @@
-"""Regular expressions of topics: what RE2 refuses is refused in its words, the rest matches as it should."""
+"""Regular expressions: what RE2 refuses is refused in its words, the rest matches as it should."""
 
 import re
 
@@ -6,7 +6,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from moldau.coordinators.groups.regular_expressions import MAX_STATES, compile_expression
+from moldau.coordinators.groups.consumer_cluster import subscription_program
+from moldau.coordinators.regular_expressions import (
+    MAX_LENGTH,
+    MAX_STATES,
+    BadExpression,
+    compile_expression,
+)
 from moldau.protocol.errors import ErrorCode, KafkaError
 
 #: As Kafka 4.3.0 with re2j 1.8 answered.
@@ -46,7 +52,7 @@ TAKEN = [
 @pytest.mark.parametrize("expression", REFUSED)
 def test_refused_as_the_real_broker_does(expression: str) -> None:
     with pytest.raises(KafkaError) as refused:
-        compile_expression(expression)
+        subscription_program(expression)
     assert refused.value.code is ErrorCode.INVALID_REGULAR_EXPRESSION
     assert refused.value.message == (
         f"SubscribedTopicRegex `{expression}` is not a valid regular expression: {REFUSED[expression]}."
@@ -85,6 +91,32 @@ def test_matches_whole_names(expression: str, matched: list[str], unmatched: lis
     assert [name for name in unmatched if program.matches(name)] == []
 
 
+@pytest.mark.parametrize(
+    ("expression", "matched", "unmatched"),
+    [
+        ("pay.*", ["payé", "pay €", "pay"], ["päy", "pay\n"]),
+        ("(?s)pay.*", ["pay\n"], ["pa"]),
+        ("[^a]", ["ä", "\n", "字"], ["a", "ää"]),
+        ("(?i)É+", ["éÉ"], ["e"]),
+        ("[à-ü]", ["é"], ["e", "É"]),
+        ("(?i)[à-ü]", ["é", "É"], ["e"]),
+        ("\\pL+", ["aäß字я"], ["a1"]),
+        ("\\p{Greek}+", ["αβγ"], ["abc"]),
+        ("\\p{Cyrillic}\\P{Cyrillic}", ["яa"], ["яя"]),
+        ("\\w", ["a", "_"], ["ä"]),
+        ("[[:^alpha:]]", ["ä", "1"], ["a"]),
+        ("a\\sb", ["a b", "a\tb"], ["a_b"]),
+        ("(?m)a$\n^b", ["a\nb"], ["ab"]),
+        ("a$\nb", [], ["a\nb"]),
+    ],
+)
+def test_any_text_can_be_matched(expression: str, matched: list[str], unmatched: list[str]) -> None:
+    """Names of topics are plain, transactional ids are not."""
+    program = compile_expression(expression)
+    assert [text for text in matched if not program.matches(text)] == []
+    assert [text for text in unmatched if program.matches(text)] == []
+
+
 @settings(max_examples=300, deadline=None)
 @given(
     st.lists(
@@ -117,7 +149,7 @@ def test_agrees_with_the_standard_library_where_both_know_the_expression(express
     try:
         program = compile_expression(expression)
         other = re.compile(expression)
-    except (KafkaError, re.error):
+    except (BadExpression, re.error):
         return
     assert program.matches(name) == bool(other.fullmatch(name))
 
@@ -125,8 +157,10 @@ def test_agrees_with_the_standard_library_where_both_know_the_expression(express
 def test_no_expression_takes_for_ever() -> None:
     assert not compile_expression("(a+)+b").matches("a" * 249)
     assert not compile_expression("(a*)*" * 20 + "b").matches("a" * 249)
-    with pytest.raises(KafkaError, match="too large"):
+    with pytest.raises(BadExpression, match="too large"):
         compile_expression("(a{1000}){1000}")
-    with pytest.raises(KafkaError, match="too deeply"):
+    with pytest.raises(BadExpression, match="too deeply"):
         compile_expression("(" * 10_000)
+    with pytest.raises(BadExpression, match="too large"):
+        compile_expression(f"[{'a' * MAX_LENGTH}]")
     assert MAX_STATES < 10_000
