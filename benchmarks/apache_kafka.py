@@ -25,7 +25,13 @@ HERE = Path(__file__).resolve().parent
 CACHE = HERE.parent / ".cache"
 LIBS = CACHE / "kafka-libs"
 CLASSES = CACHE / "java-classes"
-KAFKA_JAR = "kafka_2.13-4.3.0.jar"
+# One jar of each thing that pom.xml names: when all are there, nothing is fetched.
+JARS = (
+    "kafka_2.13-4.3.0.jar",
+    "kafka-tools-4.3.0.jar",
+    "kafka-streams-4.3.0.jar",
+    "log4j-slf4j-impl-2.25.4.jar",
+)
 CLUSTER_ID = "TW9sZGF1R29sZGVuMDAwMQ"
 
 # kafka-run-class.sh and kafka-server-start.sh of the 4.3.0 distribution
@@ -52,7 +58,7 @@ SINGLE_NODE_SETTINGS = {
 
 def fetch() -> Path:
     """Copy Kafka's jars into the cache unless they are there; returns their directory."""
-    if (LIBS / KAFKA_JAR).exists() and any(LIBS.glob("log4j-slf4j-impl-*.jar")):
+    if all((LIBS / jar).exists() for jar in JARS):
         return LIBS
     if shutil.which("mvn") is None:
         raise RuntimeError("mvn is missing: apt-get install maven default-jdk-headless")

@@ -328,3 +328,20 @@ def test_what_is_no_address(text: str) -> None:
 def test_a_code_of_the_future_is_an_unknown_error() -> None:
     assert error_code(3) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert error_code(9999) is ErrorCode.UNKNOWN_SERVER_ERROR
+
+
+def test_who_gives_up_while_a_connection_is_made_gives_up(scripted: Any) -> None:
+    async def run() -> None:
+        async with scripted() as broker:
+            for steps in range(12):  # of the loop, from the first one to where the connection is there
+                opening = asyncio.ensure_future(connect(broker))
+                for _ in range(steps):
+                    await asyncio.sleep(0)
+                finished = opening.done()
+                opening.cancel()
+                (outcome,) = await asyncio.gather(opening, return_exceptions=True)
+                assert finished or isinstance(outcome, asyncio.CancelledError)
+                if isinstance(outcome, Connection):
+                    await outcome.wait_closed()
+
+    asyncio.run(run())

@@ -64,8 +64,11 @@ async def together(*consumers: GroupConsumer) -> None:
     def shared() -> bool:
         return len([p for c in consumers for p in c.assignment]) == 3 and all(c.assignment for c in consumers)
 
-    while not shared():
-        await asyncio.gather(*(consumer.next_batch(timeout_ms=20) for consumer in consumers))
+    async def work(consumer: GroupConsumer) -> None:
+        while not shared():  # each by itself: one that joins waits for the others
+            await consumer.next_batch(timeout_ms=20)
+
+    await asyncio.gather(*map(work, consumers))
 
 
 def test_reads_commits_and_goes_on(broker: Broker) -> None:

@@ -52,7 +52,7 @@ else:
 
     def pytest_sessionfinish(session: pytest.Session) -> None:
         whole = not session.config.option.keyword and not any(
-            "::" in str(word) for word in session.config.args
+            "::" in str(word) or str(word).endswith(".py") for word in session.config.args
         )
         if whole and not session.config.option.collectonly and not session.shouldstop:
             write_report(session.config.stash[RUN_KEY], PROJECT / "docs" / "conformance.md")

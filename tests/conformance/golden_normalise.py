@@ -12,12 +12,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
+from typing import Any
 
 from golden_transcripts import GOLDEN_ADDRESS, Block, Printed
 
 View = Callable[[str], str]
 
 ALWAYS = (
+    (re.compile(r"(console-consumer|verifiable)-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"), r"\1-UUID"),
+    (re.compile(r"[\w-]{22}(?= /127\.0\.0\.1)"), "UUID"),
     (re.compile(r"TopicId: [\w-]{22}"), "TopicId: UUID"),
     (re.compile(r"Cluster ID: [\w-]{22}"), "Cluster ID: UUID"),
     (re.compile(r"(adminclient|console-producer|consumer|producer)-\d+"), r"\1-N"),
@@ -32,11 +35,12 @@ ALWAYS = (
 )
 USAGE = re.compile(r"^(<usage table omitted>|Option\s+Description|[Uu]sage: ).*\Z", re.MULTILINE | re.DOTALL)
 OPTION_SET = re.compile(r"\[\[([\w-]+(?:\], \[[\w-]+)+)\]\]")
+WORD_SET = re.compile(r"(Valid (?:states|types) are|of these options): (.+)")
 NUMBER = re.compile(r"-?\d+([.,]\d+)?")
 DATE = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d:\d{3}")
 MORE_LINES = re.compile(r"^<\d+ more lines>\n?", re.MULTILINE)
-UNCOMPARED = re.compile(r"$|hint: |The consumer rebalance protocol \(KIP-848\)")
-JAVA_EXCEPTION = re.compile(r"(Caused by: )?(java|org\.apache\.kafka)\.[\w.$]+(:|$)")
+UNCOMPARED = re.compile(r"$|hint: |The consumer rebalance protocol \(KIP-848\)| at \[Source: ")
+JAVA_EXCEPTION = re.compile(r"(Caused by: )?(java|org\.apache\.kafka|com\.fasterxml)\.[\w.$]+(:|$)")
 LOG_LINE = re.compile(r"^\[[^]]+\] (ERROR|WARN) .*$", re.MULTILINE)
 
 
@@ -62,6 +66,7 @@ def _common(text: str, place: Place) -> str:
     for pattern, replacement in ALWAYS:
         text = pattern.sub(replacement, text)
     text = OPTION_SET.sub(lambda found: "[[" + "], [".join(sorted(found[1].split("], ["))) + "]]", text)
+    text = WORD_SET.sub(lambda found: f"{found[1]}: {', '.join(sorted(found[2].split(', ')))}", text)
     return USAGE.sub("<usage>", text)
 
 
@@ -89,11 +94,69 @@ def views(block: Block) -> list[View]:
         chosen += [sort_partitions, one_timeout]
     if re.search(r"--topic con .*--from-beginning", line):
         chosen.append(sort_lines)
+    if "kafka-consumer-groups" in line:
+        chosen.append(sort_tables)
+    if "kafka-groups" in line:
+        chosen.append(sort_lines)
+    if "kafka-transactions" in line:
+        chosen += [hide_columns, sort_lines]
+    if "kafka-verifiable" in line:
+        chosen.append(merge_events)
     return chosen
 
 
 def sort_lines(text: str) -> str:
     return "\n".join(sorted(text.splitlines()))
+
+
+def sort_tables(text: str) -> str:
+    """Tables, and the rows of each: both are in the order of a hash."""
+    text = re.sub(r"\(('[^']*'(?:, '[^']*')+)\)", lambda found: f"({_sorted_list(found)})", text)
+    tables = ["\n".join(sorted(table.splitlines())) for table in re.split(r"\n{2,}", text.strip("\n"))]
+    return "\n\n".join(sorted(tables))
+
+
+#: Cells of kafka-transactions that differ from run to run.
+HIDDEN_COLUMNS = {
+    "ProducerId",
+    "CurrentTransactionStartTimeMs",
+    "TransactionDurationMs",
+    "LastTimestamp",
+}
+
+
+def hide_columns(text: str) -> str:
+    """Numbers in those columns as N; the table without the padding that follows from their width."""
+    rows = [[cell.strip() for cell in line.split("\t")] for line in text.splitlines()]
+    names = rows[0] if rows else []
+    for row in rows[1:]:
+        for position, name in enumerate(names):
+            if name in HIDDEN_COLUMNS and position < len(row) and row[position].isdigit():
+                row[position] = "N"
+    return "\n".join("\t".join(row) for row in rows)
+
+
+def merge_events(text: str) -> str:
+    """Lines of JSON without times; how records without a key are spread, and come in fetches, is chance.
+
+    Records stand in the order of their values, fetches and commits are one each.
+    """
+    records: list[str] = []
+    others: list[str] = []
+    count = 0
+    for line in text.splitlines():
+        event: dict[str, Any] = json.loads(line) if line.startswith("{") else {"name": line}
+        for chance in ("timestamp", "avg_throughput", "partition", "offset", "offsets"):
+            event.pop(chance, None)
+        if event["name"] == "records_consumed":
+            count += event["count"]
+            continue
+        shown = json.dumps(event)
+        if event["name"] in ("producer_send_success", "record_data"):
+            records.append(shown)
+        elif shown not in others:
+            others.append(shown)
+    return "\n".join([*others, *sorted(records), f"{count} records consumed"])
 
 
 def first_line(text: str) -> str:

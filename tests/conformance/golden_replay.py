@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.brokers import BrokerProcess
+from golden_actors import ACTORS
 from golden_normalise import Place, normalise, without_log_lines, without_unadvertised
 from golden_scenarios import (
     IMPATIENT_PROPERTIES,
@@ -62,20 +64,23 @@ class Replay:
         self._place = Place(broker.bootstrap_servers, broker.data_dir)
         self._golden_ids: dict[str, str] = {}
         self._ids: dict[str, str] = {}
+        self._actors: dict[str, ExitStack] = {}
 
     def outcomes(self) -> Iterator[Outcome]:
         self._set_up()
-        for block in read_transcript(self._scenario.transcript):
-            for name, content in block.files:
-                (self._directory / name).write_text(content)
-            yield self._outcome(block)
+        try:
+            for block in read_transcript(self._scenario.transcript):
+                self._come_to(block.number)
+                for name, content in block.files:
+                    (self._directory / name).write_text(content)
+                yield self._outcome(block)
+        finally:
+            for actor in self._actors.values():
+                actor.close()
 
     def _set_up(self) -> None:
         (self._directory / "impatient.properties").write_text(IMPATIENT_PROPERTIES)
-        if self._scenario.fixtures:
-            arguments = [self._broker.bootstrap_servers, *self._scenario.fixtures]
-            made = self._java_tools.run_class("Fixtures", arguments)
-            assert made.exit_code == 0, made.stderr
+        self._make(self._scenario.fixtures)
         if self._scenario.transcript == "console-consumer":  # it reads what the console producer wrote
             for block in read_transcript("console-producer"):
                 self._java_tools.run(block.tool, self._arguments(block), block.stdin)
@@ -83,6 +88,22 @@ class Replay:
             words = [word.replace(GOLDEN_ADDRESS, self._broker.bootstrap_servers) for word in arguments]
             ran = self._java_tools.run(tool, words)
             assert ran.exit_code == 0, ran.stderr
+
+    def _make(self, fixtures: tuple[str, ...]) -> None:
+        if fixtures:
+            made = self._java_tools.run_class("Fixtures", [self._broker.bootstrap_servers, *fixtures])
+            assert made.exit_code == 0, made.stderr
+
+    def _come_to(self, number: int) -> None:
+        """Does what happened before a block during the capture."""
+        for stage in self._scenario.stages:
+            if stage.before == number:
+                self._make(stage.fixtures)
+                for name in stage.starts:
+                    self._actors[name] = actor = ExitStack()
+                    actor.enter_context(ACTORS[name](self._broker.bootstrap_servers, self._directory))
+                for name in stage.ends:
+                    self._actors.pop(name).close()
 
     def _outcome(self, block: Block) -> Outcome:
         if lacking := missing(need_of(block), self._tools.name, self._broker.name):

@@ -15,15 +15,13 @@ from golden_transcripts import Block
 BROKER_NOT_YET = {
     "quotas": "quotas come with a later issue",
     "SCRAM users": "SCRAM comes with a later issue",
-    "group configs": "configs of groups come with a later issue",
     "client metrics": "client metrics subscriptions come with a later issue",
     "broker unregistration": "more than one broker comes with a later issue",
 }
 # What Moldau's tools do not do yet, whichever broker they ask.
 TOOLS_NOT_YET = {
     **BROKER_NOT_YET,
-    "consumer groups": "consumer groups in Moldau's tools come with a later issue",
-    "transactions": "transactions in Moldau's tools come with a later issue",
+    "transactions": "transactions in Moldau's producer-perf-test come with a later issue",
 }
 # What Moldau will never have.
 NOT_APPLICABLE = {"KRaft log": "Moldau keeps its metadata in its own store, not in a KRaft log"}
@@ -31,16 +29,19 @@ NOT_APPLICABLE = {"KRaft log": "Moldau keeps its metadata in its own store, not 
 NOT_REPEATABLE = {
     "captured history": "prints internal records of groups, transactions and brokers of the capture",
     "captured logging": "prints the loggers of the captured process",
+    "captured groups": "lists all groups of the captured node (for lists see the clients above)",
 }
 
 NEEDS: tuple[tuple[str, str], ...] = (
     (r"__consumer_offsets|__transaction_state|__cluster_metadata", "captured history"),
     (r"--entity-type broker-loggers", "captured logging"),
-    (r"--group ", "consumer groups"),
-    (r"--transactional-id", "transactions"),
+    (
+        r"kafka-groups.sh .*--list( --consumer| --share| --group-type (classic|share)| --protocol \S+)?$",
+        "captured groups",
+    ),
+    (r"perf-test.* --transactional-id", "transactions"),
     (r"SCRAM|--describe --entity-type users( --entity-name alice)?$|--user alice", "SCRAM users"),
     (r"--entity-type (clients|users|ips)", "quotas"),
-    (r"--entity-type groups", "group configs"),
     (r"--entity-type client-metrics", "client metrics"),
     (r"kafka-cluster.sh unregister", "broker unregistration"),
     (r"--cluster-metadata-decoder", "KRaft log"),
@@ -65,6 +66,16 @@ class Difference:
 
 
 @dataclass(frozen=True, slots=True)
+class Stage:
+    """What happened during the capture before a block: more fixtures, actors that came and went."""
+
+    before: int
+    fixtures: tuple[str, ...] = ()
+    starts: tuple[str, ...] = ()
+    ends: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Scenario:
     """How one transcript is replayed: fixtures of java/Fixtures.java, then tool commands, then its blocks."""
 
@@ -72,6 +83,7 @@ class Scenario:
     fixtures: tuple[str, ...] = ()
     commands: tuple[tuple[str, ...], ...] = ()
     differs: tuple[Difference, ...] = ()
+    stages: tuple[Stage, ...] = ()
 
 
 ACTIVE_INDEX = Difference(
@@ -95,6 +107,11 @@ PERF_LOAD = (
     *("--topic", "perf", "--num-records", "30000", "--record-size", "100", "--throughput", "-1"),
     *("--bootstrap-server", "127.0.0.1:22092", "--command-property", "linger.ms=1000"),
 )
+PERF_TRANSACTIONS = (
+    "kafka-producer-perf-test",
+    *("--topic", "perf", "--num-records", "2000", "--record-size", "100", "--throughput", "-1"),
+    *("--bootstrap-server", "127.0.0.1:22092", "--transactional-id", "pt", "--transaction-duration-ms", "50"),
+)
 
 SCENARIOS: tuple[Scenario, ...] = (
     Scenario("topics"),
@@ -113,6 +130,23 @@ SCENARIOS: tuple[Scenario, ...] = (
     Scenario("perf"),
     Scenario("broker-api-versions", differs=(TWO_PHASE_COMMIT,)),
     Scenario("cluster"),
+    Scenario(
+        "consumer-groups",
+        fixtures=("topics", "records"),
+        stages=(
+            Stage(4, fixtures=("g-empty",), starts=("group members",)),
+            Stage(40, ends=("group members",)),
+            Stage(94, fixtures=("g-shift",)),
+        ),
+    ),
+    Scenario("groups", fixtures=("topics", "consumer-protocol-groups")),
+    Scenario(
+        "transactions",
+        fixtures=("txt",),
+        commands=(PERF_TRANSACTIONS,),
+        stages=(Stage(1, starts=("open transaction",)), Stage(16, fixtures=("transaction",))),
+    ),
+    Scenario("verifiable", fixtures=("ver",)),
 )
 
 

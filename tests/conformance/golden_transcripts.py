@@ -10,7 +10,7 @@ from pathlib import Path
 GOLDEN = Path(__file__).parent / "golden"
 GOLDEN_ADDRESS = "127.0.0.1:22092"
 EXIT_LINE = re.compile(r"^exit: (-?\d+)$")
-FILE_COMMENT = re.compile(r"^# (\S+\.json):$")
+FILE_COMMENT = re.compile(r"^# (\S+\.(?:json|csv)):$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,9 @@ def read_transcript(name: str) -> list[Block]:
         line = lines[position]
         position += 1
         if found := FILE_COMMENT.match(line):
-            files.append((found[1], lines[position].removeprefix("#").strip()))
+            end = next(i for i in range(position, len(lines)) if not lines[i].startswith("#"))
+            content = [text.removeprefix("#").strip() for text in lines[position:end]]
+            files.append((found[1], "\n".join(content)))
         elif line.startswith("$ "):
             end = next(i for i in range(position, len(lines)) if EXIT_LINE.match(lines[i]))
             blocks.append(

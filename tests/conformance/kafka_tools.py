@@ -21,15 +21,22 @@ JAVA_CLASSES = {
     "kafka-configs": "kafka.admin.ConfigCommand",
     "kafka-console-consumer": "org.apache.kafka.tools.consumer.ConsoleConsumer",
     "kafka-console-producer": "org.apache.kafka.tools.ConsoleProducer",
+    "kafka-consumer-groups": "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand",
     "kafka-consumer-perf-test": "org.apache.kafka.tools.ConsumerPerformance",
     "kafka-delete-records": "org.apache.kafka.tools.DeleteRecordsCommand",
     "kafka-dump-log": "org.apache.kafka.tools.DumpLogSegments",
     "kafka-e2e-latency": "org.apache.kafka.tools.EndToEndLatency",
     "kafka-get-offsets": "org.apache.kafka.tools.GetOffsetShell",
+    "kafka-groups": "org.apache.kafka.tools.GroupsCommand",
     "kafka-log-dirs": "org.apache.kafka.tools.LogDirsCommand",
     "kafka-producer-perf-test": "org.apache.kafka.tools.ProducerPerformance",
     "kafka-topics": "org.apache.kafka.tools.TopicCommand",
+    "kafka-transactions": "org.apache.kafka.tools.TransactionsCommand",
+    "kafka-verifiable-consumer": "org.apache.kafka.tools.VerifiableConsumer",
+    "kafka-verifiable-producer": "org.apache.kafka.tools.VerifiableProducer",
 }
+# These say their last words when their JVM ends.
+OWN_PROCESS = ("kafka-verifiable-consumer", "kafka-verifiable-producer")
 
 
 class Tools(Protocol):
@@ -50,6 +57,8 @@ class JavaTools:
         self._process: subprocess.Popen[bytes] | None = None
 
     def run(self, tool: str, arguments: Sequence[str], stdin: str = "") -> Printed:
+        if tool in OWN_PROCESS:
+            return _run_process(java(JAVA_CLASSES[tool], *arguments), stdin, self._directory)
         return self.run_class(JAVA_CLASSES[tool], arguments, stdin)
 
     def run_class(self, main_class: str, arguments: Sequence[str], stdin: str = "") -> Printed:
@@ -98,17 +107,20 @@ class MoldauTools:
         self._directory = directory
 
     def run(self, tool: str, arguments: Sequence[str], stdin: str = "") -> Printed:
-        command = [str(MOLDAU), tool, *arguments]
-        try:
-            ended = subprocess.run(
-                command, input=stdin, text=True, capture_output=True, timeout=TIMEOUT_S, cwd=self._directory
-            )
-        except subprocess.TimeoutExpired:
-            return Printed("", f"no end after {TIMEOUT_S} s", 124)
-        return Printed(ended.stdout, ended.stderr, ended.returncode)
+        return _run_process([str(MOLDAU), tool, *arguments], stdin, self._directory)
 
     def close(self) -> None:
         """Nothing stays open between two commands."""
+
+
+def _run_process(command: Sequence[str], stdin: str, directory: Path) -> Printed:
+    try:
+        ended = subprocess.run(
+            command, input=stdin, text=True, capture_output=True, timeout=TIMEOUT_S, cwd=directory
+        )
+    except subprocess.TimeoutExpired:
+        return Printed("", f"no end after {TIMEOUT_S} s", 124)
+    return Printed(ended.stdout, ended.stderr, ended.returncode)
 
 
 def _decode(text: str) -> str:

@@ -1,4 +1,4 @@
-"""The Java client as applications use it (java/ClientSmoke.java), against our broker."""
+"""The Java client as applications use it (ClientSmoke.java, GroupSmoke.java), against our broker."""
 
 from __future__ import annotations
 
@@ -23,4 +23,27 @@ STEPS = {
 )
 def test_java_client(step: str, moldau: MoldauBroker, java_tools: JavaTools) -> None:
     ran = java_tools.run_class("ClientSmoke", [moldau.bootstrap_servers, step])
+    assert (ran.exit_code, ran.stdout) == (0, "ok\n"), ran.stderr
+
+
+GROUP_STEPS = {
+    "classic": "a group of the classic protocol: list, describe, put members out, delete",
+    "consumer": "a group of the consumer protocol: list, describe, delete",
+    "offsets": "offsets of groups: alter, list for many groups, delete",
+    "transactions": "transactions: commit, abort, describe, list, describe producers",
+    "abort": "a hanging transaction is aborted from outside",
+    "fence": "producers are fenced; a fenced one cannot commit",
+    "send-offsets": "offsets in a transaction: visible after its commit only",
+}
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        pytest.param(step, marks=pytest.mark.check("Java client 4.3.0", what))
+        for step, what in GROUP_STEPS.items()
+    ],
+)
+def test_groups_and_transactions(step: str, moldau: MoldauBroker, java_tools: JavaTools) -> None:
+    ran = java_tools.run_class("GroupSmoke", [moldau.bootstrap_servers, step])
     assert (ran.exit_code, ran.stdout) == (0, "ok\n"), ran.stderr

@@ -1,12 +1,13 @@
 """The source and the sink in a real Spark, against a real broker, compared with what a plain client sees."""
 
 import json
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
 from moldau.spark import topic
 from moldau.testing import Broker
@@ -134,12 +135,23 @@ def test_a_stream_exactly_once_and_seen_as_a_group(
     assert sorted(int((row[3] or b"")[1:]) for row in consumed(broker, "out")) == list(range(120))
     assert committed(broker, "pipeline", "t") == [60, 60]
     # A reset while the query is stopped is taken up at its next start.
-    consumer = Consumer({"bootstrap.servers": broker.bootstrap_servers, "group.id": "pipeline"})
-    consumer.commit(offsets=[TopicPartition("t", 0, 55), TopicPartition("t", 1, 60)], asynchronous=False)
-    consumer.close()
+    reset(broker, "pipeline", [TopicPartition("t", 0, 55), TopicPartition("t", 1, 60)])
     assert run() == [5]
     assert run() == []
     assert committed(broker, "pipeline", "t") == [60, 60]
+
+
+def reset(broker: Broker, group: str, offsets: list[TopicPartition]) -> None:
+    """Commits as one who is no member, as soon as the group has noticed that its member is gone."""
+    consumer = Consumer({"bootstrap.servers": broker.bootstrap_servers, "group.id": group})
+    while True:
+        try:
+            consumer.commit(offsets=offsets, asynchronous=False)
+            break
+        except KafkaException as refused:
+            assert refused.args[0].code() == KafkaError.UNKNOWN_MEMBER_ID
+            time.sleep(0.5)
+    consumer.close()
 
 
 def committed(broker: Broker, group: str, name: str) -> list[int]:

@@ -123,7 +123,9 @@ class Connection:
         connection = cls(address, client_id, request_timeout_ms)
         making = connection._loop.create_connection(lambda: _Frames(connection), host, port)
         try:
-            await asyncio.wait_for(making, connect_timeout_ms / 1000)
+            # Not wait_for: that of Python 3.11 swallows a cancellation that comes with the connection.
+            async with asyncio.timeout(connect_timeout_ms / 1000):
+                await making
         except TimeoutError:
             raise BrokerNotAvailable(
                 f"no connection to {address} within {connect_timeout_ms} ms: check address and firewall"

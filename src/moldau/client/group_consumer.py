@@ -6,23 +6,26 @@
             ...
             await consumer.commit()  # or leave it to auto_commit
 
-The group's protocol is the classic one with Kafka's ``range`` and ``roundrobin`` assignors, so members of any
-client may be in the same group. ``topics`` may also be a function from all names to those that are wanted.
-Rounds of the group, and commits by the clock, happen inside ``next_batch`` and ``close``: what a caller got
-before it asked for more counts as done.
+The group's protocol is the classic one with Kafka's ``range`` and ``roundrobin`` assignors, or with
+``MembershipOptions(protocol="consumer")`` the newer one, so members of any client may be in the same group.
+``topics`` may also be a function from all names to those that are wanted. Rounds of the group, and commits by
+the clock, happen inside ``next_batch`` and ``close``: what a caller got before it asked for more counts as
+done. A ``RebalanceListener`` hears of partitions that come and go.
 
 Law: at least once. A position is committed only after the caller came back for more; what a member lost in a
 round it does not show any more.
 """
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
 
 from moldau.base.names import TopicPartition
 from moldau.client.admin import raise_errors
 from moldau.client.consumer import END, Consumer, Start, at_offset
+from moldau.client.consumer_membership import ConsumerMembership
 from moldau.client.fetched import FetchedBatch
 from moldau.client.group_descriptions import CommittedOffset
 from moldau.client.groups import Groups
@@ -38,8 +41,22 @@ _NOT_OURS_ANY_MORE = frozenset(
         ErrorCode.REBALANCE_IN_PROGRESS,
         ErrorCode.ILLEGAL_GENERATION,
         ErrorCode.UNKNOWN_MEMBER_ID,
+        ErrorCode.STALE_MEMBER_EPOCH,
+        ErrorCode.FENCED_MEMBER_EPOCH,
     }
 )
+
+
+def _nothing(partitions: Sequence[TopicPartition]) -> None:
+    """For those who need not know."""
+
+
+@dataclass(frozen=True, slots=True)
+class RebalanceListener:
+    """Called inside ``next_batch`` and ``close``, with what has come and with what goes (or is lost)."""
+
+    assigned: Callable[[Sequence[TopicPartition]], None] = _nothing
+    revoked: Callable[[Sequence[TopicPartition]], None] = _nothing
 
 
 class GroupConsumer:
@@ -52,6 +69,7 @@ class GroupConsumer:
         topics: Topics,
         *,
         membership: MembershipOptions | None = None,
+        listener: RebalanceListener | None = None,
         auto_commit: bool = True,
         auto_commit_interval_ms: int = 5_000,
         metadata_max_age_ms: int = 300_000,
@@ -59,11 +77,12 @@ class GroupConsumer:
         **options: Any,
     ) -> None:
         self.cluster = cluster
-        self.membership = Membership(cluster, group_id, membership or MembershipOptions())
+        self.membership = _member_of(cluster, group_id, membership or MembershipOptions())
         #: What this member reads at the moment.
         self.assignment: list[TopicPartition] = []
         #: How many rounds this member was part of.
         self.rounds = 0
+        self._listener = listener or RebalanceListener()
         self._topics = topics
         self._auto_commit = auto_commit
         self._auto_commit_interval = auto_commit_interval_ms / 1000
@@ -75,6 +94,7 @@ class GroupConsumer:
         self._epochs: dict[TopicPartition, int] = {}
         self._join_again = asyncio.Event()
         self._join_again.set()
+        self._times_lost = 0
         self._failure: KafkaError | None = None
         self._beating: asyncio.Task[None] | None = None
         self._commit_at = 0.0
@@ -95,6 +115,8 @@ class GroupConsumer:
         finally:
             await self._stop_beating()
             await self._consumer.close()
+            if self.assignment:
+                self._give_up(self.assignment)
             await self.membership.leave()
 
     async def next_batch(self, *, timeout_ms: float | None = None) -> FetchedBatch | None:
@@ -110,10 +132,23 @@ class GroupConsumer:
                 await self._commit_or_pass()
             batch = await self._batch_or_round(deadline)
             if batch is not None:
-                self._epochs[batch.topic_partition] = batch.header.partition_leader_epoch
-                return batch
+                return self._shown(batch)
             if deadline is not None and loop.time() >= deadline:
                 return None
+
+    async def next_batches(
+        self, *, timeout_ms: float | None = None, max_records: int = 500
+    ) -> list[FetchedBatch]:
+        """The next batch and those behind it that have come already, up to so many records and a batch."""
+        first = await self.next_batch(timeout_ms=timeout_ms)
+        found = [] if first is None else [first]
+        while found and sum(batch.header.record_count for batch in found) < max_records:
+            # No round in between: the caller has not seen what is found so far.
+            batch = await self._consumer.next_batch(timeout_ms=0)
+            if batch is None:
+                break
+            found.append(self._shown(batch))
+        return found
 
     async def join(self) -> None:
         """Enters the group now; ``next_batch`` does it too where it was not done."""
@@ -135,6 +170,10 @@ class GroupConsumer:
             self._committed |= {partition: each.offset for partition, each in given.items()}
 
     # Inside.
+
+    def _shown(self, batch: FetchedBatch) -> FetchedBatch:
+        self._epochs[batch.topic_partition] = batch.header.partition_leader_epoch
+        return batch
 
     async def _batch_or_round(self, deadline: float | None) -> FetchedBatch | None:
         """What comes first: a batch, a round of the group, the next commit, or the end of the time."""
@@ -158,21 +197,50 @@ class GroupConsumer:
         return found if isinstance(found, FetchedBatch) else None
 
     async def _next_round(self) -> None:
-        """Joins, until the group is content with what this member knows."""
+        """Commits and joins; what goes wrong on the way is begun again by the next call."""
         if self._auto_commit and self.assignment:
             await self._commit_or_pass()
         await self._stop_beating()
         topics = await self._wanted_topics()
         self._join_again.clear()
-        assignment = await self.membership.join(topics, self.assignment)
+        try:
+            await self._join(topics)
+        except BaseException:
+            self._join_again.set()
+            raise
+
+    async def _join(self, topics: list[str]) -> None:
+        membership, owned = self.membership, self.assignment
+        if membership.eager and (owned or membership.generation_id >= 0):
+            self._give_up(owned)
+        assignment = await membership.join(topics, owned)
         self._beating = asyncio.get_running_loop().create_task(self._beat(topics))
-        starts = await self._starts(assignment)
-        await self._consumer.assign(starts)
-        self.assignment = sorted(assignment)
-        self._epochs.clear()
-        self._committed = {p: s.offset for p, s in starts.items() if s.offset is not None}
+        goes_on = not membership.eager and membership.times_lost == self._times_lost
+        self._times_lost = membership.times_lost
+        await self._take(assignment, set(owned) & set(assignment) if goes_on else ())
+        if await membership.settle(assignment):
+            self._join_again.set()
+
+    async def _take(self, assignment: Sequence[TopicPartition], kept: Collection[TopicPartition]) -> None:
+        """From what this member has to what it shall have; those that are kept go on where they are."""
+        if gone := [partition for partition in self.assignment if partition not in kept]:
+            self._give_up(gone)
+        added = sorted(partition for partition in assignment if partition not in kept)
+        if added or gone or self.membership.eager or not self.rounds:
+            starts = {partition: at_offset(self._consumer.position(partition)) for partition in kept}
+            starts |= await self._starts(added)
+            await self._consumer.assign(starts)
+            self._committed = {p: c for p, c in self._committed.items() if p in kept}
+            self._committed |= {p: starts[p].offset or 0 for p in added if starts[p].offset is not None}
+            self._epochs = {p: epoch for p, epoch in self._epochs.items() if p in kept}
+            self.assignment = sorted(assignment)
+            self._listener.assigned(added)
         self.rounds += 1
         self._commit_at = asyncio.get_running_loop().time() + self._auto_commit_interval
+
+    def _give_up(self, partitions: Sequence[TopicPartition]) -> None:
+        self.assignment = [each for each in self.assignment if each not in partitions]
+        self._listener.revoked(partitions)
 
     async def _wanted_topics(self) -> list[str]:
         if not callable(self._topics):
@@ -225,8 +293,8 @@ class GroupConsumer:
         look_at = loop.time() + self._metadata_max_age
         try:
             # They go on while the caller is not back for the round: it has the rebalance timeout for that.
-            while self.membership.member_id:
-                await asyncio.sleep(self.membership.options.heartbeat_interval_ms / 1000)
+            while self.membership.generation_id >= 0:
+                await asyncio.sleep(self.membership.heartbeat_interval_ms / 1000)
                 if await self.membership.beat():
                     self._join_again.set()
                 elif loop.time() >= look_at:
@@ -256,3 +324,11 @@ class GroupConsumer:
             self._beating.cancel()
             await asyncio.gather(self._beating, return_exceptions=True)
             self._beating = None
+
+
+def _member_of(
+    cluster: Cluster, group_id: str, options: MembershipOptions
+) -> Membership | ConsumerMembership:
+    if options.protocol == "consumer":
+        return ConsumerMembership(cluster, group_id, options)
+    return Membership(cluster, group_id, options)

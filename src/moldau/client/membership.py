@@ -2,24 +2,20 @@
 
 ``join`` waits until the group has agreed and returns the partitions of this member; ``beat`` keeps it in the
 group, and says whether it has to join again; ``commit`` and ``leave`` are what their names say. A coordinator
-that moved is looked for again.
+that moved is looked for again. ``consumer_membership`` has the same for groups of the newer protocol.
 
-Law: one request of this member at a time is on its way to the coordinator, on a connection of its own,
-because a JoinGroup waits there for the others. Nothing here fetches or knows positions.
+Law: nothing here fetches or knows positions. A member that has to join again owns nothing until it has.
 """
 
-import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
 
 from moldau.base.names import TopicPartition
-from moldau.client.admin import outcome_error
 from moldau.client.assignors import ASSIGNORS
-from moldau.client.connection import Connection, error_code
+from moldau.client.coordinator_line import CoordinatorLine
 from moldau.client.group_descriptions import CommittedOffset
 from moldau.client.group_messages import assigned_partitions, by_topic, commit_request
-from moldau.client.groups import LAST_COMMIT_WITH_NAMES, coordinator_moved, find_coordinator
+from moldau.client.groups import coordinator_moved
 from moldau.client.metadata import Cluster
 from moldau.protocol import consumer_protocol
 from moldau.protocol.consumer_protocol import ConsumerProtocolAssignment, ConsumerProtocolSubscription
@@ -28,8 +24,6 @@ from moldau.protocol.messages.heartbeat import HeartbeatRequest
 from moldau.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
 from moldau.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
 from moldau.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
-
-_T = TypeVar("_T")
 
 _PROTOCOL_TYPE = "consumer"
 #: How much longer than the round itself may take its answer is waited for.
@@ -49,9 +43,16 @@ class MembershipOptions:
     #: In the order in which this member would have them.
     assignors: tuple[str, ...] = ("range", "roundrobin")
     group_instance_id: str | None = None
+    #: ``classic``, or ``consumer`` (KIP-848): there the coordinator shares out, and says how often to beat.
+    protocol: str = "classic"
+    #: The assignor of the coordinator that a member of the newer protocol would have.
+    server_assignor: str | None = None
 
 
 class Membership:
+    #: Whether all partitions are given up before a round.
+    eager = True
+
     def __init__(self, cluster: Cluster, group_id: str, options: MembershipOptions) -> None:
         self.group_id = group_id
         self.options = options
@@ -60,10 +61,14 @@ class Membership:
         #: Whether this member shared the partitions out, and of which topics with how many partitions.
         self.is_leader = False
         self.shared: dict[str, int] = {}
+        #: How often the group has put this member out.
+        self.times_lost = 0
         self._cluster = cluster
-        self._lane = f"group-{id(self)}"
-        self._node_id: int | None = None
-        self._turn = asyncio.Lock()
+        self._line = CoordinatorLine(cluster, group_id)
+
+    @property
+    def heartbeat_interval_ms(self) -> int:
+        return self.options.heartbeat_interval_ms
 
     async def join(self, topics: Sequence[str], owned: Sequence[TopicPartition]) -> list[TopicPartition]:
         """Enters the group, or its next round, and returns what this member has to read."""
@@ -74,9 +79,13 @@ class Membership:
                 )
             except KafkaError as error:
                 if error.code == ErrorCode.UNKNOWN_MEMBER_ID:
-                    self._forget_membership()
+                    self._lose_membership()
                 elif error.code not in _JOIN_AGAIN:
                     raise
+
+    async def settle(self, owned: Sequence[TopicPartition]) -> bool:
+        """What a member of the newer protocol says after a round; here the round has said it all."""
+        return False
 
     async def beat(self) -> bool:
         """Sends one heartbeat; True when the member has to join again."""
@@ -85,24 +94,18 @@ class Membership:
         )
         generation_id = self.generation_id
         try:
-            answer = await self._send(request)
+            answer = await self._line.send(request)
+            if generation_id == self.generation_id:
+                self._line.check(answer.error_code, "a heartbeat")
         except KafkaError as error:
-            if not coordinator_moved(error):
+            if coordinator_moved(error):
+                return False  # the next one finds the coordinator again
+            if error.code == ErrorCode.UNKNOWN_MEMBER_ID:
+                self._lose_membership()
+            elif error.code not in _JOIN_AGAIN:
                 raise
-            return False  # the next one finds the coordinator again
-        code = error_code(answer.error_code)
-        if not code or generation_id != self.generation_id:
-            return False
-        if code == ErrorCode.UNKNOWN_MEMBER_ID:
-            self._forget_membership()
             return True
-        refusal = KafkaError(code, f"group {self.group_id!r} refused a heartbeat")
-        if coordinator_moved(refusal):
-            self._node_id = None
-            return False
-        if code not in _JOIN_AGAIN:
-            raise refusal
-        return True
+        return False
 
     async def commit(
         self, offsets: Mapping[TopicPartition, CommittedOffset]
@@ -115,38 +118,16 @@ class Membership:
             member_id=self.member_id,
             group_instance_id=self.options.group_instance_id,
         )
-
-        async def attempt() -> dict[TopicPartition, KafkaError | None]:
-            answer = await self._send(request, max_version=LAST_COMMIT_WITH_NAMES)
-            outcomes = {
-                TopicPartition(t.name, p.partition_index): outcome_error(p.error_code)
-                for t in answer.topics
-                for p in t.partitions
-            }
-            for error in outcomes.values():
-                if error is not None and coordinator_moved(error):
-                    self._node_id = None
-                    raise error
-            return outcomes
-
-        return await self._cluster.retry(attempt, retriable=coordinator_moved)
+        return await self._cluster.retry(lambda: self._line.commit(request), retriable=coordinator_moved)
 
     async def leave(self) -> None:
         """Goes at once instead of when the session is over. A static member stays: it may come back."""
-        node_id = self._node_id
-        if node_id is None:
-            return  # it never came to a coordinator, or has lost it: the session ends by itself
-        # A JoinGroup may still wait on the connection of this member, and whoever comes behind it too.
-        await self._cluster.hang_up(node_id, self._lane)
+        request = None
         if self.member_id and self.options.group_instance_id is None:
             identity = MemberIdentity(self.member_id, None, "the consumer is being closed")
-            try:
-                connection = await self._cluster.connection(node_id)
-                await connection.send(LeaveGroupRequest(self.group_id, self.member_id, [identity]))
-            except KafkaError as error:
-                if not coordinator_moved(error):
-                    raise
-        self._forget_membership()
+            request = LeaveGroupRequest(self.group_id, self.member_id, [identity])
+        await self._line.close(request)
+        self.member_id, self.generation_id = "", -1
 
     # A round.
 
@@ -166,8 +147,8 @@ class Membership:
             protocol_name=joined.protocol_name,
             assignments=assignments,
         )
-        answer = await self._send(request, timeout_ms=self.options.rebalance_timeout_ms + _GRACE_MS)
-        self._check(answer.error_code, "to hand out partitions")
+        answer = await self._line.send(request, timeout_ms=self.options.rebalance_timeout_ms + _GRACE_MS)
+        self._line.check(answer.error_code, "to hand out partitions")
         return list(assigned_partitions(answer.assignment))
 
     async def _join(self, topics: Sequence[str], owned: Sequence[TopicPartition]) -> JoinGroupResponse:
@@ -190,13 +171,13 @@ class Membership:
                 protocol_type=_PROTOCOL_TYPE,
                 protocols=[JoinGroupRequestProtocol(name, metadata) for name in options.assignors],
             )
-            answer: JoinGroupResponse = await self._send(
+            answer: JoinGroupResponse = await self._line.send(
                 request, timeout_ms=options.rebalance_timeout_ms + _GRACE_MS
             )
             if answer.error_code == ErrorCode.MEMBER_ID_REQUIRED:
                 self.member_id = answer.member_id
                 continue
-            self._check(answer.error_code, "a member")
+            self._line.check(answer.error_code, "a member")
             self.member_id = answer.member_id
             return answer
 
@@ -218,32 +199,9 @@ class Membership:
             for member_id, partitions in shares.items()
         ]
 
-    def _check(self, number: int, what: str) -> None:
-        if not number:
-            return
-        error = KafkaError(error_code(number), f"group {self.group_id!r} refused {what}")
-        if coordinator_moved(error):
-            self._node_id = None
-        raise error
-
-    def _forget_membership(self) -> None:
+    def _lose_membership(self) -> None:
         self.member_id, self.generation_id = "", -1
-
-    async def _send(
-        self, request: object, *, max_version: int | None = None, timeout_ms: int | None = None
-    ) -> Any:
-        async with self._turn:
-            try:
-                connection = await self._connection()
-                return await connection.send(request, max_version=max_version, timeout_ms=timeout_ms)
-            except KafkaError:
-                self._node_id = None
-                raise
-
-    async def _connection(self) -> Connection:
-        if self._node_id is None:
-            self._node_id = (await find_coordinator(self._cluster, self.group_id)).node_id
-        return await self._cluster.connection(self._node_id, self._lane)
+        self.times_lost += 1
 
 
 def _assignment(partitions: Sequence[TopicPartition]) -> ConsumerProtocolAssignment:

@@ -21,6 +21,8 @@ from moldau.spark.wire import Wire
 
 log = logging.getLogger("moldau.spark")
 
+#: Spark ends the process of a source without a word: the group has to notice by itself, and soon.
+_SESSION_TIMEOUT_MS = 10_000
 #: What the query writes beside its offsets.
 MARK = "committed by format(moldau)"
 
@@ -78,7 +80,7 @@ class QueryGroup:
 
     async def _join(self, topics: Sequence[str]) -> None:
         if self._membership is None:
-            options = MembershipOptions(assignors=("range",))
+            options = MembershipOptions(session_timeout_ms=_SESSION_TIMEOUT_MS, assignors=("range",))
             self._membership = Membership(self._wire.cluster, self._group_id, options)
         await self._membership.join(topics, ())
         self._topics = topics

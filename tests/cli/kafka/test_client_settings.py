@@ -6,9 +6,15 @@ from typing import Any
 
 import pytest
 
-from moldau.cli.kafka.client_settings import consumer_options, producer_options, serialized_size
+from moldau.cli.kafka.client_settings import (
+    consumer_options,
+    group_options,
+    producer_options,
+    serialized_size,
+)
 from moldau.cli.kafka.exceptions import ToolError
 from moldau.client.consumer import BEGINNING, END, ConsumerOptions
+from moldau.client.membership import MembershipOptions
 from moldau.client.sender import ProducerOptions
 from moldau.protocol.compression import Compression
 
@@ -78,3 +84,39 @@ def test_the_size_that_the_java_client_names() -> None:
     assert serialized_size(None, bytes(2_000_000)) == 2_000_088
     assert serialized_size(None, bytes(5_000_000)) == 5_000_088
     assert serialized_size(b"k", b"", (("h", None),)) == 61 + 21 + 2 + 1 + 1 + 3
+
+
+def test_settings_of_a_member() -> None:
+    options = group_options(
+        {
+            "group.protocol": "CLASSIC",
+            "session.timeout.ms": "1",
+            "max.poll.interval.ms": "2",
+            "heartbeat.interval.ms": "3",
+            "group.instance.id": "i",
+            "partition.assignment.strategy": "org.apache.kafka.clients.consumer.RoundRobinAssignor, range",
+            "enable.auto.commit": "false",
+        }
+    )
+    assert options == {
+        "membership": MembershipOptions(1, 2, 3, ("roundrobin", "range"), "i"),
+        "auto_commit": False,
+    }
+    newer = group_options({"group.protocol": "consumer", "group.remote.assignor": "uniform"})
+    assert newer == {"membership": MembershipOptions(protocol="consumer", server_assignor="uniform")}
+
+
+@pytest.mark.parametrize(
+    ("properties", "message"),
+    [
+        (
+            {"group.protocol": "consumer", "session.timeout.ms": "1", "heartbeat.interval.ms": "1"},
+            "heartbeat.interval.ms, session.timeout.ms cannot be set when group.protocol=CONSUMER",
+        ),
+        ({"group.remote.assignor": "x"}, "group.remote.assignor cannot be set when group.protocol=CLASSIC"),
+    ],
+)
+def test_settings_of_the_other_protocol(properties: dict[str, str], message: str) -> None:
+    with pytest.raises(ToolError) as error:
+        group_options(properties)
+    assert error.value.message == message

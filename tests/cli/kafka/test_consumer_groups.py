@@ -235,3 +235,16 @@ def test_words_that_make_no_command(words: tuple[str, ...], message: str, tool: 
 )
 def test_patterns(pattern: str, verdict: str) -> None:
     assert pattern_line(pattern) == f"The regular expression `{pattern}` is {verdict}."
+
+
+def test_a_group_without_members_and_offsets_has_no_table(orders: Broker, tool_at: Tool) -> None:
+    async def come_and_go() -> None:
+        async with (
+            await Cluster.open(orders.bootstrap_servers) as cluster,
+            GroupConsumer(cluster, "g-idle", ["orders"], auto_commit=False) as consumer,
+        ):
+            await consumer.join()
+
+    asyncio.run(come_and_go())
+    result = tool_at("kafka-consumer-groups", "--describe", "--group", "g-idle")
+    assert (result.stdout, result.errors) == ("", ["", "Consumer group 'g-idle' has no active members."])

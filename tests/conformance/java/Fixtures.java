@@ -1,3 +1,4 @@
+import java.time.Duration;
 import java.time.Instant;
 import java.util.ArrayList;
 import java.util.HashMap;
@@ -6,10 +7,13 @@ import java.util.Map;
 import org.apache.kafka.clients.admin.Admin;
 import org.apache.kafka.clients.admin.NewTopic;
 import org.apache.kafka.clients.admin.RecordsToDelete;
+import org.apache.kafka.clients.consumer.KafkaConsumer;
+import org.apache.kafka.clients.consumer.OffsetAndMetadata;
 import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.header.internals.RecordHeader;
+import org.apache.kafka.common.serialization.StringDeserializer;
 import org.apache.kafka.common.serialization.StringSerializer;
 
 /**
@@ -56,7 +60,31 @@ public final class Fixtures {
             case "con" -> create("con", 2, Map.of());
             case "batches" -> batches();
             case "transaction" -> transaction();
+            case "txt" -> create("txt", 2, Map.of());
+            case "ver" -> create("ver", 2, Map.of());
+            case "g-empty" -> commit("g-empty", Map.of(
+                new TopicPartition("orders", 0), 4L, new TopicPartition("orders", 1), 5L, new TopicPartition("payments", 0), 3L));
+            case "g-shift" -> commit("g-shift", Map.of(new TopicPartition("orders", 0), 4L, new TopicPartition("orders", 1), 2L));
+            case "consumer-protocol-groups" -> List.of("g-consumer", "vg3").forEach(this::joinAndLeave);
             default -> throw new IllegalArgumentException(fixture);
+        }
+    }
+
+    private void commit(String group, Map<TopicPartition, Long> offsets) throws Exception {
+        Map<TopicPartition, OffsetAndMetadata> committed = new HashMap<>();
+        offsets.forEach((partition, offset) -> committed.put(partition, new OffsetAndMetadata(offset)));
+        try (Admin admin = Admin.create(client())) {
+            admin.alterConsumerGroupOffsets(group, committed).all().get();
+        }
+    }
+
+    private void joinAndLeave(String group) {
+        Map<String, Object> settings = client();
+        settings.putAll(Map.of("group.id", group, "group.protocol", "consumer",
+            "key.deserializer", StringDeserializer.class, "value.deserializer", StringDeserializer.class));
+        try (KafkaConsumer<String, String> consumer = new KafkaConsumer<>(settings)) {
+            consumer.subscribe(List.of("orders"));
+            while (consumer.assignment().isEmpty()) consumer.poll(Duration.ofMillis(100));
         }
     }
 

@@ -16,7 +16,7 @@ from moldau.cli.kafka.options import Given, OptionError, Options, require
 from moldau.cli.kafka.tool import Console, Tool, run_standard
 from moldau.client.admin import Admin
 from moldau.client.metadata import Broker
-from moldau.protocol.api_keys import ApiKey
+from moldau.protocol.api_keys import FIRST_PRIVATE_KEY, ApiKey
 from moldau.protocol.errors import ErrorCode, KafkaError
 from moldau.protocol.schema import Versions
 
@@ -135,7 +135,7 @@ def broker_text(broker: Broker) -> str:
 
 def version_lines(broker: Broker, offered: Mapping[int, Versions]) -> list[str]:
     """A broker with its APIs in the order of their numbers; the ones that it lacks are UNSUPPORTED."""
-    keys = sorted(set(offered) | set(_CLIENT))
+    keys = sorted({key for key in offered if key < FIRST_PRIVATE_KEY} | set(_CLIENT))
     texts = [_api_text(key, offered.get(key)) for key in keys]
     return [
         f"{broker_text(broker)} -> (",

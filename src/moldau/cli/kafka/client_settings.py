@@ -36,6 +36,11 @@ _CONSUMER_NUMBERS = {
 }
 
 _PROTOCOLS = ("classic", "consumer")
+#: What the coordinator decides in the newer protocol, and what there is in that one only.
+_NOT_WITH = {
+    "classic": ("group.remote.assignor",),
+    "consumer": ("heartbeat.interval.ms", "partition.assignment.strategy", "session.timeout.ms"),
+}
 _GROUP_NUMBERS = {
     "session.timeout.ms": "session_timeout_ms",
     "max.poll.interval.ms": "rebalance_timeout_ms",
@@ -89,14 +94,15 @@ def consumer_options(properties: Mapping[str, str]) -> dict[str, Any]:
 
 def group_options(properties: Mapping[str, str]) -> dict[str, Any]:
     """The options of ``GroupConsumer`` that were given, beside those of every consumer."""
-    if one_of("group.protocol", properties.get("group.protocol", "classic").lower(), _PROTOCOLS) != "classic":
-        raise ToolError(
-            "org.apache.kafka.common.errors.UnsupportedVersionException",
-            "group.protocol=consumer is not supported by moldau's tools yet: leave it out",
-        )
-    membership: dict[str, Any] = {
-        field: number(properties, name) for name, field in _GROUP_NUMBERS.items() if name in properties
-    }
+    protocol = one_of("group.protocol", properties.get("group.protocol", "classic").lower(), _PROTOCOLS)
+    if wrong := ", ".join(name for name in _NOT_WITH[protocol] if name in properties):
+        raise ToolError(CONFIG_EXCEPTION, f"{wrong} cannot be set when group.protocol={protocol.upper()}")
+    membership: dict[str, Any] = {"protocol": protocol}
+    for name, field in _GROUP_NUMBERS.items():
+        if name in properties:
+            membership[field] = number(properties, name)
+    if properties.get("group.remote.assignor"):
+        membership["server_assignor"] = properties["group.remote.assignor"]
     if properties.get("group.instance.id"):
         membership["group_instance_id"] = properties["group.instance.id"]
     if "partition.assignment.strategy" in properties:

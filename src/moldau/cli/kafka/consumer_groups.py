@@ -297,8 +297,9 @@ async def _describe(groups: Groups, wanted: Sequence[str], given: Given, console
         elif given.has("state"):
             lines = tables.state_lines(group, verbose=verbose)
         else:
-            lines = tables.offset_lines(group.group_id, await _rows(groups, group), verbose=verbose)
-        if tell_state(group, console):
+            rows = await _rows(groups, group)
+            lines = tables.offset_lines(group.group_id, rows, verbose=verbose) if rows else []
+        if tell_state(group, console) and lines:
             console.print()
             for line in lines:
                 console.print(line)

@@ -66,19 +66,25 @@ def main(words: Sequence[str], console: Console) -> int:
     return run_async(_produce(given, properties, console))
 
 
-def parse(words: Sequence[str]) -> Given:
+def parse_words(tool: Tool, words: Sequence[str], required: Sequence[str]) -> Given:
+    """Options as the verifiable tools check them: nothing unknown, nothing missing, no bad number."""
     try:
-        given = TOOL.options.parse(words)
+        given = tool.options.parse(words)
     except OptionError as error:
         name = error.message.removesuffix(" is not a recognized option")
         raise OptionError(f"unrecognized arguments: '--{name}'" if name != error.message else name) from None
     if given.rest:
         raise OptionError(f"unrecognized arguments: '{given.rest[0]}'")
-    for name in ("topic", "bootstrap-server"):
+    for name in required:
         if not given.has(name):
             raise OptionError(f"argument --{name} is required")
-    for option in TOOL.options.options:
-        given.value(option.name)  # a bad number is told before anything is written
+    for option in tool.options.options:
+        given.value(option.name)  # a bad number is told before anything is done
+    return given
+
+
+def parse(words: Sequence[str]) -> Given:
+    given = parse_words(TOOL, words, ("topic", "bootstrap-server"))
     if given.value("acks") not in (0, 1, -1):
         raise OptionError(
             f"argument --acks: invalid choice: '{given.value('acks')}' (choose from {{0,1,-1}})"
@@ -86,6 +92,12 @@ def parse(words: Sequence[str]) -> Given:
     if given.has("producer.config") and given.has("command-config"):
         raise OptionError("Options --producer.config and --command-config are mutually exclusive.")
     return given
+
+
+def print_event(console: Console, name: str, **more: Any) -> None:
+    """One line of JSON, as the verifiable tools print them."""
+    line = {"timestamp": SystemClock().now_ms(), "name": name, **more}
+    console.print(json.dumps(line, ensure_ascii=False, separators=(",", ":")))
 
 
 @dataclass(slots=True)
@@ -98,8 +110,7 @@ class Report:
     acked: int = 0
 
     def event(self, name: str, **more: Any) -> None:
-        line = {"timestamp": SystemClock().now_ms(), "name": name, **more}
-        self.console.print(json.dumps(line, ensure_ascii=False, separators=(",", ":")))
+        print_event(self.console, name, **more)
 
     def delivered(self, key: str | None, value: str, where: RecordMetadata) -> None:
         self.acked += 1
