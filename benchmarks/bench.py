@@ -34,11 +34,19 @@ class Sizes:
     random_reads: int
     small_log_records: int  # of 1,000 bytes
     large_log_records: int
+    group_joins: int
+    rebalances: int
+    offset_commits: int
+    committed_offsets: int  # that a coordinator loads
     idle_connections: int = 1000
 
 
-FULL = Sizes(3, 5, 4_000_000, 600_000, 200_000, 3, 5_000, 3_000, 50_000, 2_500_000)
-QUICK = Sizes(1, 2, 1_000_000, 100_000, 30_000, 1, 1_000, 1_000, 50_000, 300_000)
+FULL = Sizes(
+    *(3, 5, 4_000_000, 600_000, 200_000, 3, 5_000, 3_000, 50_000, 2_500_000), *(20, 30, 10_000, 1_000_000)
+)
+QUICK = Sizes(
+    *(1, 2, 1_000_000, 100_000, 30_000, 1, 1_000, 1_000, 50_000, 300_000), *(10, 10, 5_000, 100_000)
+)
 
 
 @dataclass
@@ -68,10 +76,10 @@ class Bench:
         print(f"[{elapsed // 60:3}:{elapsed % 60:02}] {text}", file=sys.stderr, flush=True)
 
 
-def create_topic(broker: Broker, topic: str) -> None:
-    """One partition and default settings, as a topic that creates itself."""
+def create_topic(broker: Broker, topic: str, partitions: int = 1) -> None:
+    """Default settings and, unless told otherwise, one partition, as a topic that creates itself."""
     admin = _admin(broker)
-    admin.create_topics([NewTopic(topic, 1, 1)], request_timeout=ADMIN_TIMEOUT_S)[topic].result()
+    admin.create_topics([NewTopic(topic, partitions, 1)], request_timeout=ADMIN_TIMEOUT_S)[topic].result()
 
 
 def delete_topic(broker: Broker, topic: str) -> None:

@@ -47,14 +47,18 @@ def produce(
     record_size: int,
     properties: dict[str, str],
     warm_up_records: int = 0,
+    transaction_duration_ms: int | None = None,
 ) -> Throughput:
     """ProducerPerformance as fast as it goes; the figures are those after its warm-up."""
     arguments = ["--bootstrap-server", bootstrap_servers, "--topic", topic, "--throughput", "-1"]
     arguments += ["--num-records", str(records), "--record-size", str(record_size)]
     if warm_up_records:
         arguments += ["--warmup-records", str(warm_up_records)]
-    arguments += ["--command-property", *(f"{key}={value}" for key, value in properties.items())]
-    printed = _run("org.apache.kafka.tools.ProducerPerformance", arguments)
+    if transaction_duration_ms is not None:
+        arguments += ["--transaction-duration-ms", str(transaction_duration_ms)]
+    if properties:
+        arguments += ["--command-property", *(f"{key}={value}" for key, value in properties.items())]
+    printed = run("org.apache.kafka.tools.ProducerPerformance", arguments)
     found = PERF_LINE.findall(printed)
     if not found:
         raise RuntimeError(f"ProducerPerformance printed no figures:\n{printed}")
@@ -64,7 +68,7 @@ def produce(
 
 def consume(bootstrap_servers: str, topic: str, records: int, passes: int) -> list[Throughput]:
     """Passes over the whole topic after one that warms up."""
-    printed = _run("AssignedConsumer", [bootstrap_servers, topic, str(records), str(passes + 1)])
+    printed = run("AssignedConsumer", [bootstrap_servers, topic, str(records), str(passes + 1)])
     rows = [line.split() for line in printed.splitlines()][1:]
     return [
         Throughput(int(records) / float(seconds), int(size) / BYTES_IN_MB / float(seconds))
@@ -75,7 +79,7 @@ def consume(bootstrap_servers: str, topic: str, records: int, passes: int) -> li
 def consume_in_group(bootstrap_servers: str, topic: str, records: int) -> Throughput:
     """Kafka's ConsumerPerformance, one pass with a group of its own; its rates without the time to join."""
     arguments = ["--bootstrap-server", bootstrap_servers, "--topic", topic, "--hide-header"]
-    printed = _run("org.apache.kafka.tools.ConsumerPerformance", [*arguments, "--num-records", str(records)])
+    printed = run("org.apache.kafka.tools.ConsumerPerformance", [*arguments, "--num-records", str(records)])
     fields = printed.strip().splitlines()[-1].split(", ")
     mb_per_s, records_per_s = float(fields[8]), float(fields[9])
     return Throughput(records_per_s, mb_per_s)
@@ -85,7 +89,7 @@ def end_to_end(
     bootstrap_servers: str, topic: str, acks: str, fetch_max_wait_ms: int, records: int, warm_up_records: int
 ) -> Latencies:
     arguments = [bootstrap_servers, topic, acks, fetch_max_wait_ms, records, warm_up_records, 100]
-    printed = _run("EndToEnd", [str(argument) for argument in arguments])
+    printed = run("EndToEnd", [str(argument) for argument in arguments])
     return Latencies(tuple(int(line) for line in printed.splitlines()))
 
 
@@ -93,7 +97,7 @@ def random_reads(
     bootstrap_servers: str, topics: Sequence[str], reads: int, warm_up_reads: int, seed: int
 ) -> dict[str, tuple[Latencies, Latencies]]:
     """For each topic, reads at random offsets and look-ups of random timestamps, the topics in turn."""
-    printed = _run("RandomReads", [bootstrap_servers, str(reads), str(warm_up_reads), str(seed), *topics])
+    printed = run("RandomReads", [bootstrap_servers, str(reads), str(warm_up_reads), str(seed), *topics])
     rows = [line.split() for line in printed.splitlines()]
     return {
         topic: (
@@ -104,7 +108,8 @@ def random_reads(
     }
 
 
-def _run(main_class: str, arguments: Sequence[str]) -> str:
+def run(main_class: str, arguments: Sequence[str]) -> str:
+    """One Java program to its end; what it printed."""
     ended = subprocess.run(
         java(main_class, *arguments), text=True, capture_output=True, timeout=LOAD_TIMEOUT_S
     )

@@ -26,7 +26,7 @@ def draw_ratios(figures: list[Figure], path: Path) -> None:
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
-    shown = [figure for figure in reversed(figures) if figure.judged > 0]
+    shown = [figure for figure in reversed(figures) if figure.shown > 0]
     picture, axes = pyplot.subplots(figsize=(11, 0.3 * len(shown) + 1.6), layout="constrained")
     for row, figure in enumerate(shown):
         _draw_row(axes, row, figure)
@@ -40,12 +40,12 @@ def _draw_row(axes: Any, row: int, figure: Figure) -> None:
     """A bar from 1, to the right where Moldau has more, to the left where it has less; the value in the
     margin."""
     colour = COLOURS[figure.verdict]
-    axes.barh(row, figure.judged - 1, left=1, height=0.62, color=colour, zorder=2)
+    axes.barh(row, figure.shown - 1, left=1, height=0.62, color=colour, zorder=2)
     for bound, marker, size in ((figure.metric.floor, "|", 13), (figure.metric.goal, "D", 5)):
-        if bound is not None:
+        if bound is not None and not figure.metric.in_own_unit:
             axes.plot(bound, row, marker, color="black", markersize=size, zorder=4)
     axes.text(
-        *(1.01, row, f"{figure.judged:.2f}×"),
+        *(1.01, row, f"{figure.shown:.2f}×"),
         transform=axes.get_yaxis_transform(),
         color=colour,
         fontsize=9,
@@ -57,8 +57,8 @@ def _draw_row(axes: Any, row: int, figure: Figure) -> None:
 def _draw_axes(axes: Any, shown: list[Figure]) -> None:
     from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
-    lowest = min([0.04, *(figure.judged / 1.5 for figure in shown)])
-    highest = max([2.0, *(figure.judged * 1.3 for figure in shown)])
+    lowest = min([0.04, *(figure.shown / 1.5 for figure in shown)])
+    highest = max([2.0, *(figure.shown * 1.3 for figure in shown)])
     axes.set_xscale("log")
     axes.set_xlim(lowest, highest)
     axes.xaxis.set_major_locator(FixedLocator([tick for tick in TICKS if lowest <= tick <= highest]))

@@ -27,7 +27,8 @@ METHOD = """## Method
 
 - Apache Kafka 4.3.0 from Maven: one node (KRaft, combined), default settings, the JVM options of its own
   start script (heap 1 GB). Moldau: `moldau broker`, default settings. Both on loopback, data on the same
-  disk.
+  disk. One setting differs in both: `group.initial.rebalance.delay.ms=0`, or the first member
+  of a classic group would wait three seconds.
 - Both brokers run for the whole session, warmed up with two million records, and only one is under load at
   a time; runs alternate Kafka, Moldau, Kafka, Moldau. A figure is the median of its runs; the range is the
   lowest and the highest.
@@ -38,6 +39,14 @@ METHOD = """## Method
   same arguments for both.
 - One partition for each topic, replication factor 1, no compression. What a run leaves unwritten is flushed
   to disk before the next begins.
+- Groups: Kafka's consumer subscribes in a new group, in a warm JVM, until its first record. Rebalances and
+  offset commits go over bare connections with Kafka's message classes, so that no client's threads and
+  heartbeat intervals are measured: one more member comes to a group of fifty until all of them have their
+  partitions (`consumer.assignment.interval.ms=0` for the new protocol); commits of one partition, one after
+  the other and 100 in flight. Transactions: ProducerPerformance with `--transaction-duration-ms 100`.
+- Loading a coordinator: offsets of groups with a hundred partitions each, spread over the fifty partitions of
+  `__consumer_offsets`, then restarts of the broker: from the start of the process until an offset of each of
+  the fifty can be fetched, asked without a pause meanwhile.
 - Memory is resident memory and CPU is user and system time of the broker's process, from /proc.
 - Ratios are Moldau divided by Apache Kafka: above 1 is better where higher is better, below 1 where lower
   is.
@@ -61,6 +70,11 @@ class Figure:
     @property
     def judged(self) -> float:
         return self.ratio if self.metric.judged == "ratio" else self.moldau
+
+    @property
+    def shown(self) -> float:
+        """What stands beside the figure: a ratio in any case."""
+        return self.ratio if self.metric.in_own_unit else self.judged
 
     @property
     def verdict(self) -> str:
@@ -132,7 +146,9 @@ def _document(results: dict[str, Any], figures: list[Figure], notes: dict[str, s
         bounds = f"floor {figure.metric.floor:g}" + (
             f", goal {figure.metric.goal:g}" if figure.metric.goal else ""
         )
-        parts.append(f"### {figure.metric.title}: {figure.judged:.2f}× ({bounds}; {figure.verdict})\n")
+        unit = f" {figure.metric.unit}" if figure.metric.in_own_unit else "×"
+        title = f"{figure.metric.title}: {figure.judged:.2f}{unit}"
+        parts.append(f"### {title} ({bounds}; {figure.verdict})\n")
         parts.append(notes.get(figure.metric.key, UNWRITTEN) + "\n")
     return "\n".join(parts)
 
@@ -142,9 +158,10 @@ def _rows(figures: list[Figure]) -> list[list[str]]:
     for figure in figures:
         metric = figure.metric
         sign = "≥" if metric.better == "higher" else "≤"
-        floor = "" if metric.floor is None else f"{sign} {metric.floor:g}"
-        goal = "" if metric.goal is None else f"{sign} {metric.goal:g}"
-        ratio = f"{figure.judged:.2f}×" + ("" if metric.judged == "ratio" else " (own)")
+        unit = f" {metric.unit} (own)" if metric.in_own_unit else ""
+        floor = "" if metric.floor is None else f"{sign} {metric.floor:g}{unit}"
+        goal = "" if metric.goal is None else f"{sign} {metric.goal:g}{unit}"
+        ratio = f"{figure.shown:.2f}×" + (" (own)" if metric.judged == "own" and not unit else "")
         title = f"{metric.title} ({metric.unit})"
         rows.append(
             [title, _number(figure.kafka), _number(figure.moldau), ratio, floor, goal, figure.verdict]

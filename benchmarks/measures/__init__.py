@@ -7,11 +7,16 @@ from collections.abc import Callable
 from benchmarks.bench import Bench
 from benchmarks.measures.connections import measure_connections
 from benchmarks.measures.consume import measure_consumer
+from benchmarks.measures.coordinator_load import measure_coordinator_load
+from benchmarks.measures.groups import measure_group_join, measure_offset_commits, measure_rebalance
 from benchmarks.measures.latency import measure_latency
 from benchmarks.measures.produce import measure_one_record_requests, measure_producer
 from benchmarks.measures.random_read import measure_random_reads
 from benchmarks.measures.start import measure_start
+from benchmarks.measures.transactions import measure_transactions
 
+#: These start brokers of their own; the others are handed two that run.
+WITH_OWN_BROKERS = ("start", "coordinator-load")
 MEASURES: dict[str, Callable[[Bench], None]] = {
     "start": measure_start,
     "produce": measure_producer,
@@ -20,4 +25,9 @@ MEASURES: dict[str, Callable[[Bench], None]] = {
     "latency": measure_latency,
     "random-read": measure_random_reads,
     "connections": measure_connections,
+    "group-join": measure_group_join,
+    "rebalance": measure_rebalance,
+    "offset-commits": measure_offset_commits,
+    "transactions": measure_transactions,
+    "coordinator-load": measure_coordinator_load,
 }

@@ -41,13 +41,19 @@ def measure_one_record_requests(bench: Bench) -> None:
 
 
 def run_producer(
-    broker: Broker, records: int, size: int, properties: dict[str, str]
+    broker: Broker,
+    records: int,
+    size: int,
+    properties: dict[str, str],
+    transaction_duration_ms: int | None = None,
 ) -> tuple[Throughput, float]:
     """One run into a topic of its own; the figures and the broker's CPU seconds."""
     create_topic(broker, "produced")
     cpu_before = broker.cpu_s()
     warm_up = records // WARM_UP_SHARE
-    throughput = produce(broker.bootstrap_servers, "produced", records, size, properties, warm_up)
+    throughput = produce(
+        broker.bootstrap_servers, "produced", records, size, properties, warm_up, transaction_duration_ms
+    )
     cpu_s = broker.cpu_s() - cpu_before
     delete_topic(broker, "produced")
     return throughput, cpu_s

@@ -24,6 +24,7 @@ from moldau.broker.fetch_sessions import FetchSessions
 from moldau.broker.group_coordination import group_coordinator
 from moldau.broker.producer_ids import ProducerIds
 from moldau.broker.purgatory import Purgatory
+from moldau.broker.restores import Restores
 from moldau.broker.server import Server
 from moldau.broker.topic_creation import create
 from moldau.broker.transaction_coordination import Transactions
@@ -37,7 +38,11 @@ from moldau.cluster.records import ResourceType
 from moldau.cluster.store.contract import MetadataStore
 from moldau.cluster.topics import NewTopic, TopicSelector, delete_topics
 from moldau.protocol.errors import KafkaError
+from moldau.replication.branching import Branching
+from moldau.replication.log_cleaning import LogCleaning
+from moldau.replication.log_upkeep import LogUpkeep
 from moldau.replication.replicas import Replicas
+from moldau.storage.branches import settle
 from moldau.storage.files import Files
 from moldau.storage.log import LogConfig
 from moldau.storage.logs import Logs
@@ -46,8 +51,6 @@ log = logging.getLogger("moldau.node")
 
 #: How long a stop waits for answers that are on their way.
 STOP_PATIENCE_SECONDS = 5.0
-_FLUSH_CHECK_SECONDS = 1.0
-_REMOVAL_CHECK_SECONDS = 5.0
 _PROGRESS_SECONDS = 1.0
 _END_OF_TIME_MS = 1 << 62
 
@@ -132,9 +135,11 @@ class Node:
             image.cluster_id,
             self.clock,
             config_of=lambda topic: LogConfig.from_values(self._topic_values(self.metadata.image, topic)),
+            recovery_threads=self.settings.num_recovery_threads_per_data_dir,
             on_offline=lambda directory: self._directory_offline(),
         )
         self._logs.open(self._progress())
+        settle(self._files, self._logs, image.topics_by_id)
         self._opened.append(self._close_logs)
 
     def _progress(self) -> Callable[[int, int, TopicPartition], None]:
@@ -154,6 +159,13 @@ class Node:
         self.replicas = Replicas(
             self.node_id, self._logs, self._executor, self.background, self._topic_values
         )
+        self.upkeep = LogUpkeep(
+            self._logs, self.replicas, self._executor, self.background, self.clock, settings
+        )
+        self.cleaning = LogCleaning(
+            self._files, self._logs, self.replicas, self.background, self.clock, settings
+        )
+        self._opened.append(self.cleaning.close)
         self._groups = group_coordinator(
             self.node_id,
             settings,
@@ -178,6 +190,15 @@ class Node:
             settings=settings,
             metadata=self.metadata,
             replicas=self.replicas,
+            branching=Branching(
+                self._files,
+                self._logs,
+                self.replicas,
+                self._executor,
+                self.clock,
+                self.upkeep.write_checkpoints,
+            ),
+            restores=Restores(),
             purgatory=purgatory,
             fetch_sessions=FetchSessions(self.clock, sessions, lambda: random.randrange(1, 1 << 31)),
             producer_ids=ProducerIds(self.metadata, self.node_id),
@@ -227,11 +248,8 @@ class Node:
 
     def _schedule(self) -> None:
         settings, timers = self.settings, self.timers
-        timers.every(_FLUSH_CHECK_SECONDS, self._flush_due)
-        timers.every(_REMOVAL_CHECK_SECONDS, self._remove_deleted)
-        timers.every(settings.log_retention_check_interval_ms / 1000, self._delete_old_segments)
-        timers.every(settings.log_flush_offset_checkpoint_interval_ms / 1000, self._checkpoint)
-        timers.every(settings.producer_id_expiration_check_interval_ms / 1000, self._expire_producers)
+        self.upkeep.schedule(timers)
+        self.cleaning.schedule(timers)
         if settings.connections_max_idle_ms > 0:
             timers.every(settings.connections_max_idle_ms / 1000, self.server.close_idle)
 
@@ -259,35 +277,6 @@ class Node:
     def _topic_values(self, image: ClusterImage, topic: str) -> Mapping[str, Any]:
         layers: ConfigLayers = self.settings.layers
         return topic_values(layers, image.configs(ResourceType.TOPIC, topic))
-
-    def _flush_due(self) -> None:
-        """Starts a sync wherever ``flush.ms`` has passed since the oldest record that the disk lacks."""
-        now_ms = self.clock.now_ms()
-        for partition in self.replicas:
-            held = partition.log
-            if held is not None and (deadline := held.flush_deadline_ms) is not None and deadline <= now_ms:
-                self.replicas.flush(partition)
-
-    def _checkpoint(self) -> None:
-        async def write() -> None:
-            loop = asyncio.get_running_loop()
-            for job in self._logs.begin_checkpoint(self.replicas.high_watermarks()):
-                await loop.run_in_executor(self._executor, job.run)
-                self._logs.finish_checkpoint(job)
-
-        self.background.start(write(), "checkpoint")
-
-    def _remove_deleted(self) -> None:
-        """Files of deleted partitions go in another thread: there may be many of them."""
-        for job in self._logs.begin_removals(self.clock.now_ms()):
-            self._executor.submit(job.run)
-
-    def _delete_old_segments(self) -> None:
-        """Segments that lie wholly below the start of their log, as DeleteRecords leaves them."""
-        self._logs.delete_old_segments(self.clock.now_ms())
-
-    def _expire_producers(self) -> None:
-        self._logs.expire_producers(self.clock.now_ms(), self.settings.producer_id_expiration_ms)
 
     def _directory_offline(self) -> None:
         if not self._logs.online:

@@ -20,7 +20,7 @@ from moldau.protocol.records import Record, encode_batch
 from moldau.testing import Broker
 
 #: Rounds of kill -9 for each client; each takes a second or two, most of it the client's own back-off.
-KILLS = 4
+KILLS = 5
 
 
 @pytest.fixture(params=CLIENTS)

@@ -1,5 +1,7 @@
 """What the tests of this room share: both kinds of files, batches to append, and logs to append them to."""
 
+import shutil
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -8,10 +10,13 @@ import pytest
 
 from moldau.base.clock import SteppedClock
 from moldau.base.names import TopicPartition
+from moldau.protocol.control_records import ControlType, Marker, encode_marker
 from moldau.protocol.records import Record, decode_records, encode_batch, read_header
 from moldau.storage.files import Files, MemoryFiles, OsFiles
 from moldau.storage.log import Log, LogConfig
 from moldau.storage.logs import Logs
+
+sys.path.insert(0, str(Path(__file__).parent))  # forks.py
 
 NOW = 1_700_000_000_000
 TOPIC_ID = bytes(range(16))
@@ -122,3 +127,30 @@ def make_node() -> Iterator[Callable[[Files, list[str]], Node]]:
     for node in made:
         for held in node.logs.directories:
             held.release()
+
+
+@pytest.fixture(scope="session")
+def built_directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A data directory that was closed in order: orders-0 with several segments, transactions and epochs."""
+    path = tmp_path_factory.mktemp("built") / "data"
+    node = Node(OsFiles(), [str(path)])
+    log = node.log(LogConfig(segment_bytes=1000, index_interval_bytes=200))
+    for at in range(40):
+        options: dict[str, Any] = {"producer_id": at % 3, "producer_epoch": 0, "base_sequence": at // 3}
+        log.append(batch(timestamp=NOW + 60_000 * at, **options), at // 25, NOW)
+    for at in range(4):
+        options = {"producer_id": 7, "producer_epoch": 0, "transactional": True}
+        log.append(batch(timestamp=NOW, base_sequence=at, **options), 1, NOW)
+        kind = ControlType.ABORT if at % 2 else ControlType.COMMIT
+        if at < 3:
+            end = encode_marker(Marker(kind, 0), producer_id=7, producer_epoch=0, timestamp_ms=NOW)
+            log.append(memoryview(end), 1, NOW, internal=True)
+    node.logs.close({ORDERS: log.log_end_offset})
+    return path
+
+
+@pytest.fixture
+def data_directory(built_directory: Path, tmp_path: Path) -> Path:
+    """A copy of it, to be broken."""
+    shutil.copytree(built_directory, tmp_path / "data")
+    return tmp_path / "data"

@@ -358,3 +358,50 @@ def test_many_partitions_with_few_descriptors(tmp_path: Path, make_node: Any, ma
             log.append(make_batch(), 0, NOW)
     node.restart()
     assert len(list(Path("/proc/self/fd").iterdir())) <= before + 22
+
+
+class TestChecksumsOfCheckpoints:
+    """Their layout is Kafka's and has no room for one, so they stand in a file of ours beside them."""
+
+    def prepare(self, node: Any, make_batch: MakeBatch) -> str:
+        log = node.log()
+        log.append(make_batch(30), 0, NOW)
+        log.flush()
+        log.delete_records_before(3)
+        node.logs.checkpoint({})
+        return f"{node.directories[0]}/log-start-offset-checkpoint"
+
+    def test_a_number_that_changed(
+        self, make_node: Any, make_batch: MakeBatch, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        node = make_node(MemoryFiles(), ["/data"])
+        path = self.prepare(node, make_batch)
+        node.files.write_atomically(path, b"0\n1\norders 0 9\n")
+        assert node.kill().log_start_offset == 0, "what is not believed deletes nothing"
+        assert f"{path}: the checksum does not match" in caplog.text
+
+    def test_a_directory_that_kafka_has_used(self, make_node: Any, make_batch: MakeBatch) -> None:
+        node = make_node(MemoryFiles(), ["/data"])
+        self.prepare(node, make_batch)
+        node.files.remove("/data/moldau-checkpoint-sums")
+        assert node.kill().log_start_offset == 3
+
+    def test_a_write_that_failed_half_way(self, make_node: Any, make_batch: MakeBatch) -> None:
+        node = make_node(MemoryFiles(), ["/data"])
+        path = self.prepare(node, make_batch)
+
+        def full(name: str, where: str) -> None:
+            if name == "write_atomically" and where == path:
+                raise OSError(errno.ENOSPC, "No space left on device")
+
+        node.files.faults.on_operation = full
+        for offset in (5, 6, 7):
+            node.log().delete_records_before(offset)
+            node.logs.checkpoint({})
+        assert node.kill().log_start_offset == 3
+
+    def test_sums_that_make_no_sense(self, make_node: Any, make_batch: MakeBatch) -> None:
+        node = make_node(MemoryFiles(), ["/data"])
+        self.prepare(node, make_batch)
+        node.files.write_atomically("/data/moldau-checkpoint-sums", b"0\n1\nwhat is this")
+        assert node.kill().log_start_offset == 3

@@ -1,6 +1,6 @@
 """A log against the simplest model of one, a list of records: any order of operations and crashes."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -124,6 +124,48 @@ class LogMachine(RuleBasedStateMachine):
         # A crash must not bring deleted records back in this test, so it is made durable.
         self.logs.checkpoint({})
 
+    @precondition(lambda self: self.model.end > 0)
+    @rule(data=st.data(), age=st.integers(-110, 10), kept_bytes=st.sampled_from([-1, 0, 300, 1000, 4000]))
+    def retain(self, data: st.DataObject, age: int, kept_bytes: int) -> None:
+        """By time, by size or by both; ``age`` is that of the newest record which has to be kept."""
+        high_watermark = data.draw(st.integers(self.model.start, self.model.end))
+        expected = self.start_after_retention(high_watermark, NOW - age, kept_bytes)
+        self.log.config = replace(self.config, retention_ms=0, retention_bytes=kept_bytes)
+        self.logs.apply_retention({TP: high_watermark}, NOW - age)
+        self.log.config = self.config
+        self.model.start = expected
+        self.model.synced = max(self.model.synced, self.log.recovery_point)
+        assert self.log.first_segment_offset <= expected
+
+    def start_after_retention(self, high_watermark: int, now_ms: int, kept_bytes: int) -> int:
+        """From the segments that there are and the records that the model has in them."""
+        model = self.model
+        infos = self.log.segments_info()
+        ends = [*(info.base_offset for info in infos[1:]), model.end]
+        held = [(info, end) for info, end in zip(infos, ends, strict=True) if end > model.start and info.size]
+        excess = sum(info.size for info, _ in held) - kept_bytes if kept_bytes >= 0 else -1
+        start = model.start
+        for info, end in held:
+            newest = max(record.timestamp for record in model.records[info.base_offset : end])
+            if end > high_watermark or not (info.size <= excess or newest < now_ms):
+                break
+            excess -= info.size
+            start = end
+        return start
+
+    @precondition(lambda self: self.model.end > 0)
+    @rule(data=st.data())
+    def truncate(self, data: st.DataObject) -> None:
+        """As a replica does where its leader's log differs."""
+        model = self.model
+        candidates = [start for start in model.starts if start >= model.start]
+        if not candidates:
+            return
+        offset = data.draw(st.sampled_from(candidates))
+        self.log.truncate_to(offset, NOW)
+        model.synced = min(model.synced, offset)
+        self.cut_model(offset)
+
     @rule()
     def delete_segments(self) -> None:
         self.log.delete_old_segments(NOW)
@@ -148,6 +190,10 @@ class LogMachine(RuleBasedStateMachine):
         end = self.log.log_end_offset
         assert end >= model.synced
         assert end in (*model.starts, model.end)
+        self.cut_model(end)
+
+    def cut_model(self, end: int) -> None:
+        model = self.model
         lost = {producer for producer in model.sequences if end < model.end}
         del model.records[end:], model.epochs[end:]
         model.starts = [start for start in model.starts if start < end]

@@ -22,8 +22,10 @@ if TYPE_CHECKING:
     from moldau.broker.fetch_sessions import FetchSessions
     from moldau.broker.producer_ids import ProducerIds
     from moldau.broker.purgatory import Purgatory
+    from moldau.broker.restores import Restores
     from moldau.broker.transaction_coordination import Transactions
     from moldau.coordinators.groups.shard import GroupShard
+    from moldau.replication.branching import Branching
 
 
 class CloseConnection(Exception):
@@ -42,6 +44,8 @@ class Services:
     settings: BrokerSettings
     metadata: Metadata
     replicas: Replicas
+    branching: "Branching"
+    restores: "Restores"
     purgatory: "Purgatory"
     fetch_sessions: "FetchSessions"
     producer_ids: "ProducerIds"

@@ -2,6 +2,9 @@
 
 from enum import IntEnum
 
+#: From here on the numbers are ours.
+FIRST_PRIVATE_KEY = 32000
+
 
 class ApiKey(IntEnum):
     PRODUCE = 0
@@ -93,3 +96,8 @@ class ApiKey(IntEnum):
     DESCRIBE_SHARE_GROUP_OFFSETS = 90
     ALTER_SHARE_GROUP_OFFSETS = 91
     DELETE_SHARE_GROUP_OFFSETS = 92
+    # Ours, far away from all that Kafka will ever number; listed for our own client only.
+    FORK_TOPIC = 32000
+    BEGIN_RESTORE = 32001
+    RESTORE_BATCHES = 32002
+    END_RESTORE = 32003

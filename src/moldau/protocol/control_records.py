@@ -70,7 +70,12 @@ def encode_marker(
 
 
 def decode_marker(buffer: Buffer, position: int, header: BatchHeader) -> Marker | None:
-    """The marker that the control batch there holds; None for a control batch of another kind."""
+    """The marker that the control batch there holds; None for a control batch of another kind.
+
+    So it is for an empty one: compaction leaves it where only producer and epoch are worth keeping.
+    """
+    if header.record_count == 0:
+        return None
     records = decode_records(buffer, position, header, limit=_MARKER_LIMIT)
     if len(records) != 1:
         raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"a control batch of {len(records)} records")

@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 
 from moldau.base.names import TopicPartition, Uuid
 from moldau.base.tasks import Background
-from moldau.cluster.image import ClusterImage, PartitionImage, TopicImage
+from moldau.cluster.image import EMPTY_IMAGE, ClusterImage, PartitionImage, TopicImage
 from moldau.protocol.errors import ErrorCode, KafkaError
 from moldau.replication.partition import Partition
-from moldau.storage.log import LogConfig
+from moldau.storage.log import Log, LogConfig
 from moldau.storage.logs import Logs
 
 log = logging.getLogger("moldau.replication")
@@ -79,19 +79,22 @@ class Replicas:
         return _partition_of(held, partition)
 
     def apply(self, old: ClusterImage, new: ClusterImage) -> None:
-        """Follows the image: topics that are new, gone, wider or configured anew."""
+        """Follows the image: topics that are new, gone, wider or configured anew.
+
+        The first time ``old`` is empty, and everything was there before this start.
+        """
         if old.topics_by_id is not new.topics_by_id:
             for topic_id, topic in tuple(self.by_id.items()):
                 if topic_id not in new.topics_by_id:
                     self._drop(topic)
             for topic_id, image in new.topics_by_id.items():
                 if old.topics_by_id.get(topic_id) is not image or topic_id not in self.by_id:
-                    self._place(image, new)
+                    self._place(image, new, is_new=old is not EMPTY_IMAGE)
         if old.overrides is not new.overrides:
             for topic in self.by_name.values():
                 self._configure(topic, new)
 
-    def _place(self, image: TopicImage, cluster: ClusterImage) -> None:
+    def _place(self, image: TopicImage, cluster: ClusterImage, *, is_new: bool) -> None:
         topic = self.by_id.get(image.topic_id)
         if topic is None:
             topic = TopicReplicas(image.name, image.topic_id)
@@ -105,18 +108,19 @@ class Replicas:
                 continue
             partition = topic.partitions[index]
             if partition is None:
-                partition = self._open(TopicPartition(image.name, index), image.topic_id, config)
+                partition = Partition(TopicPartition(image.name, index), image.topic_id, self._node_id)
+                partition.log = self._open(partition, config, is_new=is_new)
                 partition.min_insync_replicas = int(values["min.insync.replicas"])
                 topic.partitions[index] = partition
             self._lead(partition, described)
 
-    def _open(self, topic_partition: TopicPartition, topic_id: Uuid, config: LogConfig) -> Partition:
-        partition = Partition(topic_partition, topic_id, self._node_id)
+    def _open(self, partition: Partition, config: LogConfig, *, is_new: bool) -> Log | None:
+        topic_partition, topic_id = partition.topic_partition, partition.topic_id
         try:
-            partition.log = self._logs.open_partition(topic_partition, topic_id, config)
+            return self._logs.open_partition(topic_partition, topic_id, config, is_new=is_new)
         except KafkaError as error:
             log.error("partition %s is offline: %s", topic_partition, error)
-        return partition
+            return None
 
     def _lead(self, partition: Partition, described: PartitionImage) -> None:
         partition.replicas = described.replicas

@@ -20,6 +20,10 @@ LEADER_EPOCH_FILE = "leader-epoch-checkpoint"
 PARTITION_METADATA_FILE = "partition.metadata"
 META_PROPERTIES_FILE = "meta.properties"
 CLEAN_SHUTDOWN_FILE = ".kafka_cleanshutdown"
+#: Ours: which data directories the node uses, so that one which is not mounted is not taken for a new one.
+SIBLINGS_FILE = "moldau-directories"
+#: Ours: checksums of the checkpoint files, whose own layout has no room for one.
+SUMS_FILE = "moldau-checkpoint-sums"
 LOCK_FILE = ".lock"
 
 _VERSION = 0
@@ -76,8 +80,25 @@ def read_offsets(files: Files, path: str) -> dict[TopicPartition, int]:
 def write_offsets(
     files: Files, path: str, offsets: Mapping[TopicPartition, int], *, sync: bool = True
 ) -> None:
-    lines = (f"{topic} {partition} {offset}" for (topic, partition), offset in offsets.items())
-    files.write_atomically(path, _format(lines), sync=sync)
+    files.write_atomically(path, format_offsets(offsets), sync=sync)
+
+
+def format_offsets(offsets: Mapping[TopicPartition, int]) -> bytes:
+    return _format(f"{topic} {partition} {offset}" for (topic, partition), offset in offsets.items())
+
+
+def read_sums(files: Files, directory: str) -> dict[str, list[int]]:
+    """File name -> the checksums that its content may have: that of the last write and of the one before."""
+    path = f"{directory}/{SUMS_FILE}"
+    sums: dict[str, list[int]] = {}
+    for name, last, before in read_lines(files, path, 3):
+        sums[name] = [_integer(path, last), _integer(path, before)]
+    return sums
+
+
+def write_sums(files: Files, directory: str, sums: Mapping[str, list[int]]) -> None:
+    lines = (f"{name} {last} {before}" for name, (last, before) in sums.items())
+    files.write_atomically(f"{directory}/{SUMS_FILE}", _format(lines))
 
 
 def read_leader_epochs(files: Files, path: str) -> list[tuple[int, int]]:
@@ -161,3 +182,22 @@ def read_clean_shutdown(files: Files, directory: str) -> bool:
 def write_clean_shutdown(files: Files, directory: str, broker_epoch: int) -> None:
     text = json.dumps({"version": 0, "brokerEpoch": broker_epoch}, separators=(",", ":"))
     files.write_atomically(f"{directory}/{CLEAN_SHUTDOWN_FILE}", text.encode())
+
+
+def read_siblings(files: Files, directory: str) -> dict[str, str]:
+    """Path -> directory id of every data directory of the node; empty when there is no file."""
+    path = f"{directory}/{SIBLINGS_FILE}"
+    try:
+        found = json.loads(files.read_whole(path))
+        if found["version"] != _VERSION:
+            raise CorruptFileError(path, f"version {found['version']!r} is not known")
+        return {str(where): str(directory_id) for where, directory_id in found["directories"].items()}
+    except FileNotFoundError:
+        return {}
+    except (ValueError, TypeError, KeyError, AttributeError):
+        raise CorruptFileError(path, "does not hold the data directories of a node") from None
+
+
+def write_siblings(files: Files, directory: str, siblings: Mapping[str, str]) -> None:
+    text = json.dumps({"version": _VERSION, "directories": dict(siblings)}, indent=1)
+    files.write_atomically(f"{directory}/{SIBLINGS_FILE}", f"{text}\n".encode())

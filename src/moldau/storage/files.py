@@ -34,6 +34,13 @@ class File(Protocol):
 
     def truncate(self, size: int) -> None: ...
 
+    def unshare(self) -> None:
+        """Gives the file bytes of its own where another name shares them; called before a sealed file grows.
+
+        ``truncate`` does so by itself, and so does an append to a file that was shared when it was opened.
+        """
+        ...
+
     def flush(self) -> None:
         """Returns once the content is on the device. An error is final: never ask a second time."""
         ...
@@ -60,6 +67,10 @@ class Files(Protocol):
 
     def size_of(self, path: str) -> int: ...
 
+    def modified_ms(self, path: str) -> int:
+        """When the content of a file was changed last."""
+        ...
+
     def list_directory(self, path: str) -> list[str]:
         """The names in a directory, sorted."""
         ...
@@ -75,6 +86,17 @@ class Files(Protocol):
         ...
 
     def rename(self, source: str, target: str) -> None: ...
+
+    def link(self, source: str, target: str) -> None:
+        """The same bytes under a second name, or a copy where there can be no second name.
+
+        What is written under one of the names is never seen under the other.
+        """
+        ...
+
+    def copy(self, source: File, size: int, target: str) -> None:
+        """A new file with the first ``size`` bytes of one that may be growing in another thread."""
+        ...
 
     def remove(self, path: str) -> None: ...
 
@@ -134,6 +156,12 @@ class Slice:
 # Looked up once: it is on the path of every append.
 _pwrite = os.pwrite
 
+#: Why a file system or the system itself gives no second name, and a copy has to do.
+_NO_LINK = frozenset(
+    {errno.EXDEV, errno.EPERM, errno.EMLINK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EACCES}
+)
+_COPY_CHUNK = 8 * 1024 * 1024
+
 
 class OsFile:
     """A file of the operating system.
@@ -142,15 +170,19 @@ class OsFile:
     after a failed append fail as well, the next append covers what is left of it.
     """
 
-    __slots__ = ("_descriptor", "_tail_is_dirty", "path", "size")
+    __slots__ = ("_descriptor", "_shared", "_tail_is_dirty", "path", "size")
 
-    def __init__(self, path: str, descriptor: int, size: int) -> None:
+    def __init__(self, path: str, descriptor: int, size: int, *, shared: bool = False) -> None:
         self.path = path
         self.size = size
         self._descriptor = descriptor
         self._tail_is_dirty = False
+        #: The file had several names when it was opened.
+        self._shared = shared
 
     def append(self, data: Data) -> None:
+        if self._shared:
+            self.unshare()
         position = self.size
         try:
             written = _pwrite(self._descriptor, data, position)
@@ -189,9 +221,34 @@ class OsFile:
 
     def truncate(self, size: int) -> None:
         if size < self.size or self._tail_is_dirty:
+            self.unshare()
             os.ftruncate(self._descriptor, min(size, self.size))
             self.size = min(size, self.size)
             self._tail_is_dirty = False
+
+    def unshare(self) -> None:
+        status = os.fstat(self._descriptor)
+        self._shared = False
+        if status.st_nlink <= 1:
+            return
+        here = os.stat(self.path)
+        if (here.st_dev, here.st_ino) != (status.st_dev, status.st_ino):
+            raise OSError(errno.ESTALE, "another file has taken this name", self.path)
+        temporary = f"{self.path}.tmp"
+        own = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
+        try:
+            _copy_bytes(self._descriptor, own, self.size)
+            # The bytes may be promised already: the copy is on the device before it takes their place.
+            os.fsync(own)
+            os.rename(temporary, self.path)
+            _flush_directory(os.path.dirname(self.path))
+            # The number stays: whoever reads or flushes meanwhile does not notice.
+            os.dup2(own, self._descriptor, inheritable=False)
+        except OSError:
+            self._shared = True
+            raise
+        finally:
+            os.close(own)
 
     def flush(self) -> None:
         os.fdatasync(self._descriptor)
@@ -244,16 +301,26 @@ class OsFiles:
 
     def open(self, path: str) -> OsFile:
         descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
-        return OsFile(path, descriptor, os.fstat(descriptor).st_size)
+        status = os.fstat(descriptor)
+        return OsFile(path, descriptor, status.st_size, shared=status.st_nlink > 1)
 
     def create(self, path: str) -> OsFile:
-        return OsFile(path, os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644), 0)
+        flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+        try:
+            return OsFile(path, os.open(path, flags, 0o644), 0)
+        except FileExistsError:
+            # Not emptied but replaced: its bytes may have a second name, or a reader.
+            os.remove(path)
+            return OsFile(path, os.open(path, flags, 0o644), 0)
 
     def exists(self, path: str) -> bool:
         return os.path.exists(path)
 
     def size_of(self, path: str) -> int:
         return os.stat(path).st_size
+
+    def modified_ms(self, path: str) -> int:
+        return os.stat(path).st_mtime_ns // 1_000_000
 
     def list_directory(self, path: str) -> list[str]:
         return sorted(os.listdir(path))
@@ -277,6 +344,23 @@ class OsFiles:
 
     def rename(self, source: str, target: str) -> None:
         os.rename(source, target)
+
+    def link(self, source: str, target: str) -> None:
+        try:
+            os.link(source, target)
+        except OSError as error:
+            if error.errno not in _NO_LINK:
+                raise
+            file = self.open(source)
+            self.copy(file, file.size, target)
+
+    def copy(self, source: File, size: int, target: str) -> None:
+        assert isinstance(source, OsFile)
+        descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
+        try:
+            _copy_bytes(source._descriptor, descriptor, size)
+        finally:
+            os.close(descriptor)
 
     def remove(self, path: str) -> None:
         os.remove(path)
@@ -309,11 +393,7 @@ class OsFiles:
             self.flush_directory(os.path.dirname(path))
 
     def flush_directory(self, path: str) -> None:
-        descriptor = os.open(path or ".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+        _flush_directory(path)
 
     def lock(self, path: str) -> OsLock:
         return OsLock(path)
@@ -328,3 +408,38 @@ class OsFiles:
 
     def unique_hex(self) -> str:
         return os.urandom(16).hex()
+
+
+def _flush_directory(path: str) -> None:
+    descriptor = os.open(path or ".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _copy_bytes(source: int, target: int, size: int) -> None:
+    """Copies from the beginning; in the kernel, and without moving a byte where the file system can."""
+    done = _copy_in_kernel(source, target, size)
+    while done < size:
+        data = os.pread(source, min(_COPY_CHUNK, size - done), done)
+        if not data:
+            raise OSError(errno.EIO, f"the file ends at {done}, and {size} bytes were to be copied")
+        view = memoryview(data)
+        while view:
+            count = os.pwrite(target, view, done)
+            view = view[count:]
+            done += count
+
+
+def _copy_in_kernel(source: int, target: int, size: int) -> int:
+    """How much of it could be copied that way."""
+    done = 0
+    if hasattr(os, "copy_file_range"):
+        with contextlib.suppress(OSError):  # not between these two, or not on this system
+            while done < size:
+                count = os.copy_file_range(source, target, size - done, done, done)
+                if count == 0:
+                    break
+                done += count
+    return done

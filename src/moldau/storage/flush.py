@@ -6,9 +6,13 @@ success for lost data.
 """
 
 import contextlib
+import errno
 from concurrent.futures import ThreadPoolExecutor
 
 from moldau.storage.files import File, Files
+
+#: The disk is full, for now; everything else that a write can report means that the disk is broken.
+FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 _FEW = 4
 _THREADS = 16
@@ -17,7 +21,7 @@ _THREADS = 16
 class FlushJob:
     """Everything that has to be on the device before the recovery point may move to ``offset``."""
 
-    __slots__ = ("_contents", "_directories", "_files", "_logs", "_paths", "error", "offset")
+    __slots__ = ("_contents", "_directories", "_files", "_logs", "_paths", "error", "full", "offset")
 
     def __init__(
         self,
@@ -30,6 +34,8 @@ class FlushJob:
     ) -> None:
         self.offset = offset
         self.error: OSError | None = None
+        #: The records are on the device, but there was no room for a small file that belongs to them.
+        self.full = False
         self._files = files
         self._logs = logs
         self._paths = paths
@@ -45,13 +51,21 @@ class FlushJob:
                 # An index or snapshot that is gone by now went with its segment.
                 with contextlib.suppress(FileNotFoundError):
                     self._files.open(path).flush()
-            for path, content in self._contents.items():
-                self._files.write_atomically(path, content)
+            self._write_contents()
             for path in self._directories:
                 with contextlib.suppress(FileNotFoundError):
                     self._files.flush_directory(path)
         except OSError as error:
             self.error = error
+
+    def _write_contents(self) -> None:
+        try:
+            for path, content in self._contents.items():
+                self._files.write_atomically(path, content)
+        except OSError as error:
+            if error.errno not in FULL:
+                raise
+            self.full = True
 
 
 class Unflushed:
@@ -84,7 +98,7 @@ class Unflushed:
     def finish(self, job: FlushJob, log_end_offset: int) -> None:
         if job is self.job:
             self.job = None
-        if job.error is None:
+        if job.error is None and not job.full:
             # The log may have been cut while the job ran.
             self.recovery_point = max(self.recovery_point, min(job.offset, log_end_offset))
 

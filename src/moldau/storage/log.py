@@ -5,7 +5,6 @@ one write, and changes state only after it. A read finds out where the bytes are
 an error leaves behind is the log as it was.
 """
 
-import errno
 import logging
 import struct
 from collections.abc import Callable
@@ -16,7 +15,7 @@ from moldau.protocol.errors import ErrorCode, KafkaError
 from moldau.protocol.records import CONTROL_MASK, TIMESTAMP_TYPE_MASK, BatchHeader
 from moldau.storage.errors import CorruptLogError
 from moldau.storage.files import Files, Slice
-from moldau.storage.flush import FlushJob, Unflushed
+from moldau.storage.flush import FULL, FlushJob, Unflushed
 from moldau.storage.leader_epochs import LeaderEpochs
 from moldau.storage.log_config import LogConfig as LogConfig
 from moldau.storage.producer_state import Producer, ProducerState, SeenBatch
@@ -33,6 +32,7 @@ from moldau.storage.segment import (
 )
 from moldau.storage.segments import Segments
 from moldau.storage.time_lookup import TimestampOffset, max_timestamp, offset_for_timestamp
+from moldau.storage.trimming import delete_old_segments
 from moldau.storage.txn_index import AbortedTransaction
 from moldau.storage.validation import AppendError as AppendError
 from moldau.storage.validation import check_assigned, check_batch, offline_error, out_of_range, transform
@@ -43,9 +43,6 @@ _T = TypeVar("_T")
 #: Base offset, length and leader epoch stand together at the front of a batch and outside of its checksum.
 _place_batch = struct.Struct(">qii").pack_into
 _new_tuple: Callable[..., "Appended"] = tuple.__new__
-
-#: The disk is full, for now; everything else that a write can report means that the disk is broken.
-_FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
 class Appended(NamedTuple):
@@ -88,6 +85,10 @@ class Log:
         self.leader_epochs = leader_epochs
         #: Why the log cannot be used any more; None while it can.
         self.offline: str | None = None
+        #: The compaction that is under way; retention leaves the log alone meanwhile.
+        self.cleaning: object | None = None
+        #: Called before data is cut that was on the device: the lower recovery point has to be there first.
+        self.before_cut: Callable[[], None] = lambda: None
         self._files = files
         self._segments = segments
         self._on_failure = on_failure
@@ -136,6 +137,10 @@ class Log:
         """How far a reader of committed data may see."""
         unstable = self.producers.first_unstable_offset(high_watermark, self.log_start_offset)
         return high_watermark if unstable is None else min(unstable, high_watermark)
+
+    @property
+    def segments(self) -> Segments:
+        return self._segments
 
     @property
     def first_segment_offset(self) -> int:
@@ -269,10 +274,14 @@ class Log:
         return error
 
     def _write_failed(self, error: OSError) -> AppendError:
-        log.error("%s: cannot append: %s", self.topic_partition, error)
-        if error.errno not in _FULL:
-            self._on_failure(self.directory, error)
+        self.note_failure("append", error)
         return offline_error(self.topic_partition, f"{self.directory}: {error.strerror}")
+
+    def note_failure(self, attempt: str, error: OSError) -> None:
+        """The disk has refused something. A full one may have room again later, any other is broken."""
+        log.error("%s: cannot %s: %s", self.topic_partition, attempt, error)
+        if error.errno not in FULL:
+            self._on_failure(self.directory, error)
 
     def fail(self, reason: str) -> None:
         """Takes the log out of use; only a restart brings it back."""
@@ -332,39 +341,12 @@ class Log:
         if offset >= bound_offset or offset == log_end_offset:
             return None
         try:
-            segment = self._segments.active
-            if offset >= segment.base_offset:
-                place = segment.locate(offset)
-            else:
-                segment, place = self._segments.find(offset)
-            if place is None:
-                return None
-            position, first_end = place
-            end = segment.size
-            if bound_offset < log_end_offset:
-                end = self._bound(segment, bound_offset)
-                if end <= position:
-                    return None
+            return self._segments.read(offset, max_bytes, bound_offset, log_end_offset, at_least_one)
         except (CorruptLogError, OSError) as error:
-            raise self._unreadable(error) from error
-        size = end - position
-        if size > max_bytes:
-            size = max_bytes
-            if size < first_end - position:
-                if not at_least_one:
-                    return None
-                size = first_end - position
-        return Slice(segment.file, position, size)
+            raise self.unreadable(error) from error
 
-    def _bound(self, segment: Segment, bound_offset: int) -> int:
-        """Where in the segment the first batch begins that is not wholly below ``bound_offset``."""
-        active = self._segments.active
-        if segment is not active and bound_offset >= active.base_offset:
-            return segment.size
-        place = segment.locate(bound_offset)
-        return segment.size if place is None else place[0]
-
-    def _unreadable(self, error: CorruptLogError | OSError) -> KafkaError:
+    def unreadable(self, error: CorruptLogError | OSError) -> KafkaError:
+        """Something of the log cannot be read: says so, and is what a client is told."""
         log.error("%s cannot be read: %s", self.topic_partition, error)
         if isinstance(error, CorruptLogError):
             return KafkaError(ErrorCode.CORRUPT_MESSAGE, str(error))
@@ -395,7 +377,7 @@ class Log:
         try:
             return find(self._segments, *arguments)
         except (CorruptLogError, OSError) as error:
-            raise self._unreadable(error) from error
+            raise self.unreadable(error) from error
 
     # -- flushing
 
@@ -424,6 +406,7 @@ class Log:
     def finish_flush(self, job: FlushJob) -> None:
         """Takes note of what a job did. A failed one takes the whole data directory out of use."""
         self.unflushed.finish(job, self.log_end_offset)
+        self.leader_epochs.dirty |= job.full
         if job.error is not None:
             log.error("%s: cannot flush: %s", self.topic_partition, job.error)
             self._on_failure(self.directory, job.error)
@@ -445,34 +428,36 @@ class Log:
         """Moves the log start; segments wholly below it go with ``delete_old_segments``."""
         if not 0 <= offset <= self.log_end_offset:
             raise self._out_of_range(offset)
+        self.advance_start(offset, "records were deleted")
+        return self.log_start_offset
+
+    def advance_start(self, offset: int, reason: str) -> None:
+        """Readers begin at ``offset`` from now on; the files below it stay for now."""
         if offset > self.log_start_offset:
             self.log_start_offset = offset
             self.leader_epochs.truncate_from_start(offset)
-            log.info("%s: log start offset is now %d", self.topic_partition, offset)
-        return self.log_start_offset
+            log.info("%s: log start offset is now %d: %s", self.topic_partition, offset, reason)
 
     def delete_old_segments(self, now_ms: int) -> int:
-        """Renames the files below the log start, which ``remove_deleted`` removes later; how many."""
-        due_ms = now_ms + self._config.file_delete_delay_ms
-        dropped = self._segments.drop_below(self.log_start_offset, due_ms)
-        if dropped:
-            log.info("%s: deleted %d segments", self.topic_partition, dropped)
-        return dropped
+        """Drops the segments wholly below the log start, in this thread; how many."""
+        return delete_old_segments(self, now_ms)
 
     def remove_deleted(self, now_ms: int) -> None:
-        """Removes files whose time has come."""
-        self._segments.remove_due(now_ms)
+        """Removes files of dropped segments whose time has come."""
+        self._segments.remove(self._segments.take_due(now_ms))
 
     def truncate_to(self, offset: int, now_ms: int) -> None:
         """Cuts everything from ``offset`` on, as a replica does where its leader's log differs."""
         if offset >= self.log_end_offset:
             return
+        if offset < self.unflushed.recovery_point:
+            self.unflushed.recovery_point = offset
+            self.before_cut()
         self._segments.truncate(offset, now_ms)
         self._prepare(self._segments.active)
         self._touched = True
         self.log_end_offset = offset
         self.log_start_offset = min(self.log_start_offset, offset)
-        self.unflushed.recovery_point = min(self.unflushed.recovery_point, offset)
         self.leader_epochs.truncate_from_end(offset)
         snapshots = snapshot_offsets(self._files.list_sizes(self.directory))
         self._segments.remove(snapshot_path(self.directory, known) for known in snapshots if known > offset)

@@ -27,6 +27,9 @@ class LogConfig:
     retention_ms: int = 604_800_000
     file_delete_delay_ms: int = 60_000
     delete_retention_ms: int = 86_400_000
+    min_compaction_lag_ms: int = 0
+    max_compaction_lag_ms: int = MAX_LONG
+    min_cleanable_dirty_ratio: float = 0.5
     #: cleanup.policy, as two flags.
     compact: bool = False
     delete: bool = True
@@ -46,7 +49,7 @@ class LogConfig:
         known: dict[str, Any] = {
             field.name: values[name]
             for field in fields(cls)
-            if (name := field.name.replace("_", ".")) in values and isinstance(values[name], int)
+            if (name := field.name.replace("_", ".")) in values and isinstance(values[name], int | float)
         }
         if "cleanup.policy" in values:
             policies = _names(values["cleanup.policy"])
@@ -57,6 +60,11 @@ class LogConfig:
         if "message.timestamp.type" in values:
             known["log_append_time"] = str(values["message.timestamp.type"]) == "LogAppendTime"
         return cls(**known)
+
+    @property
+    def max_segment_ms(self) -> int:
+        """When a segment is rolled at the latest; what has to be compacted by then must not be active."""
+        return min(self.segment_ms, self.max_compaction_lag_ms) if self.compact else self.segment_ms
 
     def compression_level(self, codec: Compression) -> int | None:
         """The level to recompress with; None is the codec's own default."""

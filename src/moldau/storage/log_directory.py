@@ -6,8 +6,11 @@ gone from the device before anything is written, so that a crash can never look 
 
 import logging
 import re
+import threading
+from collections.abc import Mapping
 
 from moldau.base.names import MAX_TOPIC_NAME_LENGTH, TopicPartition, format_uuid, topic_name_error
+from moldau.protocol.checksum import crc32c
 from moldau.storage import checkpoints
 from moldau.storage.checkpoints import MetaProperties
 from moldau.storage.errors import CorruptFileError, IdentityError
@@ -35,6 +38,14 @@ class LogDirectory:
         self.log_start_offsets: dict[TopicPartition, int] = {}
         self._files = files
         self._lock: Lock | None = None
+        # Checkpoints: what the files have of each partition, and which job wrote each file last.
+        self._noted: dict[str, frozenset[TopicPartition]] = {}
+        self._written: dict[str, int] = {}
+        # Their checksums: what the file of the sums says, and of what is there.
+        self._sums: dict[str, list[int]] = {}
+        self._sums_on_disk: dict[str, int] = {}
+        self._checkpoint_number = 0
+        self._writing = threading.Lock()
 
     def __repr__(self) -> str:
         return f"LogDirectory({self.path!r})"
@@ -61,23 +72,70 @@ class LogDirectory:
             raise IdentityError(f"{where} says node.id={found.node_id}, but this node has the id {node_id}")
         self.directory_id = found.directory_id
 
+    def siblings(self) -> dict[str, str]:
+        """The data directories that the node had when this one was used last, path -> id."""
+        try:
+            return checkpoints.read_siblings(self._files, self.path)
+        except CorruptFileError as error:
+            log.warning("ignoring a list of data directories: %s", error)
+            return {}
+
+    def note_siblings(self, siblings: Mapping[str, str]) -> None:
+        if self.siblings() != siblings:
+            checkpoints.write_siblings(self._files, self.path, siblings)
+
     def read_checkpoints(self) -> None:
         """How the directory was left; from here on it counts as not closed in order."""
         self.clean = checkpoints.read_clean_shutdown(self._files, self.path)
         if self.clean:
             self._files.remove(f"{self.path}/{checkpoints.CLEAN_SHUTDOWN_FILE}")
             self._files.flush_directory(self.path)
+        try:
+            self._sums = checkpoints.read_sums(self._files, self.path)
+        except CorruptFileError as error:
+            log.warning("checkpoints are not compared with their checksums: %s", error)
         self.recovery_points = self._offsets(checkpoints.RECOVERY_POINT_FILE)
         self.high_watermarks = self._offsets(checkpoints.HIGH_WATERMARK_FILE)
         self.log_start_offsets = self._offsets(checkpoints.LOG_START_OFFSET_FILE)
 
     def _offsets(self, name: str) -> dict[TopicPartition, int]:
+        path = f"{self.path}/{name}"
         try:
-            return checkpoints.read_offsets(self._files, f"{self.path}/{name}")
-        except CorruptFileError as error:
+            if name in self._sums:
+                self._sums_on_disk[name] = crc32c(self._files.read_whole(path))
+                if self._sums_on_disk[name] not in self._sums[name]:
+                    raise CorruptFileError(path, "the checksum does not match")
+            found = checkpoints.read_offsets(self._files, path)
+            self._noted[name] = frozenset(found)
+            return found
+        except (CorruptFileError, FileNotFoundError) as error:
             # Without recovery points more is checked than needed; without the others nothing is lost.
             log.warning("ignoring a checkpoint: %s", error)
             return {}
+
+    def next_checkpoint(self) -> int:
+        """A number for a checkpoint that is about to be written, larger than all before."""
+        self._checkpoint_number += 1
+        return self._checkpoint_number
+
+    def write_checkpoint(self, name: str, offsets: Mapping[TopicPartition, int], number: int) -> None:
+        """Any thread; what was decided earlier never replaces what was decided later."""
+        with self._writing:
+            if number < self._written.get(name, 0):
+                return
+            content = checkpoints.format_offsets(offsets)
+            # First the sums, and the old one with the new: whatever a crash leaves, they speak of it.
+            self._sums[name] = [crc32c(content), self._sums_on_disk.get(name, 0)]
+            checkpoints.write_sums(self._files, self.path, self._sums)
+            self._files.write_atomically(f"{self.path}/{name}", content)
+            self._sums_on_disk[name] = self._sums[name][0]
+            self._written[name] = number
+            self._noted[name] = frozenset(offsets)
+
+    def has_noted(self, topic_partition: TopicPartition) -> bool:
+        """Whether a checkpoint that says how a log has to be opened speaks of this partition."""
+        names = (checkpoints.RECOVERY_POINT_FILE, checkpoints.LOG_START_OFFSET_FILE)
+        return any(topic_partition in self._noted.get(name, ()) for name in names)
 
     def partitions(self) -> list[tuple[TopicPartition, str]]:
         """The partition directories; everything else is left alone."""

@@ -7,59 +7,28 @@ method is called by the thread that owns the logs, but for ``run`` of a job.
 
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 
 from moldau.base.clock import Clock
 from moldau.base.names import TopicPartition, Uuid
 from moldau.protocol.errors import ErrorCode, KafkaError
 from moldau.storage import checkpoints
-from moldau.storage.errors import CorruptFileError, StorageError
+from moldau.storage.directories import take_directories
+from moldau.storage.errors import CorruptFileError, CorruptLogError, StorageError
 from moldau.storage.files import Files
 from moldau.storage.flush import FlushJob, run_all
+from moldau.storage.jobs import CheckpointJob, FileRemovalJob, RemovalJob
 from moldau.storage.log import Log, LogConfig
-from moldau.storage.log_directory import DELETE_SUFFIX, STRAY_SUFFIX, LogDirectory, new_id, renamed
-from moldau.storage.recovery import Opening, create_log, open_log
+from moldau.storage.log_directory import DELETE_SUFFIX, STRAY_SUFFIX, LogDirectory, renamed
+from moldau.storage.recovery import Opening, create_log, open_log, open_side_by_side
+from moldau.storage.trimming import expire_segments, has_old_segments, must_flush
 
 log = logging.getLogger("moldau.storage")
 
+#: Files that one job removes: a node that stops waits for no more than that.
+_FILES_AT_A_TIME = 256
+
 Progress = Callable[[int, int, TopicPartition], None]
-
-
-class CheckpointJob:
-    """The checkpoint files of one directory, ready to be written by any thread."""
-
-    __slots__ = ("_contents", "_files", "directory", "error")
-
-    def __init__(
-        self, files: Files, directory: LogDirectory, contents: dict[str, dict[TopicPartition, int]]
-    ) -> None:
-        self.directory = directory
-        self.error: OSError | None = None
-        self._files = files
-        self._contents = contents
-
-    def run(self) -> None:
-        try:
-            for name, offsets in self._contents.items():
-                checkpoints.write_offsets(self._files, f"{self.directory.path}/{name}", offsets)
-        except OSError as error:
-            self.error = error
-
-
-class RemovalJob:
-    """The files of one deleted partition."""
-
-    __slots__ = ("_files", "path")
-
-    def __init__(self, files: Files, path: str) -> None:
-        self.path = path
-        self._files = files
-
-    def run(self) -> None:
-        try:
-            self._files.remove_tree(self.path)
-            log.info("%s removed", self.path)
-        except OSError as error:
-            log.error("%s cannot be removed: %s", self.path, error)
 
 
 class Logs:
@@ -72,6 +41,7 @@ class Logs:
         clock: Clock,
         *,
         config_of: Callable[[str], LogConfig] | None = None,
+        recovery_threads: int = 1,
         on_offline: Callable[[LogDirectory], None] = lambda directory: None,
     ) -> None:
         self.node_id = node_id
@@ -83,6 +53,7 @@ class Logs:
         self._files = files
         self._clock = clock
         self._config_of = config_of or (lambda topic: LogConfig())
+        self._recovery_threads = recovery_threads
         self._on_offline = on_offline
         self._logs: dict[TopicPartition, Log] = {}
         self._homes: dict[TopicPartition, LogDirectory] = {}
@@ -96,64 +67,73 @@ class Logs:
         StorageError when no directory can be used, when one is in use elsewhere or belongs to someone else.
         """
         try:
-            self._take_directories()
+            self.cluster_id = take_directories(
+                self._files, self.directories, self.node_id, self.cluster_id, self._clock, self._fail
+            )
         except StorageError:
             self._release()
             raise
-        found = [
-            (directory, topic_partition, path)
-            for directory in self.online
-            for topic_partition, path in directory.partitions()
-        ]
-        for done, (directory, topic_partition, path) in enumerate(found, 1):
-            self._open_one(directory, topic_partition, path)
-            progress(done, len(found), topic_partition)
+        now_ms = self._clock.now_ms()
+        self._removals += ((now_ms, path) for directory in self.online for path in directory.leftovers())
+        found = self._found()
+        work = [(home.path, opening, self._failure_in(home)) for home, opening in found]
+        outcomes = open_side_by_side(self._files, work, self._recovery_threads)
+        for done, ((home, opening), outcome) in enumerate(zip(found, outcomes, strict=True), 1):
+            self._take_in(home, opening, outcome)
+            progress(done, len(found), opening.topic_partition)
 
-    def _take_directories(self) -> None:
-        identities = {}
-        for directory in self.directories:
+    def _found(self) -> list[tuple[LogDirectory, Opening]]:
+        found: dict[TopicPartition, tuple[LogDirectory, Opening]] = {}
+        for directory in self.online:
             try:
-                identities[directory] = directory.take()
+                openings = self._openings(directory)
             except OSError as error:
                 self._fail(directory, str(error))
-        if not identities:
-            reasons = "; ".join(f"{d.path}: {d.offline}" for d in self.directories)
-            raise StorageError(f"no data directory can be used: {reasons}")
-        if self.cluster_id is None:
-            known = next((found.cluster_id for found in identities.values() if found is not None), None)
-            self.cluster_id = known or new_id(self._files)
-        for directory, identity in identities.items():
-            comment = f"written at {self._clock.now_ms()} ms"
-            directory.identify(identity, self.node_id, self.cluster_id, comment)
-            directory.read_checkpoints()
-            now_ms = self._clock.now_ms()
-            self._removals += ((now_ms, path) for path in directory.leftovers())
+                continue
+            for opening in openings:
+                _, first = found.setdefault(opening.topic_partition, (directory, opening))
+                if first is not opening:
+                    log.error("%s and %s hold the same partition", opening.directory, first.directory)
+        return list(found.values())
 
-    def _open_one(self, directory: LogDirectory, topic_partition: TopicPartition, path: str) -> None:
-        if topic_partition in self._logs:
-            reason = f"{path} and {self._logs[topic_partition].directory} hold the same partition"
-            log.error("%s", reason)
+    def _openings(self, directory: LogDirectory) -> list[Opening]:
+        """What is known of the logs in a directory before they are opened."""
+        now_ms = self._clock.now_ms()
+        partitions = directory.partitions()
+        if partitions and not directory.clean:
+            message = "%s was not closed in order: checking %d logs from their recovery points on, %d at once"
+            log.warning(message, directory.path, len(partitions), self._recovery_threads)
+        return [
+            Opening(
+                topic_partition,
+                self._topic_id(path),
+                path,
+                self._config_of(topic_partition.topic),
+                directory.clean,
+                directory.recovery_points.get(topic_partition, 0),
+                directory.log_start_offsets.get(topic_partition, 0),
+                now_ms,
+            )
+            for topic_partition, path in partitions
+        ]
+
+    def _take_in(self, home: LogDirectory, opening: Opening, outcome: Log | Exception) -> None:
+        topic_partition = opening.topic_partition
+        if isinstance(outcome, Log):
+            self._hold(outcome, home)
             return
-        opening = Opening(
-            topic_partition,
-            self._topic_id(path),
-            path,
-            self._config_of(topic_partition.topic),
-            directory.clean,
-            directory.recovery_points.get(topic_partition, 0),
-            directory.log_start_offsets.get(topic_partition, 0),
-            self._clock.now_ms(),
-        )
-        try:
-            opened = open_log(self._files, opening, self._failure_in(directory))
-        except (StorageError, OSError, KafkaError) as error:
-            # One bad partition must not keep the others from being served.
-            log.error("%s is offline: %s", topic_partition, error)
-            self.failed[topic_partition] = str(error)
-            self._homes[topic_partition] = directory
-            return
-        self._logs[topic_partition] = opened
-        self._homes[topic_partition] = directory
+        self._homes[topic_partition] = home
+        # One bad partition must not keep the others from being served.
+        reason = str(outcome)
+        if isinstance(outcome, CorruptLogError):
+            reason += f"; 'moldau log verify {opening.directory}' tells more"
+        log.error("%s is offline: %s", topic_partition, reason)
+        self.failed[topic_partition] = reason
+
+    def _hold(self, held: Log, home: LogDirectory) -> None:
+        self._logs[held.topic_partition] = held
+        self._homes[held.topic_partition] = home
+        held.before_cut = lambda: self._note_points(home)
 
     def _topic_id(self, path: str) -> Uuid | None:
         try:
@@ -187,11 +167,14 @@ class Logs:
 
     # -- creating and deleting
 
-    def open_partition(self, topic_partition: TopicPartition, topic_id: Uuid, config: LogConfig) -> Log:
+    def open_partition(
+        self, topic_partition: TopicPartition, topic_id: Uuid, config: LogConfig, *, is_new: bool = True
+    ) -> Log:
         """The log of a partition that this node has to hold, made if there is none.
 
         A log of another topic with the same name is put aside, not overwritten. KAFKA_STORAGE_ERROR
-        when the data is there and cannot be used.
+        when the data is there and cannot be used, or when it may be in a directory that is offline:
+        only a partition that ``is_new`` since this start cannot.
         """
         if topic_partition in self.failed:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, self.failed[topic_partition])
@@ -200,6 +183,11 @@ class Logs:
             self._put_aside(topic_partition)
             held = None
         if held is None:
+            offline = [directory.path for directory in self.directories if directory.offline is not None]
+            if offline and not is_new:
+                where = ", ".join(offline)
+                message = f"{topic_partition} is in none of the directories in use; {where} may have it"
+                raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, message)
             return self.create(topic_partition, topic_id, config)
         if held.topic_id is None:
             checkpoints.write_topic_id(self._files, held.directory, topic_id)
@@ -210,12 +198,10 @@ class Logs:
     def create(self, topic_partition: TopicPartition, topic_id: Uuid, config: LogConfig) -> Log:
         """An empty log in the directory that holds the fewest partitions."""
         assert topic_partition not in self._logs, f"{topic_partition} exists"
-        online = self.online
-        if not online:
-            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "every data directory of this node is offline")
-        homes = list(self._homes.values()) if len(online) > 1 else []
-        home = min(online, key=homes.count)
+        home = self.home_of_new()
         path = f"{home.path}/{topic_partition}"
+        if home.has_noted(topic_partition):
+            self._note_points(home)
         opening = Opening(topic_partition, topic_id, path, config, True, 0, 0, self._clock.now_ms())
         try:
             self._files.make_directory(path)
@@ -224,9 +210,69 @@ class Logs:
         except OSError as error:
             log.error("%s cannot be created: %s", path, error)
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{path} cannot be created: {error}") from error
-        self._logs[topic_partition] = created
-        self._homes[topic_partition] = home
+        self._hold(created, home)
         return created
+
+    def home_of_new(self) -> LogDirectory:
+        """The directory that holds the fewest partitions; KAFKA_STORAGE_ERROR when none can be used."""
+        online = self.online
+        if not online:
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "every data directory of this node is offline")
+        homes = list(self._homes.values()) if len(online) > 1 else []
+        return min(online, key=homes.count)
+
+    def adopt(
+        self,
+        prepared: str,
+        home: LogDirectory,
+        topic_partition: TopicPartition,
+        topic_id: Uuid,
+        config: LogConfig,
+        log_start_offset: int,
+    ) -> Log:
+        """Gives the directory at ``prepared``, which is whole and closed in order, its name, and opens it.
+
+        The caller has made sure that no topic of this name is in use.
+        """
+        if topic_partition in self.failed:
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, self.failed[topic_partition])
+        if topic_partition in self._logs:
+            self._put_aside(topic_partition)
+        if home.has_noted(topic_partition):
+            self._note_points(home)
+        path = f"{home.path}/{topic_partition}"
+        now_ms = self._clock.now_ms()
+        opening = Opening(topic_partition, topic_id, path, config, True, 0, log_start_offset, now_ms)
+        try:
+            self._files.rename(prepared, path)
+            try:
+                adopted = open_log(self._files, opening, self._failure_in(home))
+            except (OSError, StorageError):
+                self._files.rename(path, prepared)
+                raise
+        except (OSError, StorageError) as error:
+            raise KafkaError(
+                ErrorCode.KAFKA_STORAGE_ERROR, f"{path} cannot be taken into use: {error}"
+            ) from error
+        self._hold(adopted, home)
+        return adopted
+
+    def _note_points(self, home: LogDirectory) -> None:
+        """Writes at once from where on logs have to be checked, and where they begin.
+
+        Needed where the files would say more than is there: of a partition that was deleted and is made
+        anew, of a log that is about to be cut.
+        """
+        logs = self._logs_in(home)
+        contents = {
+            checkpoints.RECOVERY_POINT_FILE: self._recovery_points(home, logs),
+            checkpoints.LOG_START_OFFSET_FILE: self._log_starts(home, logs),
+        }
+        job = CheckpointJob(home, contents)
+        job.run()
+        self.finish_checkpoint(job)
+        if job.error is not None:
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(job.error)) from job.error
 
     def delete(self, topic_partition: TopicPartition) -> None:
         """Takes a partition out of use at once; its files go with ``step`` after file.delete.delay.ms."""
@@ -263,47 +309,84 @@ class Logs:
         for job in self.begin_removals(now_ms):
             job.run()
 
-    def begin_removals(self, now_ms: int) -> list[RemovalJob]:
-        """The same for another thread: a job for each deleted partition."""
+    def begin_removals(self, now_ms: int) -> list[RemovalJob | FileRemovalJob]:
+        """The same for another thread: jobs for deleted partitions and for the files of dropped segments."""
         due = [path for due_ms, path in self._removals if due_ms <= now_ms]
         self._removals = [removal for removal in self._removals if removal[0] > now_ms]
-        for held in self._logs.values():
-            held.remove_deleted(now_ms)
-        return [RemovalJob(self._files, path) for path in due]
+        jobs: list[RemovalJob | FileRemovalJob] = [RemovalJob(self._files, path) for path in due]
+        dropped = [path for held in self._logs.values() for path in held.segments.take_due(now_ms)]
+        pieces = (dropped[at : at + _FILES_AT_A_TIME] for at in range(0, len(dropped), _FILES_AT_A_TIME))
+        jobs += (FileRemovalJob(self._files, piece) for piece in pieces)
+        return jobs
+
+    def apply_retention(self, high_watermarks: Mapping[TopicPartition, int], now_ms: int) -> int:
+        """Lets go of what need not be kept, in this thread and in the order of ``trimming``; how much."""
+        for topic_partition, held in self._logs.items():
+            high_watermark = high_watermarks.get(topic_partition, self.high_watermark(topic_partition))
+            while expire_segments(held, high_watermark, now_ms):
+                pass
+            if must_flush(held):
+                with suppress(KafkaError):  # it has been told, and what is offline keeps its files
+                    held.flush()
+        for job in self.begin_start_checkpoint():
+            job.run()
+            self.finish_checkpoint(job)
+        return self.delete_old_segments(now_ms)
 
     def delete_old_segments(self, now_ms: int) -> int:
         """Segments below the log start offset of their log; how many."""
-        return sum(held.delete_old_segments(now_ms) for held in self._logs.values() if held.offline is None)
+        return sum(held.delete_old_segments(now_ms) for held in self._logs.values())
 
     def expire_producers(self, now_ms: int, expiration_ms: int) -> int:
         """Forgets producers that were silent for ``producer.id.expiration.ms``; how many."""
         return sum(held.producers.expire(now_ms, expiration_ms) for held in self._logs.values())
 
     def begin_checkpoint(self, high_watermarks: Mapping[TopicPartition, int]) -> list[CheckpointJob]:
-        """The checkpoint files as they should be now; a job's ``run`` may go to any thread, one at a time."""
+        """The checkpoint files as they should be now; a job's ``run`` may go to any thread."""
         jobs = []
         for directory in self.online:
-            homes = self._homes
-            logs = {tp: held for tp, held in self._logs.items() if homes[tp] is directory}
+            logs = self._logs_in(directory)
             contents = {
-                checkpoints.RECOVERY_POINT_FILE: {
-                    **self._of_failed(directory, directory.recovery_points),
-                    **{tp: held.recovery_point for tp, held in logs.items()},
-                },
+                checkpoints.RECOVERY_POINT_FILE: self._recovery_points(directory, logs),
                 checkpoints.HIGH_WATERMARK_FILE: {
-                    tp: high_watermarks.get(tp, self.high_watermark(tp)) for tp in logs
+                    tp: high_watermarks.get(tp, self.high_watermark(tp))
+                    for tp in (held.topic_partition for held in logs)
                 },
-                checkpoints.LOG_START_OFFSET_FILE: {
-                    **self._of_failed(directory, directory.log_start_offsets),
-                    **{
-                        tp: held.log_start_offset
-                        for tp, held in logs.items()
-                        if held.log_start_offset > held.first_segment_offset
-                    },
-                },
+                checkpoints.LOG_START_OFFSET_FILE: self._log_starts(directory, logs),
             }
-            jobs.append(CheckpointJob(self._files, directory, contents))
+            jobs.append(CheckpointJob(directory, contents))
         return jobs
+
+    def begin_start_checkpoint(self) -> list[CheckpointJob]:
+        """Only the log starts, and only where segments wait to be dropped for them."""
+        jobs = []
+        for directory in self.online:
+            logs = self._logs_in(directory)
+            if any(has_old_segments(held) for held in logs):
+                contents = {checkpoints.LOG_START_OFFSET_FILE: self._log_starts(directory, logs)}
+                jobs.append(CheckpointJob(directory, contents))
+        return jobs
+
+    def _logs_in(self, directory: LogDirectory) -> list[Log]:
+        homes = self._homes
+        return [held for topic_partition, held in self._logs.items() if homes[topic_partition] is directory]
+
+    def _recovery_points(self, directory: LogDirectory, logs: list[Log]) -> dict[TopicPartition, int]:
+        return {
+            **self._of_failed(directory, directory.recovery_points),
+            **{held.topic_partition: held.recovery_point for held in logs},
+        }
+
+    def _log_starts(self, directory: LogDirectory, logs: list[Log]) -> dict[TopicPartition, int]:
+        """Those that the name of the first segment does not tell."""
+        return {
+            **self._of_failed(directory, directory.log_start_offsets),
+            **{
+                held.topic_partition: held.log_start_offset
+                for held in logs
+                if held.log_start_offset > held.first_segment_offset
+            },
+        }
 
     def _of_failed(
         self, directory: LogDirectory, offsets: Mapping[TopicPartition, int]

@@ -1,13 +1,24 @@
 """Files without a disk: for brokers that live inside a test, and with faults for the tests of this room.
 
-Law: the contract of ``files.Files``, kept by the same test suite. Names (creation, renaming, removal) are
-durable at once; contents only after ``flush``.
+Law: the contract of ``files.Files``, kept by the same test suite. Contents are durable after ``flush`` only,
+and the names of files after ``flush_directory``, where a test asks for a power cut that takes names too. The
+names of directories are durable at once.
 """
 
 import errno
 from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeAlias
 
+from moldau.base.clock import SystemClock
 from moldau.storage.errors import DirectoryInUseError
+
+if TYPE_CHECKING:
+    from moldau.storage.files import File
+
+_CLOCK = SystemClock()
+
+#: What is left of a file, given its content and how much of it was flushed.
+Left: TypeAlias = Callable[[bytes, int], bytes]
 
 
 class Faults:
@@ -27,11 +38,14 @@ class Faults:
 class MemoryFile:
     """The bytes, and how many of them a power cut would leave."""
 
-    __slots__ = ("_content", "_faults", "_synced_size", "path", "size")
+    __slots__ = ("_content", "_faults", "_shared", "_synced_size", "modified_ms", "path", "size")
 
     def __init__(self, path: str, faults: Faults, content: bytearray, synced_size: int = 0) -> None:
         self.path = path
         self.size = len(content)
+        self.modified_ms = _CLOCK.now_ms()
+        #: The bytes have, or had, a second name: they are never changed in place.
+        self._shared = False
         self._content = content
         self._faults = faults
         self._synced_size = synced_size
@@ -44,8 +58,11 @@ class MemoryFile:
             if len(data) > faults.bytes_until_full:
                 raise OSError(errno.ENOSPC, "No space left on device", self.path)
             faults.bytes_until_full -= len(data)
+        if self._shared:
+            self.unshare()
         self._content += data
         self.size = len(self._content)
+        self.modified_ms = _CLOCK.now_ms()
 
     def read(self, position: int, size: int) -> bytes:
         if self._faults.read_fails:
@@ -54,9 +71,26 @@ class MemoryFile:
             return bytes(view[position : position + size])
 
     def truncate(self, size: int) -> None:
+        if self._shared and size < self.size:
+            self.unshare()
         del self._content[size:]
         self.size = len(self._content)
         self._synced_size = min(self._synced_size, self.size)
+
+    def unshare(self) -> None:
+        if self._shared:
+            self._content = bytearray(self._content)
+            self._shared = False
+
+    def link(self, path: str) -> "MemoryFile":
+        self._shared = True
+        linked = MemoryFile(path, self._faults, self._content, self._synced_size)
+        linked._shared = True
+        return linked
+
+    def first_bytes(self, size: int) -> bytearray:
+        """In one step of the interpreter: the file may be growing in another thread."""
+        return self._content[:size]
 
     def flush(self) -> None:
         if self._faults.on_operation is not None:
@@ -68,9 +102,9 @@ class MemoryFile:
     def close(self) -> None:
         """Nothing to give back: the bytes go with the last reference."""
 
-    def copy(self, faults: Faults, *, synced_only: bool) -> "MemoryFile":
-        size = self._synced_size if synced_only else self.size
-        return MemoryFile(self.path, faults, self._content[:size], self._synced_size)
+    def copy(self, faults: Faults, left: "Left") -> "MemoryFile":
+        content = left(bytes(self._content), self._synced_size)
+        return MemoryFile(self.path, faults, bytearray(content), self._synced_size)
 
 
 class MemoryLock:
@@ -92,25 +126,50 @@ class MemoryFiles:
     def __init__(self) -> None:
         self.faults = Faults()
         self._directories: dict[str, dict[str, MemoryFile]] = {"": {}, "/": {}}
+        self._durable_names: dict[str, dict[str, MemoryFile]] = {}
+        self._changes: dict[str, list[tuple[str, MemoryFile | None, str]]] = {}
         self._locks: set[str] = set()
         self._unique = 0
 
-    def after_power_cut(self) -> "MemoryFiles":
-        """The disk as it is found after the power went: every file without its unflushed tail."""
-        return self._copy(synced_only=True)
+    def after_power_cut(
+        self,
+        left: Left = lambda content, synced: content[:synced],
+        *,
+        lose_name: Callable[[], bool] = lambda: False,
+    ) -> "MemoryFiles":
+        """The disk as it is found after the power went: every file without its unflushed tail, or with
+        what ``left`` leaves of it. ``lose_name`` is asked for each change of a name since its directory was
+        flushed.
+        """
+        return self._copy(left, lose_name)
 
     def after_kill(self) -> "MemoryFiles":
         """The disk as it is found after the process was killed: what was written is there."""
-        return self._copy(synced_only=False)
+        return self._copy(lambda content, synced: content, lambda: False)
 
-    def _copy(self, *, synced_only: bool) -> "MemoryFiles":
+    def _copy(self, left: Left, lose_name: Callable[[], bool]) -> "MemoryFiles":
         after = MemoryFiles()
         after._unique = self._unique + 1
-        for path, files in self._directories.items():
-            after._directories[path] = {
-                name: file.copy(after.faults, synced_only=synced_only) for name, file in files.items()
-            }
+        for path in self._directories:
+            names = dict(self._durable_names.get(path, {}))
+            for change in self._changes.get(path, ()):
+                if not lose_name():
+                    _change_name(names, *change)
+            copies = {name: file.copy(after.faults, left) for name, file in names.items()}
+            after._directories[path] = copies
+            after._durable_names[path] = dict(copies)
         return after
+
+    def _name(self, path: str, file: MemoryFile | None, old_path: str = "") -> None:
+        """Every change of a name: a file gets one, possibly for an old one, or there is none any more."""
+        parent, _, name = path.rpartition("/")
+        change = name, file, old_path.rpartition("/")[2]
+        _change_name(self._directories[parent], *change)
+        self._changes.setdefault(parent, []).append(change)
+
+    def _names_are_durable(self, path: str) -> None:
+        self._durable_names[path] = dict(self._directories[path])
+        self._changes.pop(path, None)
 
     def _operation(self, name: str, path: str) -> None:
         if self.faults.on_operation is not None:
@@ -132,9 +191,10 @@ class MemoryFiles:
             raise _missing(path) from None
 
     def create(self, path: str) -> MemoryFile:
-        files, name = self._split(path)
+        self._split(path)
         self._operation("create", path)
-        file = files[name] = MemoryFile(path, self.faults, bytearray())
+        file = MemoryFile(path, self.faults, bytearray())
+        self._name(path, file)
         return file
 
     def exists(self, path: str) -> bool:
@@ -146,7 +206,10 @@ class MemoryFiles:
 
     def _children(self, path: str) -> list[str]:
         inside = f"{path}/"
-        return [name for name in self._directories if name.startswith(inside)]
+        return [name for name in list(self._directories) if name.startswith(inside)]  # others may be adding
+
+    def modified_ms(self, path: str) -> int:
+        return self.open(path).modified_ms
 
     def list_directory(self, path: str) -> list[str]:
         if path not in self._directories:
@@ -176,20 +239,39 @@ class MemoryFiles:
         self._operation("rename", source)
         if source in self._directories:
             for path in [source, *self._children(source)]:
-                self._directories[target + path[len(source) :]] = self._directories.pop(path)
+                moved = target + path[len(source) :]
+                self._directories[moved] = self._directories.pop(path)
+                self._durable_names[moved] = self._durable_names.pop(path, {})
+                self._changes[moved] = self._changes.pop(path, [])
             return
         file = self.open(source)
-        files, name = self._split(target)
-        old_files, old_name = self._split(source)
-        del old_files[old_name]
+        self._split(target)
         file.path = target
-        files[name] = file
+        if source.rpartition("/")[0] == target.rpartition("/")[0]:
+            self._name(target, file, source)
+        else:
+            self._name(source, None)
+            self._name(target, file)
+
+    def link(self, source: str, target: str) -> None:
+        file = self.open(source)
+        self._operation("link", target)
+        files, name = self._split(target)
+        if name in files:
+            raise FileExistsError(errno.EEXIST, "File exists", target)
+        self._name(target, file.link(target))
+
+    def copy(self, source: "File", size: int, target: str) -> None:
+        assert isinstance(source, MemoryFile)
+        files, name = self._split(target)
+        if name in files:
+            raise FileExistsError(errno.EEXIST, "File exists", target)
+        self.create(target).append(source.first_bytes(size))
 
     def remove(self, path: str) -> None:
         self._operation("remove", path)
         self.open(path)
-        files, name = self._split(path)
-        del files[name]
+        self._name(path, None)
 
     def remove_tree(self, path: str) -> None:
         self._operation("remove_tree", path)
@@ -197,19 +279,23 @@ class MemoryFiles:
             raise _missing(path)
         for name in [path, *self._children(path)]:
             del self._directories[name]
+            self._durable_names.pop(name, None)
+            self._changes.pop(name, None)
 
     def read_whole(self, path: str) -> bytes:
         file = self.open(path)
         return file.read(0, file.size)
 
     def write_atomically(self, path: str, data: bytes, *, sync: bool = True) -> None:
-        files, name = self._split(path)
+        self._split(path)
         self._operation("write_atomically", path)
         file = MemoryFile(path, self.faults, bytearray())
         file.append(data)
         if sync:
             file.flush()
-        files[name] = file
+        self._name(path, file)
+        if sync:
+            self._names_are_durable(path.rpartition("/")[0])
 
     def flush_directory(self, path: str) -> None:
         self._operation("flush_directory", path)
@@ -217,6 +303,7 @@ class MemoryFiles:
             raise _missing(path)
         if self.faults.flush_fails:
             raise _input_output_error(path)
+        self._names_are_durable(path)
 
     def lock(self, path: str) -> MemoryLock:
         return MemoryLock(self._locks, path)
@@ -230,6 +317,16 @@ class MemoryFiles:
     def unique_hex(self) -> str:
         self._unique += 1
         return f"{self._unique:032x}"
+
+
+def _change_name(names: dict[str, MemoryFile], name: str, file: MemoryFile | None, old_name: str) -> None:
+    """One change of a name in one directory, which happens whole or not at all."""
+    if file is None:
+        names.pop(name, None)
+    elif not old_name:
+        names[name] = file
+    elif old_name in names:
+        names[name] = names.pop(old_name)
 
 
 def _missing(path: str) -> FileNotFoundError:

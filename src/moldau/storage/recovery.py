@@ -7,13 +7,15 @@ deleted. Data is moved aside rather than removed.
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from typing import NamedTuple
 
 from moldau.base.names import TopicPartition, Uuid
 from moldau.protocol.errors import KafkaError
 from moldau.storage.checkpoints import PARTITION_METADATA_FILE
-from moldau.storage.errors import CorruptFileError, CorruptLogError
+from moldau.storage.errors import CorruptFileError, CorruptLogError, StorageError
 from moldau.storage.files import Files
 from moldau.storage.leader_epochs import LeaderEpochs
 from moldau.storage.log import Log
@@ -31,11 +33,10 @@ from moldau.storage.segment import (
     snapshot_path,
 )
 from moldau.storage.segments import Segments
+from moldau.storage.swap import offset_of, tidy
 
 log = logging.getLogger("moldau.storage")
 
-CLEANED_SUFFIX = ".cleaned"
-SWAP_SUFFIX = ".swap"
 #: What recovery moves aside: data that cannot follow what was cut, kept for a person to look at.
 STRAY_SUFFIX = ".stray"
 
@@ -56,7 +57,7 @@ class Opening(NamedTuple):
 def open_log(files: Files, opening: Opening, on_failure: Callable[[str, OSError], None]) -> Log:
     """The log in ``opening.directory``; CorruptLogError when promised data cannot be read."""
     directory = opening.directory
-    names = _tidy(files, directory, files.list_sizes(directory))
+    names = tidy(files, directory, files.list_sizes(directory))
     segments = _segments(files, opening, names)
     snapshots = snapshot_offsets(names)
     epochs = LeaderEpochs(files, directory)
@@ -71,13 +72,16 @@ def open_log(files: Files, opening: Opening, on_failure: Callable[[str, OSError]
     log_end_offset = _open_active(opening, segments)
     if opening.clean:
         load_producers(files, segments, snapshots, producers, log_end_offset, opening.now_ms)
+    if max(log_end_offset, opening.log_start_offset) < opening.recovery_point:
+        last = segments[-1]
+        reason = f"the log ends, though it was on the device up to offset {opening.recovery_point}"
+        raise CorruptLogError(last.path(LOG_SUFFIX), last.size, log_end_offset, reason)
     log_start_offset = max(opening.log_start_offset, segments[0].base_offset)
     if log_start_offset > log_end_offset:
-        _begin_at(files, opening, segments)
+        _begin_at(opening, segments)
         log_end_offset = log_start_offset
     epochs.truncate_from_end(log_end_offset + 1)
     epochs.truncate_from_start(log_start_offset)
-    recovery_point = min(opening.recovery_point, log_end_offset)
     opened = Log(
         files,
         opening.topic_partition,
@@ -87,7 +91,7 @@ def open_log(files: Files, opening: Opening, on_failure: Callable[[str, OSError]
         Segments(files, directory, segments),
         log_start_offset=log_start_offset,
         log_end_offset=log_end_offset,
-        recovery_point=log_end_offset if opening.clean else recovery_point,
+        recovery_point=log_end_offset if opening.clean else min(opening.recovery_point, log_end_offset),
         producers=producers,
         leader_epochs=epochs,
         touched=not opening.clean or log_end_offset not in snapshots,
@@ -98,6 +102,35 @@ def open_log(files: Files, opening: Opening, on_failure: Callable[[str, OSError]
         if offset not in useful:
             files.remove(snapshot_path(directory, offset))
     return opened
+
+
+#: Partition directory's data directory, what is known of the log, and whom to tell of a failing disk.
+Work = tuple[str, Opening, Callable[[str, OSError], None]]
+
+
+def open_side_by_side(files: Files, work: Sequence[Work], threads: int) -> Iterator[Log | Exception]:
+    """Opens logs, so many of each data directory at once; the log or why it cannot be opened, in order."""
+    if threads == 1 or len(work) < 2:
+        yield from (_try_to_open(files, opening, on_failure) for _, opening, on_failure in work)
+        return
+    with ExitStack() as stack:
+        pools = {
+            root: stack.enter_context(ThreadPoolExecutor(threads, "moldau-recovery"))
+            for root in {root for root, _, _ in work}
+        }
+        pending = [
+            pools[root].submit(_try_to_open, files, opening, on_failure) for root, opening, on_failure in work
+        ]
+        yield from (future.result() for future in pending)
+
+
+def _try_to_open(
+    files: Files, opening: Opening, on_failure: Callable[[str, OSError], None]
+) -> Log | Exception:
+    try:
+        return open_log(files, opening, on_failure)
+    except (StorageError, OSError, KafkaError) as error:
+        return error
 
 
 def create_log(files: Files, opening: Opening, on_failure: Callable[[str, OSError], None]) -> Log:
@@ -123,40 +156,14 @@ def create_log(files: Files, opening: Opening, on_failure: Callable[[str, OSErro
     return created
 
 
-def _tidy(files: Files, directory: str, names: dict[str, int]) -> dict[str, int]:
-    """Clears up what an interrupted deletion or compaction left behind, as Kafka does; what is there then."""
-    if not any(name.endswith((DELETED_SUFFIX, CLEANED_SUFFIX, SWAP_SUFFIX, ".tmp")) for name in names):
-        return names
-    cleaned = [_offset_of(name) for name in names if name.endswith(CLEANED_SUFFIX)]
-    # A swap that began while another segment was still being cleaned may hold only half of the result.
-    unfinished = min((offset for offset in cleaned if offset is not None), default=None)
-    for name in names:
-        path = f"{directory}/{name}"
-        if name.endswith((DELETED_SUFFIX, CLEANED_SUFFIX, ".tmp")):
-            files.remove(path)
-        elif name.endswith(SWAP_SUFFIX):
-            offset = _offset_of(name)
-            target = path.removesuffix(SWAP_SUFFIX)
-            if offset is None or (unfinished is not None and offset >= unfinished):
-                files.remove(path)
-            elif target.endswith((LOG_SUFFIX, *INDEX_SUFFIXES)):
-                files.rename(path, target)
-    return files.list_sizes(directory)
-
-
-def _offset_of(name: str) -> int | None:
-    number = name.split(".", 1)[0]
-    return int(number) if len(number) == 20 and number.isdecimal() else None
-
-
 def _segments(files: Files, opening: Opening, sizes: dict[str, int]) -> list[Segment]:
     segments = []
     for name, size in sizes.items():
-        offset = _offset_of(name)
+        offset = offset_of(name)
         if offset is not None and name == file_name(offset, LOG_SUFFIX):
             segments.append(Segment(files, opening.directory, offset, size, opening.now_ms))
     for name in sizes:
-        offset = _offset_of(name)
+        offset = offset_of(name)
         if offset is None or not name.endswith(INDEX_SUFFIXES):
             continue
         if file_name(offset, LOG_SUFFIX) not in sizes:
@@ -186,16 +193,19 @@ def _recover(
     epochs.truncate_from_end(start)
     usable = [offset for offset in snapshots if offset <= start]
     load_producers(files, segments, usable, producers, start, opening.now_ms)
+    count = len(segments) - first
     at = first - 1
     while (at := at + 1) < len(segments):
         segment = segments[at]
         segment.forget_aborted()
+        if count > 1:
+            log.info("%s: checking segment %d of %d", opening.topic_partition, at - first + 1, count)
         damage = _check(segment, epochs, producers, opening.now_ms)
         is_last = at + 1 == len(segments)
         if damage is None:
             if not is_last:
                 segment.finish()
-                _close_gap(files, segments, at)
+                _close_gap(files, segments, at, expected=opening.config.compact)
             continue
         if damage.offset < opening.recovery_point:
             raise CorruptLogError(segment.path(LOG_SUFFIX), damage.position, damage.offset, damage.reason)
@@ -206,7 +216,7 @@ def _recover(
     log.info("%s: checked from offset %d on", opening.topic_partition, start)
 
 
-def _close_gap(files: Files, segments: list[Segment], at: int) -> None:
+def _close_gap(files: Files, segments: list[Segment], at: int, *, expected: bool) -> None:
     """A power cut took the end of a sealed segment that was not flushed.
 
     If nothing came after it, the log goes on from there; else what came after it is served all the same.
@@ -215,7 +225,9 @@ def _close_gap(files: Files, segments: list[Segment], at: int) -> None:
     next_offset = segment.next_offset()
     if next_offset == following.base_offset:
         return
-    log.warning(
+    # Compaction takes records from the end of a segment as well, but never from the end of the log.
+    log.log(
+        logging.DEBUG if expected else logging.WARNING,
         "%s ends at offset %d, and the next segment begins at %d",
         segment.path(LOG_SUFFIX),
         next_offset,
@@ -264,9 +276,13 @@ def _cut(segment: Segment, damage: Damage) -> None:
 
 
 def _put_aside(segments: list[Segment], at: int) -> None:
+    """Takes segments that do not belong to the log any more out of it; empty ones are nobody's loss."""
     for segment in segments[at:]:
-        paths = segment.rename_to(STRAY_SUFFIX)
-        log.warning("moved aside, as the log before it was cut: %s", ", ".join(paths))
+        if segment.size:
+            log.warning("moved aside: %s", ", ".join(segment.rename_to(STRAY_SUFFIX)))
+        else:
+            for path in segment.rename_to(DELETED_SUFFIX):
+                segment.files.remove(path)
     del segments[at:]
 
 
@@ -285,13 +301,15 @@ def _open_active(opening: Opening, segments: list[Segment]) -> int:
         return active.open_tail()
 
 
-def _begin_at(files: Files, opening: Opening, segments: list[Segment]) -> None:
-    """All that a crash left was deleted by a client before: its offsets are not given out again."""
+def _begin_at(opening: Opening, segments: list[Segment]) -> None:
+    """All that a crash left was deleted by a client before: its offsets are not given out again.
+
+    So says the checkpoint of log starts, which has no checksum; the files are not deleted on its word.
+    """
     log.warning("%s: nothing is left above the log start, %d", opening.directory, opening.log_start_offset)
-    for segment in segments:
-        for path in segment.rename_to(DELETED_SUFFIX):
-            files.remove(path)
-    segments[:] = [Segment.create(files, opening.directory, opening.log_start_offset, opening.now_ms)]
+    files = segments[0].files
+    _put_aside(segments, 0)
+    segments.append(Segment.create(files, opening.directory, opening.log_start_offset, opening.now_ms))
 
 
 def _rebuild_epochs(segments: list[Segment], epochs: LeaderEpochs) -> None:

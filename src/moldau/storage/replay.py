@@ -62,6 +62,8 @@ def apply_marker(
 def replay(producers: ProducerState, segments: Sequence[Segment], start: int, end: int, now_ms: int) -> None:
     """Applies every batch in [start, end)."""
     for segment in segments:
+        if segment.base_offset >= end:
+            return  # it may not have been checked yet
         place = segment.locate(start) if segment.size else None
         if place is None:
             continue

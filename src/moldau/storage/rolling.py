@@ -23,7 +23,7 @@ def must_roll(
     if segment.size + size > config.segment_bytes or segment.index_is_full:
         return True
     first_timestamp = segment.load_first_timestamp()
-    allowed_ms = config.segment_ms - _jitter_ms(segment, config)
+    allowed_ms = config.max_segment_ms - _jitter_ms(segment, config)
     if first_timestamp < 0:
         return now_ms - segment.created_ms > allowed_ms
     segment.roll_timestamp = first_timestamp + allowed_ms
@@ -32,5 +32,5 @@ def must_roll(
 
 def _jitter_ms(segment: Segment, config: LogConfig) -> int:
     """Partitions that were created together shall not roll together; the same segment, the same jitter."""
-    jitter_ms = min(config.segment_jitter_ms, config.segment_ms)
+    jitter_ms = min(config.segment_jitter_ms, config.max_segment_ms)
     return zlib.crc32(segment.path("").encode()) % jitter_ms if jitter_ms > 0 else 0

@@ -9,7 +9,7 @@ import logging
 import struct
 from array import array
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from moldau.protocol.records import (
@@ -22,21 +22,24 @@ from moldau.protocol.records import (
 )
 from moldau.storage import offset_index, time_index
 from moldau.storage.errors import CorruptFileError, CorruptLogError
+from moldau.storage.file_names import DELETED_SUFFIX as DELETED_SUFFIX
+from moldau.storage.file_names import INDEX_SUFFIXES as INDEX_SUFFIXES
+from moldau.storage.file_names import LOG_SUFFIX as LOG_SUFFIX
+from moldau.storage.file_names import OFFSET_INDEX_SUFFIX as OFFSET_INDEX_SUFFIX
+from moldau.storage.file_names import SNAPSHOT_SUFFIX as SNAPSHOT_SUFFIX
+from moldau.storage.file_names import TIME_INDEX_SUFFIX as TIME_INDEX_SUFFIX
+from moldau.storage.file_names import TXN_INDEX_SUFFIX as TXN_INDEX_SUFFIX
+from moldau.storage.file_names import file_name as file_name
+from moldau.storage.file_names import snapshot_offsets as snapshot_offsets
+from moldau.storage.file_names import snapshot_path as snapshot_path
 from moldau.storage.files import Data, File, Files
 from moldau.storage.offset_index import WRITE_BATCH, OffsetIndex
 from moldau.storage.scan import MAX_RELATIVE_OFFSET as MAX_RELATIVE_OFFSET
+from moldau.storage.segment_age import probe
 from moldau.storage.time_index import TimeIndex
 from moldau.storage.txn_index import TxnIndex
 
 log = logging.getLogger("moldau.storage")
-
-LOG_SUFFIX = ".log"
-OFFSET_INDEX_SUFFIX = ".index"
-TIME_INDEX_SUFFIX = ".timeindex"
-TXN_INDEX_SUFFIX = ".txnindex"
-SNAPSHOT_SUFFIX = ".snapshot"
-DELETED_SUFFIX = ".deleted"
-INDEX_SUFFIXES = (OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX)
 
 #: Bytes read at a time while headers are hopped over: the default index interval and a header.
 _HOP_CHUNK = 4096 + HEADER_SIZE
@@ -53,21 +56,6 @@ class SegmentInfo(NamedTuple):
     base_offset: int
     size: int
     path: str
-
-
-def file_name(offset: int, suffix: str) -> str:
-    return f"{offset:020d}{suffix}"
-
-
-def snapshot_path(directory: str, offset: int) -> str:
-    """The file with the producer state as of ``offset``."""
-    return f"{directory}/{file_name(offset, SNAPSHOT_SUFFIX)}"
-
-
-def snapshot_offsets(names: Iterable[str]) -> list[int]:
-    """The offsets of the snapshots among the names of files."""
-    offsets = (name.removesuffix(SNAPSHOT_SUFFIX) for name in names if name.endswith(SNAPSHOT_SUFFIX))
-    return [int(offset) for offset in offsets if offset.isdecimal()]
 
 
 class Segment:
@@ -201,11 +189,14 @@ class Segment:
 
     def finish(self) -> None:
         """Seals the segment and lets go of its indexes; where the disk is full they stay in memory."""
+        self._try_to_seal()
+        self.unload()
+
+    def _try_to_seal(self) -> None:
         try:
             self.seal()
         except OSError as error:
             log.warning("%s: the indexes cannot be written: %s", self.path(LOG_SUFFIX), error)
-        self.unload()
 
     def unload(self) -> None:
         """Gives back the memory and the descriptor of a sealed segment, once its indexes are on disk."""
@@ -275,7 +266,7 @@ class Segment:
         self.forget_indexes()
         for position, header in self.headers(0):
             self.note(position, header.last_offset, header.max_timestamp)
-        self.seal()
+        self._try_to_seal()
 
     def write_aborted(self) -> bool:
         """Whether the file of the transaction index has all that it should."""
@@ -299,6 +290,21 @@ class Segment:
             self._timestamps_known = True
         elif not self._timestamps_known:
             self.rebuild_indexes("the time index does not tell the largest timestamp")
+
+    def largest_timestamp(self) -> int:
+        """What retention goes by: the largest timestamp, or without any when the file was written last."""
+        if not self._timestamps_known and not self.is_loaded:
+            found = probe(self)
+            if found is not None:
+                self.max_timestamp, self.max_timestamp_offset = found
+                self._timestamps_known = True
+            else:
+                self.load_timestamps()
+            self.unload()
+        self.load_timestamps()
+        if self.max_timestamp >= 0:
+            return self.max_timestamp
+        return self.files.modified_ms(self.path(LOG_SUFFIX))
 
     def _is_largest(self, timestamp: int, offset: int) -> bool:
         """Whether the batch of ``offset`` has that timestamp and the end of the segment has no larger one."""
@@ -407,8 +413,8 @@ class Segment:
     # -- opening, checking, cutting
 
     def reopen(self) -> None:
-        """Makes a sealed segment the active one again."""
-        _ = self.file
+        """Makes a sealed segment the active one again; a fork that shares its bytes keeps the old ones."""
+        self.file.unshare()
         self.indexed_position = self.offset_index.last()[1]
         self.load_timestamps()
 

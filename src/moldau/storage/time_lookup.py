@@ -75,8 +75,21 @@ def max_timestamp(segments: Segments, log_start_offset: int) -> TimestampOffset 
     place = best.locate(best.max_timestamp_offset)
     assert place is not None
     position, header = next(best.headers(place[0]))
+    if header.record_count == 0:
+        return _max_timestamp_of_records(segments, log_start_offset)
     record = max(_records(best, position, header), key=lambda record: record.timestamp)
     return TimestampOffset(record.timestamp, record.offset, header.partition_leader_epoch)
+
+
+def _max_timestamp_of_records(segments: Segments, log_start_offset: int) -> TimestampOffset | None:
+    """The long way, where the largest timestamp is that of a batch which compaction has emptied."""
+    best: TimestampOffset | None = None
+    for segment in segments.from_offset(log_start_offset):
+        for position, header in segment.headers(0):
+            if header.record_count and (best is None or header.max_timestamp > best.timestamp):
+                record = max(_records(segment, position, header), key=lambda record: record.timestamp)
+                best = TimestampOffset(record.timestamp, record.offset, header.partition_leader_epoch)
+    return best
 
 
 def _records(segment: Segment, position: int, header: BatchHeader) -> list[Record]:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from moldau.base.clock import SteppedClock
 from moldau.broker.dispatch import DROP, DROP_ANSWER
+from moldau.broker.topic_branches import Fork, fork
 from moldau.node import Node, new_event_loop
 from moldau.protocol.api_keys import ApiKey
 from moldau.protocol.errors import ErrorCode, KafkaError
@@ -34,6 +35,8 @@ Value: TypeAlias = str | int | float | bool
 #: A test's batches are small; anything larger than this is a mistake or an attack.
 _DECODED_LIMIT = 256 * 1024 * 1024
 _POLL_SECONDS = 0.002
+#: Records of a test have any timestamps: retention looks at them when the clock is stepped, not by surprise.
+_PATIENT = {"log.initial.task.delay.ms": "3600000"}
 #: Stands for ``num.partitions`` where a topic is created.
 _BROKERS_DEFAULT = -1
 _OWN_THREAD = "the broker's own thread cannot wait for itself: not in an interceptor"
@@ -57,7 +60,7 @@ class Broker:
     ) -> None:
         self.clock = SteppedClock() if clock is None else clock
         self._owns_clock = clock is None
-        self._settings = _texts(settings or {})
+        self._settings = {**_PATIENT, **_texts(settings or {})}
         if data_dir is not None:
             self._settings["log.dirs"] = os.fspath(data_dir)
         self._on_disk = data_dir is not None
@@ -234,6 +237,28 @@ class Broker:
         """KafkaError when the broker refuses it."""
         self.run(self.node.create_topic(name, partitions, _texts(configs or {})))
 
+    def fork(
+        self,
+        source: str,
+        name: str,
+        *,
+        timestamp_ms: int | None = None,
+        offsets: Mapping[int, int] | None = None,
+        configs: Mapping[str, Value | None] | None = None,
+    ) -> None:
+        """A new topic with the records of another one: all that is committed, or up to a time or offsets.
+
+        It takes milliseconds, whatever the size of the source, and neither topic feels the other: fill
+        one once, and give each test a fork of it.
+        """
+        changes = {key: None if value is None else _text(value) for key, value in (configs or {}).items()}
+        wanted = Fork(source, name, timestamp_ms, offsets or {}, changes)
+
+        async def fork_topic() -> None:
+            await fork(self.node.services, wanted)
+
+        self.run(fork_topic())
+
     def produce(
         self,
         topic: str,
@@ -382,9 +407,11 @@ def _api_key(api: ApiKey | int | str) -> int:
 
 def _texts(values: Mapping[str, Value]) -> dict[str, str]:
     """Settings as a properties file has them: ``true`` and ``false`` in lower case."""
-    return {
-        name: str(value).lower() if isinstance(value, bool) else str(value) for name, value in values.items()
-    }
+    return {name: _text(value) for name, value in values.items()}
+
+
+def _text(value: Value) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _bytes(value: bytes | str | None) -> bytes | None:

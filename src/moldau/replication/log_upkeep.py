@@ -1,0 +1,150 @@
+"""What the logs of a node need from time to time: flushing, checkpoints, retention, removal of files.
+
+Law: decided on the loop, in steps too short to be felt; done to files in the executor. Checkpoints are
+written one at a time, each from what is true when its turn comes, so that an old one never replaces a newer.
+A round of retention that is still under way is not joined by a second.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable
+from concurrent.futures import Executor
+from contextlib import suppress
+
+from moldau.base.clock import Clock
+from moldau.base.tasks import Background, Timers
+from moldau.cluster.broker_settings import BrokerSettings
+from moldau.protocol.errors import KafkaError
+from moldau.replication.replicas import Replicas
+from moldau.storage.jobs import CheckpointJob, FileRemovalJob, RemovalJob
+from moldau.storage.log import Log
+from moldau.storage.logs import Logs
+from moldau.storage.trimming import begin_drop, expire_segments, finish_drop, has_old_segments, must_flush
+
+_FLUSH_CHECK_SECONDS = 1.0
+_REMOVAL_CHECK_SECONDS = 5.0
+_SHORTEST_SECONDS = 1.0
+#: Logs that retention looks at before requests get a turn.
+_LOGS_AT_A_TIME = 256
+
+
+class LogUpkeep:
+    def __init__(
+        self,
+        logs: Logs,
+        replicas: Replicas,
+        executor: Executor,
+        background: Background,
+        clock: Clock,
+        settings: BrokerSettings,
+    ) -> None:
+        self._logs = logs
+        self._replicas = replicas
+        self._executor = executor
+        self._background = background
+        self._clock = clock
+        self._settings = settings
+        self._writing = asyncio.Lock()
+        self._removing = asyncio.Lock()
+        self._retention: asyncio.Task[None] | None = None
+
+    def schedule(self, timers: Timers) -> None:
+        """From now on for as long as the timers run."""
+        settings = self._settings
+        timers.every(_FLUSH_CHECK_SECONDS, self.flush_due)
+        timers.every(_REMOVAL_CHECK_SECONDS, self.remove_deleted)
+        checkpoint_ms = min(
+            settings.log_flush_offset_checkpoint_interval_ms,
+            settings.log_flush_start_offset_checkpoint_interval_ms,
+        )
+        delay_ms = settings.log_initial_task_delay_ms
+        _every(timers, checkpoint_ms, self.checkpoint, delay_ms)
+        _every(timers, settings.log_retention_check_interval_ms, self.apply_retention, delay_ms)
+        _every(timers, settings.producer_id_expiration_check_interval_ms, self.expire_producers, delay_ms)
+
+    def flush_due(self) -> None:
+        """Starts a sync wherever ``flush.ms`` has passed since the oldest record that the disk lacks."""
+        now_ms = self._clock.now_ms()
+        for partition in self._replicas:
+            held = partition.log
+            if held is not None and (deadline := held.flush_deadline_ms) is not None and deadline <= now_ms:
+                self._replicas.flush(partition)
+
+    def expire_producers(self) -> None:
+        self._logs.expire_producers(self._clock.now_ms(), self._settings.producer_id_expiration_ms)
+
+    def remove_deleted(self) -> None:
+        """Files of deleted partitions and dropped segments."""
+        jobs = self._logs.begin_removals(self._clock.now_ms())
+        if jobs:
+            self._background.start(self._remove(jobs), "removal")
+
+    async def _remove(self, jobs: Iterable[RemovalJob | FileRemovalJob]) -> None:
+        # One after the other: acknowledgements may wait for the same threads. What a stop leaves behind is
+        # found at the next start.
+        async with self._removing:
+            for job in jobs:
+                await self._run(job.run)
+
+    # --- checkpoints ----------------------------------------------------------------------------
+
+    def checkpoint(self) -> None:
+        self._background.start(self.write_checkpoints(), "checkpoint")
+
+    async def write_checkpoints(self) -> None:
+        """Returns once they are on the device."""
+        async with self._writing:
+            await self._write(self._logs.begin_checkpoint(self._replicas.high_watermarks()))
+
+    async def _write(self, jobs: Iterable[CheckpointJob]) -> None:
+        for job in jobs:
+            await self._run(job.run)
+            self._logs.finish_checkpoint(job)
+
+    async def _run(self, work: Callable[[], None]) -> None:
+        await asyncio.get_running_loop().run_in_executor(self._executor, work)
+
+    # --- retention ------------------------------------------------------------------------------
+
+    def apply_retention(self) -> None:
+        if self._retention is None or self._retention.done():
+            self._retention = self._background.start(self.retain(), "retention")
+
+    async def retain(self) -> None:
+        """One round over all logs; ``trimming`` says why in this order."""
+        now_ms = self._clock.now_ms()
+        old: list[Log] = []
+        for number, partition in enumerate(tuple(self._replicas), 1):
+            while (held := partition.log) is not None and expire_segments(
+                held, partition.high_watermark, now_ms
+            ):
+                await asyncio.sleep(0)
+            if held is not None and has_old_segments(held):
+                old.append(held)
+                if must_flush(held):
+                    with suppress(KafkaError):  # it has been told, and what is offline keeps its files
+                        await self._replicas.flush(partition)
+            if number % _LOGS_AT_A_TIME == 0:
+                await asyncio.sleep(0)
+        if old:
+            # No other checkpoint meanwhile: it would take the new log starts for told by the file names.
+            async with self._writing:
+                await self._write(self._logs.begin_start_checkpoint())
+                for held in old:
+                    await self._drop(held, now_ms)
+
+    async def _drop(self, held: Log, now_ms: int) -> None:
+        job = begin_drop(held)
+        if job is not None:
+            await self._run(job.run)
+            finish_drop(held, job, now_ms)
+
+
+def _every(timers: Timers, interval_ms: int, callback: Callable[[], None], delay_ms: int) -> None:
+    """The first time after the delay."""
+    seconds = max(interval_ms / 1000, _SHORTEST_SECONDS)
+
+    def begin() -> None:
+        callback()
+        timers.every(seconds, callback)
+
+    timers.after(delay_ms / 1000, begin)

@@ -1,0 +1,65 @@
+"""Fifty times kill -9 under load from confluent-kafka: nothing acknowledged is lost, nothing is there twice.
+
+    MOLDAU_SOAK_SECONDS=1 .venv/bin/pytest tests/soak/test_kill_soak.py -s --timeout 0
+
+Segments are small and records live for seconds only in a second topic, so that kills also strike while
+segments roll, while they are dropped and while files are removed.
+"""
+
+import os
+import random
+import time
+from pathlib import Path
+
+from broker_process import BrokerProcess
+from client_contract import Producing
+from every_client import CLIENTS
+from history_checker import PartitionHistory
+from test_restart import Load, read_all
+
+KILLS = 50
+SETTINGS = {
+    "log.segment.bytes": "1048576",
+    "log.retention.check.interval.ms": "500",
+    "log.initial.task.delay.ms": "0",
+    "log.segment.delete.delay.ms": "200",
+}
+
+
+def test_fifty_kills(tmp_path: Path) -> None:
+    seed = int(os.environ.get("MOLDAU_SOAK_SEED", random.randrange(1 << 32)))
+    print(f"\nMOLDAU_SOAK_SEED={seed}")
+    dice = random.Random(seed)
+    kept, fleeting = PartitionHistory("kept-0"), PartitionHistory("fleeting-0")
+    with BrokerProcess(tmp_path, SETTINGS) as broker:
+        client = CLIENTS["confluent"](broker.bootstrap_servers)
+        client.create_topic("kept", configs={"retention.ms": "-1"})
+        client.create_topic("fleeting", configs={"retention.ms": "1000", "retention.bytes": "2000000"})
+        loads = [
+            Load(client.producer(Producing(linger_ms=2)), topic, history, seed)
+            for topic, history in (("kept", kept), ("fleeting", fleeting))
+        ]
+        try:
+            for _ in range(KILLS):
+                for load in loads:
+                    load.wait_for(dice.randrange(1, 1500))
+                time.sleep(dice.random() / 20)  # to strike anywhere between two answers
+                broker.kill()
+                broker.start()
+            for load in loads:
+                load.wait_for(1)
+        finally:
+            for load in loads:
+                load.stop()
+        log = read_all(client, "kept")
+        assert kept.anomalies(log) == []
+        assert not loads[0].refused
+        assert len(kept.acknowledged) == len(log) == len(kept.sent)
+        # Of the other topic a piece of the end is left, without holes; it goes on where it was.
+        consumer = client.consumer()
+        first, end = consumer.ends("fleeting", 0)
+        assert 0 < first <= end
+        assert not loads[1].refused
+        assert end == len(fleeting.sent), "every record once, though most are gone"
+        client.close()
+    print(f"{len(log)} records over {KILLS} kills; of the other topic {first} of {end} went by retention")
