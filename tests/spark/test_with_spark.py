@@ -78,6 +78,16 @@ def test_a_batch_read_is_what_a_consumer_sees(broker: Broker, spark: "SparkSessi
     assert (first.headers[0].key, bytes(first.headers[0].value)) == ("n", b"0")
 
 
+def test_filters_narrow_what_is_read(broker: Broker, spark: "SparkSession") -> None:
+    broker.create_topic("t", partitions=2)
+    produce(broker, "t", 100)
+    frame = (
+        topic("t", broker.bootstrap_servers).df(spark).where("partition = 1 and offset >= 10 and offset < 15")
+    )
+    assert [row[:2] for row in collected(frame)] == [(1, offset) for offset in range(10, 15)]
+    assert frame.rdd.getNumPartitions() == 1
+
+
 def test_transactions_are_read_as_they_ended(broker: Broker, spark: "SparkSession") -> None:
     broker.create_topic("t")
     producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "transactional.id": "x"})

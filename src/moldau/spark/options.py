@@ -101,6 +101,14 @@ OPTIONS: tuple[Option, ...] = (
         "Bytes of one partition in a fetch.",
         "default 1048576 there",
     ),
+    Option(
+        "pushFilters",
+        READ,
+        "false",
+        "Whether filters on partition, offset and timestamp narrow a batch read; Spark wants its setting "
+        "spark.sql.python.filterPushdown.enabled=true with it.",
+        "new",
+    ),
     Option("topic", WRITE, "", "The topic of every row; else there is a column topic."),
     Option("kafka.acks", WRITE, "all", "0, 1 or all."),
     Option("kafka.compression.type", WRITE, "none", "none, gzip, snappy, lz4 or zstd."),
@@ -169,6 +177,7 @@ class ReadOptions:
     read_committed: bool = True
     fetch_max_bytes: int = 16 * 1024 * 1024
     partition_fetch_bytes: int = 16 * 1024 * 1024
+    push_filters: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,6 +262,7 @@ def read_options(given: Mapping[str, str], *, streaming: bool = False) -> ReadOp
         isolation == "read_committed",
         _count(options, "kafka.fetch.max.bytes") or 16 * 1024 * 1024,
         _count(options, "kafka.max.partition.fetch.bytes") or 16 * 1024 * 1024,
+        _flag(options, "pushfilters", False),
     )
 
 

@@ -78,6 +78,7 @@ def spark_session(name: str = "moldau", *, master: str | None = None, **settings
         "spark.ui.enabled": "false",
         "spark.sql.shuffle.partitions": str(max(os.cpu_count() or 2, 2)),
         "spark.sql.session.timeZone": "UTC",
+        "spark.sql.python.filterPushdown.enabled": "true",
         **{key.replace("_", "."): str(value) for key, value in settings.items()},
     }
     builder = SparkSession.builder.appName(name)

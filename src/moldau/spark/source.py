@@ -35,9 +35,10 @@ class MoldauSource(DataSource):
         return ", ".join(columns)
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        from moldau.spark.batch_reader import TopicReader
+        from moldau.spark.batch_reader import FilteringReader, TopicReader
 
-        return TopicReader(read_options(self.options), _names(schema))
+        options = read_options(self.options)
+        return (FilteringReader if options.push_filters else TopicReader)(options, _names(schema))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         from moldau.spark.stream_reader import TopicStreamReader

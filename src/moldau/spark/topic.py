@@ -31,6 +31,9 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
 
+_FILTER_SETTING = "spark.sql.python.filterPushdown.enabled"
+
+
 @dataclass(frozen=True, slots=True)
 class Topic:
     """Topics of one cluster with the options to read and write them; ``option`` adds more."""
@@ -45,8 +48,10 @@ class Topic:
         return replace(self, options={**self.options, name: text})
 
     def df(self, spark: "SparkSession") -> "DataFrame":
-        """What the topic holds now."""
-        return spark.read.format("moldau").options(**self._reading()).load()
+        """What the topic holds now; filters narrow what is read where the session lets them."""
+        options = self._reading()
+        options.setdefault("pushFilters", str(spark.conf.get(_FILTER_SETTING, "false")))
+        return spark.read.format("moldau").options(**options).load()
 
     def stream(self, spark: "SparkSession", *, group_id: str | None = None) -> "DataFrame":
         """What comes, and with ``startingOffsets=earliest`` what was there before."""
