@@ -72,19 +72,18 @@ class PartitionJournal:
         piece: bytes | None = None if found is None else found.read()
         return piece
 
-    def _entries(self, data: bytes, position: int, header: BatchHeader) -> Iterator[Entry]:
+    def _entries(self, data: bytes, position: int, header: BatchHeader) -> list[Entry]:
         writer = None
         if header.is_transactional:
             writer = Writer(header.producer_id, header.producer_epoch)
         try:
             if header.is_control:
                 marker = decode_marker(data, position, header)
-                if marker is not None and writer is not None:
-                    yield Entry(header.base_offset, None, None, writer, marker.committed)
-                return
+                if marker is None or writer is None:
+                    return []
+                return [Entry(header.base_offset, None, None, writer, marker.committed)]
             records = decode_records(data, position, header, limit=_DECODED_LIMIT)
         except KafkaError as error:
             log.error("%s: batch at offset %d passed over: %s", self._topic, header.base_offset, error)
-            return
-        for offset, _, key, value, _ in records:
-            yield _new_entry(Entry, (offset, key, value, writer, None))
+            return []
+        return [_new_entry(Entry, (offset, key, value, writer, None)) for offset, _, key, value, _ in records]

@@ -412,10 +412,7 @@ class GroupShard:
     def topics_deleted(self, names: Iterable[str], now_ms: int) -> Step:
         """Topics are gone, and what was committed for them goes after them."""
         decision = self._deletion(now_ms)
-        gone = frozenset(names)
-        for group_id in self.offsets.groups():
-            places = (place for place in self.offsets.places_of(group_id) if place[1] in gone)
-            decision.records += offsets.tombstones(places)
+        decision.records += offsets.tombstones(self.offsets.places_in(names))
         return self._step(decision)
 
     # --- time -----------------------------------------------------------------------------------
