@@ -83,9 +83,7 @@ METRICS: tuple[Metric, ...] = (
     Metric("offset-commits", "offset commits, one after the other", "requests/s", "higher", 1.0),
     Metric("offset-commits-pipelined", "offset commits, 100 in flight", "requests/s", "higher", 1.0),
     Metric("offset-commit-cpu", "broker CPU per offset commit", "µs", "lower"),
-    Metric(
-        "transactions-100", "producer, 100 bytes, transactions of 100 ms", "records/s", "higher", 1.0, 1.2
-    ),
+    Metric("transactions-100", "producer, 100 bytes, transactions of 100 ms", "records/s", "higher", 1.0),
     Metric("transactions-cpu-per-gb", "broker CPU per GB in transactions, 100 bytes", "s", "lower"),
     Metric("coordinator-load", "restart with 1,000,000 committed offsets to OffsetFetch", "s", "lower"),
     Metric("coordinator-load-memory", "memory with 1,000,000 committed offsets", "MB", "lower"),

@@ -9,7 +9,7 @@ from random import Random
 from typing import Any
 
 from consumer_members import ConsumerMember
-from group_members import ClassicMember
+from classic_members import ClassicMember
 from offset_clients import Gardener, SimpleCommitter
 from transactional_clients import ClassicCopier, ConsumerCopier, TransactionalProducer
 from two_phase_clients import TwoPhaseProducer

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from consumer_members import ConsumerMember
-from group_members import ClassicMember
+from classic_members import ClassicMember
 from judges import Attempt
 from offset_clients import Partition, by_topic
 from virtual_client import Gone, VirtualClient, World
