@@ -62,8 +62,15 @@ format: $(READY_DEV)
 	@$(BIN)/ruff check --fix -q src tests benchmarks docs examples
 	@$(BIN)/ruff format -q src tests benchmarks docs examples
 
-test: lint
-	@$(BIN)/pytest -n 2
+# Spark's tests run on a Java; without root and without one they are left out, and say so.
+.PHONY: java
+java:
+	@command -v java >/dev/null || [ -n "$$JAVA_HOME" ] || { \
+		echo "installing Java for the tests of Spark"; \
+		apt-get update -qq && apt-get install -y -qq openjdk-17-jre-headless; } || true
+
+test: lint java
+	@$(BIN)/pytest -n 2 --dist loadgroup
 
 bench: $(READY_BENCH)
 	@$(BIN)/python -m benchmarks.compare

@@ -12,8 +12,12 @@ if TYPE_CHECKING:
 @pytest.fixture(scope="session")
 def spark() -> "Iterator[SparkSession]":
     """One Spark for all tests of a worker: it takes seconds to start."""
-    from moldau.spark import spark_session
+    from moldau.spark import JavaNotFound, find_java, spark_session
 
+    try:
+        find_java()
+    except JavaNotFound as missing:
+        pytest.skip(str(missing))
     session = spark_session(
         "moldau tests",
         master="local[2]",
