@@ -70,9 +70,11 @@ class Life:
         transactional.begin_transaction()
         self.send(transactional, ("t", "1"), ("a", "4"))
         transactional.commit_transaction()
+        self._wait_for_markers(1)
         transactional.begin_transaction()
         self.send(transactional, ("t", "2"), ("u", "1"))
         transactional.abort_transaction()
+        self._wait_for_markers(2)
         self.send(plain, ("e", "2"))
         yield "nothing is compacted yet"
         for number, records in enumerate(
@@ -90,6 +92,13 @@ class Life:
             self.send(plain, *records)
             self._wait_until_compacted()
             yield f"compaction {number}"
+
+    def _wait_for_markers(self, count: int) -> None:
+        """The answer to the end of a transaction may come before its marker."""
+        deadline = time.monotonic() + PATIENCE_S
+        while sum(batch[2][1] for batch in self.content()) < count:
+            assert time.monotonic() < deadline, f"{self._broker.name}: no marker"
+            time.sleep(0.05)
 
     def _wait_until_compacted(self) -> None:
         checkpoint = self._broker.data_dir / "cleaner-offset-checkpoint"
