@@ -41,11 +41,11 @@ $(READY): pyproject.toml constraints.txt | $(VENV)/bin/python
 
 $(READY_DEV): $(READY)
 	@echo "installing what the tests need"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,spark]'
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,registry,spark]'
 	@touch $@
 
 $(READY_BENCH): $(READY_DEV)
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,spark,bench]'
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,registry,spark,bench]'
 	@touch $@
 
 setup: $(READY)

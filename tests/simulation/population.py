@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
-from consumer_members import ConsumerMember
 from classic_members import ClassicMember
+from consumer_members import ConsumerMember
 from offset_clients import Gardener, SimpleCommitter
 from transactional_clients import ClassicCopier, ConsumerCopier, TransactionalProducer
 from two_phase_clients import TwoPhaseProducer

@@ -12,8 +12,8 @@ not know how a transaction ended.
 from collections.abc import Mapping
 from typing import Any
 
-from consumer_members import ConsumerMember
 from classic_members import ClassicMember
+from consumer_members import ConsumerMember
 from judges import Attempt
 from offset_clients import Partition, by_topic
 from virtual_client import Gone, VirtualClient, World

@@ -20,7 +20,10 @@ from moldau import __version__
 COMMANDS = {
     "up": ("moldau.cli.commands.up:up", "Start the platform on this machine (today: one broker)."),
     "broker": ("moldau.cli.commands.broker:broker", "Run a broker in the foreground."),
-    "topics": ("moldau.cli.commands.topics:topics", "List, create, describe, alter, delete, fork and snapshot topics."),
+    "topics": (
+        "moldau.cli.commands.topics:topics",
+        "List, create, describe, alter, delete, fork and snapshot topics.",
+    ),
     "configs": ("moldau.cli.commands.configs:configs", "Show and change the configs of topics and brokers."),
     "produce": ("moldau.cli.commands.produce:produce", "Write records to a topic."),
     "consume": ("moldau.cli.commands.consume:consume", "Read records from a topic."),
@@ -30,6 +33,7 @@ COMMANDS = {
         "List, describe and abort transactions.",
     ),
     "groups": ("moldau.cli.commands.groups:groups", "List, describe, reset consumer groups; why they lag."),
+    "registry": ("moldau.cli.commands.registry:registry", "Run a schema registry in the foreground."),
     "log": ("moldau.cli.commands.log:log", "Look into log files; check, mend and import them."),
     "doctor": ("moldau.cli.commands.doctor:doctor", "Explain what is wrong, and what to do about it."),
 }

@@ -1,0 +1,166 @@
+"""``moldau registry``: one instance of the schema registry in the foreground.
+
+Law: from options to ``ServerOptions``, and from what can go wrong at the start to one line with a next step.
+The registry itself is ``moldau.registry``'s. The ready line comes when requests are answered, not before.
+"""
+
+import logging
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from moldau.registry.server import ServerOptions
+    from moldau.registry.service import Registry
+
+_LOG_FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
+_EXTRA = "Next: pip install 'moldau[registry]'"
+
+
+@click.command(short_help="Run a schema registry in the foreground.")
+@click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on.")
+@click.option(
+    "--port", type=click.IntRange(0, 65535), default=8081, show_default=True, help="0 is a free port."
+)
+@click.option(
+    "-b",
+    "--bootstrap-servers",
+    "--bootstrap-server",
+    "bootstrap_servers",
+    envvar="MOLDAU_BOOTSTRAP_SERVERS",
+    default="127.0.0.1:9092",
+    show_default=True,
+    show_envvar=True,
+    metavar="HOST:PORT[,…]",
+    help="One or more brokers of the cluster that keeps the schemas; Apache Kafka will do.",
+)
+@click.option(
+    "--advertised-host", metavar="HOST", help="How other instances reach this one, if not by --host."
+)
+@click.option("--topic", default="_schemas", show_default=True, help="The topic that holds the schemas.")
+@click.option("--group", default="schema-registry", show_default=True, help="The group of all instances.")
+@click.option("--read-only", is_flag=True, help="Answer questions only; never lead, never write.")
+@click.option(
+    "--user", "users", multiple=True, metavar="NAME:PASSWORD", help="Who may use it; may be repeated."
+)
+@click.option(
+    "--user-file",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="A file with one NAME:PASSWORD on each line.",
+)
+@click.option(
+    "--tls-cert",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="The certificate (PEM): serve https.",
+)
+@click.option(
+    "--tls-key",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="The key of the certificate (PEM).",
+)
+@click.option("--max-request-bytes", type=click.IntRange(min=1), default=2 * 1024 * 1024, show_default=True)
+@click.option(
+    "--log-level",
+    type=click.Choice(["debug", "info", "warning", "error"]),
+    default="warning",
+    show_default=True,
+)
+def registry(
+    host: str,
+    port: int,
+    bootstrap_servers: str,
+    advertised_host: str | None,
+    topic: str,
+    group: str,
+    read_only: bool,
+    users: tuple[str, ...],
+    user_file: Path | None,
+    tls_cert: Path | None,
+    tls_key: Path | None,
+    max_request_bytes: int,
+    log_level: str,
+) -> None:
+    """Run a schema registry in the foreground until Ctrl-C or SIGTERM.
+
+    It speaks the API of Confluent's registry and keeps its schemas in the topic _schemas.
+
+    \b
+    Examples:
+      moldau registry
+      moldau registry --port 8081 --bootstrap-servers kafka1:9092,kafka2:9092
+      moldau registry --host 0.0.0.0 --advertised-host registry1.example.com --user-file users.txt
+      moldau registry --tls-cert server.pem --tls-key server.key --user ann:secret
+    """
+    logging.basicConfig(level=log_level.upper(), format=_LOG_FORMAT, datefmt="%Y-%m-%d %H:%M:%S")
+    if tls_key is not None and tls_cert is None:
+        raise click.UsageError("--tls-key belongs to a certificate: give --tls-cert too")
+    try:
+        from moldau.registry.server import ServerOptions
+    except ImportError as error:
+        raise click.ClickException(f"the registry needs {error.name}. {_EXTRA}") from error
+    _run(
+        ServerOptions(
+            bootstrap_servers=bootstrap_servers,
+            host=host,
+            port=port,
+            advertised_host=advertised_host,
+            topic=topic,
+            group_id=group,
+            read_only=read_only,
+            users=credentials(users, user_file),
+            tls_cert=tls_cert,
+            tls_key=tls_key,
+            max_request_bytes=max_request_bytes,
+        )
+    )
+
+
+def credentials(users: tuple[str, ...], user_file: Path | None) -> dict[str, str]:
+    """Names and passwords; an empty line of the file, or one that begins with #, says nothing."""
+    given = list(users)
+    if user_file is not None:
+        lines = (line.strip() for line in user_file.read_text("utf-8").splitlines())
+        given += [line for line in lines if line and not line.startswith("#")]
+    found: dict[str, str] = {}
+    for place, text in enumerate(given, 1):
+        name, colon, password = text.partition(":")
+        if not colon or not name:
+            # Not the text itself: it may be a password.
+            raise click.UsageError(f"user number {place} has not the form NAME:PASSWORD")
+        found[name] = password
+    if user_file is not None and not found:
+        raise click.UsageError(f"{user_file} names nobody: without users everybody may do everything")
+    return found
+
+
+def _run(options: "ServerOptions") -> None:
+    import asyncio
+    import signal
+    import ssl
+
+    from moldau.cli.session import run
+    from moldau.registry.server import serve
+
+    def ready(url: str, registry: "Registry") -> None:
+        count = len(registry.state.subjects(":*:"))
+        click.echo(f"moldau registry ready: {url} ({count} subjects, topic {options.topic})")
+
+    async def work() -> None:
+        stop = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, stop.set)
+        await serve(options, ready, stop)
+
+    try:
+        run(work())
+    except ssl.SSLError as error:
+        raise click.ClickException(
+            f"the certificate cannot be used: {error}. Next: check it and its key"
+        ) from error
+    except OSError as error:
+        step = "choose another --port or --host, or stop what listens there"
+        where = f"{options.host}:{options.port}"
+        raise click.ClickException(f"cannot listen on {where}: {error.strerror}. Next: {step}") from error
+    click.echo("moldau registry stopped")

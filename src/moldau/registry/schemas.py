@@ -1,0 +1,140 @@
+"""Schemas as the registry knows them: parsed once, with the text it keeps and the mark by which equal ones
+are known.
+
+The rooms above speak of `ParsedSchema` only; which language it is written in is decided here, and here
+alone. Whatever is wrong with a schema ends as `InvalidSchema` with a message for the client: no schema
+stops, hangs or crashes the service.
+"""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from moldau.registry.avro_schema import AvroSchema, normal_text_of, parse_avro, text_of
+from moldau.registry.json_schema import JsonDocument, parse_json
+from moldau.registry.limits import MAX_REFERENCES, check_size, compact
+from moldau.registry.limits import InvalidSchema as InvalidSchema
+from moldau.registry.protobuf_schema import ProtobufSchema, parse_protobuf
+from moldau.registry.protobuf_schema import serialized as _serialized_protobuf
+
+
+class SchemaType(StrEnum):
+    AVRO = "AVRO"
+    JSON = "JSON"
+    PROTOBUF = "PROTOBUF"
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """A name used inside a schema, and the registered version that it stands for."""
+
+    name: str
+    subject: str
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedSchema:
+    """`text` is what is stored and returned, `normalized` what `normalize=true` stores; equal fingerprints
+    mean one schema.
+
+    `form` is the parsed form for the rules; `names` are the Avro types it can see. Neither takes part in
+    comparisons of values.
+    """
+
+    schema_type: SchemaType
+    text: str
+    normalized: str
+    fingerprint: bytes
+    references: tuple[Reference, ...]
+    form: AvroSchema | JsonDocument | ProtobufSchema = field(repr=False, compare=False)
+
+
+References = Mapping[Reference, ParsedSchema] | Sequence[tuple[Reference, ParsedSchema]]
+
+
+def parse(schema_type: SchemaType, text: str, references: References = ()) -> ParsedSchema:
+    """Parse, check and name a schema; `references` are its references with what they stand for, parsed
+    already.
+    """
+    pairs = list(references.items() if isinstance(references, Mapping) else references)
+    if len(pairs) > MAX_REFERENCES:
+        raise InvalidSchema(f"The schema has more than {MAX_REFERENCES} references")
+    for reference, target in pairs:
+        if target.schema_type is not schema_type:
+            raise InvalidSchema(f"The reference {reference.name} is {target.schema_type}, not {schema_type}")
+    names = tuple(reference for reference, _ in pairs)
+    match schema_type:
+        case SchemaType.AVRO:
+            return _avro(text, pairs, names)
+        case SchemaType.JSON:
+            return _json(text, pairs, names)
+        case SchemaType.PROTOBUF:
+            return _protobuf(text, pairs, names)
+
+
+def _fingerprint(schema_type: SchemaType, body: bytes, references: tuple[Reference, ...]) -> bytes:
+    """Confluent's rule: the schema as stored and its references, in their order. Not a safeguard against
+    anyone.
+    """
+    digest = hashlib.md5(schema_type.encode(), usedforsecurity=False)
+    digest.update(b"\0" + body)
+    for each in references:
+        digest.update(f"\0{each.name}\0{each.subject}\0{each.version}".encode())
+    return digest.digest()
+
+
+def _avro(
+    text: str, pairs: list[tuple[Reference, ParsedSchema]], references: tuple[Reference, ...]
+) -> ParsedSchema:
+    names: dict[str, Any] = {}
+    for _, target in pairs:
+        assert isinstance(target.form, AvroSchema)
+        for name, named in target.form.names.items():
+            names.setdefault(name, named)
+    try:
+        schema = parse_avro(text, names)
+        stored, normalized = text_of(schema), normal_text_of(schema)
+    except RecursionError:
+        raise InvalidSchema("The schema is nested too deeply") from None
+    fingerprint = _fingerprint(SchemaType.AVRO, stored.encode(), references)
+    return ParsedSchema(SchemaType.AVRO, stored, normalized, fingerprint, references, schema)
+
+
+def _json(
+    text: str, pairs: list[tuple[Reference, ParsedSchema]], references: tuple[Reference, ...]
+) -> ParsedSchema:
+    documents: dict[str, Any] = {}
+    for reference, target in pairs:
+        assert isinstance(target.form, JsonDocument)
+        for name, document in target.form.documents.items():
+            documents.setdefault(name, document)
+        documents[reference.name] = target.form.value
+    document = parse_json(text, documents)
+    # Layout is not part of a schema: what is compared has none.
+    fingerprint = _fingerprint(SchemaType.JSON, compact(document.value).encode(), references)
+    normalized = compact(document.value, sort_keys=True)
+    return ParsedSchema(
+        SchemaType.JSON, compact(document.value), normalized, fingerprint, references, document
+    )
+
+
+def _protobuf(
+    text: str, pairs: list[tuple[Reference, ParsedSchema]], references: tuple[Reference, ...]
+) -> ParsedSchema:
+    imports: dict[str, ProtobufSchema] = {}
+    for reference, target in pairs:
+        assert isinstance(target.form, ProtobufSchema)
+        imports[reference.name] = target.form
+    schema = parse_protobuf(check_size(text), imports)
+    fingerprint = _fingerprint(
+        SchemaType.PROTOBUF, schema.file.SerializeToString(deterministic=True), references
+    )
+    return ParsedSchema(SchemaType.PROTOBUF, schema.text, schema.normalized, fingerprint, references, schema)
+
+
+def serialized(schema: ParsedSchema) -> str:
+    """What `format=serialized` answers: a base64 descriptor for Protobuf, the text for everything else."""
+    return _serialized_protobuf(schema.form) if isinstance(schema.form, ProtobufSchema) else schema.text

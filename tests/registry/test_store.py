@@ -1,0 +1,335 @@
+"""The log of the registry on a real broker: taken over, read again, fenced, broken in the middle."""
+
+import asyncio
+import json
+import logging
+
+import pytest
+
+from moldau.client.admin import Admin
+from moldau.client.descriptions import ConfigResource, ResourceType
+from moldau.client.metadata import Cluster
+from moldau.protocol.errors import KafkaError
+from moldau.registry.decisions import Wanted
+from moldau.registry.election import Election, Identity, chosen
+from moldau.registry.errors import RegistryError
+from moldau.registry.records import Entry, NoopKey, SchemaKey, SchemaValue
+from moldau.registry.service import NotLeader, Registry
+from moldau.registry.state import State
+from moldau.registry.store import SchemaLog
+from moldau.testing import Broker, drop, fail
+
+STRING, INT, LONG = '"string"', '"int"', '"long"'
+
+
+def value(subject: str, version: int, number: int, schema: str) -> Entry:
+    return Entry(SchemaKey(subject, version), SchemaValue(subject, version, number, schema))
+
+
+class Instance:
+    """A registry without HTTP; ``crash`` ends it as a killed process ends: without a word to anyone."""
+
+    def __init__(self, cluster: Cluster, port: int, **options) -> None:
+        self.cluster = cluster
+        options = {"timeout_ms": 8_000, "session_timeout_ms": 6_000, "heartbeat_interval_ms": 50, **options}
+        self.registry = Registry(cluster, Identity("127.0.0.1", port), **options)
+
+    @classmethod
+    async def start(cls, broker: Broker, port: int = 1, **options) -> "Instance":
+        cluster = await Cluster.open(
+            broker.bootstrap_servers, request_timeout_ms=5_000, api_timeout_ms=5_000, retry_backoff_ms=10
+        )
+        instance = cls(cluster, port, **options)
+        await instance.registry.open()
+        return instance
+
+    async def register(self, subject: str, schema: str) -> SchemaValue:
+        answer = await self.registry.change(lambda decide: decide.register(subject, Wanted(schema)))
+        assert isinstance(answer, SchemaValue)
+        return answer
+
+    async def stop(self) -> None:
+        await self.registry.close()
+        await self.cluster.close()
+
+    async def crash(self) -> None:
+        self.registry.election._task.cancel()
+        await self.registry.log.close()
+        await self.cluster.close()
+
+
+# The topic.
+
+
+def test_the_topic_is_made_compacted_and_holds_confluents_bytes(broker):
+    async def work():
+        instance = await Instance.start(broker)
+        await instance.register("s", STRING)
+        resource = ConfigResource(ResourceType.TOPIC, "_schemas")
+        found = await Admin(instance.cluster).describe_configs({resource: ["cleanup.policy"]})
+        await instance.stop()
+        return found[resource][0].value
+
+    assert asyncio.run(work()) == "compact"
+    keys = [record.key for record in broker.records("_schemas") if b"keytype" in (record.key or b"")]
+    assert keys == [
+        b'{"keytype":"NOOP","magic":0}',
+        b'{"keytype":"SCHEMA","subject":"s","version":1,"magic":1}',
+    ]
+
+
+def test_a_topic_that_loses_records_is_warned_of(broker, caplog):
+    broker.create_topic("_schemas", configs={"cleanup.policy": "delete"})
+
+    async def work():
+        await (await Instance.start(broker)).stop()
+
+    with caplog.at_level(logging.WARNING, "moldau.registry"):
+        asyncio.run(work())
+    assert "cleanup.policy=compact" in caplog.text
+
+
+def test_a_topic_with_two_partitions_is_refused(broker):
+    broker.create_topic("_schemas", partitions=2)
+    with pytest.raises(KafkaError, match="2 partitions"):
+        asyncio.run(Instance.start(broker))
+
+
+def test_an_existing_topic_is_taken_over_garbage_and_all(broker):
+    """Written by another registry: plain records, odd ones among them."""
+    key = '{"keytype":"SCHEMA","subject":"s","version":%d,"magic":1}'
+    schema = '{"subject":"s","version":%d,"id":%d,"schema":%s,"deleted":false}'
+    broker.create_topic("_schemas", configs={"cleanup.policy": "compact"})
+    broker.produce("_schemas", None, key='{"keytype":"NOOP","magic":0}')
+    broker.produce("_schemas", schema % (1, 10, r'"\"string\""'), key=key % 1)
+    broker.produce("_schemas", b"\x00\xff", key=b"\xff garbage")
+    broker.produce("_schemas", '{"x":1}', key='{"keytype":"EXPORTER","magic":3}')
+    broker.produce("_schemas", schema % (2, 11, '"{broken"'), key=key % 2)
+    config = '{"keytype":"CONFIG","subject":"s","magic":0}'
+    broker.produce("_schemas", '{"compatibilityLevel":"NONE"}', key=config)
+
+    async def work():
+        instance = await Instance.start(broker)
+        found = await instance.register("s", STRING), await instance.register("s", INT)
+        passed_over = instance.registry.state.passed_over_count
+        await instance.stop()
+        return found, passed_over
+
+    (old, new), passed_over = asyncio.run(work())
+    assert (old.id, old.version) == (10, 1)
+    assert (new.id, new.version) == (12, 3)
+    assert passed_over == 2
+
+
+def test_a_restart_keeps_everything(broker):
+    async def work():
+        first = await Instance.start(broker)
+        await first.register("s", STRING)
+        await first.register("t", INT)
+        await first.stop()
+        broker_restart()
+        second = await Instance.start(broker)
+        again, new = await second.register("t", INT), await second.register("u", LONG)
+        await second.stop()
+        return again, new
+
+    def broker_restart():
+        broker.stop()
+        broker.start()
+
+    again, new = asyncio.run(work())
+    assert (again.id, again.version) == (2, 1)
+    assert new.id == 3
+
+
+def test_the_broker_may_go_away_and_come_back(broker):
+    async def work():
+        instance = await Instance.start(broker)
+        first = await instance.register("s", STRING)
+        broker.stop()
+        broker.start()
+        for _ in range(20):  # until it has found its place again, errors are the honest answer
+            try:
+                second = await instance.register("t", INT)
+                break
+            except RegistryError as error:
+                assert error.code in (50001, 50002, 50004)  # noqa: PT017
+        await instance.stop()
+        return first.id, second.id
+
+    assert asyncio.run(work()) == (1, 2)
+
+
+# Writers.
+
+
+def test_the_next_writer_fences_the_one_before(broker):
+    async def work():
+        async with await Cluster.open(broker.bootstrap_servers) as cluster:
+            states = State(), State()
+            old, new = (SchemaLog(cluster, state.apply, timeout_ms=5_000) for state in states)
+            await old.open()
+            await new.open()
+            await old.lead()
+            await old.append([value("s", 1, 1, STRING)])
+            await new.lead()
+            assert states[1].next_id(".") == 2  # it has read all that was written before it leads
+            await new.append([value("s", 2, 2, INT)])
+            with pytest.raises(KafkaError):
+                await old.append([value("t", 1, 2, LONG)])
+            assert not old.leads
+            await old.lead()  # it may come back, but only with all that happened since
+            assert states[0].next_id(".") == 3
+            assert not (await _refused(new)).leads
+            await old.close()
+            await new.close()
+            return [state.subjects() for state in states]
+
+    async def _refused(log: SchemaLog) -> SchemaLog:
+        with pytest.raises(KafkaError):
+            await log.append([Entry(NoopKey())])
+        return log
+
+    assert asyncio.run(work()) == [["s"], ["s"]]
+
+
+@pytest.mark.parametrize("api", ["Produce", "EndTxn"])
+@pytest.mark.parametrize("handled", [False, True])
+def test_killed_between_the_request_and_the_answer(broker, api, handled):
+    """Whatever was lost on the way: no id stands for two schemas, and what was acknowledged is there."""
+
+    async def work():
+        first = await Instance.start(broker, 1)
+        acknowledged = await first.register("s", STRING)
+        with broker.intercept(api, lambda request: drop(handled=handled)) as interception:
+            writing = asyncio.create_task(first.register("s2", INT))
+            while not interception.calls:
+                await asyncio.sleep(0.005)
+            writing.cancel()
+            await asyncio.gather(writing, return_exceptions=True)
+            await first.crash()
+        second = await Instance.start(broker, 2, session_timeout_ms=6_000)
+        found = await second.register("t", LONG), await second.register("s2", INT)
+        again = await second.register("s", STRING)
+        await second.stop()
+        return acknowledged, again, found
+
+    async def forgotten():
+        """The group forgets the member that crashed by the broker's clock, not by ours."""
+        task = asyncio.create_task(work())
+        while not task.done():
+            await asyncio.sleep(0.05)
+            broker.clock.advance(0.5)
+        return task.result()
+
+    acknowledged, again, (other, lost) = asyncio.run(forgotten())
+    assert (again.id, again.version) == (acknowledged.id, acknowledged.version) == (1, 1)
+    assert len({1, other.id, lost.id}) == 3
+
+
+def test_a_write_that_is_refused_is_an_error_and_the_next_one_works(broker):
+    async def work():
+        instance = await Instance.start(broker)
+        await instance.register("s", STRING)
+        with broker.intercept("Produce", lambda request: fail("INVALID_TXN_STATE")):
+            with pytest.raises(RegistryError) as error:
+                await instance.register("t", INT)
+            assert error.value.code == 50001
+        found = await instance.register("u", LONG)
+        subjects = instance.registry.state.subjects()
+        await instance.stop()
+        return found.id, subjects
+
+    assert asyncio.run(work()) == (2, ["s", "u"])
+
+
+def test_a_schema_that_no_record_can_hold_is_refused(broker):
+    broker.create_topic("_schemas", configs={"cleanup.policy": "compact", "max.message.bytes": 2000})
+
+    async def work():
+        instance = await Instance.start(broker)
+        with pytest.raises(RegistryError) as error:
+            await instance.register("s", json.dumps({"type": "enum", "name": "E", "symbols": ["x" * 3000]}))
+        found = await instance.register("t", INT)
+        await instance.stop()
+        return error.value.code, found.id
+
+    assert asyncio.run(work()) == (42209, 1)
+
+
+# Several instances.
+
+
+def test_one_of_the_eligible_is_chosen():
+    def metadata(port: int, **more) -> bytes:
+        return json.dumps(Identity("h", port, **more).to_json()).encode()
+
+    told = chosen([("m2", metadata(2)), ("m1", metadata(1, eligible=False)), ("m3", b"no identity")])
+    assert told["master"] == "m2"
+    assert Identity.from_json(told["master_identity"]).url == "http://h:2"
+    assert "master" not in chosen([("m1", metadata(1, eligible=False))])
+    assert chosen([("m1", metadata(1)), ("m2", metadata(1))])["error"] == 1
+    assert Identity("::1", 80).url == "http://[::1]:80"
+
+
+def test_one_leads_and_the_next_one_takes_over(broker):
+    async def work():
+        first, second = await Instance.start(broker, 1), await Instance.start(broker, 2)
+        while not (first.registry.election.leads and second.registry.election.leader):
+            await asyncio.sleep(0.01)
+        made = await first.register("s", STRING)
+        with pytest.raises(NotLeader) as elsewhere:
+            await second.register("s", INT)
+        assert elsewhere.value.leader.port == 1
+        await first.stop()
+        while not second.registry.election.leads:
+            await asyncio.sleep(0.01)
+        again, new = await second.register("s", STRING), await second.register("t", INT)
+        await second.stop()
+        return made.id, again.id, new.id
+
+    assert asyncio.run(work()) == (1, 1, 2)
+
+
+def test_two_that_both_think_they_lead_give_no_id_twice(broker, monkeypatch):
+    """The group is no safeguard here: both believe that they lead. The fence is."""
+    monkeypatch.setattr(Election, "leads", property(lambda self: True))
+
+    async def believe(self):
+        return True
+
+    monkeypatch.setattr(Election, "confirm", believe)
+
+    async def work():
+        pair = await Instance.start(broker, 1), await Instance.start(broker, 2)
+        given: dict[int, str] = {}
+        for number in range(12):
+            schema = f'{{"type":"fixed","name":"F{number}","size":4}}'
+            try:
+                found = await pair[number % 2].register(f"s{number}", schema)
+            except RegistryError:
+                continue  # it was fenced: nothing was written, nothing was promised
+            assert given.setdefault(found.id, schema) == schema
+        for instance in pair:
+            await instance.stop()
+        reader = await Instance.start(broker, 3, read_only=True)
+        for number, schema in given.items():
+            assert [v.schema.count(schema[26:30]) for v in reader.registry.state.with_id(".", number)] == [1]
+        await reader.stop()
+        return len(given)
+
+    assert asyncio.run(work()) >= 3
+
+
+def test_a_follower_hands_writes_on(start):
+    with start() as first, start() as second:
+        for each in (first, second):
+            made = each.http.post(
+                f"/subjects/s{each.registry.election.identity.port}/versions", json={"schema": STRING}
+            )
+            assert made.status_code == 200, made.text
+            assert made.json()["id"] == 1
+        assert first.http.post("/subjects/a%2Fb/versions", json={"schema": INT}).json()["id"] == 2
+        assert second.http.post("/subjects/a%2Fb/versions", json={"schema": INT}).json()["id"] == 2
+        bad = second.http.put("/config", json={"compatibility": "?"})
+        assert bad.json()["error_code"] == 42203
