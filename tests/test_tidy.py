@@ -54,7 +54,7 @@ ONLY_IN = {
     "uvicorn": "registry web",
     "httpx": "registry/forwarding.py",
     "threading": "testing node.py storage cluster/store spark/wire.py registry/protoc.py",
-    "pyspark": "spark/session.py spark/topic.py spark/source.py spark/batch_reader.py spark/stream_reader.py spark/writers.py",
+    "pyspark": "spark",
     "numba": "spark/kernels.py spark/decoding.py",
     "pyarrow": "spark",
     "grpc_tools": "registry/protoc_worker.py",

@@ -22,7 +22,7 @@ COMMANDS = {
     "broker": ("moldau.cli.commands.broker:broker", "Run a broker in the foreground."),
     "topics": (
         "moldau.cli.commands.topics:topics",
-        "List, create, describe, alter, delete, fork and snapshot topics.",
+        "List, create, change, delete, fork and snapshot topics.",
     ),
     "configs": ("moldau.cli.commands.configs:configs", "Show and change the configs of topics and brokers."),
     "produce": ("moldau.cli.commands.produce:produce", "Write records to a topic."),

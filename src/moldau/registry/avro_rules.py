@@ -64,7 +64,7 @@ class _Resolution:
             information = f"expected: {writer.size}, found: {reader.size}"
             found.append(Difference("FIXED_SIZE_MISMATCH", "/size", information=information))
         elif reader.kind == "enum":
-            missing = [symbol for symbol in writer.symbols if symbol not in reader.symbols]
+            missing = writer.symbols.keys() - reader.symbols.keys()
             if missing and reader.symbol_default is None:
                 information = f"[{', '.join(sorted(missing))}]"
                 found.append(Difference("MISSING_ENUM_SYMBOLS", "/symbols", information=information))

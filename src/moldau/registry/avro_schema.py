@@ -52,7 +52,8 @@ class AvroType:
     doc: str | None = None
     aliases: tuple[str, ...] = ()
     fields: tuple[AvroField, ...] = ()
-    symbols: tuple[str, ...] = ()
+    #: in their order, as keys: a schema may have many
+    symbols: dict[str, None] = field(default_factory=dict)
     symbol_default: str | None = None
     size: int = 0
     inner: "AvroType | None" = None
@@ -178,7 +179,7 @@ class _Reader:
         default = value.get("default")
         if default is not None and default not in symbols:
             raise InvalidSchema(f"The enum default {compact(default)[:100]} is not a symbol of {made.name}")
-        made.symbols, made.symbol_default = tuple(symbols), default
+        made.symbols, made.symbol_default = dict.fromkeys(symbols), default
         made.properties = {key: each for key, each in made.properties.items() if key != "default"}
 
     def _fields(self, made: AvroType, value: dict[str, Any]) -> None:
@@ -289,7 +290,7 @@ def _fits_text(type_: AvroType, value: Any) -> bool:
         case "boolean":
             return isinstance(value, bool)
         case "enum":
-            return value in type_.symbols
+            return isinstance(value, str) and value in type_.symbols
         case "string":
             return isinstance(value, str)
         case "fixed":

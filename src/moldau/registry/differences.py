@@ -9,7 +9,7 @@ are bounded.
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 
-MAX_COMPARISONS = 100_000
+MAX_COMPARISONS = 50_000
 MAX_KEPT = 100
 
 

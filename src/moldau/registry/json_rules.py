@@ -159,8 +159,7 @@ class _Comparison:
         return found + changed_limits(original, update, ("maxProperties", "minProperties"))
 
     def _required(self, original: JsonSchema, update: JsonSchema) -> list[Difference]:
-        before = set(original.keywords.get("required", ()))
-        after = set(update.keywords.get("required", ()))
+        before, after = original.required, update.required
         declared = update.many["properties"]
         known = original.many["properties"]
         found = [
@@ -201,7 +200,7 @@ class _Comparison:
             outcome = "NOT" if breaks(found) else "IS"
             kind = f"PROPERTY_ADDED_{outcome}_COVERED_BY_PARTIALLY_OPEN_CONTENT_MODEL"
             found.append(Difference(kind, breaking=outcome == "NOT"))
-        if name not in update.keywords.get("required", ()) or name in original.keywords.get("required", ()):
+        if name not in update.required or name in original.required:
             found.append(_allowed("OPTIONAL_PROPERTY_ADDED_TO_UNOPEN_CONTENT_MODEL"))
         elif _has_default(schema):
             found.append(_allowed("REQUIRED_PROPERTY_WITH_DEFAULT_ADDED_TO_UNOPEN_CONTENT_MODEL"))

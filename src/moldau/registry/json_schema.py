@@ -74,6 +74,7 @@ class JsonSchema:
     rest: "JsonSchema | None" = None
     target: "JsonSchema | None" = None
     integer: bool = False
+    required: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -214,8 +215,18 @@ class _Builder:
             parts += self._parts(value, draft, path)
         if len(parts) == 1:
             only = parts[0]
-            made.keywords = only.keywords or value
-            for name in ("kind", "parts", "criterion", "one", "many", "prefix", "rest", "integer"):
+            made.keywords = value if only.kind in ("ref", "combined") else only.keywords
+            for name in (
+                "kind",
+                "parts",
+                "criterion",
+                "one",
+                "many",
+                "prefix",
+                "rest",
+                "integer",
+                "required",
+            ):
                 setattr(made, name, getattr(only, name))
             if only.kind == "ref":
                 made.target = only
@@ -271,6 +282,7 @@ class _Builder:
             return JsonSchema("number", _limits(known), integer=kind == "integer")
         made = JsonSchema(kind, known)
         if kind == "object":
+            made.required = frozenset(known.get("required", ()))
             names = ("additionalProperties", "propertyNames", "unevaluatedProperties")
             made.one = self._one(value, [each for each in names if draft >= _ONE[each]], draft, path)
             made.many = {

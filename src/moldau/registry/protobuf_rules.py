@@ -184,8 +184,10 @@ def _oneofs(before: Any, after: Any) -> list[Difference]:
     home, new_home = _membership(before), _membership(after)
     alone = {each.number for each in before.field} - set(home)
     found: list[Difference] = []
-    for name in dict.fromkeys(new_home.values()):
-        members = [number for number, oneof in new_home.items() if oneof == name]
+    together: dict[str, list[int]] = {}
+    for number, oneof in new_home.items():
+        together.setdefault(oneof, []).append(number)
+    for name, members in together.items():
         moved = [number for number in members if number in alone]
         existing = [number for number in members if number in home]
         if len(moved) > 1:

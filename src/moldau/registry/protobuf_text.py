@@ -108,6 +108,10 @@ def _body(message: Any, syntax: str) -> list[str]:
     lines = [f"option {each};" for each in _options(message.options)]
     entries = {each.name: each for each in message.nested_type if each.options.map_entry}
     groups = {each.type_name.rpartition(".")[2] for each in message.field if each.type == _FIELD.TYPE_GROUP}
+    together: dict[int, list[Any]] = {}
+    for field in message.field:
+        if field.HasField("oneof_index"):
+            together.setdefault(field.oneof_index, []).append(field)
     done: set[int] = set()
     for field in message.field:
         if not field.HasField("oneof_index") or field.proto3_optional:
@@ -117,8 +121,7 @@ def _body(message: Any, syntax: str) -> list[str]:
             oneof = message.oneof_decl[field.oneof_index]
             members = [
                 line
-                for each in message.field
-                if each.HasField("oneof_index") and each.oneof_index == field.oneof_index
+                for each in together[field.oneof_index]
                 for line in _field(each, message, entries, "oneof")
             ]
             lines += [f"oneof {oneof.name} {{", *_indented([f"option {o};" for o in _options(oneof.options)])]
