@@ -293,6 +293,15 @@ def test_a_long_chain_of_names_ends_with_an_answer() -> None:
     assert unreadable(new.branches[-1], old.branches[-1])
 
 
+def test_large_enums_and_unions_are_compared_in_no_time() -> None:
+    many = [f"a{index}" for index in range(20_000)]
+    assert unreadable(root(enum(*many)), root(enum(*reversed(many)))) == []
+    records = [record(("a", "int"), name=f"R{index}") for index in range(150)]
+    assert unreadable(root(records), root(records[::-1])) == []
+    endless = [record(name=f"R{index}") for index in range(1000)]
+    assert [each.kind for each in unreadable(root(endless), root(endless[::-1]))] == ["SCHEMA_TOO_COMPLEX"]
+
+
 # The golden cases of the two books.
 
 

@@ -605,6 +605,18 @@ def test_a_pattern_that_could_run_for_ever_is_not_run() -> None:
     assert f"PROPERTY_REMOVED_IS_COVERED_BY_{MODEL} #/properties/{name}" in answer
 
 
+def test_many_patterns_are_not_tried_on_many_names() -> None:
+    names = {f"p{index}": STRING for index in range(1000)}
+    patterns = {f"^{index}.*x.*": STRING for index in range(1000)}
+    assert found(closed(names), closed({}, patternProperties=patterns)) == ["!SCHEMA_TOO_COMPLEX #/"]
+
+
+def test_keywords_of_later_drafts_are_remarks() -> None:
+    odd = {"type": "object", "dependentRequired": 3, "minContains": "x"}
+    assert found(odd, OBJECT) == []
+    assert found({"$schema": D4, "propertyNames": 3}, {"$schema": D4}) == []
+
+
 def test_many_alternatives_end_with_an_answer() -> None:
     def nested(leaf: Any) -> Any:
         definitions: dict[str, Any] = {"d0": leaf}

@@ -219,8 +219,8 @@ def test_schemas_at_the_allowed_depth_are_parsed() -> None:
 
 
 WORDS = (
-    "type name fields items symbols size default $ref properties required allOf not enum additionalProperties "
-    "$id $schema if then dependencies dependentRequired minContains contains propertyNames patternProperties "
+    "type name fields items symbols default $ref properties required allOf not enum additionalProperties "
+    "$id $schema if dependencies dependentRequired minContains contains propertyNames patternProperties "
     "anyOf prefixItems oneOf const multipleOf maxLength uniqueItems unevaluatedProperties aliases values"
 )
 KEYS = st.sampled_from(WORDS.split(" "))

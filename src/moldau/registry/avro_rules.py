@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from moldau.registry.avro_schema import AvroField, AvroType
 from moldau.registry.differences import Difference, TooComplex, Walk, under
 
+#: A step is cheap here, and unions of hundreds of records are met in practice.
+_MAX_COMPARISONS = 300_000
 #: reader kind -> what else than itself it can read
 _PROMOTIONS = {
     "long": frozenset({"int"}),
@@ -41,7 +43,7 @@ def _mismatch(reader: AvroType, writer: AvroType) -> list[Difference]:
 
 @dataclass(slots=True)
 class _Resolution:
-    walk: Walk = field(default_factory=Walk)
+    walk: Walk = field(default_factory=lambda: Walk(_MAX_COMPARISONS))
 
     def compare(self, reader: AvroType, writer: AvroType) -> tuple[Difference, ...]:
         return self.walk.compare(reader, writer, lambda: self._resolve(reader, writer))

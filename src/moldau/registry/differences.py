@@ -48,6 +48,7 @@ def _kept(differences: list[Difference]) -> tuple[Difference, ...]:
 class Walk:
     """The memory of one comparison of two schemas."""
 
+    limit: int = MAX_COMPARISONS
     comparisons: int = 0
     _open: set[tuple[int, int]] = field(default_factory=set)
     _assumed: set[tuple[int, int]] = field(default_factory=set)
@@ -55,7 +56,7 @@ class Walk:
 
     def spend(self, steps: int) -> None:
         self.comparisons += steps
-        if self.comparisons > MAX_COMPARISONS:
+        if self.comparisons > self.limit:
             raise TooComplex
 
     def compare(
