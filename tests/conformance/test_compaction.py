@@ -50,7 +50,10 @@ class Life:
         admin.create_topics([NewTopic(topic, 1, 1, config=configs)])[topic].result()
 
     def producer(self, **options: Any) -> Producer:
-        return Producer({"bootstrap.servers": self._broker.bootstrap_servers, "linger.ms": 10_000, **options})
+        made = Producer({"bootstrap.servers": self._broker.bootstrap_servers, "linger.ms": 10_000, **options})
+        # A topic that is not known yet takes records in one by one, and a flush then cuts the batch.
+        made.list_topics(self._topic, timeout=PATIENCE_S)
+        return made
 
     def send(self, producer: Producer, *records: tuple[str, str | None]) -> None:
         """One batch."""
