@@ -17,7 +17,7 @@ help:
 	@echo "make test         lint, types and all tests"
 	@echo "make setup        the environment in .venv with the command .venv/bin/moldau"
 	@echo "make lint         ruff and mypy only            make format   rewrite the code in house style"
-	@echo "make bench        Moldau against Apache Kafka (needs Java 17 and Maven; about 25 minutes)"
+	@echo "make bench        Moldau against Apache Kafka (needs Java 17 and Maven; about 35 minutes)"
 	@echo "make bench-spark  our Spark source and sink against Spark's own connector (needs Java 17 and Maven)"
 	@echo "make conformance  Kafka's own tools and clients against Moldau (needs Java 17 and Maven)"
 	@echo "make soak         hours of random load, kills and restarts (SECONDS=600)"
