@@ -7,6 +7,16 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent.parent / "src" / "moldau"
 
+
+def parsed(source: str) -> ast.Module:
+    """CPython 3.11 fails where another thread or the collector makes a tree at the same time (gh-106905)."""
+    while True:
+        try:
+            return ast.parse(source)
+        except SystemError:
+            continue
+
+
 #: Which rooms lie below each room; a room imports itself and these, nothing else of ours.
 BELOW = {
     "__init__": "",
@@ -126,7 +136,7 @@ MAX_FUNCTION_LINES = 60
 
 def modules() -> Iterator[tuple[str, ast.Module]]:
     for path in sorted(ROOT.rglob("*.py")):
-        yield path.relative_to(ROOT).as_posix(), ast.parse(path.read_text())
+        yield path.relative_to(ROOT).as_posix(), parsed(path.read_text())
 
 
 def imports(tree: ast.AST) -> Iterator[str]:

@@ -312,11 +312,17 @@ class Sender:
         self._new_identity_needed = False
 
     async def _take_identity(self) -> None:
-        async def attempt() -> ProducerIdentity:
-            request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=0x7FFFFFFF)
-            answer = await (await self.cluster.any()).send(request)
-            if answer.error_code:
-                raise KafkaError(error_code(answer.error_code), "the cluster gave no producer id")
-            return ProducerIdentity(answer.producer_id, answer.producer_epoch)
+        self._identity = await new_identity(self.cluster)
 
-        self._identity = await self.cluster.retry(attempt)
+
+async def new_identity(cluster: Cluster) -> ProducerIdentity:
+    """A producer id that nobody had before, for an idempotent producer without transactions."""
+
+    async def attempt() -> ProducerIdentity:
+        request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=0x7FFFFFFF)
+        answer = await (await cluster.any()).send(request)
+        if answer.error_code:
+            raise KafkaError(error_code(answer.error_code), "the cluster gave no producer id")
+        return ProducerIdentity(answer.producer_id, answer.producer_epoch)
+
+    return await cluster.retry(attempt)

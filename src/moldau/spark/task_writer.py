@@ -13,11 +13,10 @@ import numpy as np
 import pyarrow as pa
 
 from moldau.base.clock import SystemClock
-from moldau.client.connection import error_code
 from moldau.client.metadata import Cluster
+from moldau.client.sender import new_identity
 from moldau.protocol.compression import COMPRESSION_NAMES
 from moldau.protocol.errors import ErrorCode, KafkaError
-from moldau.protocol.messages.init_producer_id import InitProducerIdRequest
 from moldau.spark.encode import Payload, choose_partitions, payloads
 from moldau.spark.options import WriteOptions
 from moldau.spark.rows import Rows, rows_of
@@ -36,7 +35,7 @@ class TaskWriter:
         self._clock = SystemClock()
         producer_id = -1
         if begun is None and options.idempotent:
-            producer_id = wire.ask(_producer_id(wire.cluster))
+            producer_id = wire.ask(new_identity(wire.cluster)).producer_id
         self._sender = PayloadSender(wire.cluster, options, begun=begun, producer_id=producer_id)
         self._partition_counts: dict[str, int] = {}
         #: Rows without a key go to one partition for a whole Arrow batch, then to the next.
@@ -106,15 +105,3 @@ class TaskWriter:
 async def _partition_count(cluster: Cluster, topic: str) -> int:
     found = await cluster.retry(lambda: cluster.topic(topic, refresh=True, allow_auto_topic_creation=True))
     return len(found.partitions)
-
-
-async def _producer_id(cluster: Cluster) -> int:
-    async def attempt() -> int:
-        request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=0x7FFFFFFF)
-        answer = await (await cluster.any()).send(request)
-        if answer.error_code:
-            raise KafkaError(error_code(answer.error_code), "the cluster gave no producer id")
-        producer_id: int = answer.producer_id
-        return producer_id
-
-    return await cluster.retry(attempt)

@@ -25,8 +25,8 @@ class Wire:
     def __init__(self, options: ClusterOptions) -> None:
         self.options = options
         self._loop = asyncio.new_event_loop()
-        thread = threading.Thread(target=self._loop.run_forever, name="moldau-wire", daemon=True)
-        thread.start()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="moldau-wire", daemon=True)
+        self._thread.start()
         try:
             self.cluster: Cluster = self.ask(self._open())
         except BaseException:
@@ -56,8 +56,18 @@ class Wire:
 
     def close(self) -> None:
         """For tests and programs that end; a worker keeps what it has."""
-        self.ask(self.cluster.close())
+        self.ask(self._finish())
         self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+    async def _finish(self) -> None:
+        """Nothing is left that the loop would have to go on with."""
+        rest = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in rest:
+            task.cancel()
+        await asyncio.gather(*rest, return_exceptions=True)
+        await self.cluster.close()
 
 
 _wires: dict[tuple[int, ClusterOptions], Wire] = {}
