@@ -31,9 +31,11 @@ BELOW = {
     "broker": "base protocol cluster coordinators replication",
     "node": "base protocol storage cluster coordinators client replication broker",
     "importing": "base protocol storage cluster",
-    "spark": "base protocol client",
+    "serde": "base protocol client",
+    "spark": "base protocol client serde",
+    "pipelines": "base protocol client serde spark",
     "registry": "base protocol client",
-    "cli": "base protocol client cluster node importing registry",
+    "cli": "base protocol client cluster node importing registry serde spark pipelines",
     "testing": "*",
 }
 #: The one exception to the table: a tool that reads files of a stopped broker has no broker to ask.
