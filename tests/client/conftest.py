@@ -3,6 +3,7 @@
 import asyncio
 import inspect
 import socket
+import ssl
 import struct
 from collections.abc import Callable
 from typing import Any
@@ -55,9 +56,10 @@ class ScriptedBroker:
         self.leaders: dict[tuple[str, int], int] = {}
         self.failures: list[BaseException] = []
         self.raw: Callable[[asyncio.StreamReader, asyncio.StreamWriter], Any] | None = None
+        self.tls: ssl.SSLContext | None = None
 
     async def __aenter__(self) -> "ScriptedBroker":
-        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
+        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0, ssl=self.tls)
         self.port: int = self._server.sockets[0].getsockname()[1]
         self._writers: set[asyncio.StreamWriter] = set()
         return self

@@ -20,12 +20,15 @@ retries: that is ``metadata``'s work. It never allocates from a length above ``M
 
 import asyncio
 import socket
+import ssl
 import struct
 from collections import deque
 from collections.abc import Callable
 from typing import Any, NamedTuple, cast
 
 from moldau import __version__
+from moldau.client.authentication import authenticate, refused_certificate
+from moldau.client.security import PLAINTEXT, Security
 from moldau.protocol.api_keys import ApiKey
 from moldau.protocol.codec import Reader, reader, writer
 from moldau.protocol.errors import ErrorCode, KafkaError
@@ -117,11 +120,14 @@ class Connection:
         client_id: str | None = CLIENT_SOFTWARE_NAME,
         request_timeout_ms: int = 30_000,
         connect_timeout_ms: int = 10_000,
+        security: Security = PLAINTEXT,
     ) -> "Connection":
-        """Connects and learns what the broker speaks; ``BrokerNotAvailable`` says why it could not."""
+        """Connects, learns what the broker speaks, logs in; ``BrokerNotAvailable`` says why it could not."""
         address = f"{host}:{port}"
         connection = cls(address, client_id, request_timeout_ms)
-        making = connection._loop.create_connection(lambda: _Frames(connection), host, port)
+        making = connection._loop.create_connection(
+            lambda: _Frames(connection), host, port, ssl=security.tls_context()
+        )
         try:
             # Not wait_for: that of Python 3.11 swallows a cancellation that comes with the connection.
             async with asyncio.timeout(connect_timeout_ms / 1000):
@@ -130,10 +136,14 @@ class Connection:
             raise BrokerNotAvailable(
                 f"no connection to {address} within {connect_timeout_ms} ms: check address and firewall"
             ) from None
+        except ssl.SSLError as error:
+            raise refused_certificate(address, error) from None
         except OSError as error:
             raise BrokerNotAvailable(_why_not_connected(host, port, error)) from None
         try:
-            await connection._negotiate()
+            await connection._negotiate(security.protocol)
+            if security.mechanism:
+                await authenticate(connection, security)
         except BaseException:
             connection.close()
             raise
@@ -201,24 +211,24 @@ class Connection:
 
     # What follows is between this file's two classes.
 
-    async def _negotiate(self) -> None:
+    async def _negotiate(self, protocol: str) -> None:
         """ApiVersions in our highest version, then in the highest that a broker without it names."""
         request_class, response_class = load(ApiKey.API_VERSIONS)
         request = request_class(
             client_software_name=CLIENT_SOFTWARE_NAME, client_software_version=__version__
         )
         version = declaration(request_class).versions.last
-        answer = await self._ask_versions(request, response_class, version)
+        answer = await self._ask_versions(request, response_class, version, protocol)
         if answer.error_code == ErrorCode.UNSUPPORTED_VERSION:
             named = [a.max_version for a in answer.api_keys if a.api_key == ApiKey.API_VERSIONS]
             lower = min(named[0], version - 1) if named else 0
-            answer = await self._ask_versions(request, response_class, lower)
+            answer = await self._ask_versions(request, response_class, lower, protocol)
         if answer.error_code:
             raise KafkaError(error_code(answer.error_code), f"{self.address} refused ApiVersions")
         self.api_versions_response = answer
         self.api_versions = {a.api_key: Versions(a.min_version, a.max_version) for a in answer.api_keys}
 
-    async def _ask_versions(self, request: object, response_class: type, version: int) -> Any:
+    async def _ask_versions(self, request: object, response_class: type, version: int, protocol: str) -> Any:
         def decode(frame: memoryview) -> Any:
             # A broker that does not know the version answers in v0, whatever was asked.
             refused = (
@@ -231,12 +241,12 @@ class Connection:
         except ConnectionLost as error:
             raise BrokerNotAvailable(
                 f"{self.address} accepted the connection but closed it without an answer: "
-                f"is this a Kafka broker's plaintext port? ({error})"
+                f"is this a Kafka broker's {protocol} port? ({error})"
             ) from None
         except RequestTimedOut:
             raise BrokerNotAvailable(
                 f"{self.address} accepted the connection but did not answer within "
-                f"{self.request_timeout_ms} ms: is this a Kafka broker's plaintext port?"
+                f"{self.request_timeout_ms} ms: is this a Kafka broker's {protocol} port?"
             ) from None
 
     def _submit(

@@ -28,6 +28,7 @@ from moldau.client.connection import (
     error_code,
     parse_address,
 )
+from moldau.client.security import PLAINTEXT, Security
 from moldau.protocol.errors import ErrorCode, KafkaError
 from moldau.protocol.messages.metadata import (
     MetadataRequest,
@@ -106,6 +107,7 @@ class Cluster:
         api_timeout_ms: int = 60_000,
         retry_backoff_ms: int = 100,
         retry_backoff_max_ms: int = 1_000,
+        security: Security = PLAINTEXT,
     ) -> None:
         parts = bootstrap_servers.split(",") if isinstance(bootstrap_servers, str) else bootstrap_servers
         self.bootstrap_servers = [parse_address(part) for part in parts if part.strip()]
@@ -117,6 +119,7 @@ class Cluster:
         self.api_timeout_ms = api_timeout_ms
         self.retry_backoff_ms = retry_backoff_ms
         self.retry_backoff_max_ms = retry_backoff_max_ms
+        self.security = security
         self.cluster_id: str | None = None
         self.controller_id = -1
         self.brokers: dict[int, Broker] = {}
@@ -126,7 +129,9 @@ class Cluster:
         self._bootstrap: Connection | None = None
 
     @classmethod
-    async def open(cls, bootstrap_servers: str | Sequence[str], **options: int | str | None) -> "Cluster":
+    async def open(
+        cls, bootstrap_servers: str | Sequence[str], **options: int | str | Security | None
+    ) -> "Cluster":
         """Connects and learns the brokers; takes the options of the constructor."""
         cluster = cls(bootstrap_servers, **options)  # type: ignore[arg-type]
         try:
@@ -312,6 +317,7 @@ class Cluster:
             client_id=self.client_id,
             request_timeout_ms=self.request_timeout_ms,
             connect_timeout_ms=self.connect_timeout_ms,
+            security=self.security,
         )
 
     def _learn(self, answer: MetadataResponse) -> list[Topic]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from moldau.base.names import TopicPartition
+from moldau.client.security import PLAINTEXT, SETTINGS, Security
 from moldau.spark.offsets import (
     AtTimestamp,
     AtTimestamps,
@@ -125,6 +126,12 @@ OPTIONS: tuple[Option, ...] = (
     Option("job.id", WRITE, "", "A batch job's name: a second run under it writes nothing.", "new"),
 )
 
+#: TLS and SASL, in Java's words and in librdkafka's.
+OPTIONS += tuple(
+    Option(f"kafka.{name}", BOTH, default, meaning, connector)
+    for name, default, meaning, connector in SETTINGS
+)
+
 #: The connector's options that are not taken, and why.
 REFUSED: dict[str, str] = {
     "kafkaconsumer.polltimeoutms": "fetches are not polled for here; kafka.request.timeout.ms bounds each",
@@ -155,6 +162,7 @@ class ClusterOptions:
     client_id: str = "moldau-spark"
     request_timeout_ms: int = 30_000
     api_timeout_ms: int = 60_000
+    security: Security = PLAINTEXT
 
 
 @dataclass(frozen=True, slots=True)
@@ -313,7 +321,15 @@ def _cluster(options: Mapping[str, str]) -> ClusterOptions:
         options.get("kafka.client.id", "moldau-spark"),
         _count(options, "kafka.request.timeout.ms") or 30_000,
         _count(options, "kafka.default.api.timeout.ms") or 60_000,
+        _security(options),
     )
+
+
+def _security(options: Mapping[str, str]) -> Security:
+    try:
+        return Security.of({name.removeprefix("kafka."): value for name, value in options.items()})
+    except ValueError as error:
+        raise OptionError(str(error)) from None
 
 
 def _sources(options: Mapping[str, str]) -> tuple[tuple[str, ...], str | None, tuple[TopicPartition, ...]]:

@@ -39,6 +39,7 @@ class Wire:
             client_id=self.options.client_id,
             request_timeout_ms=self.options.request_timeout_ms,
             api_timeout_ms=self.options.api_timeout_ms,
+            security=self.options.security,
         )
 
     def begin(self, work: Coroutine[Any, Any, _T]) -> "Future[_T]":

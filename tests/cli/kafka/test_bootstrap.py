@@ -10,6 +10,7 @@ import pytest
 from moldau.cli.kafka.bootstrap import cluster_options, modern, number, open_cluster, read_properties
 from moldau.cli.kafka.exceptions import ToolError
 from moldau.cli.kafka.tool import Console
+from moldau.client.security import Security
 from moldau.protocol.errors import ErrorCode, KafkaError
 
 
@@ -59,9 +60,14 @@ def test_properties_files(tmp_path: Path) -> None:
 
 def test_settings_of_the_client() -> None:
     options = cluster_options({"request.timeout.ms": "5", "retry.backoff.ms": "7", "x.y": "z"}, "tool")
-    assert options == {"client_id": "tool", "request_timeout_ms": 5, "retry_backoff_ms": 7}
-    assert cluster_options({"client.id": "me"}, "tool") == {"client_id": "me"}
-    with pytest.raises(ToolError, match=r"security\.protocol=SASL_SSL is not supported"):
+    assert options == {
+        "client_id": "tool",
+        "request_timeout_ms": 5,
+        "retry_backoff_ms": 7,
+        "security": Security(),
+    }
+    assert cluster_options({"client.id": "me"}, "tool") == {"client_id": "me", "security": Security()}
+    with pytest.raises(ToolError, match=r"sasl\.mechanism=GSSAPI is not supported"):
         cluster_options({"security.protocol": "SASL_SSL"}, "tool")
     with pytest.raises(ToolError, match=r"Invalid value x for configuration a\.b: Not a number of type LONG"):
         number({"a.b": "x"}, "a.b")

@@ -6,6 +6,7 @@ words of Kafka's tools, and why it does not, on standard error.
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from moldau.base.settings import parse_properties
 from moldau.cli.kafka.exceptions import ToolError
@@ -13,6 +14,7 @@ from moldau.cli.kafka.options import Option
 from moldau.cli.kafka.tool import Console
 from moldau.client.connection import BrokerNotAvailable
 from moldau.client.metadata import Cluster
+from moldau.client.security import Security
 from moldau.protocol.errors import ErrorCode, KafkaError
 
 DEFAULT_SERVER = "127.0.0.1:9092"
@@ -86,15 +88,13 @@ async def open_cluster(
         ) from None
 
 
-def cluster_options(properties: Mapping[str, str], client_id: str) -> dict[str, int | str | None]:
+def cluster_options(properties: Mapping[str, str], client_id: str) -> dict[str, Any]:
     """Settings of Kafka's clients as options of ``Cluster``; what has no meaning here is passed over."""
-    protocol = properties.get("security.protocol", "PLAINTEXT").upper()
-    if protocol != "PLAINTEXT":
-        raise ToolError(
-            "org.apache.kafka.common.config.ConfigException",
-            f"security.protocol={protocol} is not supported by moldau's tools yet: they speak PLAINTEXT only",
-        )
-    options: dict[str, int | str | None] = {"client_id": properties.get("client.id", client_id)}
+    try:
+        security = Security.of(properties)
+    except ValueError as error:
+        raise ToolError("org.apache.kafka.common.config.ConfigException", str(error)) from None
+    options: dict[str, Any] = {"client_id": properties.get("client.id", client_id), "security": security}
     for name, option in _SETTINGS.items():
         if name in properties:
             options[option] = number(properties, name)
