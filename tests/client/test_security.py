@@ -179,6 +179,15 @@ def test_a_plaintext_client_at_a_tls_listener_and_the_other_way_round(
     asyncio.run(run())
 
 
+def test_a_login_where_none_is_asked_for(scripted: Any) -> None:
+    async def run() -> None:
+        async with scripted() as broker:
+            with pytest.raises(AuthenticationFailed, match=r"no login: use security\.protocol=PLAINTEXT"):
+                await Cluster.open(broker.address, security=_login())
+
+    asyncio.run(run())
+
+
 def _login(mechanism: str = "PLAIN") -> Security:
     return Security("SASL_PLAINTEXT", mechanism, Credentials("ada", "secret"))
 

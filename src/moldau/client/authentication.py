@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from moldau.client.sasl import SaslFailed, begin
 from moldau.client.security import Security
+from moldau.protocol.api_keys import ApiKey
 from moldau.protocol.errors import ErrorCode, KafkaError
 from moldau.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
 from moldau.protocol.messages.sasl_handshake import SaslHandshakeRequest
@@ -31,6 +32,11 @@ class AuthenticationFailed(KafkaError):
 async def authenticate(connection: "Connection", security: Security) -> None:
     """Logs in; afterwards the connection takes requests."""
     address, mechanism = connection.address, security.mechanism
+    if ApiKey.SASL_HANDSHAKE not in connection.api_versions:
+        raise AuthenticationFailed(
+            f"{address} asks for no login: "
+            f"use security.protocol={'SSL' if security.encrypted else 'PLAINTEXT'}"
+        )
     answer = await connection.send(SaslHandshakeRequest(mechanism=mechanism))
     if answer.error_code:
         raise AuthenticationFailed(

@@ -101,7 +101,7 @@ def payloads(
         raise KafkaError(
             ErrorCode.MESSAGE_TOO_LARGE,
             f"a record of about {int(sizes[worst])} bytes is larger than "
-            f"kafka.max.request.size={max_record_bytes}",
+            f"kafka.max.request.size={max_record_bytes}: raise it, and the topic's max.message.bytes with it",
         )
     order = np.argsort(chosen, kind="stable")
     edges = np.flatnonzero(np.diff(chosen[order])) + 1

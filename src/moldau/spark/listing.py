@@ -52,6 +52,12 @@ async def partitions_of(cluster: Cluster, options: ReadOptions) -> list[TopicPar
 async def _topics(cluster: Cluster, names: Iterable[str]) -> list[Topic]:
     topics = await cluster.topics(names)
     for topic in topics:
+        if topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            raise KafkaError(
+                topic.error_code,
+                f"topic {topic.name!r} does not exist: check the name, or make it with "
+                f"'moldau topics create {topic.name}'",
+            )
         if topic.error_code:
             raise topic_error(topic.name, topic.error_code)
     return topics
