@@ -2,7 +2,7 @@
 
     python -m benchmarks.spark_compare                 on Moldau and on Apache Kafka, about half an hour
     python -m benchmarks.spark_compare --quick         small sizes, on Moldau only; prints, writes nothing
-    python -m benchmarks.spark_compare --only read,write
+    python -m benchmarks.spark_compare --only read,write --broker moldau     the rest of the page stays
 
 Law: both sides read and write the same records in alternating runs, each in a fresh session whose first
 round is left out of the rates. Ratios are ours divided by theirs.
@@ -21,14 +21,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from benchmarks import spark_latency, spark_plot
 from benchmarks.apache_kafka import CACHE, ApacheKafka
 from benchmarks.brokers import Broker
 from benchmarks.load import run
 from benchmarks.moldau_broker import MoldauBroker
 from benchmarks.spark_connector import fetch
+from benchmarks.worker_memory import WorkerMemory
 
 HERE = Path(__file__).resolve().parent
+_LATENCY_SECONDS = 20.0
+#: By measure: what the Python workers of our side had at most.
+_peak_mb: dict[str, float] = {}
 PAGE = HERE.parent / "docs" / "benchmarks-spark.md"
+STORED = HERE / "results" / "spark.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +47,7 @@ class Measure:
     goal: float | None
     compression: str = "none"
     delivery: str = "at-least-once"
-    #: ``rate``: rows a second; ``seconds``: less is better.
+    #: ``rate``: rows a second; ``seconds`` and ``milliseconds``: less is better.
     unit: str = "rate"
 
 
@@ -57,6 +63,17 @@ MEASURES = (
         "write-100-once", "exactly-once write, 100 bytes", "write", 100, 2.0, None, delivery="exactly-once"
     ),
     Measure("first-row", "start of the job to the first row", "first-row", 100, 1.0, None, unit="seconds"),
+    Measure("latency", "record through a query, median", "stream-write", 100, 1.2, None, unit="milliseconds"),
+    Measure(
+        "latency-once",
+        "record through a query, median, ours exactly-once",
+        "stream-write",
+        100,
+        None,
+        None,
+        delivery="exactly-once",
+        unit="milliseconds",
+    ),
 )
 
 
@@ -66,6 +83,7 @@ def main() -> int:
     )
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--only", help="keys that begin with one of these, with commas between")
+    parser.add_argument("--broker", choices=["moldau", "kafka"], help="on one of the two only")
     arguments = parser.parse_args()
     chosen = [m for m in MEASURES if not arguments.only or m.key.startswith(tuple(arguments.only.split(",")))]
     python, jars = fetch()
@@ -73,13 +91,12 @@ def main() -> int:
     results: dict[str, Any] = {}
     with tempfile.TemporaryDirectory(dir=CACHE, prefix="bench-spark-") as home:
         brokers = [MoldauBroker] if arguments.quick else [MoldauBroker, ApacheKafka]
-        for kind in brokers:
+        for kind in [kind for kind in brokers if arguments.broker in (None, kind.name)]:
             with kind(Path(home) / kind.__name__) as broker:
                 results[broker.name] = _on(broker, chosen, sizes, str(python), jars)
     _print(results)
-    if not arguments.quick and not arguments.only:
-        PAGE.write_text(_page(results))
-        print(f"written: {PAGE.relative_to(HERE.parent)}")
+    if not arguments.quick:
+        _keep(results)
     return 0
 
 
@@ -96,9 +113,11 @@ def _on(
         figures: dict[str, list[float]] = {"kafka": [], "moldau": []}
         for turn in range(2):
             for format_ in ("kafka", "moldau") if turn == 0 else ("moldau", "kafka"):
-                target = topic if measure.action != "write" else f"out-{format_}-{turn}-{time.time_ns()}"
+                fresh = measure.action in ("write", "stream-write")
+                target = f"out-{format_}-{turn}-{time.time_ns()}" if fresh else topic
                 figures[format_] += _run(broker, measure, format_, target, sizes, python, jars)
         middle = {name: statistics.median(values) for name, values in figures.items()}
+        middle["memory_mb"] = _peak_mb.pop(measure.key, 0.0)
         found[measure.key] = middle
         print(f"{broker.name}: {measure.title}: {middle}", flush=True)
     return found
@@ -107,6 +126,36 @@ def _on(
 def _run(
     broker: Broker, measure: Measure, format_: str, topic: str, sizes: dict[int, int], python: str, jars: str
 ) -> list[float]:
+    command = _command(broker, measure, format_, topic, sizes, python, jars)
+    if measure.unit == "milliseconds":
+        return [_latency(command, broker, topic)]
+    began = time.perf_counter()
+    job = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    with WorkerMemory(job.pid) as memory:
+        output, errors = job.communicate(timeout=1800)
+    if format_ == "moldau":
+        _peak_mb[measure.key] = max(_peak_mb.get(measure.key, 0.0), memory.peak_mb)
+    lines = [line for line in output.splitlines() if line.startswith("RESULT ")]
+    if not lines:
+        raise RuntimeError(f"{' '.join(command)} failed:\n{errors[-3000:]}")
+    result = json.loads(lines[0].removeprefix("RESULT "))
+    if measure.unit == "seconds":
+        return [time.perf_counter() - began]
+    return [each["rows"] / each["seconds"] for each in result["rounds"][1:]]
+
+
+def _latency(command: list[str], broker: Broker, topic: str) -> float:
+    servers = f"--bootstrap-server={broker.bootstrap_servers}"
+    for name in (topic, f"{topic}-out"):
+        run("org.apache.kafka.tools.TopicCommand", [servers, "--create", f"--topic={name}", "--partitions=2"])
+    return spark_latency.measure(
+        command, broker.bootstrap_servers, topic, f"{topic}-out", _LATENCY_SECONDS
+    ).median_ms
+
+
+def _command(
+    broker: Broker, measure: Measure, format_: str, topic: str, sizes: dict[int, int], python: str, jars: str
+) -> list[str]:
     seconds = measure.unit == "seconds"
     command = [
         sys.executable if format_ == "moldau" else python,
@@ -122,15 +171,7 @@ def _run(
     ]
     if format_ == "kafka":
         command.append(f"--jars={jars}")
-    began = time.perf_counter()
-    done = subprocess.run(command, capture_output=True, text=True, timeout=1800)
-    lines = [line for line in done.stdout.splitlines() if line.startswith("RESULT ")]
-    if not lines:
-        raise RuntimeError(f"{' '.join(command)} failed:\n{done.stderr[-3000:]}")
-    result = json.loads(lines[0].removeprefix("RESULT "))
-    if seconds:
-        return [time.perf_counter() - began]
-    return [each["rows"] / each["seconds"] for each in result["rounds"][1:]]
+    return command
 
 
 def _fill(broker: Broker, topic: str, measure: Measure, count: int) -> None:
@@ -151,6 +192,29 @@ def _fill(broker: Broker, topic: str, measure: Measure, count: int) -> None:
     )
 
 
+def _keep(results: dict[str, Any]) -> None:
+    """What was measured takes the place of what was known before; the rest stays."""
+    known = json.loads(STORED.read_text()) if STORED.exists() else {}
+    for broker, found in results.items():
+        known.setdefault(broker, {}).update(found)
+    STORED.write_text(json.dumps(known, indent=1) + "\n")
+    PAGE.write_text(_page(known))
+    bars = [
+        spark_plot.Bar(
+            f"{measure.title} ({broker})",
+            _ratio(measure, found[measure.key]),
+            measure.floor,
+            measure.goal,
+            _verdict(measure, _ratio(measure, found[measure.key])),
+        )
+        for broker, found in known.items()
+        for measure in MEASURES
+        if measure.key in found
+    ]
+    spark_plot.draw(bars, PAGE.with_suffix(".png"))
+    print(f"written: {PAGE.relative_to(HERE.parent)}")
+
+
 def _ratio(measure: Measure, figures: dict[str, float]) -> float:
     return figures["moldau"] / figures["kafka"]
 
@@ -158,7 +222,7 @@ def _ratio(measure: Measure, figures: dict[str, float]) -> float:
 def _verdict(measure: Measure, ratio: float) -> str:
     if measure.floor is None:
         return ""
-    if measure.unit == "seconds":
+    if measure.unit != "rate":
         return "floor met" if ratio <= measure.floor else "below the floor"
     if measure.goal is not None and ratio >= measure.goal:
         return "goal met"
@@ -172,15 +236,33 @@ def _rows(results: dict[str, Any]) -> list[tuple[str, ...]]:
             if (figures := found.get(measure.key)) is None:
                 continue
             ratio = _ratio(measure, figures)
-            shown = [
-                f"{figures[side]:,.1f} s" if measure.unit == "seconds" else f"{figures[side]:,.0f}"
-                for side in ("kafka", "moldau")
-            ]
-            rows.append((broker, measure.title, *shown, f"{ratio:.2f}×", _verdict(measure, ratio)))
+            shown = [_shown(measure, figures[side]) for side in ("kafka", "moldau")]
+            memory = f"{figures['memory_mb']:,.0f} MB" if figures.get("memory_mb") else ""
+            bounds = (_bound(measure, measure.floor), _bound(measure, measure.goal))
+            verdict = _verdict(measure, ratio)
+            rows.append((broker, measure.title, *shown, f"{ratio:.2f}×", *bounds, verdict, memory))
     return rows
 
 
-_HEAD = ("broker", "measure", "Spark's connector", "format(moldau)", "ratio", "verdict")
+_HEAD = (
+    *("broker", "measure", "Spark's connector", "format(moldau)", "ratio", "floor", "goal", "verdict"),
+    "our Python workers",
+)
+
+
+def _shown(measure: Measure, figure: float) -> str:
+    match measure.unit:
+        case "seconds":
+            return f"{figure:,.1f} s"
+        case "milliseconds":
+            return f"{figure:,.0f} ms"
+    return f"{figure:,.0f}"
+
+
+def _bound(measure: Measure, bound: float | None) -> str:
+    if bound is None:
+        return ""
+    return f"{'≥' if measure.unit == 'rate' else '≤'} {bound:g}×"
 
 
 def _print(results: dict[str, Any]) -> None:
@@ -196,11 +278,15 @@ def _page(results: dict[str, Any]) -> str:
         [
             "# Spark: format(moldau) beside Spark's own connector",
             "",
-            "Written by `make bench-spark`. Rows a second, medians of alternating runs in own sessions "
-            "on two cores; the connector is the newest that can be had complete, 4.0.0 with PySpark 4.0.0.",
+            "Written by `make bench-spark`; do not edit. Rows a second unless a unit is named, medians of "
+            "alternating runs in own sessions on two cores; the connector is the newest that can be had "
+            "complete, 4.0.0 with PySpark 4.0.0. Memory: the most that the Python workers of our side had "
+            "for themselves, both together.",
+            "",
+            "![Ratios to Spark's connector, with floors and goals](benchmarks-spark.png)",
             "",
             f"| {' | '.join(_HEAD)} |",
-            "|---|---|---|---|---|---|",
+            "|" + "---|" * len(_HEAD),
             *lines,
             "",
         ]

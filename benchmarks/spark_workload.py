@@ -24,6 +24,10 @@ def main() -> None:
     began = time.perf_counter()
     spark = _session(arguments.jars)
     job = _Job(spark, arguments)
+    if arguments.action == "stream-write":
+        job.stream_until_input_ends()
+        spark.stop()
+        return
     rounds = []
     for _ in range(arguments.rounds):
         prepared = job.prepare(arguments.action)
@@ -116,6 +120,26 @@ class _Job:
         query.awaitTermination()
         shutil.rmtree(checkpoint, ignore_errors=True)
         return sum(progress["numInputRows"] for progress in query.recentProgress)
+
+    def stream_until_input_ends(self) -> None:
+        """Topic to topic, as fast as micro-batches go; whoever started this closes our input in the end."""
+        checkpoint = tempfile.mkdtemp(prefix="bench-checkpoint-")
+        query = (
+            self._reader(True)
+            .select("key", "value")
+            .writeStream.format(self.arguments.format)
+            .option("kafka.bootstrap.servers", self.arguments.bootstrap)
+            .option("topic", f"{self.arguments.topic}-out")
+            .option("checkpointLocation", checkpoint)
+            .trigger(processingTime="0 seconds")
+        )
+        if self.arguments.format == "moldau":
+            query = query.option("delivery", self.arguments.delivery)
+        running = query.start()
+        print("STREAMING", flush=True)
+        sys.stdin.read()
+        running.stop()
+        shutil.rmtree(checkpoint, ignore_errors=True)
 
     def _write(self) -> int:
         writer = (
