@@ -12,12 +12,19 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
+from confluent_kafka.admin import (  # type: ignore[attr-defined]
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    NewTopic,
+    ResourceType,
+)
 
-from benchmarks.brokers import Broker
+from benchmarks.brokers import Broker, BrokerProcess
 from benchmarks.targets import BY_KEY
 
-ADMIN_TIMEOUT_S = 30
+ADMIN_TIMEOUT_S = 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,14 +45,21 @@ class Sizes:
     rebalances: int
     offset_commits: int
     committed_offsets: int  # that a coordinator loads
+    compacted_megabytes: int
+    recovered_megabytes: int
+    started_partitions: int
+    expired_segments: int
+    flushed_records: int  # of 100 bytes, each batch on disk before its answer
     idle_connections: int = 1000
 
 
 FULL = Sizes(
-    *(3, 5, 4_000_000, 600_000, 200_000, 3, 5_000, 3_000, 50_000, 2_500_000), *(20, 30, 10_000, 1_000_000)
+    *(3, 5, 4_000_000, 600_000, 200_000, 3, 5_000, 3_000, 50_000, 2_500_000),
+    *(20, 30, 10_000, 1_000_000, 150, 600, 1000, 10_000, 100_000),
 )
 QUICK = Sizes(
-    *(1, 2, 1_000_000, 100_000, 30_000, 1, 1_000, 1_000, 50_000, 300_000), *(10, 10, 5_000, 100_000)
+    *(1, 2, 1_000_000, 100_000, 30_000, 1, 1_000, 1_000, 50_000, 300_000),
+    *(10, 10, 5_000, 100_000, 30, 100, 100, 500, 30_000),
 )
 
 
@@ -71,15 +85,36 @@ class Bench:
         metric = BY_KEY[key]
         self.progress(f"    {metric.title}: {value:,.6g} {metric.unit}")
 
+    def alternating_own(
+        self, what: str, brokers: Sequence[BrokerProcess], rounds: int
+    ) -> Iterator[BrokerProcess]:
+        """The same for brokers that a measure starts and stops itself."""
+        for number in range(rounds):
+            for broker in brokers:
+                self.progress(f"{what}: {broker.name}, {number + 1} of {rounds}")
+                os.sync()
+                yield broker
+
     def progress(self, text: str) -> None:
         elapsed = int(time.monotonic() - self.began)
         print(f"[{elapsed // 60:3}:{elapsed % 60:02}] {text}", file=sys.stderr, flush=True)
 
 
-def create_topic(broker: Broker, topic: str, partitions: int = 1) -> None:
+def create_topic(
+    broker: Broker, topic: str, partitions: int = 1, configs: dict[str, str] | None = None
+) -> None:
     """Default settings and, unless told otherwise, one partition, as a topic that creates itself."""
+    new = NewTopic(topic, partitions, 1, config=configs or {})
+    timeouts = {"request_timeout": ADMIN_TIMEOUT_S, "operation_timeout": ADMIN_TIMEOUT_S}
+    admin = _admin(broker)  # with a name of its own: it has to live until the answer is there
+    admin.create_topics([new], **timeouts)[topic].result()
+
+
+def set_topic_config(broker: Broker, topic: str, name: str, value: str) -> None:
+    entry = ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
+    resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[entry])
     admin = _admin(broker)
-    admin.create_topics([NewTopic(topic, partitions, 1)], request_timeout=ADMIN_TIMEOUT_S)[topic].result()
+    admin.incremental_alter_configs([resource])[resource].result()
 
 
 def delete_topic(broker: Broker, topic: str) -> None:

@@ -52,7 +52,8 @@ class BrokerProcess(ABC):
         self, directory: Path, settings: dict[str, str] | None = None, port: int | None = None
     ) -> None:
         directory.mkdir(parents=True, exist_ok=True)
-        self.directory = directory
+        # Whole, as the process begins elsewhere: in this directory.
+        self.directory = directory = directory.resolve()
         self.data_dir = directory / "data"
         self.log_file = directory / "broker.out"
         self.settings = dict(settings or {})

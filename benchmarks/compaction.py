@@ -17,15 +17,8 @@ import time
 from pathlib import Path
 
 from confluent_kafka import Message, Producer
-from confluent_kafka.admin import (  # type: ignore[attr-defined]
-    AdminClient,
-    AlterConfigOpType,
-    ConfigEntry,
-    ConfigResource,
-    NewTopic,
-    ResourceType,
-)
 
+from benchmarks.bench import create_topic, set_topic_config
 from benchmarks.load import Latencies
 from benchmarks.moldau_broker import MoldauBroker
 from moldau.base.clock import SystemClock
@@ -120,7 +113,8 @@ class Paced:
     """Sends records one by one, each after the answer to the one before."""
 
     def __init__(self, bootstrap_servers: str, topic: str) -> None:
-        self._producer = Producer({"bootstrap.servers": bootstrap_servers, "linger.ms": 0, "acks": "all"})
+        options = {"linger.ms": 0, "acks": "all", "log_level": 0}
+        self._producer = Producer({"bootstrap.servers": bootstrap_servers, **options})
         self._topic = topic
         self._value = value(100)
 
@@ -158,28 +152,19 @@ def fill_topic(bootstrap_servers: str, topic: str, total: int) -> None:
 
 def measure_latency(root: str, total: int) -> None:
     with MoldauBroker(Path(root) / "broker", {"log.cleaner.backoff.ms": "500"}) as broker:
-        admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
         never = {"min.cleanable.dirty.ratio": "1.0", "segment.bytes": str(16 * MB)}
         never["cleanup.policy"] = "compact"
-        topics = [NewTopic("filthy", 1, 1, config=never), NewTopic("asked", 1, 1)]
-        for created in admin.create_topics(topics).values():
-            created.result()
+        create_topic(broker, "filthy", configs=never)
+        create_topic(broker, "asked")
         fill_topic(broker.bootstrap_servers, "filthy", total)
         time.sleep(3)  # flushes and the like
         paced = Paced(broker.bootstrap_servers, "asked")
         for _ in range(WARM_UP_RECORDS):
             paced.send()
         checkpoint = broker.data_dir / "cleaner-offset-checkpoint"
-        size = log_bytes(broker.data_dir)
+        size = log_bytes(broker.data_dir, "filthy")
         alone = [paced.send() for _ in range(FEWEST_RECORDS)]
-        resource = ConfigResource(
-            ResourceType.TOPIC,
-            "filthy",
-            incremental_configs=[
-                ConfigEntry("min.cleanable.dirty.ratio", "0.01", incremental_operation=AlterConfigOpType.SET)
-            ],
-        )
-        admin.incremental_alter_configs([resource])[resource].result()
+        set_topic_config(broker, "filthy", "min.cleanable.dirty.ratio", "0.01")
         while not list((broker.data_dir / "filthy-0").glob("*.cleaned")):
             paced.send()
         began = time.perf_counter()
@@ -191,8 +176,8 @@ def measure_latency(root: str, total: int) -> None:
     show_latencies(Latencies(tuple(alone)), Latencies(tuple(beside)), size / MB, seconds)
 
 
-def log_bytes(data_dir: Path) -> int:
-    return sum(path.stat().st_size for path in (data_dir / "filthy-0").glob("*.log"))
+def log_bytes(data_dir: Path, topic: str) -> int:
+    return sum(path.stat().st_size for path in (data_dir / f"{topic}-0").glob("*.log"))
 
 
 def show_latencies(alone: Latencies, beside: Latencies, megabytes: float, seconds: float) -> None:

@@ -1,9 +1,11 @@
 """Apache Kafka 4.3.0 and Moldau side by side; writes docs/benchmarks.md with a plot.
 
-python -m benchmarks.compare                          everything, about 35 minutes on two cores
+python -m benchmarks.compare                          everything, about 45 minutes on two cores
 python -m benchmarks.compare --quick                  everything, small; prints, writes no documents
-python -m benchmarks.compare --only start,produce     some measures; prints, writes no documents
-python -m benchmarks.compare --report results/x.json  the documents again from an earlier run
+python -m benchmarks.compare --only start,produce     some measures; the other figures stay as they are
+python -m benchmarks.compare --only log               those of the life of a log, less than ten minutes
+python -m benchmarks.compare --report                 the documents again from the results of earlier runs
+python -m benchmarks.compare --report results/x.json  the same from one of them
 """
 
 from __future__ import annotations
@@ -19,14 +21,17 @@ import time
 from pathlib import Path
 from typing import Any
 
+from benchmarks import stored
 from benchmarks.apache_kafka import CACHE, ApacheKafka, compile_sources
 from benchmarks.bench import FULL, QUICK, Bench
-from benchmarks.measures import MEASURES, WITH_OWN_BROKERS
+from benchmarks.measures import LOG_MEASURES, MEASURES, WITH_OWN_BROKERS
 from benchmarks.measures.produce import ACKS, run_producer
 from benchmarks.moldau_broker import MoldauBroker
 from benchmarks.report import print_table, write_documents
 
 HERE = Path(__file__).resolve().parent
+RESULTS = HERE / "results"
+DOCS = HERE.parent / "docs"
 WARM_UP_RECORDS = 1_000_000
 # The first member of a classic group would wait three seconds in either broker, and nothing else be measured.
 SETTINGS = {"group.initial.rebalance.delay.ms": "0"}
@@ -34,10 +39,11 @@ SETTINGS = {"group.initial.rebalance.delay.ms": "0"}
 
 def main() -> int:
     arguments = _arguments()
-    if arguments.report:
-        write_documents(json.loads(arguments.report.read_text()), HERE.parent / "docs")
-        return 0
-    names = arguments.only.split(",") if arguments.only else list(MEASURES)
+    if arguments.report is not None:
+        one = arguments.report != RESULTS
+        runs = [json.loads(arguments.report.read_text())] if one else stored.load_whole(RESULTS)
+        return _write_documents(stored.merged(runs))
+    names = _names(arguments.only) if arguments.only else list(MEASURES)
     if unknown := set(names) - set(MEASURES):
         print(
             f"no such measure: {', '.join(sorted(unknown))}; there are {', '.join(MEASURES)}", file=sys.stderr
@@ -46,12 +52,28 @@ def main() -> int:
     compile_sources()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the brokers and their gigabytes go too
     results = _run(names, quick=arguments.quick)
-    _save(results)
+    print(f"results in {stored.save(RESULTS, results).relative_to(HERE.parent)}")
     print_table(results)
-    if arguments.quick or arguments.only:
-        print("a partial or quick run: the documents stay as they are")
-    else:
-        write_documents(results, HERE.parent / "docs")
+    if arguments.quick:
+        print("a quick run: the documents stay as they are")
+        return 0
+    return _write_documents(stored.merged(stored.load_whole(RESULTS)))
+
+
+def _names(only: str) -> list[str]:
+    """The measures that were asked for; `log` stands for several."""
+    return [name for word in only.split(",") for name in (LOG_MEASURES if word == "log" else (word,))]
+
+
+def _write_documents(results: stored.Results) -> int:
+    if lost := stored.lost_figures(DOCS / "benchmarks.md", results):
+        print(
+            f"the documents stay as they are: they have {len(lost)} figures that no results in "
+            f"{RESULTS.relative_to(HERE.parent)} have ({', '.join(lost[:3])} …); run all measures first",
+            file=sys.stderr,
+        )
+        return 1
+    write_documents(results, DOCS)
     return 0
 
 
@@ -60,8 +82,10 @@ def _arguments() -> argparse.Namespace:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--only", help=f"some of these, with commas between: {', '.join(MEASURES)}")
-    parser.add_argument("--report", type=Path, help="write the documents from this file of results")
+    parser.add_argument("--only", help=f"some of these, with commas between: log, {', '.join(MEASURES)}")
+    parser.add_argument(
+        "--report", type=Path, nargs="?", const=RESULTS, help="write the documents from stored results"
+    )
     return parser.parse_args()
 
 
@@ -126,17 +150,6 @@ def _machine() -> dict[str, str]:
 
 def _java_version() -> str:
     return os.popen("java -version 2>&1").readline().strip()
-
-
-def _save(results: dict[str, Any]) -> None:
-    folder = HERE / "results"
-    folder.mkdir(exist_ok=True)
-    path = (
-        folder
-        / f"{results['date'].replace(' ', '-').replace(':', '')}{'-quick' if results['quick'] else ''}.json"
-    )
-    path.write_text(json.dumps(results, indent=1))
-    print(f"results in {path.relative_to(HERE.parent)}")
 
 
 if __name__ == "__main__":

@@ -15,11 +15,10 @@ import tempfile
 import time
 from pathlib import Path
 
-from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
-
 from benchmarks.apache_kafka import ApacheKafka
+from benchmarks.bench import create_topic
 from benchmarks.brokers import BrokerProcess
+from benchmarks.measures.recovery import fill_partitions
 from benchmarks.moldau_broker import MoldauBroker
 from moldau.base.clock import SystemClock
 from moldau.base.names import TopicPartition
@@ -59,16 +58,8 @@ def recovery(root: str, megabytes: int, records: int) -> None:
 
 def starts(broker: BrokerProcess, partitions: int) -> None:
     with broker:
-        admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers, "log_level": 0})
-        for future in admin.create_topics(
-            [NewTopic("many", partitions, 1)], operation_timeout=120, request_timeout=120
-        ).values():
-            future.result()
-        producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "acks": "all", "log_level": 0})
-        for number in range(10 * partitions):
-            producer.produce("many", b"v" * 500, partition=number % partitions)
-            producer.poll(0)
-        assert producer.flush(120) == 0
+        create_topic(broker, "many", partitions)
+        fill_partitions(broker, "many", partitions)
     broker.start()
     clean = broker.start_s
     broker.kill()

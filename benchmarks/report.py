@@ -47,6 +47,15 @@ METHOD = """## Method
 - Loading a coordinator: offsets of groups with a hundred partitions each, spread over the fifty partitions of
   `__consumer_offsets`, then restarts of the broker: from the start of the process until an offset of each of
   the fifty can be fetched, asked without a pause meanwhile.
+- Compaction: a log whose keys come ten times each, in no order, in segments of 16 MB; from the setting that
+  makes it due to the broker's own note that it is done (`log.cleaner.backoff.ms=100`). The producer beside
+  it is librdkafka's.
+- Recovery: eight partitions that were never flushed, from the page cache. Moldau's time is that of a start
+  after kill -9 less one after a clean stop; Apache Kafka's is its own word for the time its logs took, as its
+  start after kill -9 also waits until the session of the broker before has ended
+  (`broker.session.timeout.ms`). That wait is part of its starts with many partitions, as a user meets it.
+- Retention: one record in each segment, all due at once (`log.retention.check.interval.ms=500`,
+  `file.delete.delay.ms=1000`; both count); one run.
 - Memory is resident memory and CPU is user and system time of the broker's process, from /proc.
 - Ratios are Moldau divided by Apache Kafka: above 1 is better where higher is better, below 1 where lower
   is.
@@ -106,7 +115,7 @@ def figures_of(results: dict[str, Any]) -> list[Figure]:
 def print_table(results: dict[str, Any]) -> None:
     for row in _rows(figures_of(results)):
         print(
-            "  ".join(cell.ljust(width) for cell, width in zip(row, (50, 12, 12, 8, 7, 7, 20), strict=False))
+            "  ".join(cell.ljust(width) for cell, width in zip(row, (60, 12, 12, 8, 7, 7, 20), strict=False))
         )
 
 
@@ -125,12 +134,12 @@ _QUICK = " (the small sizes of `--quick`, one round each: take the ratios as ord
 
 
 def _document(results: dict[str, Any], figures: list[Figure], notes: dict[str, str]) -> str:
-    machine = ", ".join(f"{name} {value}" for name, value in results["machine"].items())
+    told = results["machine"].items()
+    machine = ", ".join(f"{name} {value}" for name, value in told if name != "load average before")
     parts = [
         "# Benchmarks: Moldau and Apache Kafka 4.3.0 side by side\n",
         "Written by `make bench`; do not edit. Notes on missed figures: `benchmarks-notes.md`.\n",
-        f"Measured on {results['date']} in {results['minutes']} minutes{_QUICK if results['quick'] else ''}. "
-        f"Machine: {machine}.\n",
+        f"{_when(results)} Machine: {machine}.\n",
         "![Ratios to Apache Kafka, with floors and goals](benchmarks.png)\n",
         _markdown(_rows(figures)),
         f"## What to make of it\n\n{notes['general']}\n" if "general" in notes else "",
@@ -151,6 +160,17 @@ def _document(results: dict[str, Any], figures: list[Figure], notes: dict[str, s
         parts.append(f"### {title} ({bounds}; {figure.verdict})\n")
         parts.append(notes.get(figure.metric.key, UNWRITTEN) + "\n")
     return "\n".join(parts)
+
+
+def _when(results: dict[str, Any]) -> str:
+    """The runs that the figures come from, each with the load that it met."""
+    told = [
+        f"{run['date']} ({run['figures']} figures, {run['minutes']} minutes, load average before: "
+        f"{run['load average before']})"
+        for run in results["runs"]
+    ]
+    newest = " A figure is that of the newest run that has it." if len(told) > 1 else ""
+    return f"Measured on {', '.join(told)}{_QUICK if results['quick'] else ''}.{newest}"
 
 
 def _rows(figures: list[Figure]) -> list[list[str]]:

@@ -17,6 +17,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,7 @@ from benchmarks.apache_kafka import CACHE, ApacheKafka
 from benchmarks.brokers import Broker
 from benchmarks.load import run
 from benchmarks.moldau_broker import MoldauBroker
+from benchmarks.spark_avro import fill_avro, running_registry
 from benchmarks.spark_connector import fetch
 from benchmarks.worker_memory import WorkerMemory
 
@@ -58,6 +60,7 @@ MEASURES = (
     Measure("read-1000-zstd", "batch read, 1,000 bytes, zstd", "read", 1000, 2.5, 4.0, "zstd"),
     Measure("stream-100", "availableNow, 100 bytes", "available-now", 100, 2.5, 4.0),
     Measure("stream-1000", "availableNow, 1,000 bytes", "available-now", 1000, 2.5, 4.0),
+    Measure("avro-read", "typed Avro read (the connector: bytes only)", "avro-read", 100, 2.0, None),
     Measure("write-100", "batch write, 100 bytes", "write", 100, 3.0, 5.0),
     Measure(
         "write-100-once", "exactly-once write, 100 bytes", "write", 100, 2.0, None, delivery="exactly-once"
@@ -103,10 +106,23 @@ def main() -> int:
 def _on(
     broker: Broker, chosen: list[Measure], sizes: dict[int, int], python: str, jars: str
 ) -> dict[str, Any]:
+    with ExitStack() as closing:
+        return _measured(broker, chosen, sizes, python, jars, closing)
+
+
+def _measured(
+    broker: Broker, chosen: list[Measure], sizes: dict[int, int], python: str, jars: str, closing: ExitStack
+) -> dict[str, Any]:
     filled: set[str] = set()
+    registry: str | None = None
     found: dict[str, Any] = {}
     for measure in chosen:
         topic = f"t-{measure.record_size}-{measure.compression}"
+        if measure.action == "avro-read":
+            topic = "t-avro"
+            if registry is None:
+                registry = closing.enter_context(running_registry(broker.bootstrap_servers))
+            fill_avro(broker.bootstrap_servers, registry, topic, sizes[measure.record_size])
         if measure.action in ("read", "available-now", "first-row") and topic not in filled:
             _fill(broker, topic, measure, sizes[measure.record_size])
             filled.add(topic)
@@ -115,7 +131,7 @@ def _on(
             for format_ in ("kafka", "moldau") if turn == 0 else ("moldau", "kafka"):
                 fresh = measure.action in ("write", "stream-write")
                 target = f"out-{format_}-{turn}-{time.time_ns()}" if fresh else topic
-                figures[format_] += _run(broker, measure, format_, target, sizes, python, jars)
+                figures[format_] += _run(broker, measure, format_, target, sizes, python, jars, registry)
         middle = {name: statistics.median(values) for name, values in figures.items()}
         middle["memory_mb"] = _peak_mb.pop(measure.key, 0.0)
         found[measure.key] = middle
@@ -124,9 +140,18 @@ def _on(
 
 
 def _run(
-    broker: Broker, measure: Measure, format_: str, topic: str, sizes: dict[int, int], python: str, jars: str
+    broker: Broker,
+    measure: Measure,
+    format_: str,
+    topic: str,
+    sizes: dict[int, int],
+    python: str,
+    jars: str,
+    registry: str | None,
 ) -> list[float]:
     command = _command(broker, measure, format_, topic, sizes, python, jars)
+    if registry is not None:
+        command.append(f"--registry={registry}")
     if measure.unit == "milliseconds":
         return [_latency(command, broker, topic)]
     began = time.perf_counter()

@@ -15,7 +15,9 @@ from dataclasses import dataclass
 
 from confluent_kafka import Consumer, Producer
 
-_WARM_UP_SECONDS = 12.0
+#: How long the first record may take, and how long after it nothing is counted yet.
+_PATIENCE_SECONDS = 120.0
+_WARM_UP_SECONDS = 8.0
 _PAUSE_SECONDS = 0.02
 
 
@@ -55,14 +57,17 @@ def _through(bootstrap_servers: str, source: str, target: str, seconds: float) -
     sender.start()
     found: list[float] = []
     try:
-        count_from = time.time() + _WARM_UP_SECONDS
-        until = count_from + seconds
+        until = time.time() + _PATIENCE_SECONDS
+        count_from = 0.0
         while time.time() < until:
             message = consumer.poll(0.2)
             if message is None or message.error():
                 continue
             sent = float(message.value() or b"0")
-            if sent >= count_from:
+            if not count_from:
+                count_from = time.time() + _WARM_UP_SECONDS
+                until = count_from + seconds
+            elif sent >= count_from:
                 found.append((time.time() - sent) * 1000)
     finally:
         ending.set()

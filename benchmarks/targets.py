@@ -88,5 +88,16 @@ METRICS: tuple[Metric, ...] = (
     Metric("coordinator-load", "restart with 1,000,000 committed offsets to OffsetFetch", "s", "lower"),
     Metric("coordinator-load-memory", "memory with 1,000,000 committed offsets", "MB", "lower"),
     Metric("coordinator-load-wait", "longest wait for an answer meanwhile", "ms", "lower", 100, judged="own"),
+    Metric("compaction-speed", "compaction, 100 bytes, ten records to a key", "MB/s", "higher"),
+    Metric("produce-p99-alone", "producer, one record at a time, acks=all, p99", "ms", "lower"),
+    Metric("produce-p99-compacting", "the same beside a compaction, p99", "ms", "lower"),
+    Metric("compaction-effect", "p99 beside a compaction against p99 alone", "×", "lower", judged="own"),
+    Metric("recovery", "recovery after kill -9, 1,000 bytes", "MB/s", "higher"),
+    Metric("start-partitions-clean", "start with 1,000 partitions, clean stop before", "s", "lower"),
+    Metric("start-partitions-killed", "start with 1,000 partitions, kill -9 before", "s", "lower"),
+    Metric("retention", "retention of 10,000 segments to the new log start", "s", "lower"),
+    Metric("retention-files", "retention of 10,000 segments to the last file removed", "s", "lower"),
+    Metric("retention-wait", "longest wait of a producer during retention", "ms", "lower"),
+    Metric("group-commit", "producer, 100 bytes, acks=all, flush.messages=1", "records/s", "higher"),
 )
 BY_KEY = {metric.key: metric for metric in METRICS}

@@ -126,6 +126,7 @@ def test_a_disk_that_breaks(scene: Scene, caplog: pytest.LogCaptureFixture) -> N
     assert scene.fetch(alive).high_watermark == 2
     assert scene.directories() == {"/a": 0, "/b": STORAGE_ERROR}
     assert "data directory /b is offline" in caplog.text
+    assert "'moldau log repair /b --dry-run'" in caplog.text
     scene.broker.create_topic("new", partitions=4)
     assert {scene.home_of("new", number) for number in range(4)} == {"/a"}
 

@@ -75,6 +75,7 @@ def test_a_stop_that_was_not_clean(data: Path) -> None:
     (finding,) = bad(data)
     assert finding.severity is Severity.WARNING
     assert "not clean" in finding.text
+    assert f"'moldau log verify {data}'" in finding.next_step
 
 
 def test_a_directory_in_use_is_named_with_its_process(tmp_path: Path) -> None:
@@ -139,6 +140,7 @@ def test_an_older_segment_that_is_torn_is_a_problem(data: Path) -> None:
     (partition / f"{6:020d}.timeindex").unlink()
     found = {f.subject: f for f in bad(data)}
     assert found[f"orders-0/{NAME}.log"].severity is Severity.PROBLEM
+    assert f"'moldau log repair {partition} --dry-run'" in found[f"orders-0/{NAME}.log"].next_step
     assert "no multiple of 8" in found[f"orders-0/{NAME}.index"].text
     assert "is missing" in found[f"orders-0/{6:020d}.timeindex"].text
 

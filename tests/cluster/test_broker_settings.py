@@ -1,8 +1,10 @@
 import pytest
 
 from moldau.base.settings import SettingError, parse_properties
-from moldau.cluster.broker_settings import parse_connection_limits
+from moldau.cluster.broker_settings import CONSUMER_ASSIGNORS, parse_connection_limits
 from moldau.cluster.configs import Listener, load_broker_settings
+from moldau.cluster.topic_configs import TOPIC_SETTINGS
+from moldau.coordinators.groups.assignors import ASSIGNORS
 
 #: What Apache Kafka's own config/server.properties sets, with comments and blanks like there.
 SERVER_PROPERTIES = """
@@ -274,6 +276,22 @@ def test_a_change_leaves_alone_what_cannot_change() -> None:
     assert settings.change({}, dynamic) == frozenset()
     assert settings.listeners[0].port == 9092
     assert settings.num_partitions == 1
+
+
+@pytest.mark.parametrize("name", ["offsets.topic.segment.bytes", "transaction.state.log.segment.bytes"])
+def test_segments_of_internal_topics_are_as_large_as_those_of_others(name: str) -> None:
+    with pytest.raises(SettingError, match=f"{name} must be at least 1048576, .* but it is 1048575"):
+        load_broker_settings({name: "1048575"})
+    assert load_broker_settings({name: "1048576"})[name] == TOPIC_SETTINGS["segment.bytes"].parse("1048576")
+    with pytest.raises(SettingError):
+        TOPIC_SETTINGS["segment.bytes"].parse("1048575")
+
+
+def test_assignors_are_those_that_there_are() -> None:
+    with pytest.raises(SettingError, match=r"names sticky, com\.acme\.Own, which .* has uniform and range"):
+        load_broker_settings({"group.consumer.assignors": "range,sticky,com.acme.Own"})
+    assert set(CONSUMER_ASSIGNORS.values()) == set(ASSIGNORS)
+    assert load_broker_settings({"group.consumer.assignors": ",".join(CONSUMER_ASSIGNORS)})
 
 
 def test_internal_topics_make_do_with_the_brokers_there_are() -> None:

@@ -118,7 +118,6 @@ def described_epoch(scene: Scene, member_id: str) -> int:
     [
         ("range", "range"),
         ("org.apache.kafka.coordinator.group.assignor.RangeAssignor,uniform", "range, uniform"),
-        ("nonsense", "uniform, range"),
     ],
 )
 def test_assignors_that_are_configured(configured: str, supported: str) -> None:

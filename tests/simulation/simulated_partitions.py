@@ -106,6 +106,7 @@ class SimulatedReplicas(Replicas):
     def __init__(self) -> None:
         self.by_name: dict[str, TopicReplicas] = {}
         self.by_id: dict[Uuid, TopicReplicas] = {}
+        self.validating: set[str] = set()
 
     def flush(self, partition: Partition) -> "asyncio.Future[None]":
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()

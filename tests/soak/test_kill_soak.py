@@ -1,9 +1,10 @@
 """Fifty times kill -9 under load from confluent-kafka: nothing acknowledged is lost, nothing is there twice.
 
-    MOLDAU_SOAK_SECONDS=1 .venv/bin/pytest tests/soak/test_kill_soak.py -s --timeout 0
+    MOLDAU_SOAK_SECONDS=1 .venv/bin/pytest tests/soak/test_kill_soak.py --timeout 0
 
-Segments are small and records live for seconds only in a second topic, so that kills also strike while
-segments roll, while they are dropped and while files are removed.
+It is done when the kills are, however long they take (MOLDAU_SOAK_KILLS for another number), and tells of
+every tenth. Segments are small and records live for seconds only in a second topic, so that kills also strike
+while segments roll, while they are dropped and while files are removed.
 """
 
 import os
@@ -11,13 +12,15 @@ import random
 import time
 from pathlib import Path
 
+import pytest
 from broker_process import BrokerProcess
 from client_contract import Producing
 from every_client import CLIENTS
 from history_checker import PartitionHistory
 from test_restart import Load, read_all
 
-KILLS = 50
+KILLS = int(os.environ.get("MOLDAU_SOAK_KILLS", "50"))
+PROGRESS_KILLS = 10
 SETTINGS = {
     "log.segment.bytes": "1048576",
     "log.retention.check.interval.ms": "500",
@@ -26,9 +29,14 @@ SETTINGS = {
 }
 
 
-def test_fifty_kills(tmp_path: Path) -> None:
+def test_fifty_kills(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    def say(text: str) -> None:
+        with capfd.disabled():
+            print(text, flush=True)
+
+    began = time.monotonic()
     seed = int(os.environ.get("MOLDAU_SOAK_SEED", random.randrange(1 << 32)))
-    print(f"\nMOLDAU_SOAK_SEED={seed}")
+    say(f"\n{KILLS} kills, MOLDAU_SOAK_SEED={seed}")
     dice = random.Random(seed)
     kept, fleeting = PartitionHistory("kept-0"), PartitionHistory("fleeting-0")
     with BrokerProcess(tmp_path, SETTINGS) as broker:
@@ -40,12 +48,14 @@ def test_fifty_kills(tmp_path: Path) -> None:
             for topic, history in (("kept", kept), ("fleeting", fleeting))
         ]
         try:
-            for _ in range(KILLS):
+            for number in range(1, KILLS + 1):
                 for load in loads:
                     load.wait_for(dice.randrange(1, 1500))
                 time.sleep(dice.random() / 20)  # to strike anywhere between two answers
                 broker.kill()
                 broker.start()
+                if number % PROGRESS_KILLS == 0:
+                    say(f"{number} of {KILLS} kills, {time.monotonic() - began:.0f} s")
             for load in loads:
                 load.wait_for(1)
         finally:
@@ -62,4 +72,4 @@ def test_fifty_kills(tmp_path: Path) -> None:
         assert not loads[1].refused
         assert end == len(fleeting.sent), "every record once, though most are gone"
         client.close()
-    print(f"{len(log)} records over {KILLS} kills; of the other topic {first} of {end} went by retention")
+    say(f"{len(log)} records over {KILLS} kills; of the other topic {first} of {end} went by retention")

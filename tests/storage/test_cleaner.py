@@ -549,6 +549,7 @@ class TestTrouble:
         assert scene.clean()
         assert "checksum" in scene.cleaner.uncleanable[TP]
         assert "nothing of it is lost" in caplog.text
+        assert "moldau log repair" in caplog.text
         assert path in caplog.text
         assert scene.files.list_sizes(scene.log.directory) == before
         assert not scene.clean()

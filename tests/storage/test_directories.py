@@ -152,6 +152,7 @@ def test_logs_are_opened_side_by_side(
         partition: 2 * partition for partition in range(20)
     }
     assert ("was not closed in order: checking 10 logs" in caplog.text) is not clean
+    assert ("'moldau log verify " in caplog.text) is not clean
     logs.close()
 
 

@@ -118,7 +118,9 @@ class TestAppend:
         log.config = LogConfig(flush_messages=1)
         assert log.append(make_batch(1), 0, NOW).flush_due
 
-    def test_a_full_disk(self, make_node: Any, make_batch: MakeBatch, read_all: ReadAll) -> None:
+    def test_a_full_disk(
+        self, make_node: Any, make_batch: MakeBatch, read_all: ReadAll, caplog: pytest.LogCaptureFixture
+    ) -> None:
         files = MemoryFiles()
         node = make_node(files, ["/data"])
         log = node.log()
@@ -129,6 +131,7 @@ class TestAppend:
             with pytest.raises(AppendError) as caught:
                 log.append(make_batch(base_sequence=1, **options), 0, NOW)
             assert caught.value.code == ErrorCode.KAFKA_STORAGE_ERROR
+        assert "Next: make room; the log goes on by itself" in caplog.text
         assert log.log_end_offset == 1
         assert read(log, 0) == [0]
         files.faults.bytes_until_full = None

@@ -175,6 +175,7 @@ class TestKilled:
         assert caught.value.code == ErrorCode.KAFKA_STORAGE_ERROR
         assert path in str(caught.value)
         assert "checksum" in caplog.text
+        assert f"'moldau log repair {log.directory} --dry-run'" in str(caught.value)
         assert node.files.list_sizes(log.directory) == before
         assert node.log(SMALL, other.topic_partition).log_end_offset == 4
         # A stop in order does not make the data good.
@@ -198,6 +199,7 @@ class TestKilled:
         assert [record.offset for record in read_all(log)] == list(range(log.log_end_offset))
         # What cannot follow any more is kept for a person.
         assert f"{infos[2].path}.stray" in caplog.text
+        assert f"'moldau log verify {log.directory} --running'" in caplog.text
         assert node.files.size_of(f"{infos[2].path}.stray") == infos[2].size
         log.append(make_batch(), 0, NOW)
         assert read_all(node.kill())[-1].offset == log.log_end_offset - 1
@@ -622,6 +624,7 @@ def test_reading_a_rotten_segment_is_an_error_not_a_crash(
         node.log().read(1, 100, FAR, at_least_one=True)
     assert caught.value.code == ErrorCode.CORRUPT_MESSAGE
     assert path in caplog.text
+    assert f"'moldau log verify {log.directory}'" in caplog.text
     assert node.log().read(40, 1000, FAR, at_least_one=True) is not None
 
 

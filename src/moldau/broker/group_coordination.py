@@ -12,7 +12,7 @@ from moldau.base.names import Uuid, format_uuid
 from moldau.base.tasks import Background, Timers
 from moldau.broker.coordination import Coordinator, InternalTopic
 from moldau.broker.journal import PartitionJournal
-from moldau.cluster.broker_settings import BrokerSettings
+from moldau.cluster.broker_settings import CONSUMER_ASSIGNORS, BrokerSettings
 from moldau.cluster.config_layers import ConfigLayers
 from moldau.cluster.image import ClusterImage, TopicImage
 from moldau.cluster.records import ResourceType
@@ -79,19 +79,9 @@ def _group_settings(settings: BrokerSettings) -> "GroupSettings":
     )
 
 
-#: Kafka also takes the names of its classes.
-_ASSIGNOR_CLASSES = {
-    "org.apache.kafka.coordinator.group.assignor.UniformAssignor": "uniform",
-    "org.apache.kafka.coordinator.group.assignor.RangeAssignor": "range",
-}
-
-
 def _assignors(configured: Iterable[str]) -> tuple[str, ...]:
-    """The assignors that there are, in the order of the setting; all of them when it names no other."""
-    from moldau.coordinators.groups.assignors import ASSIGNORS
-
-    named = (_ASSIGNOR_CLASSES.get(name, name) for name in configured)
-    return tuple(dict.fromkeys(name for name in named if name in ASSIGNORS)) or tuple(ASSIGNORS)
+    """By their own names, in the order of the setting; it was checked when the broker started."""
+    return tuple(dict.fromkeys(CONSUMER_ASSIGNORS[name] for name in configured))
 
 
 # --- what consumer groups must know of the cluster ----------------------------------------------

@@ -15,6 +15,9 @@ from moldau.protocol.errors import KafkaError
 
 log = logging.getLogger("moldau.broker.topics")
 
+#: From so many partitions on a topic is prepared before it is created.
+MANY_PARTITIONS = 100
+
 Outcomes = tuple[CreatedTopic | KafkaError, ...]
 
 
@@ -37,7 +40,18 @@ async def create(services: Services, topics: Sequence[NewTopic], *, validate_onl
 
     if validate_only:
         return decide(services.image).outcome
-    return await services.metadata.execute(decide)
+    if not any(max(topic.partition_count, len(topic.assignments)) >= MANY_PARTITIONS for topic in topics):
+        return await services.metadata.execute(decide)
+    # The files of so many logs take a while: they are made before the metadata changes, and off the loop.
+    replicas = services.replicas
+    try:
+        for expected, topic_id in zip(decide(services.image).outcome, topic_ids, strict=True):
+            if isinstance(expected, CreatedTopic) and expected.partition_count >= MANY_PARTITIONS:
+                await replicas.prepare(expected.name, topic_id, expected.partition_count)
+        return await services.metadata.execute(decide)
+    finally:
+        for topic_id in topic_ids:
+            replicas.discard_prepared(topic_id)
 
 
 async def create_automatically(services: Services, name: str) -> None:

@@ -105,7 +105,8 @@ def _check_state(directory: Path, holder: int | None) -> Finding:
             Severity.WARNING,
             "last stop",
             "not clean: the broker was killed or the machine went down",
-            "nothing to do: the next start checks the ends of the logs and cuts what is torn",
+            "nothing to do: the next start checks the ends of the logs and cuts what is torn; "
+            f"'moldau log verify {directory}' checks all of them",
         )
     return ok("last stop", "nothing was left open")
 
@@ -184,7 +185,8 @@ def _damaged(path: Path, base: str, damage: str, *, last: bool) -> Finding:
         Severity.PROBLEM,
         subject,
         damage,
-        "records behind it are lost with it: restore the file, or a replica",
+        f"'moldau log verify {path}' tells what is lost, "
+        f"'moldau log repair {path} --dry-run' what can be kept",
     )
 
 
@@ -200,7 +202,7 @@ def _check_indexes(path: Path, base: str, names: set[str], *, last: bool) -> Ite
                 Severity.WARNING,
                 f"{path.name}/{name}",
                 f"its size is no multiple of {entry_bytes}: it was cut",
-                "delete it: a start builds it anew from the log",
+                f"'moldau log repair {path}' builds it anew from the log",
             )
 
 

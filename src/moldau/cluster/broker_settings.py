@@ -26,6 +26,18 @@ _ALIASES = (
 
 _DEFAULT_NODE_ID = "1"
 
+_KAFKA_ASSIGNORS = "org.apache.kafka.coordinator.group.assignor"
+#: What group.consumer.assignors may name: the assignors that there are, also by the classes of Kafka's.
+CONSUMER_ASSIGNORS = {
+    "uniform": "uniform",
+    "range": "range",
+    f"{_KAFKA_ASSIGNORS}.UniformAssignor": "uniform",
+    f"{_KAFKA_ASSIGNORS}.RangeAssignor": "range",
+}
+#: Their size of segments becomes the segment.bytes of a topic, which has a lower bound.
+_INTERNAL_TOPICS_SEGMENT_BYTES = ("offsets.topic.segment.bytes", "transaction.state.log.segment.bytes")
+_LEAST_SEGMENT_BYTES = 1024 * 1024
+
 #: Dynamic in Kafka, but not while this broker runs.
 RESTART_ONLY = ("listeners", "listener.security.protocol.map")
 
@@ -241,7 +253,25 @@ def broken_rules(layers: ConfigLayers) -> list[str]:
             f"Unknown compression type id: {value('offsets.topic.compression.codec')}",
         ),
     )
-    return [sentence for kept, sentence in rules if not kept] + _broken_group_rules(value)
+    broken = [sentence for kept, sentence in rules if not kept]
+    return broken + _broken_group_rules(value) + _broken_coordinator_rules(value)
+
+
+def _broken_coordinator_rules(value: Callable[[str], Any]) -> list[str]:
+    """What would show only when the first group or transaction comes."""
+    broken = [
+        f"{name} must be at least {_LEAST_SEGMENT_BYTES}, the smallest segment.bytes of a topic, but it is "
+        f"{value(name)}: without it that topic cannot be created"
+        for name in _INTERNAL_TOPICS_SEGMENT_BYTES
+        if value(name) < _LEAST_SEGMENT_BYTES
+    ]
+    unknown = [name for name in value("group.consumer.assignors") if name not in CONSUMER_ASSIGNORS]
+    if unknown:
+        broken.append(
+            f"group.consumer.assignors names {', '.join(unknown)}, which this broker does not have; it has "
+            f"{' and '.join(dict.fromkeys(CONSUMER_ASSIGNORS.values()))}"
+        )
+    return broken
 
 
 def _broken_group_rules(value: Callable[[str], Any]) -> list[str]:

@@ -26,7 +26,7 @@ from moldau.storage.cleaning import (
     CleaningStep,
     SegmentToClean,
 )
-from moldau.storage.errors import CorruptFileError, CorruptLogError, StorageError
+from moldau.storage.errors import CorruptFileError, CorruptLogError, StorageError, repair_steps
 from moldau.storage.files import Files
 from moldau.storage.jobs import CheckpointJob
 from moldau.storage.log import Log
@@ -220,9 +220,10 @@ class Cleaner:
     def _give_up(self, held: Log, error: Exception) -> None:
         self.uncleanable[held.topic_partition] = str(error)
         log.error(
-            "%s is not compacted any more until the next start; nothing of it is lost: %s",
+            "%s is not compacted any more until the next start; nothing of it is lost: %s. Next: %s",
             held.topic_partition,
             error,
+            repair_steps(held.directory),
         )
 
     # -- finishing

@@ -5,6 +5,14 @@ directory that it is about, so that a log line is enough to act on.
 """
 
 
+def repair_steps(directory: str) -> str:
+    """What a person does about damage in a partition's directory, or in a whole data directory."""
+    return (
+        f"stop the broker, then 'moldau log verify {directory}' tells what is damaged and "
+        f"'moldau log repair {directory} --dry-run' what can be mended"
+    )
+
+
 class StorageError(Exception):
     """Something on disk is not as it should be."""
 

@@ -13,7 +13,7 @@ from typing import NamedTuple, TypeVar
 from moldau.base.names import TopicPartition, Uuid
 from moldau.protocol.errors import ErrorCode, KafkaError
 from moldau.protocol.records import CONTROL_MASK, TIMESTAMP_TYPE_MASK, BatchHeader
-from moldau.storage.errors import CorruptLogError
+from moldau.storage.errors import CorruptLogError, repair_steps
 from moldau.storage.files import Files, Slice
 from moldau.storage.flush import FULL, FlushJob, Unflushed
 from moldau.storage.leader_epochs import LeaderEpochs
@@ -279,8 +279,10 @@ class Log:
 
     def note_failure(self, attempt: str, error: OSError) -> None:
         """The disk has refused something. A full one may have room again later, any other is broken."""
-        log.error("%s: cannot %s: %s", self.topic_partition, attempt, error)
-        if error.errno not in FULL:
+        full = error.errno in FULL
+        step = ". Next: make room; the log goes on by itself" if full else ""
+        log.error("%s: cannot %s: %s%s", self.topic_partition, attempt, error, step)
+        if not full:
             self._on_failure(self.directory, error)
 
     def fail(self, reason: str) -> None:
@@ -347,7 +349,8 @@ class Log:
 
     def unreadable(self, error: CorruptLogError | OSError) -> KafkaError:
         """Something of the log cannot be read: says so, and is what a client is told."""
-        log.error("%s cannot be read: %s", self.topic_partition, error)
+        steps = repair_steps(self.directory)
+        log.error("%s cannot be read: %s. Next: %s", self.topic_partition, error, steps)
         if isinstance(error, CorruptLogError):
             return KafkaError(ErrorCode.CORRUPT_MESSAGE, str(error))
         if isinstance(error, FileNotFoundError):

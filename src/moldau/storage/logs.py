@@ -14,12 +14,13 @@ from moldau.base.names import TopicPartition, Uuid
 from moldau.protocol.errors import ErrorCode, KafkaError
 from moldau.storage import checkpoints
 from moldau.storage.directories import take_directories
-from moldau.storage.errors import CorruptFileError, CorruptLogError, StorageError
+from moldau.storage.errors import CorruptFileError, StorageError, repair_steps
 from moldau.storage.files import Files
 from moldau.storage.flush import FlushJob, run_all
 from moldau.storage.jobs import CheckpointJob, FileRemovalJob, RemovalJob
 from moldau.storage.log import Log, LogConfig
 from moldau.storage.log_directory import DELETE_SUFFIX, STRAY_SUFFIX, LogDirectory, renamed
+from moldau.storage.preparation import PreparationJob, Prepared, choose_places
 from moldau.storage.recovery import Opening, create_log, open_log, open_side_by_side
 from moldau.storage.trimming import expire_segments, has_old_segments, must_flush
 
@@ -58,6 +59,7 @@ class Logs:
         self._logs: dict[TopicPartition, Log] = {}
         self._homes: dict[TopicPartition, LogDirectory] = {}
         self._removals: list[tuple[int, str]] = []
+        self._prepared: dict[tuple[TopicPartition, Uuid], Prepared] = {}
 
     # -- opening
 
@@ -93,7 +95,9 @@ class Logs:
             for opening in openings:
                 _, first = found.setdefault(opening.topic_partition, (directory, opening))
                 if first is not opening:
-                    log.error("%s and %s hold the same partition", opening.directory, first.directory)
+                    message = "%s and %s hold the same partition, and only the second is served: compare "
+                    message += "them with 'moldau log inspect', and move one of them away"
+                    log.error(message, opening.directory, first.directory)
         return list(found.values())
 
     def _openings(self, directory: LogDirectory) -> list[Opening]:
@@ -102,7 +106,8 @@ class Logs:
         partitions = directory.partitions()
         if partitions and not directory.clean:
             message = "%s was not closed in order: checking %d logs from their recovery points on, %d at once"
-            log.warning(message, directory.path, len(partitions), self._recovery_threads)
+            message += "; 'moldau log verify %s --running' looks at what is older"
+            log.warning(message, directory.path, len(partitions), self._recovery_threads, directory.path)
         return [
             Opening(
                 topic_partition,
@@ -125,8 +130,8 @@ class Logs:
         self._homes[topic_partition] = home
         # One bad partition must not keep the others from being served.
         reason = str(outcome)
-        if isinstance(outcome, CorruptLogError):
-            reason += f"; 'moldau log verify {opening.directory}' tells more"
+        if isinstance(outcome, StorageError):
+            reason += f"; {repair_steps(opening.directory)}"
         log.error("%s is offline: %s", topic_partition, reason)
         self.failed[topic_partition] = reason
 
@@ -186,7 +191,10 @@ class Logs:
             offline = [directory.path for directory in self.directories if directory.offline is not None]
             if offline and not is_new:
                 where = ", ".join(offline)
-                message = f"{topic_partition} is in none of the directories in use; {where} may have it"
+                message = (
+                    f"{topic_partition} is in none of the directories in use; {where} may have it: "
+                    "bring that back and start the broker again"
+                )
                 raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, message)
             return self.create(topic_partition, topic_id, config)
         if held.topic_id is None:
@@ -198,20 +206,47 @@ class Logs:
     def create(self, topic_partition: TopicPartition, topic_id: Uuid, config: LogConfig) -> Log:
         """An empty log in the directory that holds the fewest partitions."""
         assert topic_partition not in self._logs, f"{topic_partition} exists"
-        home = self.home_of_new()
+        prepared = self._prepared.pop((topic_partition, topic_id), None)
+        if prepared is not None and prepared.home.offline is not None:
+            prepared = None
+        home = self.home_of_new() if prepared is None else prepared.home
         path = f"{home.path}/{topic_partition}"
         if home.has_noted(topic_partition):
             self._note_points(home)
         opening = Opening(topic_partition, topic_id, path, config, True, 0, 0, self._clock.now_ms())
         try:
-            self._files.make_directory(path)
-            checkpoints.write_topic_id(self._files, path, topic_id, sync=False)
-            created = create_log(self._files, opening, self._failure_in(home))
+            is_made = prepared is not None and not self._files.exists(path)
+            if prepared is not None and is_made:
+                self._files.rename(prepared.path, path)
+            else:
+                self._files.make_directory(path)
+                checkpoints.write_topic_id(self._files, path, topic_id, sync=False)
+            created = create_log(self._files, opening, self._failure_in(home), is_made=is_made)
         except OSError as error:
             log.error("%s cannot be created: %s", path, error)
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{path} cannot be created: {error}") from error
         self._hold(created, home)
         return created
+
+    def begin_preparation(self, topic: str, topic_id: Uuid, partitions: int) -> PreparationJob:
+        """What ``create`` of a new topic's partitions would do to files, for another thread."""
+        wanted = [TopicPartition(topic, number) for number in range(partitions)] if self.online else []
+        places = choose_places(self._files, wanted, self.online, self._homes.values())
+        return PreparationJob(self._files, topic_id, places)
+
+    def finish_preparation(self, job: PreparationJob) -> None:
+        """``create`` takes what was made; whatever it does not take goes with ``discard_prepared``."""
+        for topic_partition, place in job.places.items():
+            self._prepared[topic_partition, job.topic_id] = place
+        if job.error is not None:
+            log.warning("directories of a new topic could not be prepared: %s", job.error)
+            self.discard_prepared(job.topic_id)
+
+    def discard_prepared(self, topic_id: Uuid) -> None:
+        for key in [key for key in self._prepared if key[1] == topic_id]:
+            path = self._prepared.pop(key).path
+            if self._files.exists(path):
+                self._removals.append((self._clock.now_ms(), path))
 
     def home_of_new(self) -> LogDirectory:
         """The directory that holds the fewest partitions; KAFKA_STORAGE_ERROR when none can be used."""
@@ -413,7 +448,8 @@ class Logs:
     def _fail(self, directory: LogDirectory, reason: str) -> None:
         if not directory.fail(reason):
             return
-        log.error("data directory %s is offline: %s", directory.path, reason)
+        message = "data directory %s is offline until the next start: %s. Next: see to the disk; %s"
+        log.error(message, directory.path, reason, repair_steps(directory.path))
         for topic_partition, home in self._homes.items():
             if home is directory and topic_partition in self._logs:
                 self._logs[topic_partition].fail(reason)

@@ -133,9 +133,11 @@ def _try_to_open(
         return error
 
 
-def create_log(files: Files, opening: Opening, on_failure: Callable[[str, OSError], None]) -> Log:
-    """An empty log in a directory that was just made."""
-    segment = Segment.create(files, opening.directory, 0, opening.now_ms)
+def create_log(
+    files: Files, opening: Opening, on_failure: Callable[[str, OSError], None], *, is_made: bool = False
+) -> Log:
+    """An empty log in a directory that was just made; the file of its first segment too, if ``is_made``."""
+    segment = Segment.create(files, opening.directory, 0, opening.now_ms, is_made=is_made)
     created = Log(
         files,
         opening.topic_partition,
@@ -200,8 +202,9 @@ def _recover(
         segment.forget_aborted()
         if count > 1:
             log.info("%s: checking segment %d of %d", opening.topic_partition, at - first + 1, count)
-        damage = _check(segment, epochs, producers, opening.now_ms)
         is_last = at + 1 == len(segments)
+        limit = None if is_last else segments[at + 1].base_offset
+        damage = _check(segment, epochs, producers, opening.now_ms, limit)
         if damage is None:
             if not is_last:
                 segment.finish()
@@ -241,11 +244,15 @@ def _close_gap(files: Files, segments: list[Segment], at: int, *, expected: bool
 
 
 def _check(
-    segment: Segment, epochs: LeaderEpochs, producers: ProducerState | None, now_ms: int
+    segment: Segment,
+    epochs: LeaderEpochs,
+    producers: ProducerState | None,
+    now_ms: int,
+    next_base_offset: int | None = None,
 ) -> Damage | None:
     """Walks a whole segment and builds its indexes anew; the first damage."""
     segment.forget_indexes()
-    for found in scan(segment.file, segment.base_offset):
+    for found in scan(segment.file, segment.base_offset, next_base_offset):
         if isinstance(found, Damage):
             return found
         position, header = found
@@ -265,7 +272,7 @@ def _check(
 
 def _cut(segment: Segment, damage: Damage) -> None:
     log.warning(
-        "%s: cut at position %d, offset %d, %d bytes dropped: %s",
+        "%s: cut at position %d, offset %d, %d bytes dropped: %s; they had not been flushed",
         segment.path(LOG_SUFFIX),
         damage.position,
         damage.offset,
@@ -279,7 +286,9 @@ def _put_aside(segments: list[Segment], at: int) -> None:
     """Takes segments that do not belong to the log any more out of it; empty ones are nobody's loss."""
     for segment in segments[at:]:
         if segment.size:
-            log.warning("moved aside: %s", ", ".join(segment.rename_to(STRAY_SUFFIX)))
+            moved = ", ".join(segment.rename_to(STRAY_SUFFIX))
+            message = "moved aside: %s; 'moldau log verify %s --running' tells whether the rest is well"
+            log.warning(message, moved, segment.directory)
         else:
             for path in segment.rename_to(DELETED_SUFFIX):
                 segment.files.remove(path)

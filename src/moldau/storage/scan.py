@@ -35,8 +35,17 @@ class Damage(NamedTuple):
     reason: str
 
 
-def scan(file: File, base_offset: int) -> Iterator[tuple[int, BatchHeader] | Damage]:
-    """Position and header of every batch, checksum and order checked; last a Damage if there is more."""
+def scan(
+    file: File, base_offset: int, next_base_offset: int | None = None
+) -> Iterator[tuple[int, BatchHeader] | Damage]:
+    """Position and header of every batch, checksum and order checked; last a Damage if there is more.
+
+    Offsets from ``next_base_offset`` on stand in the segment behind this one. No checksum covers the offset
+    of a batch: one behind a hole is believed only if those that follow go on from there.
+    """
+    limit = base_offset + MAX_RELATIVE_OFFSET + 1
+    if next_base_offset is not None:
+        limit = min(limit, next_base_offset)
     expected = base_offset
     position = start = 0
     size = file.size
@@ -56,21 +65,40 @@ def scan(file: File, base_offset: int) -> Iterator[tuple[int, BatchHeader] | Dam
             or length < MIN_BATCH_LENGTH
             or batch_size > size - position
             or first < expected
-            or not 0 <= delta <= MAX_RELATIVE_OFFSET - (first - base_offset)
+            or not 0 <= delta < limit - first
         ):
-            yield Damage(position, expected, _reason(header, size - position, expected, base_offset))
+            yield Damage(position, expected, _reason(header, size - position, expected, limit))
             return
         if len(view) - at < batch_size:
             view, start, at = memoryview(file.read(position, max(_CHUNK, batch_size))), position, 0
         if crc32c(view[at + ATTRIBUTES_AT : at + batch_size]) != crc:
             yield Damage(position, expected, "the checksum of a batch does not match")
             return
+        if first > expected:
+            following = _going_back(file, position + batch_size, expected, first + delta)
+            if following is not None:
+                yield Damage(position, expected, f"offset {first} cannot be true, as {following} follows")
+                return
         yield position, header
         expected = first + delta + 1
         position += batch_size
 
 
-def _reason(header: BatchHeader, left: int, expected: int, base_offset: int) -> str:
+def _going_back(file: File, position: int, expected: int, last_offset: int) -> int | None:
+    """The offset of the batch there, if it is whole and says that the one before it cannot be so late."""
+    head = file.read(position, HEADER_SIZE)
+    if len(head) < HEADER_SIZE:
+        return None
+    header = read_header(head)
+    if header.magic != MAGIC or not expected <= header.base_offset <= last_offset:
+        return None
+    if not MIN_BATCH_LENGTH <= header.batch_length <= file.size - position - LOG_OVERHEAD:
+        return None
+    whole = memoryview(file.read(position, header.size))
+    return header.base_offset if crc32c(whole[ATTRIBUTES_AT:]) == header.crc else None
+
+
+def _reason(header: BatchHeader, left: int, expected: int, limit: int) -> str:
     """Why this is no header of the next batch."""
     if header.magic != MAGIC:
         return f"magic {header.magic} is not that of a batch"
@@ -80,4 +108,4 @@ def _reason(header: BatchHeader, left: int, expected: int, base_offset: int) -> 
         return f"offset {header.base_offset} after {expected - 1}"
     if header.last_offset_delta < 0:
         return f"last offset delta {header.last_offset_delta}"
-    return f"offset {header.last_offset} is too far from {base_offset}"
+    return f"offset {header.last_offset} is not below {limit}, where the segment must end"

@@ -107,10 +107,13 @@ class Segment:
         self._tail_positions = array("q")
 
     @classmethod
-    def create(cls, files: Files, directory: str, base_offset: int, now_ms: int) -> "Segment":
+    def create(
+        cls, files: Files, directory: str, base_offset: int, now_ms: int, *, is_made: bool = False
+    ) -> "Segment":
         """A new, empty segment; the index files come when there is something to write to them."""
         segment = cls(files, directory, base_offset, 0, now_ms)
-        segment._file = files.create(segment.path(LOG_SUFFIX))
+        path = segment.path(LOG_SUFFIX)
+        segment._file = files.open(path) if is_made else files.create(path)
         segment.forget_indexes()
         segment._txn_index = TxnIndex(files, segment.path(TXN_INDEX_SUFFIX))
         segment._begin_tail(base_offset - 1)

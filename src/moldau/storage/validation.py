@@ -320,7 +320,11 @@ def _decode(view: memoryview, header: BatchHeader, config: LogConfig) -> list[Re
 
 def _keyless(records: list[Record], topic_partition: TopicPartition) -> AppendError:
     text = f"Compacted topic cannot accept message without key in topic partition {topic_partition}"
-    errors = [(index, text) for index, record in enumerate(records) if record.key is None]
+    return rejected_records([(index, text) for index, record in enumerate(records) if record.key is None])
+
+
+def rejected_records(errors: list[tuple[int, str]]) -> AppendError:
+    """For a batch with records that the topic does not take, each by its index with the reason."""
     first_three = ", ".join(
         f"RecordError(batchIndex={index}, message='{text}')" for index, text in errors[:3]
     )

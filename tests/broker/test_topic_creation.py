@@ -1,0 +1,84 @@
+"""A topic with many partitions: its files are made off the loop, and it is not visible before all are."""
+
+import asyncio
+import threading
+
+import pytest
+
+from moldau.base.names import TopicPartition
+from moldau.broker.topic_creation import MANY_PARTITIONS
+from moldau.protocol.errors import ErrorCode, KafkaError
+from moldau.storage.preparation import PreparationJob
+from moldau.testing import Broker
+
+
+@pytest.fixture
+def held(monkeypatch: pytest.MonkeyPatch) -> tuple[threading.Event, threading.Event]:
+    """The work on files says that it has begun, and waits until it may go on."""
+    begun, released = threading.Event(), threading.Event()
+    run = PreparationJob.run
+
+    def held_run(job: PreparationJob) -> None:
+        begun.set()
+        assert released.wait(30)
+        run(job)
+
+    monkeypatch.setattr(PreparationJob, "run", held_run)
+    return begun, released
+
+
+def test_others_are_answered_while_the_files_are_made(
+    held: tuple[threading.Event, threading.Event],
+) -> None:
+    begun, released = held
+    with Broker() as broker:
+        node = broker.node
+
+        async def create() -> None:
+            large = asyncio.create_task(node.create_topic("large", MANY_PARTITIONS, {}))
+            while not begun.is_set():
+                await asyncio.sleep(0)
+            await node.create_topic("small", 1, {})
+            assert "large" not in node.metadata.image.topics_by_name
+            assert not large.done()
+            released.set()
+            await large
+            assert all(
+                node.replicas.find("large", number).log is not None for number in range(MANY_PARTITIONS)
+            )
+
+        broker.run(create())
+
+
+def test_of_two_with_the_same_name_one_is_there_and_nothing_is_left_of_the_other(
+    held: tuple[threading.Event, threading.Event],
+) -> None:
+    begun, released = held
+    with Broker() as broker:
+        node = broker.node
+
+        async def create() -> list[BaseException | None]:
+            both = [
+                asyncio.create_task(node.create_topic("large", MANY_PARTITIONS + n, {})) for n in range(2)
+            ]
+            while not begun.is_set():
+                await asyncio.sleep(0)
+            released.set()
+            return await asyncio.gather(*both, return_exceptions=True)
+
+        outcomes = broker.run(create())
+        (refused,) = [outcome for outcome in outcomes if outcome is not None]
+        assert isinstance(refused, KafkaError)
+        assert refused.code == ErrorCode.TOPIC_ALREADY_EXISTS
+        assert node.replicas.find("large", 0).log is not None
+
+        async def discard() -> list[str]:
+            node._logs.step(1 << 62)
+            (directory,) = node._logs.directories
+            return node._files.list_directory(directory.path)
+
+        names = broker.run(discard())
+        assert not [name for name in names if name.endswith("-delete")]
+        count = len(node.metadata.image.topics_by_name["large"].partitions)
+        assert str(TopicPartition("large", count - 1)) in names
+        assert str(TopicPartition("large", count)) not in names
