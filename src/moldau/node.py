@@ -25,6 +25,7 @@ from moldau.broker.group_coordination import group_coordinator
 from moldau.broker.producer_ids import ProducerIds
 from moldau.broker.purgatory import Purgatory
 from moldau.broker.restores import Restores
+from moldau.broker.schema_validation import SchemaIds, SchemaValidator
 from moldau.broker.server import Server
 from moldau.broker.topic_creation import create
 from moldau.broker.transaction_coordination import Transactions
@@ -206,9 +207,25 @@ class Node:
             transactions=self._transactions,
             new_uuid=new_uuid,
             new_seed=lambda: random.randrange(1 << 31),
+            schemas=SchemaValidator(self._schema_ids),
         )
         self.dispatch = Dispatch(self.services)
         self.server = Server(self.dispatch, purgatory, settings)
+
+    def _schema_ids(self) -> SchemaIds | None:
+        """The registry that is asked for topics with schema validation; loaded when the first one does."""
+        settings = self.settings
+        url: str | None = settings["confluent.schema.registry.url"]
+        if not url:
+            return None
+        from moldau.client.schema_ids import RegistrySchemaIds
+
+        secret = settings["confluent.basic.auth.user.info"]
+        user_info = None if secret is None else secret.value
+        ttl_seconds = settings["confluent.missing.id.cache.ttl.sec"]
+        ids = RegistrySchemaIds(url, user_info, self.clock, ttl_seconds)
+        self._opened.append(ids.close)
+        return ids
 
     async def _bind(self) -> None:
         for listener in self.settings.listeners:
@@ -280,7 +297,8 @@ class Node:
 
     def _directory_offline(self) -> None:
         if not self._logs.online:
-            self._fail("every data directory is offline")
+            where = " ".join(directory.path for directory in self._logs.directories)
+            self._fail(f"every data directory is offline: 'moldau log verify {where}' tells what is left")
 
     def _fail(self, reason: str) -> None:
         log.critical("the broker cannot go on: %s", reason)

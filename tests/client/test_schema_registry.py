@@ -3,13 +3,19 @@
 import json
 import pickle
 import re
+import ssl
 import subprocess
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from ipaddress import ip_address
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
 
 from moldau.client.schema_registry import Reference, RegistryClient, RegistryError
 from moldau.testing import Broker
@@ -153,6 +159,44 @@ def test_certificates_that_cannot_be_read(tmp_path):
     with refused(0, 0) as caught:
         RegistryClient("https://127.0.0.1:8081", ca_location=str(tmp_path / "none.pem"))
     assert "none.pem cannot be used" in str(caught.value)
+
+
+@pytest.fixture
+def certificate(tmp_path):
+    """A certificate for 127.0.0.1 that vouches for itself, with its key: the paths of both."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "registry")])
+    now = datetime.now(UTC)
+    made = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(1)
+        .not_valid_before(now - timedelta(days=1))
+        .not_valid_after(now + timedelta(days=1))
+        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ip_address("127.0.0.1"))]), critical=False)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    pem = serialization.Encoding.PEM
+    (tmp_path / "cert.pem").write_bytes(made.public_bytes(pem))
+    plain = serialization.NoEncryption()
+    (tmp_path / "key.pem").write_bytes(key.private_bytes(pem, serialization.PrivateFormat.PKCS8, plain))
+    return str(tmp_path / "cert.pem"), str(tmp_path / "key.pem")
+
+
+def test_https_with_a_certificate_of_ones_own(servers, certificate):
+    server = servers((200, ["a"]), (200, ["b"]))
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(*certificate)
+    server.socket = context.wrap_socket(server.socket, server_side=True)
+    address = server.url.replace("http:", "https:")
+    with RegistryClient(address, ca_location=certificate[0]) as client:
+        assert client.subjects() == ["a"]
+    with RegistryClient(address) as client, refused(0, 0) as caught:
+        client.subjects()
+    assert "certificate verify failed" in str(caught.value)
 
 
 class Scripted(ThreadingHTTPServer):

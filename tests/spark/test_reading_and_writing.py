@@ -12,7 +12,7 @@ from moldau.client.group_descriptions import CommittedOffset, GroupDescription
 from moldau.client.groups import Groups
 from moldau.protocol.errors import KafkaError
 from moldau.spark.columns import arrow_batch
-from moldau.spark.exactly_once import Decisions, Part, end_all, transactional_id
+from moldau.spark.exactly_once import Decision, Decisions, Part, end_all, transactional_id
 from moldau.spark.listing import list_offsets, partitions_of, resolve
 from moldau.spark.offsets import AtTimestamp, Earliest, Latest
 from moldau.spark.options import ClusterOptions, OptionError, ReadOptions, WriteOptions
@@ -209,9 +209,9 @@ class Query:
         self.wire.ask(driver.finish_last())
         return driver
 
-    def commit(self, batch_id: int, *parts: Part) -> None:
+    def commit(self, batch_id: int, *parts: Part, query_id: str = "id") -> None:
         driver = self.driver()
-        self.wire.ask(driver.decide(batch_id, parts))
+        self.wire.ask(driver.decide(batch_id, parts, query_id))
         self.wire.ask(driver.clean_up())
 
 
@@ -238,12 +238,29 @@ def test_a_batch_that_is_run_again_writes_nothing_twice(query: Query) -> None:
     assert values(query.wire, "out") == [b"a"]
 
 
+def test_a_query_that_was_begun_anew_counts_from_zero_and_loses_nothing(query: Query) -> None:
+    """Its checkpoint was removed, and another has the same place: Spark gives it another id."""
+    query.start()
+    for batch, value in enumerate((b"a", b"b")):
+        query.commit(batch, query.task(0, value))
+    query.start()
+    query.commit(0, query.task(0, b"again"), query_id="another")
+    query.commit(0, query.task(0, b"again"), query_id="another")
+    assert values(query.wire, "out") == [b"a", b"b", b"again"]
+
+
+def test_decisions_of_an_earlier_moldau_are_read() -> None:
+    old = Decision.from_json(b'{"version": 1, "batch": 3, "parts": [["t", 1, 2, 4]]}')
+    assert old == Decision(3, (Part("t", 1, 2, 4),))
+    assert old.covers("any", 3)
+    assert not old.covers("any", 4)
+    assert Decision.from_json(Decision(5, (), "q").to_json()) == Decision(5, (), "q")
+
+
 def test_a_driver_that_died_between_the_decision_and_the_end(query: Query) -> None:
     driver = query.start()
     part = query.task(0, b"a")
     wire = query.wire
-    from moldau.spark.exactly_once import Decision
-
     wire.ask(driver._append(Decision(0, (part,))))
     assert values(wire, "out") == []
     query.start()

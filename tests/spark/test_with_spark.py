@@ -1,6 +1,7 @@
 """The source and the sink in a real Spark, against a real broker, compared with what a plain client sees."""
 
 import json
+import shutil
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -149,6 +150,12 @@ def test_a_stream_exactly_once_and_seen_as_a_group(
     assert run() == [5]
     assert run() == []
     assert committed(broker, "pipeline", "t") == [60, 60]
+    # Begun anew at the same place it counts its batches from 0 again, and nothing of them is lost.
+    before = len(consumed(broker, "out"))
+    shutil.rmtree(tmp_path / "checkpoint")
+    reset(broker, "pipeline", [TopicPartition("t", 0, 0), TopicPartition("t", 1, 0)])
+    assert sum(run()) == 120
+    assert len(consumed(broker, "out")) == before + 120
 
 
 def reset(broker: Broker, group: str, offsets: list[TopicPartition]) -> None:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from moldau.broker.producer_ids import ProducerIds
     from moldau.broker.purgatory import Purgatory
     from moldau.broker.restores import Restores
+    from moldau.broker.schema_validation import SchemaValidator
     from moldau.broker.transaction_coordination import Transactions
     from moldau.coordinators.groups.shard import GroupShard
     from moldau.replication.branching import Branching
@@ -53,6 +54,7 @@ class Services:
     transactions: "Transactions"
     new_uuid: Callable[[], Uuid]
     new_seed: Callable[[], int]
+    schemas: "SchemaValidator"
     #: Set while the broker stops: new work is refused, waiting work is answered.
     stopping: bool = field(default=False)
 

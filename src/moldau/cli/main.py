@@ -18,7 +18,10 @@ from moldau import __version__
 
 #: Name -> where it is, and what it does in a few words.
 COMMANDS = {
-    "up": ("moldau.cli.commands.up:up", "Start the platform on this machine (today: one broker)."),
+    "up": (
+        "moldau.cli.commands.up:up",
+        "Start broker and registry on this machine; --demo shows them at work.",
+    ),
     "broker": ("moldau.cli.commands.broker:broker", "Run a broker in the foreground."),
     "topics": (
         "moldau.cli.commands.topics:topics",
@@ -34,6 +37,14 @@ COMMANDS = {
     ),
     "groups": ("moldau.cli.commands.groups:groups", "List, describe, reset consumer groups; why they lag."),
     "registry": ("moldau.cli.commands.registry:registry", "Run a schema registry in the foreground."),
+    "schemas": (
+        "moldau.cli.commands.schemas:schemas",
+        "List, show, register, check, compare and move schemas.",
+    ),
+    "pipeline": (
+        "moldau.cli.commands.pipeline:pipeline",
+        "Write, run, watch and stop data pipelines on Spark.",
+    ),
     "log": ("moldau.cli.commands.log:log", "Look into log files; check, mend and import them."),
     "doctor": ("moldau.cli.commands.doctor:doctor", "Explain what is wrong, and what to do about it."),
 }
@@ -43,6 +54,12 @@ KAFKA_TOOLS = {
     "kafka-topics": ("topics", "Create, list, describe, alter and delete topics."),
     "kafka-console-producer": ("console_producer", "Write lines of standard input to a topic."),
     "kafka-console-consumer": ("console_consumer", "Print the records of a topic."),
+    "kafka-avro-console-producer": ("avro_console_producer", "Write lines of JSON as Avro records."),
+    "kafka-avro-console-consumer": ("avro_console_consumer", "Print Avro records as JSON."),
+    "kafka-json-schema-console-producer": ("json_schema_console_producer", "The same with JSON Schema."),
+    "kafka-json-schema-console-consumer": ("json_schema_console_consumer", "The same with JSON Schema."),
+    "kafka-protobuf-console-producer": ("protobuf_console_producer", "The same with Protobuf."),
+    "kafka-protobuf-console-consumer": ("protobuf_console_consumer", "The same with Protobuf."),
     "kafka-configs": ("configs", "Show and change configs."),
     "kafka-consumer-groups": ("consumer_groups", "List, describe, delete and reset consumer groups."),
     "kafka-groups": ("groups", "List the groups of every type."),
@@ -86,7 +103,7 @@ class LazyGroup(click.Group):
         with formatter.section("Commands"):
             formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
         with formatter.section("With Kafka's flags and output"):
-            formatter.write_dl([(name, text) for name, (_, text) in KAFKA_TOOLS.items()])
+            formatter.write_dl([(name, text) for name, (_, text) in KAFKA_TOOLS.items()], col_max=40)
 
 
 def _meant(name: str) -> str:

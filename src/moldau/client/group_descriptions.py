@@ -49,6 +49,8 @@ class GroupMember:
     target_assignment: tuple[TopicPartition, ...] | None = None
     #: False for a member of a consumer group that still speaks the classic protocol.
     upgraded: bool | None = None
+    #: What a member of a classic group says of itself; in the words of its assignor, or of its program.
+    user_data: bytes = b""
 
 
 @dataclass(frozen=True, slots=True)

@@ -112,21 +112,23 @@ def classic_description(group: Any, coordinator: Broker) -> GroupDescription:
 
 
 def _classic_member(member: Any, is_consumer: bool) -> GroupMember:
+    subscription = _subscription(member.member_metadata) if is_consumer else None
     return GroupMember(
         member_id=member.member_id,
         client_id=member.client_id,
         client_host=member.client_host,
         group_instance_id=member.group_instance_id,
-        subscribed_topics=_subscribed(member.member_metadata) if is_consumer else (),
+        subscribed_topics=() if subscription is None else tuple(subscription.topics),
         assignment=assigned_partitions(member.member_assignment) if is_consumer else (),
+        user_data=b"" if subscription is None else bytes(subscription.user_data or b""),
     )
 
 
-def _subscribed(metadata: bytes) -> tuple[str, ...]:
+def _subscription(metadata: bytes) -> ConsumerProtocolSubscription | None:
     try:
-        return tuple(consumer_protocol.read(ConsumerProtocolSubscription, bytes(metadata)).topics)
+        return consumer_protocol.read(ConsumerProtocolSubscription, bytes(metadata))
     except MalformedMessage:
-        return ()
+        return None
 
 
 def assigned_partitions(assignment: bytes) -> tuple[TopicPartition, ...]:

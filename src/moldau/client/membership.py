@@ -63,6 +63,8 @@ class Membership:
         self.shared: dict[str, int] = {}
         #: How often the group has put this member out.
         self.times_lost = 0
+        #: What this member says of itself to whoever describes the group, from the next round on.
+        self.user_data: bytes | None = None
         self._cluster = cluster
         self._line = CoordinatorLine(cluster, group_id)
 
@@ -154,6 +156,7 @@ class Membership:
     async def _join(self, topics: Sequence[str], owned: Sequence[TopicPartition]) -> JoinGroupResponse:
         subscription = ConsumerProtocolSubscription(
             topics=sorted(topics),
+            user_data=self.user_data,
             owned_partitions=[
                 consumer_protocol.TopicPartition(topic, indexes) for topic, indexes in by_topic(owned).items()
             ],

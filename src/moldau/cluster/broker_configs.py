@@ -2,9 +2,10 @@
 
 Law: names and defaults are Kafka's, so that a server.properties file can be taken as it is. Ours differ in
 three places: ``listeners`` opens the loopback address only; the replication of the internal topics gives way
-to the number of brokers there are; and what Kafka has no word for stands under ``moldau.``. A setting is in
-this table when something acts on it, now or as soon as its room is built; all others are in
-``configs_without_effect``, so that nobody believes they work. Declarations only.
+to the number of brokers there are; and what Kafka has no word for stands under ``moldau.``, or, around
+schemas, has Confluent's name. A setting is in this table when something acts on it, now or as soon as its
+room is built; all others are in ``configs_without_effect``, so that nobody believes they work. Declarations
+only.
 """
 
 from moldau.base.settings import (
@@ -13,6 +14,7 @@ from moldau.base.settings import (
     INT,
     LIST,
     LONG,
+    PASSWORD,
     SHORT,
     STRING,
     Dynamic,
@@ -147,6 +149,16 @@ BROKER_SETTINGS = SettingsTable({
                 _ALL),
         Setting("compression.zstd.level", INT, 3, "Default of the topics' compression.zstd.level.",
                 ZSTD_LEVELS, _ALL),
+    ),
+    "Schemas": (
+        Setting("confluent.schema.registry.url", STRING, None,
+                "Schema registry that is asked where a topic has confluent.value.schema.validation; several "
+                "URLs with commas between them are tried in turn.", internal=True),
+        Setting("confluent.basic.auth.user.info", PASSWORD, None,
+                "Who the broker is at that registry, as user:password.", internal=True),
+        Setting("confluent.missing.id.cache.ttl.sec", INT, 5,
+                "How long an id that the registry does not know is refused without asking again. Confluent's "
+                "default is 60.", at_least(0), internal=True),
     ),
     "Logs": (
         Setting("log.dir", LIST, ("/tmp/kafka-logs",), "Data directory, where log.dirs is not set.", _NAMES),

@@ -36,6 +36,8 @@ CLEANUP_POLICIES = Items("compact", "delete")
 GZIP_LEVELS = RangeOr(1, 9, -1)
 LZ4_LEVELS = between(1, 17)
 ZSTD_LEVELS = between(-131072, 22)
+#: The one way of naming subjects that the broker knows, as Confluent's settings write it.
+TOPIC_NAME_STRATEGY = "io.confluent.kafka.serializers.subject.TopicNameStrategy"
 
 _HOUR_MS = 3_600_000
 _RETENTION_SYNONYMS = (
@@ -221,6 +223,18 @@ TOPIC_SETTINGS = SettingsTable({
                 "Stops copying to remote storage; what is there stays."),
         Setting("remote.log.delete.on.disable", BOOLEAN, False,
                 "Deletes what is in remote storage when it is switched off for the topic."),
+    ),
+    "Schemas": (
+        Setting("confluent.value.schema.validation", BOOLEAN, False,
+                "Refuses records whose value does not begin with a schema id that the registry has under the "
+                "topic's subject; a null value is always fine.", internal=True),
+        Setting("confluent.key.schema.validation", BOOLEAN, False, "The same for keys.", internal=True),
+        Setting("confluent.value.subject.name.strategy", STRING, TOPIC_NAME_STRATEGY,
+                "How the subject of values is named: the topic and -value.", OneOf(TOPIC_NAME_STRATEGY),
+                internal=True),
+        Setting("confluent.key.subject.name.strategy", STRING, TOPIC_NAME_STRATEGY,
+                "How the subject of keys is named: the topic and -key.", OneOf(TOPIC_NAME_STRATEGY),
+                internal=True),
     ),
     "For tests": (
         Setting("internal.segment.bytes", INT, None,

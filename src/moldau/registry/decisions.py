@@ -134,6 +134,31 @@ class Decisions:
         self, subject: str, wanted: Wanted, against: SchemaValue | None = None, *, normalize: bool = False
     ) -> list[str]:
         """What the subject's level has against a schema, or what speaks against it beside one version."""
+        level, wanted, previous = self._compared(subject, wanted, against, normalize)
+        return self.parser.incompatibilities(self.state, subject, level, wanted, previous)
+
+    def comparison(
+        self, subject: str, wanted: Wanted, against: SchemaValue | None = None, *, normalize: bool = False
+    ) -> Callable[[], Callable[[], None]] | None:
+        """The long part of ``incompatibilities`` (``Parser.comparison``); None when there is none."""
+        try:
+            level, wanted, previous = self._compared(subject, wanted, against, normalize)
+            return self.parser.comparison(self.state, subject, level, wanted, previous)
+        except errors.RegistryError:
+            return None  # the decision says what is wrong
+
+    def previous(self, subject: str, against: SchemaValue | None = None) -> list[SchemaValue]:
+        """The versions that a schema may have to be compared with."""
+        if against is not None:
+            return [against]
+        level = self.state.effective_config(subject).get("compatibilityLevel", DEFAULT_LEVEL)
+        versions = self.state.versions(subject)
+        return versions if level.endswith("_TRANSITIVE") else versions[-1:]
+
+    def _compared(
+        self, subject: str, wanted: Wanted, against: SchemaValue | None, normalize: bool
+    ) -> tuple[str, Wanted, list[SchemaValue]]:
+        """The level, the schema as it would be kept, and what it is compared with."""
         config = self.state.effective_config(subject)
         level = config.get("compatibilityLevel", DEFAULT_LEVEL)
         wanted = self._prepared(subject, wanted, normalize)
@@ -143,7 +168,7 @@ class Decisions:
             wanted = self._completed(subject, wanted)
             mine = _property(wanted.metadata, group)
             previous = [value for value in previous if _property(value.metadata, group) == mine]
-        return self.parser.incompatibilities(self.state, subject, level, wanted, previous)
+        return level, wanted, previous
 
     def delete_subject(self, subject: str, *, permanent: bool) -> Decision:
         """The answer is the versions that are gone."""

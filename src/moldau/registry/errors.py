@@ -119,6 +119,10 @@ def timed_out(why: object) -> RegistryError:
     return RegistryError(50002, 500, f"The operation timed out: {why}")
 
 
+def takes_too_long() -> RegistryError:
+    return timed_out("the schema takes too long to look at; make it smaller, or try again")
+
+
 def forwarding_failed(why: object) -> RegistryError:
     return RegistryError(50003, 500, f"Error while forwarding the request to the leader: {why}")
 

@@ -21,6 +21,8 @@ _Pairs: TypeAlias = list[tuple[Reference, ParsedSchema]]
 
 #: Parsed schemas that are kept at hand.
 _REMEMBERED = 2_000
+#: Comparisons of two schemas whose outcome is kept.
+_COMPARED = 5_000
 _FAILURES = 100
 #: A reference of a reference of a reference…: a circle in the log ends here.
 _DEEPEST = 50
@@ -42,6 +44,8 @@ class Parser:
         self._parsed: OrderedDict[Any, ParsedSchema] = OrderedDict()
         #: What ``work`` found wrong and ``parse`` has not told yet.
         self._failed: dict[Any, InvalidSchema] = {}
+        #: What speaks against a schema beside an older one, by level and the marks of both.
+        self._against: OrderedDict[tuple[Level, bytes, bytes], list[str]] = OrderedDict()
 
     def parse(
         self, state: State, subject: str, schema_type: str, text: str, references: Sequence[Reference]
@@ -100,11 +104,45 @@ class Parser:
         found: list[str] = []
         for value in _compared(chosen, previous):
             old = self.of(state, value)
-            against = ["the old schema cannot be parsed"] if old is None else conflicts(chosen, new, old)
+            against = (
+                ["the old schema cannot be parsed"] if old is None else self._conflicts(chosen, new, old)
+            )
             if against:
                 where = [f"{{oldSchemaVersion: {value.version}}}", f"{{oldSchema: '{value.schema}'}}"]
                 found += [*against, *where]
         return [*found, f"{{compatibility: '{chosen.value}'}}"] if found else []
+
+    def comparison(
+        self, state: State, subject: str, level: str, wanted: _Schema, previous: Sequence[SchemaValue]
+    ) -> Callable[[], Callable[[], None]] | None:
+        """The long part of ``incompatibilities``, for another thread, like ``work``; None when it is done."""
+        chosen = Level.__members__.get(level, Level.BACKWARD)
+        new = self.parse(state, subject, wanted.schema_type, wanted.schema, wanted.references)
+        parsed = [self.of(state, value) for value in _compared(chosen, previous)]
+        pairs = {
+            (chosen, new.fingerprint, old.fingerprint): old
+            for old in parsed
+            if old is not None and (chosen, new.fingerprint, old.fingerprint) not in self._against
+        }
+        if not pairs:
+            return None
+
+        def run() -> Callable[[], None]:
+            found = {key: conflicts(chosen, new, old) for key, old in pairs.items()}
+            return lambda: self._keep(found)
+
+        return run
+
+    def _conflicts(self, level: Level, new: ParsedSchema, old: ParsedSchema) -> list[str]:
+        key = level, new.fingerprint, old.fingerprint
+        if key not in self._against:
+            self._keep({key: conflicts(level, new, old)})
+        return self._against[key]
+
+    def _keep(self, found: Mapping[tuple[Level, bytes, bytes], list[str]]) -> None:
+        while len(self._against) + len(found) > _COMPARED and self._against:
+            self._against.popitem(last=False)
+        self._against.update(found)
 
     def formatted(self, state: State, value: SchemaValue, form: str) -> str:
         """The text in another form; as it is where there is no such form."""

@@ -93,6 +93,8 @@ async def list_versions(call: Call) -> Any:
 async def register(call: Call) -> Any:
     subject, normalize = call.subject(), call.flag("normalize")
     wanted = await call.registry.prepare(subject, await call.wanted())
+    if wanted.id is None and call.registry.election.leads:  # what is imported is compared with nothing
+        await call.registry.compare(subject, wanted, normalize=normalize)
     value = await call.registry.change(lambda decide: decide.register(subject, wanted, normalize=normalize))
     assert isinstance(value, SchemaValue)
     answer = version_answer(value)
@@ -227,6 +229,7 @@ async def check_compatibility(call: Call) -> Any:
     decisions, subject = call.registry.decisions, call.subject()
     wanted = await call.registry.prepare(subject, await call.wanted())
     against = _version(call) if "version" in call.parameters else None
+    await call.registry.compare(subject, wanted, against, normalize=call.flag("normalize"))
     messages = decisions.incompatibilities(subject, wanted, against, normalize=call.flag("normalize"))
     answer: dict[str, Any] = {"is_compatible": not messages}
     if call.flag("verbose"):

@@ -11,6 +11,7 @@ behind it are committed and applied.
 import asyncio
 import logging
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 
 from moldau.base.clock import Clock
 from moldau.client.metadata import Cluster
@@ -19,13 +20,20 @@ from moldau.registry import errors
 from moldau.registry.decisions import Decision, Decisions, Wanted
 from moldau.registry.election import GROUP, Election, Identity
 from moldau.registry.parsing import Parser
+from moldau.registry.records import SchemaValue
 from moldau.registry.state import State
 from moldau.registry.store import TOPIC, SchemaLog
+from moldau.registry.subjects import within
 
 log = logging.getLogger("moldau.registry")
 
 
 _AGAIN_SECONDS = 0.1
+#: Threads that look at schemas, and how long one may take for it.
+_THREADS = 4
+_PATIENCE_SECONDS = 15.0
+#: References of references…: a circle in the log ends here.
+_DEEPEST = 50
 #: The cluster's own limit for a record.
 _TOO_LARGE = frozenset({ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE})
 
@@ -76,6 +84,7 @@ class Registry:
         )
         self._timeout_seconds = timeout_ms / 1000
         self._turn = asyncio.Lock()
+        self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="moldau-schemas")
         #: The generation in which this instance has taken the log.
         self._led_generation = -1
 
@@ -88,14 +97,53 @@ class Registry:
     async def close(self) -> None:
         await self.election.close()
         await self.log.close()
+        self._threads.shutdown(wait=False, cancel_futures=True)
 
     async def prepare(self, subject: str, wanted: Wanted) -> Wanted:
         """Parses a schema beside the loop: a long one holds nobody up; a decision says what is wrong."""
-        work = self.decisions.work(subject, wanted)
-        if work is not None:
-            remember = await asyncio.to_thread(work)
-            remember()
+        for each in wanted.references:
+            await self._prepare_version(within(subject, each.subject), each.version, 0)
+        await self._beside(self.decisions.work(subject, wanted))
         return wanted
+
+    async def compare(
+        self, subject: str, wanted: Wanted, against: SchemaValue | None = None, *, normalize: bool = False
+    ) -> None:
+        """Does beside the loop what the decision about a schema will find done: parsing, and comparing."""
+        for value in self.decisions.previous(subject, against):
+            await self._prepare_stored(value, 0)
+        await self._beside(self.decisions.comparison(subject, wanted, against, normalize=normalize))
+
+    async def _prepare_version(self, subject: str, version: int, depth: int) -> None:
+        try:
+            value = self.state.version(subject, version, deleted=True)
+        except errors.RegistryError:
+            return  # the decision says so
+        await self._prepare_stored(value, depth)
+
+    async def _prepare_stored(self, value: SchemaValue, depth: int) -> None:
+        """A stored schema, after all that it refers to; a circle in the log ends somewhere."""
+        if depth > _DEEPEST:
+            return
+        for each in value.references:
+            await self._prepare_version(within(value.subject, each.subject), each.version, depth + 1)
+        wanted = Wanted(value.schema, value.schema_type, value.references)
+        await self._beside(self.decisions.work(value.subject, wanted))
+
+    async def _beside(self, work: Callable[[], Callable[[], None]] | None) -> None:
+        """Runs work that touches nothing of ours in a thread, then what it returns here.
+
+        Who takes too long is given up; so many threads at most are ever held by such, and the loop by none.
+        """
+        if work is None:
+            return
+        loop = asyncio.get_running_loop()
+        try:
+            async with asyncio.timeout(_PATIENCE_SECONDS):
+                remember = await loop.run_in_executor(self._threads, work)
+        except TimeoutError:
+            raise errors.takes_too_long() from None
+        remember()
 
     async def change(self, decide: Callable[[Decisions], Decision]) -> object:
         """Decides, writes, answers; one at a time."""

@@ -10,8 +10,9 @@ from typing import Any
 from moldau.base.names import TopicPartition, Uuid
 from moldau.protocol.control_records import Marker, encode_marker
 from moldau.protocol.errors import ErrorCode, KafkaError
+from moldau.replication.schema_validation import Claims, SchemaValidation, claims_of
 from moldau.storage.log import Appended, Log
-from moldau.storage.validation import null_records
+from moldau.storage.validation import decompressed_limit, null_records
 
 READ_UNCOMMITTED = 0
 READ_COMMITTED = 1
@@ -29,6 +30,7 @@ class Partition:
         "min_insync_replicas",
         "node_id",
         "replicas",
+        "schema_validation",
         "topic_id",
         "topic_partition",
         "waiters",
@@ -45,6 +47,7 @@ class Partition:
         self.isr: tuple[int, ...] = ()
         self.min_insync_replicas = 1
         self.high_watermark = 0
+        self.schema_validation: SchemaValidation | None = None
         #: Called after every move of a bound that readers see; each removes itself when it is done.
         self.waiters: dict[object, Callable[[], None]] = {}
 
@@ -68,6 +71,12 @@ class Partition:
         if self.log is None:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "The directory of this partition is offline.")
         return self.log
+
+    def schema_claims(self, records: memoryview | None) -> Claims | None:
+        """The schemas that records name, where the topic asks for it and an append would look at them."""
+        if self.schema_validation is None or self.log is None or records is None:
+            return None
+        return claims_of(records, self.schema_validation, decompressed_limit(self.log.config))
 
     def append(self, records: Any, acks: int, now_ms: int, produce_version: int) -> Appended:
         """Appends what a producer sent. ``records`` may be changed in place."""

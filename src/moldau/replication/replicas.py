@@ -1,7 +1,7 @@
 """All replicas of this node: found by name or id, made and dropped as the cluster's image says.
 
-Law: the event-loop thread owns everything here. Flushing goes to an executor; nothing else leaves
-the loop.
+Law: the event-loop thread owns everything here. Flushing goes to an executor, and so does making the
+directories of topics with many partitions before they exist; nothing else leaves the loop.
 """
 
 import asyncio
@@ -15,6 +15,7 @@ from moldau.base.tasks import Background
 from moldau.cluster.image import EMPTY_IMAGE, ClusterImage, PartitionImage, TopicImage
 from moldau.protocol.errors import ErrorCode, KafkaError
 from moldau.replication.partition import Partition
+from moldau.replication.schema_validation import SchemaValidation, schema_validation
 from moldau.storage.log import Log, LogConfig
 from moldau.storage.logs import Logs
 
@@ -59,6 +60,8 @@ class Replicas:
         self._flushing: dict[Partition, list[asyncio.Future[None]]] = {}
         self.by_name: dict[str, TopicReplicas] = {}
         self.by_id: dict[Uuid, TopicReplicas] = {}
+        #: Names of topics whose records have to name a registered schema.
+        self.validating: set[str] = set()
 
     def __iter__(self) -> Iterator[Partition]:
         for topic in self.by_name.values():
@@ -101,6 +104,7 @@ class Replicas:
             self.by_name[image.name] = self.by_id[image.topic_id] = topic
         values = self._topic_values(cluster, image.name)
         config = LogConfig.from_values(values)
+        validation = self._validation(image.name, values)
         for index, described in enumerate(image.partitions):
             if index == len(topic.partitions):
                 topic.partitions.append(None)
@@ -111,8 +115,18 @@ class Replicas:
                 partition = Partition(TopicPartition(image.name, index), image.topic_id, self._node_id)
                 partition.log = self._open(partition, config, is_new=is_new)
                 partition.min_insync_replicas = int(values["min.insync.replicas"])
+                partition.schema_validation = validation
                 topic.partitions[index] = partition
             self._lead(partition, described)
+
+    def _validation(self, topic: str, values: Mapping[str, Any]) -> SchemaValidation | None:
+        """What the topic asks of schemas, noted where a produce request sees it at a glance."""
+        validation = schema_validation(topic, values)
+        if validation is None:
+            self.validating.discard(topic)
+        else:
+            self.validating.add(topic)
+        return validation
 
     def _open(self, partition: Partition, config: LogConfig, *, is_new: bool) -> Log | None:
         topic_partition, topic_id = partition.topic_partition, partition.topic_id
@@ -121,6 +135,16 @@ class Replicas:
         except KafkaError as error:
             log.error("partition %s is offline: %s", topic_partition, error)
             return None
+
+    async def prepare(self, topic: str, topic_id: Uuid, partitions: int) -> None:
+        """Makes directories of a topic that is about to exist, off the loop; then ``discard_prepared``."""
+        job = self._logs.begin_preparation(topic, topic_id, partitions)
+        await asyncio.get_running_loop().run_in_executor(self._executor, job.run)
+        self._logs.finish_preparation(job)
+
+    def discard_prepared(self, topic_id: Uuid) -> None:
+        """The topic is there, or will not be: what it did not need goes."""
+        self._logs.discard_prepared(topic_id)
 
     def _lead(self, partition: Partition, described: PartitionImage) -> None:
         partition.replicas = described.replicas
@@ -135,6 +159,7 @@ class Replicas:
     def _drop(self, topic: TopicReplicas) -> None:
         self.by_name.pop(topic.name, None)
         self.by_id.pop(topic.topic_id, None)
+        self.validating.discard(topic.name)
         for partition in topic.partitions:
             if partition is None:
                 continue
@@ -147,8 +172,10 @@ class Replicas:
     def _configure(self, topic: TopicReplicas, cluster: ClusterImage) -> None:
         values = self._topic_values(cluster, topic.name)
         config = LogConfig.from_values(values)
+        validation = self._validation(topic.name, values)
         for partition in topic.partitions:
             if partition is not None:
+                partition.schema_validation = validation
                 partition.min_insync_replicas = int(values["min.insync.replicas"])
                 if partition.log is not None:
                     partition.log.config = config

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from moldau.spark.options import OptionError as OptionError
+    from moldau.spark.query_listener import listen as listen
     from moldau.spark.session import JavaNotFound as JavaNotFound
     from moldau.spark.session import find_java as find_java
     from moldau.spark.session import spark_session as spark_session
@@ -25,6 +26,7 @@ _HOMES = {
     "OptionError": "options",
     "Topic": "topic",
     "find_java": "session",
+    "listen": "query_listener",
     "spark_session": "session",
     "topic": "topic",
 }

@@ -4,7 +4,7 @@ Law: what is read is decided once, when the plan is made; records that arrive la
 """
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
@@ -14,8 +14,12 @@ from moldau.spark.listing import list_offsets, partitions_of, resolve
 from moldau.spark.options import OptionError, ReadOptions
 from moldau.spark.planning import OffsetRange, ranges_between, split
 from moldau.spark.pushdown import Bounds, bounds_of
-from moldau.spark.ranges import RangeReader
+from moldau.spark.range_pieces import pieces_of_range
+from moldau.spark.telling import plainly
 from moldau.spark.wire import Wire, connect
+
+if TYPE_CHECKING:
+    from moldau.spark.typed_plan import TypedPlan
 
 
 class RangePartition(InputPartition):
@@ -27,22 +31,27 @@ class RangePartition(InputPartition):
 
 
 class TopicReader(DataSourceReader):
-    def __init__(self, options: ReadOptions, names: tuple[str, ...]) -> None:
+    def __init__(self, options: ReadOptions, names: tuple[str, ...], plan: "TypedPlan | None" = None) -> None:
         self._options = options
         self._names = names
+        self._plan = plan
         self._bounds = Bounds()
 
+    @plainly
     def partitions(self) -> Sequence[InputPartition]:
         options = self._options
         wire = connect(options.cluster)
         starts, ends = wire.ask(_limits(wire, options, self._bounds))
         ranges = ranges_between(starts, ends)
+        if options.as_of_ms is not None:
+            # The last of a key is known only to who reads the whole partition.
+            return [RangePartition(each) for each in ranges]
         wanted = split(ranges, options.min_partitions, options.max_records_per_partition)
         return [RangePartition(each) for each in wanted]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         assert isinstance(partition, RangePartition)
-        return read_range(partition.wanted, self._options, self._names)
+        return read_range(partition.wanted, self._options, self._names, self._plan)
 
 
 class FilteringReader(TopicReader):
@@ -50,13 +59,21 @@ class FilteringReader(TopicReader):
 
     def pushFilters(self, filters: list[Any]) -> Iterator[Any]:
         """Takes what narrows the ranges; Spark applies all of them again."""
-        self._bounds = bounds_of(filters)
+        self._bounds = bounds_of(filters if self._plan is None else self._plan.connector_filters(filters))
         return iter(filters)
 
 
-def read_range(wanted: OffsetRange, options: ReadOptions, names: tuple[str, ...]) -> Iterator[Any]:
-    """Arrow batches of one range."""
-    for columns in RangeReader(connect(options.cluster), wanted, options):
+@plainly
+def read_range(
+    wanted: OffsetRange, options: ReadOptions, names: tuple[str, ...], plan: "TypedPlan | None" = None
+) -> Iterator[Any]:
+    """Arrow batches of one range; typed where there is a plan for that."""
+    if plan is not None:
+        from moldau.spark.typed_columns import typed_batches
+
+        yield from typed_batches(connect(options.cluster), wanted, options, names, plan)
+        return
+    for columns in pieces_of_range(connect(options.cluster), wanted, options):
         yield arrow_batch(columns, names, wanted.topic, wanted.partition)
 
 
@@ -69,7 +86,8 @@ async def _limits(
     for partition, start in starts.items():
         if start > ends[partition]:
             raise OptionError(
-                f"{partition} would be read from {start} to {ends[partition]}: the start lies behind the end"
+                f"{partition} would be read from {start} to {ends[partition]}: the start lies "
+                "behind the end; choose startingOffsets that are there"
             )
     return await _narrowed(wire, starts, ends, bounds)
 

@@ -62,17 +62,26 @@ class Decision:
 
     batch_id: int
     parts: tuple[Part, ...]
+    #: Spark's id of the query: one that was begun anew counts its batches from 0 again. Empty for a job.
+    query_id: str = ""
 
     def to_json(self) -> bytes:
         parts = [[p.transactional_id, p.producer_id, p.producer_epoch, p.rows] for p in self.parts]
-        return json.dumps({"version": 1, "batch": self.batch_id, "parts": parts}).encode()
+        said = {"version": 1, "query": self.query_id, "batch": self.batch_id, "parts": parts}
+        return json.dumps(said).encode()
 
     @classmethod
     def from_json(cls, value: bytes) -> "Decision":
         found = json.loads(value)
         if found["version"] != 1:
             raise ValueError(f"a decision of version {found['version']} was written by a later Moldau")
-        return cls(found["batch"], tuple(Part(*part) for part in found["parts"]))
+        parts = tuple(Part(*part) for part in found["parts"])
+        return cls(found["batch"], parts, found.get("query", ""))
+
+    def covers(self, query_id: str, batch_id: int) -> bool:
+        """Whether that batch needs no decision any more."""
+        same = not self.query_id or not query_id or self.query_id == query_id
+        return same and self.batch_id >= batch_id
 
 
 def transactional_id(query: str, partition: int, attempt: int) -> str:
@@ -112,12 +121,12 @@ class Decisions:
         if self.last is not None:
             await end_all(self._cluster, self.last.parts, commit=True, again=True)
 
-    async def decide(self, batch_id: int, parts: Sequence[Part]) -> None:
+    async def decide(self, batch_id: int, parts: Sequence[Part], query_id: str = "") -> None:
         """Commits a batch once: this one, or the one that was decided before under the same id."""
-        if self.last is not None and self.last.batch_id >= batch_id:
+        if self.last is not None and self.last.covers(query_id, batch_id):
             await end_all(self._cluster, parts, commit=False)
             return
-        decision = Decision(batch_id, tuple(parts))
+        decision = Decision(batch_id, tuple(parts), query_id)
         await self._append(decision)
         self.last = decision
         await end_all(self._cluster, decision.parts, commit=True)

@@ -22,6 +22,7 @@ from moldau.spark.offsets import (
     parse_limit,
     parse_offsets,
 )
+from moldau.spark.times import parse_time
 
 READ = "read"
 WRITE = "write"
@@ -110,6 +111,32 @@ OPTIONS: tuple[Option, ...] = (
         "spark.sql.python.filterPushdown.enabled=true with it.",
         "new",
     ),
+    Option("value.format", BOTH, "bytes; the subject's", "bytes, string, json, avro or protobuf.", "new"),
+    Option("key.format", BOTH, "bytes", "The same of keys.", "new"),
+    Option("schema.registry.url", BOTH, "", "Where the schema registry is; URLs, with commas.", "new"),
+    Option("schema.registry.basic.auth.user.info", BOTH, "", "Its user:password.", "new"),
+    Option(
+        "schema.registry.ssl.ca.location", BOTH, "", "A file of certificates that sign the registry's.", "new"
+    ),
+    Option(
+        "value.schema",
+        BOTH,
+        "the registry's",
+        "The schema itself: Avro's JSON, JSON Schema or Spark's DDL for json, .proto text.",
+        "new",
+    ),
+    Option("key.schema", BOTH, "the registry's", "The same of keys.", "new"),
+    Option("value.message", BOTH, "the first one", "Which message of a .proto file values are.", "new"),
+    Option("key.message", BOTH, "the first one", "The same of keys.", "new"),
+    Option("value.subject", BOTH, "TOPIC-value", "The subject of values in the registry.", "new"),
+    Option("key.subject", BOTH, "TOPIC-key", "The subject of keys in the registry.", "new"),
+    Option("value.schema.version", BOTH, "latest", "The version of the subject to read or write by.", "new"),
+    Option("key.schema.version", BOTH, "latest", "The same of keys.", "new"),
+    Option("decode.errors", READ, "fail", "What becomes of bad records: fail, null or dead-letter.", "new"),
+    Option("dead.letter.topic", READ, "TOPIC.dead-letter", "Where dead-letter sends bad records.", "new"),
+    Option("error.column", READ, "_error", "The column with the reason, with decode.errors=null.", "new"),
+    Option("asOf", READ, "", "A time (ISO 8601 or ms): the last record of each key then; batch only.", "new"),
+    Option("flatten", READ, "false", "Whether the fields of values are columns of their own.", "new"),
     Option("topic", WRITE, "", "The topic of every row; else there is a column topic."),
     Option("kafka.acks", WRITE, "all", "0, 1 or all."),
     Option("kafka.compression.type", WRITE, "none", "none, gzip, snappy, lz4 or zstd."),
@@ -186,6 +213,8 @@ class ReadOptions:
     fetch_max_bytes: int = 16 * 1024 * 1024
     partition_fetch_bytes: int = 16 * 1024 * 1024
     push_filters: bool = False
+    #: The table of that time is wanted: the last record of each key.
+    as_of_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,7 +266,8 @@ def read_options(given: Mapping[str, str], *, streaming: bool = False) -> ReadOp
     try:
         topics, pattern, assignment = _sources(options)
         start = _limit(options, "starting", Latest() if streaming else Earliest())
-        end = _limit(options, "ending", Latest())
+        as_of_ms = _as_of(options, streaming)
+        end = _limit(options, "ending", Latest()) if as_of_ms is None else AtTimestamp(as_of_ms + 1)
     except OptionError:
         raise
     except ValueError as error:
@@ -270,7 +300,8 @@ def read_options(given: Mapping[str, str], *, streaming: bool = False) -> ReadOp
         isolation == "read_committed",
         _count(options, "kafka.fetch.max.bytes") or 16 * 1024 * 1024,
         _count(options, "kafka.max.partition.fetch.bytes") or 16 * 1024 * 1024,
-        _flag(options, "pushfilters", False),
+        _flag(options, "pushfilters", False) and as_of_ms is None,
+        as_of_ms,
     )
 
 
@@ -362,6 +393,16 @@ def _limit(options: Mapping[str, str], side: str, default: Limit) -> Limit:
     if (text := options.get(f"{side}offsets")) is not None:
         return parse_limit(f"{side}Offsets", text)
     return default
+
+
+def _as_of(options: Mapping[str, str], streaming: bool) -> int | None:
+    if "asof" not in options:
+        return None
+    if streaming:
+        raise OptionError("asOf has no meaning for a stream: it is the table of one time")
+    if limits := [name for name in options if name.startswith(("starting", "ending"))]:
+        raise OptionError(f"asOf says what is read: leave out {_KNOWN[limits[0]].name}")
+    return parse_time(options["asof"])
 
 
 def _group(options: Mapping[str, str]) -> str | None:

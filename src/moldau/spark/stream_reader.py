@@ -5,7 +5,7 @@ holds is decided by ``latestOffset`` alone; a batch that is run again reads the 
 """
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import (
@@ -31,15 +31,20 @@ from moldau.spark.options import ReadOptions
 from moldau.spark.planning import admit, ranges_between, split
 from moldau.spark.query_group import QueryGroup
 from moldau.spark.ranges import DataLoss
+from moldau.spark.telling import plainly
 from moldau.spark.wire import connect
+
+if TYPE_CHECKING:
+    from moldau.spark.typed_plan import TypedPlan
 
 Offsets = dict[TopicPartition, int]
 
 
 class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    def __init__(self, options: ReadOptions, names: tuple[str, ...]) -> None:
+    def __init__(self, options: ReadOptions, names: tuple[str, ...], plan: "TypedPlan | None" = None) -> None:
         self._options = options
         self._names = names
+        self._plan = plan
         #: Where ``availableNow`` ends; None while the stream goes on.
         self._target: Offsets | None = None
         self._group: QueryGroup | None = None
@@ -52,6 +57,7 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     # On the driver.
 
+    @plainly
     def initialOffset(self) -> dict[str, Any]:
         options = self._options
         wire = connect(options.cluster)
@@ -73,6 +79,7 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def prepareForTriggerAvailableNow(self) -> None:
         self._target = self._latest()
 
+    @plainly
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         starts, _ = progress_from_json(start)
         resets = self._resets(starts)
@@ -87,6 +94,7 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             ends = admit(begins, ends, max(limit.max_bytes // self._mean_size(begins, ends), 1))
         return progress_to_json(ends, resets)
 
+    @plainly
     def commit(self, end: dict[str, Any]) -> None:
         self._show_progress(progress_from_json(end)[0])
 
@@ -111,6 +119,7 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def reportLatestOffset(self) -> dict[str, Any] | None:
         return offsets_to_json(self._latest())
 
+    @plainly
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         options = self._options
         (starts, _), (ends, resets) = progress_from_json(start), progress_from_json(end)
@@ -162,4 +171,4 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         assert isinstance(partition, RangePartition)
-        return read_range(partition.wanted, self._options, self._names)
+        return read_range(partition.wanted, self._options, self._names, self._plan)

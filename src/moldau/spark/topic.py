@@ -7,6 +7,7 @@
     orders.stream(spark)                a streaming DataFrame
     orders.write(df)                    rows into the topic
     orders.arrow(), orders.pandas()     the records without Spark, over the same kernels
+    orders.as_of("2026-01-31T12:00Z")   the last record of each key at that time, for all of these
 
 Law: a thin front; everything it does can be said with ``format("moldau")`` and its options. A method returns
 a new value or data, and never changes the topic value that it was called on.
@@ -14,15 +15,21 @@ a new value or data, and never changes the topic value that it was called on.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from datetime import datetime
+from html import escape
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from moldau.client.schema_registry import RegistryError
+from moldau.protocol.errors import KafkaError
 from moldau.spark.columns import COLUMNS, HEADERS_TYPE, arrow_batch
 from moldau.spark.listing import partitions_of, resolve
-from moldau.spark.options import read_options
+from moldau.spark.options import READ, OptionError, read_options
 from moldau.spark.planning import OffsetRange, ranges_between
-from moldau.spark.ranges import RangeReader
+from moldau.spark.range_pieces import pieces_of_range
+from moldau.spark.times import parse_time
+from moldau.spark.typed_options import typed_options
 from moldau.spark.wire import connect
 
 if TYPE_CHECKING:
@@ -31,6 +38,8 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
 
+_SHOWN_ROWS = 10
+_ABOUT_BAD_RECORDS = ("decode.errors", "dead.letter.topic")
 _FILTER_SETTING = "spark.sql.python.filterPushdown.enabled"
 
 
@@ -46,6 +55,13 @@ class Topic:
         """The same topic with one more option of ``format("moldau")``."""
         text = str(value).lower() if isinstance(value, bool) else str(value)
         return replace(self, options={**self.options, name: text})
+
+    def as_of(self, time: datetime | str | int) -> "Topic":
+        """The table that the topic was then: the last record of each key, without those that were deleted.
+
+        ``time`` is a datetime, ISO 8601, or milliseconds since 1970.
+        """
+        return self.option("asOf", parse_time(time))
 
     def df(self, spark: "SparkSession") -> "DataFrame":
         """What the topic holds now; filters narrow what is read where the session lets them."""
@@ -82,6 +98,10 @@ class Topic:
 
     def arrow(self) -> pa.Table:
         """What the topic holds now, without Spark."""
+        return self._table(None)
+
+    def _table(self, last: int | None) -> pa.Table:
+        """Everything, or so many of the last offsets of each partition."""
         options = read_options(self._reading())
         wire = connect(options.cluster)
 
@@ -89,17 +109,28 @@ class Topic:
             partitions = await partitions_of(wire.cluster, options)
             starts = await resolve(wire.cluster, partitions, options.start, options, "startingOffsets")
             ends = await resolve(wire.cluster, partitions, options.end, options, "endingOffsets")
+            if last is not None and options.as_of_ms is None:
+                starts = {tp: max(start, ends[tp] - last) for tp, start in starts.items()}
             return ranges_between(starts, ends)
 
+        from moldau.spark.typed_plan import plan_reading
+
+        typed = plan_reading(typed_options(self._reading(), READ), options)
         columns = [(name, kind) for name, kind, _ in COLUMNS]
         if options.include_headers:
             columns.append(("headers", HEADERS_TYPE))
+        if typed is not None:
+            columns = typed.columns()
         names = tuple(name for name, _ in columns)
-        batches = [
-            arrow_batch(piece, names, wanted.topic, wanted.partition)
-            for wanted in wire.ask(plan())
-            for piece in RangeReader(wire, wanted, options)
-        ]
+        batches: list[pa.RecordBatch] = []
+        for wanted in wire.ask(plan()):
+            if typed is not None:
+                from moldau.spark.typed_columns import typed_batches
+
+                batches += typed_batches(wire, wanted, options, names, typed)
+                continue
+            for piece in pieces_of_range(wire, wanted, options):
+                batches.append(arrow_batch(piece, names, wanted.topic, wanted.partition))
         return pa.Table.from_batches(batches, pa.schema(columns))
 
     def pandas(self) -> "pandas.DataFrame":
@@ -114,8 +145,15 @@ class Topic:
         }
 
     def _repr_html_(self) -> str:
-        """How a notebook shows it: the last records as a table."""
-        return f"<b>topic {self.name}</b> at {self.bootstrap_servers}{self.pandas().tail(10)._repr_html_()}"
+        """How a notebook shows it: the last records as a table; looking at it changes nothing."""
+        harmless = {k: v for k, v in self.options.items() if k.lower() not in _ABOUT_BAD_RECORDS}
+        shown = replace(self, options={**harmless, "decode.errors": "null"})
+        title = f"<b>topic {escape(self.name)}</b> at {escape(self.bootstrap_servers)}"
+        try:
+            rows = shown._table(_SHOWN_ROWS).to_pandas().tail(_SHOWN_ROWS)
+            return f"{title}{rows._repr_html_()}"
+        except (KafkaError, OptionError, RegistryError) as error:
+            return f"{title}<br>{escape(str(error))}"
 
 
 def topic(name: str, bootstrap_servers: str = "localhost:9092", **options: object) -> Topic:

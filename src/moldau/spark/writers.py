@@ -4,9 +4,10 @@ Law: with at-least-once what a task has written stays, also when the job fails l
 nothing is visible before the driver's decision, and everything after it.
 """
 
+import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
@@ -16,7 +17,11 @@ from moldau.spark.exactly_once import Decisions, Part, end_all, transactional_id
 from moldau.spark.options import WriteOptions
 from moldau.spark.rows import check_columns
 from moldau.spark.task_writer import TaskWriter
+from moldau.spark.telling import plainly
 from moldau.spark.wire import connect
+
+if TYPE_CHECKING:
+    from moldau.spark.typed_write import WritePlan
 
 
 @dataclass
@@ -25,33 +30,43 @@ class Written(WriterCommitMessage):
 
     rows: int
     part: Part | None = None
+    #: Spark's id of the streaming query; empty for a batch write.
+    query_id: str = ""
 
 
-def write_task(options: WriteOptions, batches: Iterator[Any], query: str | None) -> Written:
+def write_task(
+    options: WriteOptions, batches: Iterator[Any], query: str | None, plan: "WritePlan | None" = None
+) -> Written:
     """Writes what one task has; under a transaction of its own where ``query`` names whose."""
+    context = TaskContext.get()
+    query_id = (context.getLocalProperty("sql.streaming.queryId") if context is not None else None) or ""
     wire = connect(options.cluster)
     first = next((batch for batch in batches if batch.num_rows), None)
     if first is None:
-        return Written(0)
+        return Written(0, query_id=query_id)
     begun = None
     if query is not None:
-        context = TaskContext.get()
         assert context is not None, "a task runs in a task"
         slot = transactional_id(query, context.partitionId(), context.attemptNumber())
         begun = wire.ask(transactions.begin(wire.cluster, slot))
     writer = TaskWriter(wire, options, begun)
-    writer.write(first)
-    for batch in batches:
-        writer.write(batch)
+    encoding = None if plan is None else plan.encoding()
+    for batch in itertools.chain((first,), batches):
+        writer.write(batch if encoding is None else encoding.batch(batch))
     rows = writer.finish()
     if begun is None:
         return Written(rows)
-    return Written(rows, Part(begun.transactional_id, begun.producer_id, begun.producer_epoch, rows))
+    part = Part(begun.transactional_id, begun.producer_id, begun.producer_epoch, rows)
+    return Written(rows, part, query_id)
 
 
 def parts_of(messages: Sequence[WriterCommitMessage | None]) -> list[Part]:
     """The open transactions of the tasks that came to their end; a task that failed left no message."""
     return [m.part for m in messages if isinstance(m, Written) and m.part is not None]
+
+
+def query_id_of(messages: Sequence[WriterCommitMessage | None]) -> str:
+    return next((m.query_id for m in messages if isinstance(m, Written) and m.query_id), "")
 
 
 def finish_last(options: WriteOptions, query: str) -> int | None:
@@ -69,40 +84,59 @@ def finish_last(options: WriteOptions, query: str) -> int | None:
     return wire.ask(work())
 
 
-def decide(options: WriteOptions, query: str, batch_id: int, parts: Sequence[Part]) -> None:
+def decide(
+    options: WriteOptions, query: str, batch_id: int, parts: Sequence[Part], query_id: str = ""
+) -> None:
     """After the tasks: the decision, its carrying out, and the end of whatever else was tried."""
     wire = connect(options.cluster)
 
     async def work() -> None:
         decisions = await Decisions.open(wire.cluster, options, query)
-        await decisions.decide(batch_id, parts)
+        await decisions.decide(batch_id, parts, query_id)
         await decisions.clean_up()
 
     wire.ask(work())
 
 
+def numbered(job_id: str) -> tuple[str, int]:
+    """``counts#7`` is run 7 of the job ``counts``: numbers grow, and one that is not new writes nothing.
+
+    A job without a number runs once.
+    """
+    job, sign, number = job_id.rpartition("#")
+    return (job, int(number)) if sign and number.isdigit() else (job_id, 0)
+
+
 class TopicWriter(DataSourceArrowWriter):
-    def __init__(self, options: WriteOptions, names: tuple[str, ...]) -> None:
-        check_columns(list(names), topic_given=options.topic is not None)
+    @plainly
+    def __init__(
+        self, options: WriteOptions, names: tuple[str, ...], plan: "WritePlan | None" = None
+    ) -> None:
+        if plan is None:
+            check_columns(list(names), topic_given=options.topic is not None)
         self._options = options
+        self._plan = plan
+        job, self._number = numbered(options.job_id or "")
+        self._query = f"job-{job}"
         #: Whether an earlier run under the same job id has written everything.
         self._done = False
         if options.exactly_once:
-            self._done = finish_last(options, self._query) is not None
+            last = finish_last(options, self._query)
+            self._done = last is not None and last >= self._number
 
-    @property
-    def _query(self) -> str:
-        return f"job-{self._options.job_id}"
-
+    @plainly
     def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
         if self._done:
             return Written(0)
-        return write_task(self._options, iterator, self._query if self._options.exactly_once else None)
+        query = self._query if self._options.exactly_once else None
+        return write_task(self._options, iterator, query, self._plan)
 
+    @plainly
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         if self._options.exactly_once and not self._done:
-            decide(self._options, self._query, 0, parts_of(messages))
+            decide(self._options, self._query, self._number, parts_of(messages))
 
+    @plainly
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         if parts := parts_of(messages):
             wire = connect(self._options.cluster)
@@ -112,20 +146,29 @@ class TopicWriter(DataSourceArrowWriter):
 class TopicStreamWriter(DataSourceStreamArrowWriter):
     """Made anew on the driver for the plan and for the commit of each batch; nothing is kept between them."""
 
-    def __init__(self, options: WriteOptions, names: tuple[str, ...], query: str) -> None:
-        check_columns(list(names), topic_given=options.topic is not None)
+    @plainly
+    def __init__(
+        self, options: WriteOptions, names: tuple[str, ...], query: str, plan: "WritePlan | None" = None
+    ) -> None:
+        if plan is None:
+            check_columns(list(names), topic_given=options.topic is not None)
         self._options = options
         self._query = query
+        self._plan = plan
         if options.exactly_once:
             finish_last(options, query)
 
+    @plainly
     def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
-        return write_task(self._options, iterator, self._query if self._options.exactly_once else None)
+        query = self._query if self._options.exactly_once else None
+        return write_task(self._options, iterator, query, self._plan)
 
+    @plainly
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         if self._options.exactly_once:
-            decide(self._options, self._query, batchId, parts_of(messages))
+            decide(self._options, self._query, batchId, parts_of(messages), query_id_of(messages))
 
+    @plainly
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         if parts := parts_of(messages):
             wire = connect(self._options.cluster)

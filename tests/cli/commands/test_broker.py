@@ -23,6 +23,7 @@ from moldau.cli.commands.broker import (
     ready_line,
 )
 from moldau.cli.commands.up import up
+from moldau.storage.errors import CorruptFileError
 
 READY = re.compile(
     r"moldau ready: PLAINTEXT://127\.0\.0\.1:(\d+) \(node 1, cluster (\S{22}), data (\S+), \d+\.\d\d s\)\n"
@@ -72,16 +73,16 @@ def moldau(port: str, *arguments: str, input: str | None = None) -> str:
     return done.stdout
 
 
-@pytest.mark.parametrize(("name", "number"), [("broker", signal.SIGTERM), ("up", signal.SIGINT)])
-def test_a_broker_from_its_start_to_its_stop(tmp_path: Path, name: str, number: signal.Signals) -> None:
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_broker_from_its_start_to_its_stop(tmp_path: Path, number: signal.Signals) -> None:
     data = str(tmp_path / "data")
-    with running(name, "--port", "0", "--data-dir", data) as (process, ready):
+    with running("broker", "--port", "0", "--data-dir", data) as (process, ready):
         assert ready[3] == data
         moldau(ready[1], "produce", "orders", input="a\nb\n")
         process.send_signal(number)
         assert process.wait(30) == 0
     assert Path(data, ".kafka_cleanshutdown").exists()
-    with running(name, "--port", "0", "--data-dir", data) as (process, again):
+    with running("broker", "--port", "0", "--data-dir", data) as (process, again):
         assert again[2] == ready[2]
         assert moldau(again[1], "consume", "orders") == "a\nb\n"
 
@@ -206,6 +207,7 @@ def test_errors_in_one_line() -> None:
     assert (
         setting == "a is wrong. Next: correct the setting in the file, or override it with --set NAME=VALUE"
     )
+    assert "'moldau log repair DIR --dry-run'" in str(explain_start(CorruptFileError("/data/x", "is torn")))
     assert "moldau doctor" in str(explain_start(OSError(errno.EIO, "input/output error")))
     assert explain_start(RuntimeError("a bug of ours")) is None
 

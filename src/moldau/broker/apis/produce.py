@@ -8,6 +8,8 @@ Version notes: v0-2 are advertised because older librdkafka looks for them, and 
 by id from v13.
 A transactional request asks the coordinator first; where that has to wait, the records are copied,
 because the buffer they came in serves the next request.
+Where a topic asks that its records name registered schemas, that is settled before anything is
+appended; a registry may have to be asked, and then the records are copied likewise.
 Not done: waiting for followers (there are none yet).
 """
 
@@ -18,6 +20,7 @@ from typing import Any
 
 from moldau.base.names import INTERNAL_TOPICS, TopicPartition, format_uuid
 from moldau.broker.context import CloseConnection, RequestContext
+from moldau.broker.held_records import keep_records
 from moldau.protocol.errors import ErrorCode, KafkaError
 from moldau.protocol.messages.produce import (
     BatchIndexAndErrorMessage,
@@ -40,17 +43,27 @@ _LEGAL_ACKS = (-1, 0, 1)
 _FLAGS_AT = ATTRIBUTES_AT + 1
 #: What the transaction coordinator says of each partition.
 Verdicts = dict[TopicPartition, ErrorCode]
+#: Partitions whose records name schemas that they may not, with the answer for each.
+Refusals = dict[TopicPartition, KafkaError]
 
 
 def handle(request: ProduceRequest, context: RequestContext) -> Any:
     if context.api_version < 3:
         raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
+    if context.services.replicas.validating:
+        return context.services.schemas.admit(request, context, _admitted)
+    return _admitted(request, context, None)
+
+
+def _admitted(request: ProduceRequest, context: RequestContext, refusals: Refusals | None) -> Any:
     if request.transactional_id is not None:
-        return _transactional(request, context)
-    return _append(request, context, None)
+        return _transactional(request, context, refusals)
+    return _append(request, context, None, refusals)
 
 
-def _append(request: ProduceRequest, context: RequestContext, verdicts: Verdicts | None) -> Any:
+def _append(
+    request: ProduceRequest, context: RequestContext, verdicts: Verdicts | None, refusals: Refusals | None
+) -> Any:
     """Appends every batch that may be; ``verdicts`` are the transaction coordinator's, if it was asked."""
     version = context.api_version
     services = context.services
@@ -67,6 +80,8 @@ def _append(request: ProduceRequest, context: RequestContext, verdicts: Verdicts
             try:
                 partition = find(name, data.index)  # type: ignore[arg-type]
                 _check(acks, partition, data.records, verdicts)
+                if refusals and partition.topic_partition in refusals:
+                    raise refusals[partition.topic_partition]
                 appended = partition.append(data.records, acks, now_ms, version)
             except KafkaError as error:
                 failed = True
@@ -92,7 +107,7 @@ def _append(request: ProduceRequest, context: RequestContext, verdicts: Verdicts
     return _when_flushed(response, unflushed) if unflushed else response
 
 
-def _transactional(request: ProduceRequest, context: RequestContext) -> Any:
+def _transactional(request: ProduceRequest, context: RequestContext, refusals: Refusals | None) -> Any:
     """Asks the coordinator about the partitions of transactional batches, then appends."""
     writers: set[tuple[int, int]] = set()
     partitions = []
@@ -108,25 +123,25 @@ def _transactional(request: ProduceRequest, context: RequestContext) -> Any:
                     writers.add((header.producer_id, header.producer_epoch))
                     partitions.append(TopicPartition(name, data.index))
     if not writers:
-        return _append(request, context, {})
+        return _append(request, context, {}, refusals)
     if len(writers) > 1:
-        return _append(request, context, dict.fromkeys(partitions, ErrorCode.INVALID_PRODUCER_ID_MAPPING))
+        mapping = dict.fromkeys(partitions, ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+        return _append(request, context, mapping, refusals)
     from moldau.broker.transactional_writes import admit
 
     assert request.transactional_id is not None
     adds = context.api_version >= 12
     verdicts = admit(context, request.transactional_id, *writers.pop(), partitions, adds=adds)
     if not isinstance(verdicts, Awaitable):
-        return _append(request, context, verdicts)
-    for topic in request.topic_data:
-        for data in topic.partition_data:
-            if data.records is not None:
-                data.records = memoryview(bytearray(data.records))
-    return _append_later(request, context, verdicts)
+        return _append(request, context, verdicts, refusals)
+    keep_records(request)
+    return _append_later(request, context, verdicts, refusals)
 
 
-async def _append_later(request: ProduceRequest, context: RequestContext, verdicts: Awaitable[Any]) -> Any:
-    response = _append(request, context, await verdicts)
+async def _append_later(
+    request: ProduceRequest, context: RequestContext, verdicts: Awaitable[Any], refusals: Refusals | None
+) -> Any:
+    response = _append(request, context, await verdicts, refusals)
     return await response if isinstance(response, Awaitable) else response
 
 

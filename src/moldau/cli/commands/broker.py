@@ -25,12 +25,16 @@ DEFAULT_DATA_DIRECTORY = "./data"
 
 _LOG_FORMAT = "%(asctime)s.%(msecs)03d %(levelname)-7s %(name)s: %(message)s"
 
+_LOOK_AND_MEND = (
+    "'moldau log verify DIR' looks at the rest, 'moldau log repair DIR --dry-run' shows what can be mended; "
+    "else restore the file"
+)
 #: What to do next, by the name of the error's class: the rooms that raise them are behind the node.
 _NEXT_STEPS = {
     "DirectoryInUseError": "stop the other broker, or give this one another --data-dir",
     "IdentityError": "give the --data-dir of this node and cluster, or an empty one",
-    "CorruptFileError": "'moldau doctor --data-dir DIR' looks at the rest; restore the file or start empty",
-    "CorruptLogError": "'moldau doctor --data-dir DIR' looks at the rest; restore the file or start empty",
+    "CorruptFileError": _LOOK_AND_MEND,
+    "CorruptLogError": _LOOK_AND_MEND,
     "StorageError": "'moldau doctor --data-dir DIR' shows what is wrong",
     "MetadataError": "",  # its messages say it themselves
     "SettingError": "correct the setting in the file, or override it with --set NAME=VALUE",

@@ -135,6 +135,7 @@ def description(seen: "Look") -> dict[str, Any]:
                 "host": member.client_host.lstrip("/"),
                 "instance_id": member.group_instance_id,
                 "partitions": [str(partition) for partition in sorted(member.assignment)],
+                "about": about(member.user_data),
             }
             for member in group.members
         ],
@@ -150,6 +151,17 @@ def description(seen: "Look") -> dict[str, Any]:
             for partition, state in seen.partitions.items()
         ],
     }
+
+
+def about(user_data: bytes) -> dict[str, Any]:
+    """What a member says of itself, as queries of Spark do; what assignors write there is no JSON."""
+    import json
+
+    try:
+        found = json.loads(user_data)
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 def _print_description(group: dict[str, Any]) -> None:
@@ -173,6 +185,9 @@ def _print_description(group: dict[str, Any]) -> None:
                 for m in group["members"]
             ],
         )
+    for member in group["members"]:
+        if said := ", ".join(f"{name} {value}" for name, value in member["about"].items()):
+            click.echo(f"{member['client_id']} says: {said}")
 
 
 @groups.command("why")

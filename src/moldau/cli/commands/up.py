@@ -1,23 +1,197 @@
-"""``moldau up``: the platform on this machine. Today that is one broker, so it takes the broker's options.
+"""``moldau up``: the platform on this machine with one command, and ``--demo`` to see it at work.
 
-Law: never more than the union of the commands of the services that it starts.
+Law: from options to services and back to the prompt. What runs where is printed when it runs; a service
+that ends by itself ends the others, and its last lines are shown. An end that was asked for is exit code 0.
 """
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from moldau.cli.commands.broker import broker
+from moldau.cli.commands.up_services import DEFAULT_REGISTRY_PORT, Wishes
 
-up = click.Command(
-    "up",
-    params=broker.params,
-    callback=broker.callback,
-    short_help="Start the platform on this machine (today: one broker).",
-    help="""Start the platform on this machine, until Ctrl-C or SIGTERM. Today that is one broker.
+if TYPE_CHECKING:
+    from moldau.cli.commands.up_processes import Processes, ServiceFailed
+
+#: A connection breaks before the process at its other end is seen to be dead.
+_DEATH_SECONDS = 2.0
+
+
+@click.command(short_help="Start the platform on this machine: a broker and a schema registry.")
+@click.option("--port", type=click.IntRange(0, 65535), help="Of the broker; default 9092, 0 is a free one.")
+@click.option(
+    "--registry-port",
+    type=click.IntRange(0, 65535),
+    help=f"Of the schema registry; default {DEFAULT_REGISTRY_PORT}, 0 is a free one.",
+)
+@click.option("--host", help="The address to listen on; default 127.0.0.1, this machine only.")
+@click.option(
+    "--data-dir",
+    "data_dirs",
+    multiple=True,
+    metavar="DIR",
+    help="Where the data is; repeatable, the first holds metadata and logs. Default ./data.",
+)
+@click.option(
+    "--config",
+    "config_file",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="A Kafka server.properties file for the broker.",
+)
+@click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="A broker setting; repeatable.")
+@click.option("--no-registry", is_flag=True, help="Start no schema registry.")
+@click.option("--demo", is_flag=True, help="Produce a live stream, run a pipeline on Spark and show it all.")
+@click.option(
+    "--rate",
+    type=click.FloatRange(min=0.1, max=100_000),
+    default=40.0,
+    show_default=True,
+    metavar="N",
+    help="Clicks a second in the demo; orders are about a third of that.",
+)
+@click.option(
+    "--seconds", type=click.FloatRange(min=0), metavar="N", help="End when it has been up for N seconds."
+)
+@click.option(
+    "--log-level",
+    type=click.Choice(["debug", "info", "warning", "error"]),
+    default="info",
+    show_default=True,
+    help="Of the broker's log file.",
+)
+def up(
+    port: int | None,
+    registry_port: int | None,
+    host: str | None,
+    data_dirs: tuple[str, ...],
+    config_file: Path | None,
+    settings: tuple[str, ...],
+    no_registry: bool,
+    demo: bool,
+    rate: float,
+    seconds: float | None,
+    log_level: str,
+) -> None:
+    """Start a broker and a schema registry, until Ctrl-C, SIGTERM or the key q.
+
+    With --demo there is more: a shop's orders and clicks are produced live, a pipeline on Spark enriches,
+    joins and windows them, and the terminal shows rates, lag and results. Without a terminal it prints lines.
 
     \b
     Examples:
       moldau up
-      moldau up --port 9092 --data-dir ./data
+      moldau up --port 9092 --registry-port 8081 --data-dir ./data
       moldau up --config server.properties
-    """,
-)
+      moldau up --demo
+      moldau up --demo --seconds 60
+    """
+    from moldau.cli.session import run
+
+    wishes = Wishes(port, host, data_dirs, config_file, settings, registry_port, not no_registry, log_level)
+    if demo:
+        from moldau.cli.commands.up_demo import demonstrate
+
+        run(demonstrate(wishes, seconds, rate))
+    else:
+        run(_serve(wishes, seconds))
+
+
+async def _serve(wishes: Wishes, seconds: float | None) -> None:
+    from moldau.base.clock import SystemClock
+    from moldau.cli.commands.up_processes import Processes, ServiceFailed
+    from moldau.cli.commands.up_terminal import stop_wishes
+
+    clock = SystemClock()
+    began = clock.monotonic()
+    make_home(wishes)
+    try:
+        with stop_wishes() as stop:
+            async with Processes(wishes.log_directory) as processes:
+                rows = await start_platform(wishes, processes)
+                click.echo(f"moldau is up after {clock.monotonic() - began:.2f} s:")
+                show_services(rows)
+                click.echo("Ctrl-C or q stops everything")
+                await watched(processes, stop, seconds)
+                click.echo("stopping")
+    except ServiceFailed as failure:
+        raise told(failure) from failure
+    click.echo("moldau stopped")
+
+
+async def start_platform(
+    wishes: Wishes, processes: "Processes", *, free_port_will_do: bool = False
+) -> list[tuple[str, str, str]]:
+    """Starts broker and registry; returns what runs where: service, address, log file."""
+    from moldau.cli.commands.up_services import (
+        broker_service,
+        local_address,
+        registry_service,
+        why_no_registry,
+    )
+
+    found = await processes.start(broker_service(wishes, free_port_will_do=free_port_will_do))
+    address = local_address(found[1])
+    rows = [("broker", address, str(processes.log_of("broker")))]
+    reason = why_no_registry(wishes)
+    if reason is not None:
+        return [*rows, ("registry", "", reason)]
+    service = registry_service(wishes, address, free_port_will_do=free_port_will_do)
+    found = await processes.start(service)
+    return [*rows, ("registry", found[1], str(processes.log_of("registry")))]
+
+
+def show_services(rows: list[tuple[str, str, str]]) -> None:
+    from moldau.cli.output import print_table
+
+    print_table(["service", "where", "log"], rows)
+
+
+async def watched(
+    processes: "Processes",
+    stop: asyncio.Event,
+    seconds: float | None,
+    watching: Sequence[asyncio.Task[None]] = (),
+) -> None:
+    """Returns when the end is wished for or the time is over; raises when a service ends before that.
+
+    ``watching`` are tasks that look at the services: one that fails is told too, but a service that died at
+    the same time is the better reason.
+    """
+    from moldau.cli.commands.up_terminal import until
+
+    death = asyncio.create_task(processes.first_death())
+    wish = asyncio.create_task(until(stop, seconds))
+    try:
+        await asyncio.wait({death, wish, *watching}, return_when=asyncio.FIRST_COMPLETED)
+        failed = [task for task in watching if task.done()]  # they look for ever, unless they fail
+        if failed and not death.done():
+            await asyncio.wait({death}, timeout=_DEATH_SECONDS)
+        if death.done() and not (wish.done() and stop.is_set()):
+            raise death.result()
+        for task in failed:
+            task.result()
+    finally:
+        death.cancel()
+        wish.cancel()
+
+
+def make_home(wishes: Wishes) -> None:
+    try:
+        wishes.log_directory.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise click.ClickException(
+            f"{wishes.home} cannot be used: {error.strerror}. Next: choose another --data-dir"
+        ) from error
+
+
+def told(failure: "ServiceFailed") -> click.ClickException:
+    """A dead service in words: what it said itself about the reason, or its last lines."""
+    said = [line.removeprefix("Error: ") for line in failure.lines if line.startswith("Error: ")]
+    if said:
+        return click.ClickException(f"{failure}: {said[-1]}")
+    lines = "".join(f"\n  {line}" for line in failure.lines)
+    return click.ClickException(f"{failure}. Its last lines, from {failure.log}:{lines or ' none'}")

@@ -9,7 +9,7 @@ line there is "Processed a total of N messages", however the reading ended.
 
 import asyncio
 import signal
-from collections.abc import Coroutine, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -80,17 +80,22 @@ def run(arguments: list[str]) -> int:
     return run_standard(TOOL, main, arguments)
 
 
-def main(words: Sequence[str], console: Console) -> int:
+def main(
+    words: Sequence[str],
+    console: Console,
+    tool: Tool = TOOL,
+    make_format: Callable[[str, Mapping[str, str]], tuple[Format, list[str]]] = formatter,
+) -> int:
     if not words:
         raise OptionError("This tool helps to read data from Kafka topics and outputs it to standard output.")
-    given = TOOL.options.parse(modern(words, console))
+    given = tool.options.parse(modern(words, console))
     check(given)
     properties = consumer_properties(given, console)
     start = parse_start(given)
     try:
-        shape, complaints = formatter(given.value("formatter"), formatter_properties(given, console))
+        shape, complaints = make_format(given.value("formatter"), formatter_properties(given, console))
     except ToolError as error:
-        return complain(TOOL, OptionError(error.message), console)
+        return complain(tool, OptionError(error.message), console)
     for line in complaints:
         console.error(f"[main] ERROR {DEFAULT_FORMATTER} - {line}")
     code = _read(given, properties, start, shape, console)

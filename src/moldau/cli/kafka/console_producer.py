@@ -6,8 +6,9 @@ can be sent.
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from typing import Protocol
 
 from moldau.cli.kafka.bootstrap import BOOTSTRAP_SERVER, COMMAND_CONFIG, modern, open_cluster, read_properties
 from moldau.cli.kafka.client_settings import producer_options, serialized_size
@@ -93,17 +94,32 @@ def run(arguments: list[str]) -> int:
     return run_standard(TOOL, main, arguments)
 
 
-def main(words: Sequence[str], console: Console) -> int:
+class RecordReader(Protocol):
+    """Turns a line into a record; ToolError names the line that does not fit."""
+
+    def parse(self, line: bytes, line_number: int) -> LineRecord: ...
+
+
+def plain_reader(properties: Mapping[str, str], topic: str) -> RecordReader:
+    return LineReader.configured(properties)
+
+
+def main(
+    words: Sequence[str],
+    console: Console,
+    tool: Tool = TOOL,
+    make_reader: Callable[[Mapping[str, str], str], RecordReader] = plain_reader,
+) -> int:
     if not words:
         raise OptionError("This tool helps to read data from standard input and publish it to Kafka.")
-    given = TOOL.options.parse(modern(words, console))
+    given = tool.options.parse(modern(words, console))
     require(given, "topic")
     if not given.has("bootstrap-server"):
         raise OptionError("Error while validating the bootstrap address\n")
     check_addresses(given.value("bootstrap-server"))
     try:
         warn_deprecated(given, console)
-        reader = LineReader.configured(reader_properties(given))
+        reader = make_reader(reader_properties(given), given.value("topic"))
         properties = producer_properties(given)
         asyncio.run(_produce(given, properties, reader, console))
     except ToolError as error:
@@ -160,7 +176,7 @@ def producer_properties(given: Given) -> dict[str, str]:
 # Sending -----------------------------------------------------------------------------------------------
 
 
-async def _produce(given: Given, properties: dict[str, str], reader: LineReader, console: Console) -> None:
+async def _produce(given: Given, properties: dict[str, str], reader: RecordReader, console: Console) -> None:
     options = producer_options(properties)
     interactive = console.stdin.isatty()
     topic: str = given.value("topic")

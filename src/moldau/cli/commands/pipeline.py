@@ -1,0 +1,291 @@
+"""``moldau pipeline``: write, run, watch and stop data pipelines on Spark.
+
+Law: rows are made by pure functions from what a pipeline has written about itself; ``run`` alone starts
+Spark. A pipeline is ended by asking it, and by force only where that is said.
+"""
+
+import os
+import signal
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from moldau.cli.commands.pipeline_run import run
+from moldau.cli.output import note, print_json, print_table
+from moldau.cli.session import json_option
+
+if TYPE_CHECKING:
+    from moldau.pipelines.home import PipelineHome, PipelineState
+    from moldau.spark.progress import QueryStatus
+
+_LOOK_SECONDS = 0.2
+
+home_option = click.option(
+    "--home",
+    envvar="MOLDAU_HOME",
+    metavar="DIRECTORY",
+    help="Where pipelines keep checkpoints, logs and tables [default: ~/.moldau/pipelines].",
+    show_envvar=True,
+)
+
+
+@click.group(short_help="Write, run, watch and stop data pipelines on Spark.")
+def pipeline() -> None:
+    """Write, run, watch and stop data pipelines on Spark.
+
+    \b
+    Examples:
+      moldau pipeline init revenue
+      moldau pipeline run revenue.py --dry-run
+      moldau pipeline run revenue.py --detach
+      moldau pipeline status revenue
+      moldau pipeline stop revenue
+    """
+
+
+pipeline.add_command(run)
+
+
+@pipeline.command()
+@click.argument("name")
+@click.option("--sql", is_flag=True, help="Write a file of SQL instead of Python.")
+def init(name: str, sql: bool) -> None:
+    """Write a commented example to NAME.py, or to NAME.sql.
+
+    \b
+    Examples:
+      moldau pipeline init revenue
+      moldau pipeline init revenue --sql
+    """
+    from moldau.pipelines.definitions import check_name
+    from moldau.pipelines.errors import PipelineError
+    from moldau.pipelines.templates import example
+
+    try:
+        check_name(name)
+    except PipelineError as error:
+        raise click.UsageError(str(error)) from error
+    path = Path(f"{name}.{'sql' if sql else 'py'}")
+    try:
+        with open(path, "x", encoding="utf-8") as file:
+            file.write(example(name, sql=sql))
+    except FileExistsError:
+        raise click.ClickException(f"{path} is there already: choose another name, or remove it") from None
+    except OSError as error:
+        raise click.ClickException(f"{path} cannot be written: {error.strerror}") from error
+    click.echo(f"{path} is written. Next: moldau pipeline run {path} --dry-run")
+
+
+@pipeline.command("list")
+@json_option
+@home_option
+def list_pipelines(as_json: bool, home: str | None) -> None:
+    """Show every pipeline that was run on this machine.
+
+    \b
+    Examples:
+      moldau pipeline list
+      moldau pipeline list --json
+    """
+    from moldau.pipelines.home import home_directory, known_pipelines
+
+    found = known_pipelines(home_directory(home))
+    if as_json:
+        print_json([state.to_json() for state in found])
+    elif found:
+        columns = ["name", "state", "queries>", "rows/s>", "lag>", "started", "file"]
+        print_table(columns, [listed(state) for state in found])
+    else:
+        note("no pipeline was run yet: 'moldau pipeline init NAME' writes one")
+
+
+@pipeline.command()
+@click.argument("name")
+@json_option
+@home_option
+def status(name: str, as_json: bool, home: str | None) -> None:
+    """Show the queries of a pipeline: rates, lag, last batch, last error.
+
+    \b
+    Examples:
+      moldau pipeline status revenue
+      moldau pipeline status revenue --json
+    """
+    _, state = _known(name, home)
+    if as_json:
+        print_json(state.to_json())
+        return
+    print_table(QUERY_COLUMNS, [query_row(query) for query in state.queries], title=headline(state))
+    for line in remarks(state):
+        click.echo(line)
+
+
+@pipeline.command()
+@click.argument("name")
+@click.option(
+    "--timeout",
+    "timeout_seconds",
+    type=click.FloatRange(min=0),
+    default=60.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="How long to wait for it.",
+)
+@click.option("--force", is_flag=True, help="Kill it if it has not ended by then; nothing is lost.")
+@home_option
+def stop(name: str, timeout_seconds: float, force: bool, home: str | None) -> None:
+    """End a pipeline: its queries finish the batch that they are at.
+
+    \b
+    Examples:
+      moldau pipeline stop revenue
+      moldau pipeline stop revenue --timeout 10 --force
+    """
+    place, state = _known(name, home)
+    if not place.is_running():
+        raise click.ClickException(f"pipeline {name} does not run (it {_was(state)})")
+    os.kill(state.pid, signal.SIGTERM)
+    if not _ended(place, timeout_seconds):
+        if not force:
+            raise click.ClickException(
+                f"pipeline {name} (process {state.pid}) has not ended after {timeout_seconds:g} s: wait with "
+                "a longer --timeout, or end it with --force; its batch is run again at the next start"
+            )
+        os.kill(state.pid, signal.SIGKILL)
+        _ended(place, timeout_seconds)
+    click.echo(f"pipeline {name} is stopped; 'moldau pipeline run {name}' goes on where it ended")
+
+
+@pipeline.command()
+@click.argument("name")
+@click.option("-f", "--follow", is_flag=True, help="Go on with what comes.")
+@click.option("-n", "--lines", type=click.IntRange(min=0), default=100, show_default=True, help="How many.")
+@home_option
+def logs(name: str, follow: bool, lines: int, home: str | None) -> None:
+    """Print what a pipeline and its Spark have said.
+
+    \b
+    Examples:
+      moldau pipeline logs revenue
+      moldau pipeline logs revenue --follow
+    """
+    place, _ = _known(name, home)
+    try:
+        with open(place.log_path, encoding="utf-8", errors="replace") as file:
+            for line in file.readlines()[-lines or None :] if lines else []:
+                click.echo(line, nl=False)
+            file.seek(0, os.SEEK_END)
+            while follow:
+                said = file.read()
+                if said:
+                    click.echo(said, nl=False)
+                elif not place.is_running():
+                    return
+                else:
+                    time.sleep(_LOOK_SECONDS)
+    except FileNotFoundError:
+        raise click.ClickException(f"pipeline {name} has no log yet: {place.log_path}") from None
+    except KeyboardInterrupt:
+        raise SystemExit(130) from None
+
+
+def _known(name: str, home: str | None) -> "tuple[PipelineHome, PipelineState]":
+    from moldau.pipelines.errors import PipelineError
+    from moldau.pipelines.home import PipelineHome, home_directory
+
+    try:
+        place = PipelineHome(home_directory(home), name)
+        state = place.state()
+    except PipelineError as error:
+        raise click.ClickException(str(error)) from error
+    if state is None:
+        raise click.ClickException(
+            f"there is no pipeline {name!r} in {home_directory(home)}: "
+            "'moldau pipeline list' shows what there is"
+        )
+    return place, state
+
+
+def _ended(place: "PipelineHome", seconds: float) -> bool:
+    deadline = time.monotonic() + seconds
+    while place.is_running():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(_LOOK_SECONDS)
+    return True
+
+
+def _was(state: "PipelineState") -> str:
+    return {"failed": "failed", "died": "died without a word"}.get(state.state, "was stopped")
+
+
+# Rows.
+
+QUERY_COLUMNS = [
+    "query",
+    "state",
+    "batch>",
+    "rows>",
+    "rows/s in>",
+    "rows/s out>",
+    "lag>",
+    "batch ms>",
+    "late>",
+]
+
+
+def headline(state: "PipelineState") -> str:
+    """A pipeline in one line."""
+    process = f", process {state.pid}" if state.state in ("starting", "running") else ""
+    return f"{state.name}: {state.state}{process}, {state.master}, cluster {state.bootstrap_servers}"
+
+
+def query_row(query: "QueryStatus") -> Sequence[object]:
+    """A query as it is shown; a dash for what is not known."""
+    return (
+        query.name,
+        query.state,
+        query.batch_id if query.batch_id >= 0 else "-",
+        query.rows,
+        _rate(query.input_rows_per_second),
+        _rate(query.processed_rows_per_second),
+        "-" if query.total_lag is None else query.total_lag,
+        "-" if query.batch_duration_ms is None else query.batch_duration_ms,
+        query.late_rows,
+    )
+
+
+def listed(state: "PipelineState") -> Sequence[Any]:
+    """A pipeline as a row of the list."""
+    lags = [query.total_lag for query in state.queries if query.total_lag is not None]
+    running = [query for query in state.queries if not query.ended and state.state == "running"]
+    rate = sum(query.input_rows_per_second or 0.0 for query in running)
+    return (
+        state.name,
+        state.state,
+        len(state.queries),
+        _rate(rate) if running else "-",
+        sum(lags) if lags else "-",
+        state.started.replace("+00:00", "Z"),
+        state.file,
+    )
+
+
+def remarks(state: "PipelineState") -> list[str]:
+    """What a table has no room for: where results go, what went wrong, what to do."""
+    found = [f"{step} is written to {output}" for step, output in (state.outputs or {}).items()]
+    found += [f"{query.name} failed: {query.error}" for query in state.queries if query.error]
+    if state.error and not any(query.error for query in state.queries):
+        found.append(f"last error: {state.error}")
+    if state.state == "died":
+        found.append(
+            f"its process is gone and has not said why: 'moldau pipeline logs {state.name}' shows more"
+        )
+    return found
+
+
+def _rate(value: float | None) -> str:
+    return "-" if value is None else f"{value:.1f}"

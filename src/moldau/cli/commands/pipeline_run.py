@@ -1,0 +1,324 @@
+"""``moldau pipeline run``: in the foreground, in the background, or dry, on the last records of real data.
+
+Law: every failure ends as one line with what to do next; ``--verbose`` shows the way there. Ctrl-C and
+SIGTERM end the queries after their batch; a second one ends at once.
+"""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from moldau.cli.output import console, note, print_table
+from moldau.cli.session import pairs
+
+if TYPE_CHECKING:
+    from moldau.pipelines.definitions import Pipeline
+    from moldau.pipelines.home import PipelineHome
+    from moldau.pipelines.running import RunningPipeline, RunOptions
+
+#: How often a pipeline without a terminal says how it does.
+_PLAIN_SECONDS = 10.0
+_DETACHED_SECONDS = 120.0
+_LOOK_SECONDS = 0.1
+
+
+@click.command(short_help="Run a pipeline.")
+@click.argument("file", metavar="FILE|NAME")
+@click.option(
+    "-b",
+    "--bootstrap-servers",
+    "--bootstrap-server",
+    envvar="MOLDAU_BOOTSTRAP_SERVERS",
+    default="127.0.0.1:9092",
+    show_default=True,
+    show_envvar=True,
+    metavar="HOST:PORT[,…]",
+    help="One or more brokers of the cluster.",
+)
+@click.option(
+    "--master", metavar="URL", help="Where Spark runs: local[2], spark://host:7077 [default: local[*]]."
+)
+@click.option("--name", metavar="NAME", help="Another name than the file's.")
+@click.option("--detach", is_flag=True, help="Run in the background; see status, logs and stop.")
+@click.option(
+    "--dry-run", is_flag=True, help="Show plan, columns and rows for the last records; write nothing."
+)
+@click.option(
+    "--records",
+    type=click.IntRange(min=1),
+    default=1000,
+    show_default=True,
+    help="How many last records of each topic a dry run reads.",
+)
+@click.option("--once", is_flag=True, help="Process what is there, then end.")
+@click.option("--from-scratch", is_flag=True, help="Forget the checkpoints of this pipeline first.")
+@click.option("--conf", multiple=True, metavar="KEY=VALUE", help="A setting of Spark; repeatable.")
+@click.option(
+    "--option",
+    "options",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help='An option of format("moldau") for every source and sink; repeatable.',
+)
+@click.option("--checkpoints", metavar="URL", help="Where checkpoints lie, if not in the home.")
+@click.option("--metrics-port", type=click.IntRange(0, 65535), help="Serve metrics for Prometheus there.")
+@click.option("--verbose", is_flag=True, help="Show the whole trace of an error.")
+@click.option(
+    "--home",
+    envvar="MOLDAU_HOME",
+    metavar="DIRECTORY",
+    help="Where pipelines keep checkpoints, logs and tables [default: ~/.moldau/pipelines].",
+)
+def run(file: str, verbose: bool, dry_run: bool, detach: bool, **given: Any) -> None:
+    """Run the pipeline of a FILE of Python or SQL, or the one that was run before as NAME.
+
+    \b
+    Examples:
+      moldau pipeline run revenue.py
+      moldau pipeline run revenue.sql --dry-run --records 100
+      moldau pipeline run revenue.py --detach --master spark://host:7077
+      moldau pipeline run revenue --once
+    """
+    if dry_run and detach:
+        raise click.UsageError("--dry-run shows what it finds: leave --detach out")
+    with _one_line(verbose):
+        from moldau.pipelines.files import load
+        from moldau.pipelines.home import PipelineHome, home_directory
+
+        home = home_directory(given["home"])
+        loaded = load(find_file(file, home), given["name"] or _known_name(file, home))
+        options = _run_options(given, home)
+        if dry_run:
+            _dry_run(loaded, options, given["records"])
+        elif detach:
+            _detach(loaded, PipelineHome(home, loaded.name), given)
+        else:
+            _foreground(loaded, options)
+
+
+def find_file(given: str, home: Path) -> Path:
+    """A path that is there, NAME.py or NAME.sql beside us, or the file that was run under that name."""
+    from moldau.pipelines.errors import PipelineError
+    from moldau.pipelines.home import PipelineHome
+
+    path = Path(given)
+    for candidate in (path, path.with_name(f"{path.name}.py"), path.with_name(f"{path.name}.sql")):
+        if candidate.is_file():
+            return candidate
+    if path.suffix not in (".py", ".sql") and path.name == given:
+        state = PipelineHome(home, given).state()
+        if state is not None:
+            return Path(state.file)
+    stem = path.name.removesuffix(".py").removesuffix(".sql")
+    raise PipelineError(f"there is no pipeline {given!r}: 'moldau pipeline init {stem}' writes one")
+
+
+def _known_name(given: str, home: Path) -> str | None:
+    """The name, where a pipeline is called by it and not by its file."""
+    from moldau.pipelines.home import PipelineHome
+
+    beside = any(Path(f"{given}{suffix}").is_file() for suffix in ("", ".py", ".sql"))
+    return None if beside or os.sep in given or not PipelineHome(home, given).exists else given
+
+
+def _run_options(given: dict[str, Any], home: Path) -> "RunOptions":
+    from moldau.pipelines.running import RunOptions
+
+    return RunOptions(
+        given["bootstrap_servers"],
+        given["master"],
+        home,
+        pairs(given["options"], "--option"),
+        pairs(given["conf"], "--conf"),
+        given["once"],
+        given["checkpoints"],
+        given["from_scratch"],
+        given["metrics_port"],
+    )
+
+
+@contextmanager
+def _one_line(verbose: bool) -> Iterator[None]:
+    """What goes wrong, as one line; everything with ``--verbose``."""
+    try:
+        from moldau.pipelines.errors import PipelineError
+        from moldau.spark.java import JavaNotFound
+    except ModuleNotFoundError as missing:
+        raise click.ClickException(_extra(missing)) from missing
+    try:
+        yield
+    except (PipelineError, JavaNotFound) as error:
+        if verbose:
+            traceback.print_exc()
+        raise click.ClickException(str(error)) from error
+    except ModuleNotFoundError as missing:
+        raise click.ClickException(_extra(missing)) from missing
+    except KeyboardInterrupt:
+        raise SystemExit(130) from None
+
+
+def _extra(missing: ModuleNotFoundError) -> str:
+    return f"pipelines need {missing.name}, which is not installed: pip install 'moldau[spark]'"
+
+
+# In the foreground.
+
+
+def _foreground(pipeline: "Pipeline", options: "RunOptions") -> None:
+    from moldau.pipelines.running import run as run_pipeline
+
+    asked: list[int] = []
+    view = _View()
+
+    def ask(number: int, _: object) -> None:
+        if asked or not view.running:
+            raise KeyboardInterrupt
+        asked.append(number)
+        note("ending after the batch; once more ends at once")
+
+    before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
+    note(f"starting Spark ({options.master or 'local[*]'}) for {pipeline.path.name}")
+    try:
+        with view:
+            ended = run_pipeline(pipeline, options, should_stop=lambda: bool(asked), on_change=view.show)
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    rows = sum(query.rows for query in ended)
+    count = "1 query" if len(ended) == 1 else f"{len(ended)} queries"
+    note(f"pipeline {pipeline.name} is over: {count}, {rows} rows read")
+
+
+class _View:
+    """What is shown while it runs: a table that changes, or a line now and then where nobody watches."""
+
+    def __init__(self) -> None:
+        self.running = False
+        self._live: Any = None
+        self._said_at = 0.0
+        self._console = console(stderr=True)
+
+    def __enter__(self) -> "_View":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._live is not None:
+            self._live.stop()
+
+    def show(self, running: "RunningPipeline") -> None:
+        if not self.running:
+            self.running = True
+            for step, output in (running.state.outputs or {}).items():
+                note(f"{step} is written to {output}")
+            if running.metrics is not None:
+                note(f"metrics: http://127.0.0.1:{running.metrics.port}/metrics")
+            if running.queries:
+                note(f"pipeline {running.pipeline.name} runs; Ctrl-C ends it after its batch")
+        if self._console.is_terminal:
+            self._draw(running)
+        elif time.monotonic() - self._said_at > _PLAIN_SECONDS:
+            self._said_at = time.monotonic()
+            for line in plain_lines(running):
+                note(line)
+
+    def _draw(self, running: "RunningPipeline") -> None:
+        from rich.live import Live
+        from rich.table import Table
+
+        from moldau.cli.commands.pipeline import QUERY_COLUMNS, query_row
+
+        table = Table(box=None, pad_edge=False)
+        for column in QUERY_COLUMNS:
+            table.add_column(column.rstrip(">"), justify="right" if column.endswith(">") else "left")
+        for status in running.statuses:
+            table.add_row(*(str(cell) for cell in query_row(status)))
+        if self._live is None:
+            self._live = Live(console=self._console, auto_refresh=False, transient=True)
+            self._live.start()
+        self._live.update(table, refresh=True)
+
+
+def plain_lines(running: "RunningPipeline") -> list[str]:
+    """How each query does, a line each."""
+    found = []
+    for status in running.statuses:
+        lag = "" if status.total_lag is None else f", lag {status.total_lag}"
+        rate = "" if status.input_rows_per_second is None else f", {status.input_rows_per_second:.1f} rows/s"
+        found.append(f"{status.name}: {status.state}, batch {status.batch_id}, {status.rows} rows{rate}{lag}")
+    return found
+
+
+# In the background.
+
+
+def _detach(pipeline: "Pipeline", place: "PipelineHome", given: dict[str, Any]) -> None:
+    from moldau.pipelines.errors import PipelineError
+
+    if place.is_running():
+        with place.running():  # says who runs it
+            pass
+    place.directory.mkdir(parents=True, exist_ok=True)
+    with open(place.log_path, "ab") as log:
+        child = subprocess.Popen(
+            child_command(pipeline, place, given), stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+            start_new_session=True,
+        )  # fmt: skip
+    note(f"starting pipeline {pipeline.name} in the background (process {child.pid})")
+    deadline = time.monotonic() + _DETACHED_SECONDS
+    while time.monotonic() < deadline:
+        code = child.poll()
+        state = place.state()
+        ours = state is not None and state.pid == child.pid
+        if state is not None and ours and state.state == "running" and code is None:
+            click.echo(f"pipeline {pipeline.name} runs: 'moldau pipeline status {pipeline.name}' shows how")
+            return
+        if code is not None:
+            if code == 0:
+                click.echo(f"pipeline {pipeline.name} has run to its end")
+                return
+            why = state.error if state is not None and ours and state.error else f"exit code {code}"
+            raise PipelineError(f"{why} ('moldau pipeline logs {pipeline.name}' shows more)")
+        time.sleep(_LOOK_SECONDS)
+    note(f"it is still starting; 'moldau pipeline status {pipeline.name}' shows how it does")
+
+
+def child_command(pipeline: "Pipeline", place: "PipelineHome", given: dict[str, Any]) -> list[str]:
+    """The same run, in the foreground of a process of its own."""
+    command = [sys.executable, "-m", "moldau", "pipeline", "run", str(pipeline.path), "--name", pipeline.name]
+    command += ["--home", str(place.directory.parent), "--bootstrap-servers", given["bootstrap_servers"]]
+    for option in ("master", "checkpoints", "metrics_port"):
+        if given[option] is not None:
+            command += [f"--{option.replace('_', '-')}", str(given[option])]
+    command += [f"--{flag.replace('_', '-')}" for flag in ("once", "from_scratch") if given[flag]]
+    command += [word for each in given["conf"] for word in ("--conf", each)]
+    return command + [word for each in given["options"] for word in ("--option", each)]
+
+
+# Dry.
+
+
+def _dry_run(pipeline: "Pipeline", options: "RunOptions", records: int) -> None:
+    from moldau.pipelines.dry_run import preview
+    from moldau.pipelines.running import open_session
+    from moldau.pipelines.topics import Topics
+
+    _ = Topics(options.cluster).wire  # not there: told before Spark takes its seconds to start
+    note(f"starting Spark for {pipeline.path.name}: the last {records} records of each topic")
+    with open_session(pipeline.name, options, os.devnull) as spark:
+        for found in preview(pipeline, options, spark, records=records):
+            click.echo(f"\n{found.step}: would be written to {found.output}")
+            click.echo(f"reads: {', '.join(found.topics) or 'no topic as a stream'}")
+            print_table(["column", "type"], found.schema, title="columns")
+            more = ", and there are more" if found.more else ""
+            print_table([name for name, _ in found.schema], found.rows, title=f"rows{more}")
+            click.echo(found.plan)
+    note("\nnothing was written, nothing was committed")

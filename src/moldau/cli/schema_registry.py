@@ -1,0 +1,148 @@
+"""What the commands around schemas share: the registry's address, its errors, schemas with their references.
+
+Law: here alone an error of the registry becomes one line with a next step. The registry may be anybody's:
+only Confluent's API is used.
+"""
+
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    from moldau.client.schema_registry import Reference, RegisteredSchema, RegistryClient
+    from moldau.registry.schemas import ParsedSchema
+
+_F = TypeVar("_F", bound=Callable[..., Any])
+
+#: What to do next, by the registry's error code.
+_NEXT_STEPS = {
+    40401: "'moldau schemas list' shows what there is, with --deleted also what was deleted",
+    40402: "'moldau schemas show SUBJECT' shows the versions that there are",
+    40403: "'moldau schemas list' shows the ids that there are",
+    409: "'moldau schemas diff SUBJECT --file FILE' shows what it breaks",
+    42201: "correct the schema; --type says what it is, --reference what it refers to",
+    42205: "the registry, or the subject, is closed to writes: see its mode",
+    42206: "delete what refers to it first",
+    40404: "--permanent deletes for good what was deleted before",
+    40405: "delete it without --permanent first",
+}
+_TYPES = {".avsc": "AVRO", ".avro": "AVRO", ".proto": "PROTOBUF", ".json": "JSON"}
+_PART = re.compile(r"""errorType:\s*['"](\w+)['"],\s*description:\s*(['"])(.*?)\2[,}]""")
+
+
+def registry_options(function: _F) -> _F:
+    """Adds the address of the registry and who we are there; gives ``registry``, ``user`` and ``ca``."""
+    for option in (
+        click.option(
+            "--ca",
+            type=click.Path(exists=True, dir_okay=False),
+            help="Certificates (PEM) that an https registry is checked against.",
+        ),
+        click.option(
+            "--user",
+            envvar="MOLDAU_SCHEMA_REGISTRY_USER",
+            metavar="NAME:PASSWORD",
+            show_envvar=True,
+            help="Who you are, where the registry asks.",
+        ),
+        click.option(
+            "-r",
+            "--registry",
+            envvar="MOLDAU_SCHEMA_REGISTRY_URL",
+            default="http://127.0.0.1:8081",
+            show_default=True,
+            show_envvar=True,
+            metavar="URL[,…]",
+            help="The schema registry: ours, Confluent's, Karapace or another with that API.",
+        ),
+    ):
+        function = option(function)
+    return function
+
+
+@contextmanager
+def connected(registry: str, user: str | None, ca: str | None) -> "Iterator[RegistryClient]":
+    """A client; what the registry refuses becomes one line and exit code 1."""
+    from moldau.client.schema_registry import RegistryClient, RegistryError
+    from moldau.registry.limits import InvalidSchema
+
+    name, _, password = (user or "").partition(":")
+    try:
+        with RegistryClient(registry, user=name or None, password=password or None, ca_location=ca) as client:
+            yield client
+    except RegistryError as error:
+        raise click.ClickException(explain(error.code, error.message)) from error
+    except InvalidSchema as error:
+        raise click.ClickException(f"the schema makes no sense: {error}") from error
+
+
+def explain(code: int, message: str) -> str:
+    said = " ".join(message.split()).rstrip(".")
+    step = _NEXT_STEPS.get(code)
+    return f"{said} ({code}). Next: {step}" if step else (f"{said} ({code})" if code else message)
+
+
+def file_schema(path: Path, schema_type: str | None) -> tuple[str, str]:
+    """The text of a file, and what it is: as told, or by the ending of its name."""
+    found = schema_type.upper() if schema_type else _TYPES.get(path.suffix.lower())
+    if found is None:
+        raise click.UsageError(f"what is {path.name}? Say --type avro, json or protobuf")
+    try:
+        return path.read_text("utf-8"), found
+    except (OSError, UnicodeDecodeError) as error:
+        raise click.ClickException(f"{path} cannot be read: {error}") from error
+
+
+def references_of(given: tuple[str, ...]) -> "list[Reference]":
+    """``NAME=SUBJECT:VERSION``; a subject may hold colons itself."""
+    from moldau.client.schema_registry import Reference
+
+    found = []
+    for text in given:
+        name, equals, rest = text.partition("=")
+        subject, colon, version = rest.rpartition(":")
+        if not (equals and name and colon and subject and version.isdecimal()):
+            raise click.UsageError(f"--reference {text!r}: it has the form NAME=SUBJECT:VERSION")
+        found.append(Reference(name, subject, int(version)))
+    return found
+
+
+def parsed(client: "RegistryClient", schema: "RegisteredSchema", depth: int = 0) -> "ParsedSchema":
+    """A schema with everything that it refers to, as the rules take it."""
+    from moldau.registry.limits import InvalidSchema
+    from moldau.registry.schemas import Reference, SchemaType, parse
+
+    if depth > 50:
+        raise InvalidSchema("its references lead in a circle")
+    pairs = []
+    for each in schema.references:
+        target = client.version(each.subject, each.version, deleted=True)
+        pairs.append((Reference(each.name, each.subject, each.version), parsed(client, target, depth + 1)))
+    return parse(SchemaType(schema.schema_type), schema.text, pairs)
+
+
+def reason(message: str) -> str:
+    """What a message of a compatibility check says, without the braces that Confluent puts around it."""
+    found = _PART.search(message)
+    return f"{found[1]}: {found[3]}" if found else message
+
+
+def is_about_a_reason(message: str) -> bool:
+    """Confluent adds to its reasons the old schema, its version and the level: no reasons themselves."""
+    return not re.match(r"""\{(oldSchemaVersion|oldSchema|validateFields|compatibility):""", message)
+
+
+def pretty(schema_type: str, text: str) -> str:
+    """The schema as people read it: JSON over several lines, Protobuf as it is."""
+    import json
+
+    if schema_type == "PROTOBUF":
+        return text.rstrip()
+    try:
+        return json.dumps(json.loads(text), indent=2, ensure_ascii=False)
+    except ValueError:
+        return text

@@ -1,0 +1,79 @@
+"""A pipeline on the last records of real data: what each step would give, without giving it.
+
+Law: reads and shows. Nothing is written, no offset is committed, no checkpoint is made; streams are batches
+of their last records, so a window or a join shows what those records alone would give.
+"""
+
+import contextlib
+import io
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from moldau.pipelines.context import Context, Shared
+from moldau.pipelines.definitions import Pipeline
+from moldau.pipelines.errors import PipelineError
+from moldau.pipelines.running import RunOptions, built
+from moldau.pipelines.topics import Topics
+from moldau.spark.failures import sentence
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+@dataclass(frozen=True, slots=True)
+class Preview:
+    """What one step would write."""
+
+    step: str
+    output: str
+    #: Topics that its streams read.
+    topics: tuple[str, ...]
+    schema: tuple[tuple[str, str], ...]
+    plan: str
+    rows: tuple[tuple[Any, ...], ...]
+    #: Whether there are more rows than are shown.
+    more: bool
+
+
+def preview(
+    pipeline: Pipeline, options: RunOptions, spark: "SparkSession", *, records: int = 1000, shown: int = 10
+) -> Iterator[Preview]:
+    """One step after another; PipelineError for the first that does not work."""
+    topics = Topics(options.cluster)
+    shared = Shared(spark, pipeline, topics, options.cluster, sample=records)
+    for step in pipeline.steps:
+        context = Context(shared, step.name)
+        frame = built(pipeline, step, context)
+        try:
+            rows = frame.limit(shown + 1).collect()
+            plan = explained(frame)
+        except Exception as error:
+            raise PipelineError(f"{step.name}: {sentence(error)}") from error
+        yield Preview(
+            step.name,
+            str(step.output),
+            tuple(context.topics_read),
+            tuple((each.name, each.dataType.simpleString()) for each in frame.schema.fields),
+            plan,
+            tuple(tuple(readable(value) for value in row) for row in rows[:shown]),
+            len(rows) > shown,
+        )
+
+
+def explained(frame: "DataFrame") -> str:
+    """The plan, as Spark draws it."""
+    drawn = io.StringIO()
+    with contextlib.redirect_stdout(drawn):
+        frame.explain()
+    return drawn.getvalue().strip()
+
+
+def readable(value: Any) -> Any:
+    """Bytes as text where they are text."""
+    if isinstance(value, bytes | bytearray):
+        try:
+            return bytes(value).decode()
+        except UnicodeDecodeError:
+            return f"0x{bytes(value).hex()}"
+    return value

@@ -1,0 +1,93 @@
+"""From a file to a pipeline: Python with decorated functions, or SQL.
+
+Law: a file is run once, here, and asked for its steps; a mistake in it is told with its line and without the
+way there. A pipeline is named after its file unless a name is given.
+"""
+
+import sys
+import traceback
+from importlib.machinery import SourceFileLoader
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from types import CodeType, ModuleType
+
+from moldau.pipelines.definitions import MARK, Pipeline, Step, check_name
+from moldau.pipelines.errors import PipelineError
+
+_EXAMPLE = (
+    "decorate a function that returns a DataFrame with @to_topic(…), @to_parquet(…) or @to_console(); "
+    "'moldau pipeline init NAME' writes an example"
+)
+
+
+def load(path: str | Path, name: str | None = None) -> Pipeline:
+    """Reads a ``.py`` or ``.sql`` file; PipelineError says what is wrong with it."""
+    file = Path(path).absolute()
+    if not file.is_file():
+        raise PipelineError(f"there is no file {file}: 'moldau pipeline init {file.stem}' writes one")
+    called = check_name(name or file.stem)
+    if file.suffix == ".sql":
+        from moldau.pipelines.sql_steps import sql_pipeline
+
+        return sql_pipeline(called, file)
+    if file.suffix != ".py":
+        raise PipelineError(f"{file.name} is no pipeline: it is a file of Python (.py) or SQL (.sql)")
+    return _from_module(called, file, _run(file))
+
+
+def _run(file: Path) -> ModuleType:
+    code = _compiled(file)
+    module_name = f"moldau_pipeline_{file.stem}"
+    spec = spec_from_file_location(module_name, file, loader=SourceFileLoader(module_name, str(file)))
+    assert spec is not None
+    module = module_from_spec(spec)
+    if str(file.parent) not in sys.path:
+        sys.path.insert(0, str(file.parent))  # modules beside the file, as for any script
+    sys.modules[module_name] = module
+    try:
+        exec(code, module.__dict__)
+    except PipelineError as error:
+        raise PipelineError(f"{file.name}:{_line(error, file)}: {error}") from None
+    except Exception as error:
+        raise PipelineError(f"{file.name}:{_line(error, file)}: {type(error).__name__}: {error}") from error
+    finally:
+        # Functions of a module that nobody can import travel to Spark's workers by value.
+        del sys.modules[module_name]
+    return module
+
+
+def _compiled(file: Path) -> CodeType:
+    try:
+        return compile(file.read_text("utf-8"), str(file), "exec")
+    except UnicodeDecodeError as error:
+        raise PipelineError(f"{file.name} is no text in UTF-8: {error}") from None
+    except SyntaxError as error:
+        raise PipelineError(f"{file.name}:{error.lineno}: {error.msg}") from None
+    except ValueError as error:
+        raise PipelineError(f"{file.name} is no Python: {error}") from None
+
+
+def line_in(error: BaseException, file: Path) -> int | None:
+    """The last line of the file that an error has passed through."""
+    frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename == str(file)]
+    return frames[-1].lineno if frames else None
+
+
+def _line(error: BaseException, file: Path) -> int:
+    return line_in(error, file) or 1
+
+
+def _from_module(name: str, file: Path, module: ModuleType) -> Pipeline:
+    functions = {
+        each: value
+        for each, value in vars(module).items()
+        if callable(value) and getattr(value, "__module__", None) == module.__name__
+    }
+    steps = tuple(
+        Step(each, function, getattr(function, MARK), function.__code__.co_firstlineno)
+        for each, function in functions.items()
+        if hasattr(function, MARK)
+    )
+    if not steps:
+        raise PipelineError(f"{file.name} writes nothing: {_EXAMPLE}")
+    return Pipeline(name, file, steps, functions)

@@ -1,0 +1,455 @@
+"""Runs a pipeline: every step becomes a query or a batch, watched until it is stopped or one fails.
+
+    with start(load("revenue.py"), RunOptions("localhost:9092")) as running:
+        while running.poll(1.0): ...
+
+``run_file`` does all of that for one file and returns when the pipeline has ended.
+
+Law: nothing is started before every function has returned its DataFrame and every topic is known to be there.
+A query that fails ends the pipeline: what the others have done is kept, and the next run goes on from it.
+"""
+
+import logging
+import os
+import signal
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+from py4j.protocol import Py4JError
+
+from moldau.base.clock import SystemClock
+from moldau.pipelines.context import Context, Shared, checked
+from moldau.pipelines.definitions import ParquetOutput, Pipeline, Step, TopicOutput
+from moldau.pipelines.errors import PipelineError
+from moldau.pipelines.files import line_in, load
+from moldau.pipelines.home import PipelineHome, PipelineState, home_directory
+from moldau.pipelines.topics import Topics
+from moldau.pipelines.writing import shaped, start_query, target, trigger_of, write_batch
+from moldau.spark.failures import sentence
+from moldau.spark.progress import FAILED, RUNNING, STARTING, STOPPED, QueryStatus
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+    from moldau.pipelines.metrics_server import MetricsServer
+    from moldau.spark.query_listener import Publisher, QueryListener
+
+log = logging.getLogger("moldau.pipelines")
+
+DEFAULT_SERVERS = "127.0.0.1:9092"
+#: How long a query may take to finish its batch when it is stopped, and how often it is looked at.
+_LAST_BATCH_SECONDS = 30.0
+_LOOK_SECONDS = 0.1
+_LAST_EVENTS_MS = 5_000
+#: Spark gives a new Python process ten seconds to appear; a machine that is busy may need another go.
+_NOT_STARTED = "Python worker failed to connect back"
+_STARTS = 4
+_SETTLING_SECONDS = 15.0
+
+
+@dataclass(frozen=True, slots=True)
+class RunOptions:
+    """How a pipeline is run; the file itself says nothing of it."""
+
+    bootstrap_servers: str = DEFAULT_SERVERS
+    master: str | None = None
+    home: Path = field(default_factory=home_directory)
+    #: More options of ``format("moldau")`` for every source and sink.
+    options: Mapping[str, str] = field(default_factory=dict)
+    #: Spark's own settings.
+    conf: Mapping[str, str] = field(default_factory=dict)
+    #: Process what is there, then end.
+    available_now: bool = False
+    #: Where checkpoints lie if not in the home: an address that every machine of a cluster reaches.
+    checkpoints: str | None = None
+    from_scratch: bool = False
+    metrics_port: int | None = None
+    #: Whether progress goes to the topic ``__moldau_pipelines``.
+    publish: bool = True
+
+    @property
+    def cluster(self) -> dict[str, str]:
+        return {"kafka.bootstrap.servers": self.bootstrap_servers, **self.options}
+
+
+@dataclass(frozen=True, slots=True)
+class _Ready:
+    """A step whose function has returned."""
+
+    step: Step
+    frame: "DataFrame"
+
+
+class RunningPipeline:
+    """Made by ``start``; ``stop`` or the end of ``with`` ends it."""
+
+    def __init__(self, pipeline: Pipeline, options: RunOptions) -> None:
+        self.pipeline = pipeline
+        self.options = options
+        self.home = PipelineHome(options.home, pipeline.name, options.checkpoints)
+        self.queries: dict[str, StreamingQuery] = {}
+        self.metrics: MetricsServer | None = None
+        self._topics = Topics(options.cluster)
+        self._held = ExitStack()
+        self._spark: SparkSession | None = None
+        self._listener: QueryListener | None = None
+        self._publisher: Publisher | None = None
+        self._ends: dict[str, QueryStatus] = {}
+        self._starts: dict[str, list[Callable[[], StreamingQuery]]] = {}
+        outputs = {
+            s.name: f"table {self.home.table(s.output.path)}"
+            if isinstance(s.output, ParquetOutput)
+            else str(s.output)
+            for s in pipeline.steps
+        }
+        self._state = PipelineState(
+            pipeline.name,
+            str(pipeline.path),
+            pid=os.getpid(),
+            master=options.master or "local[*]",
+            bootstrap_servers=options.bootstrap_servers,
+            started=_now(),
+            outputs=outputs,
+        )
+        self._written: PipelineState | None = None
+
+    def __enter__(self) -> "RunningPipeline":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close(error)
+
+    @property
+    def statuses(self) -> list[QueryStatus]:
+        """Every query of this pipeline, in the order of the file."""
+        seen = {} if self._listener is None else dict(self._listener.statuses)
+        return [self._ends.get(n) or seen.get(n) or QueryStatus(n, group=n) for n in self.queries]
+
+    @property
+    def state(self) -> PipelineState:
+        return replace(self._state, queries=tuple(self.statuses))
+
+    def start(self, spark: "SparkSession | None") -> None:
+        """Starts everything; a session that is given is used, and not ended with the pipeline."""
+        self._held.enter_context(self.home.running())
+        self._held.enter_context(_logged(self.home.log_path))
+        log.info("pipeline %s begins: %s", self.pipeline.name, self.pipeline.path)
+        self._write_state()
+        if self.options.from_scratch:
+            self.home.forget_checkpoints()
+        for step in self.home.notice_removed_checkpoints():
+            log.warning("the checkpoint of %s is gone: it begins anew", step)
+        _ = self._topics.wire  # a cluster that is not there is told before Spark takes its seconds to start
+        if spark is None:
+            spark = open_session(self.pipeline.name, self.options, self.home.log_path)
+            self._held.callback(_end_session, spark)
+        self._spark = spark
+        self._watch(self._spark)
+        shared = Shared(self._spark, self.pipeline, self._topics, self.options.cluster)
+        ready = [self._prepared(shared, step) for step in self.pipeline.steps]
+        for each in ready:
+            self._begin(each)
+            log.info("%s is written to %s", each.step.name, each.step.output)
+        self._state = replace(self._state, state=RUNNING)
+        self._write_state()
+
+    def poll(self, seconds: float) -> bool:
+        """Waits, and tells whether a query is still at work; PipelineError when one has failed."""
+        try:
+            return self._polled(seconds)
+        except Py4JError as error:
+            self._spark = None
+            raise PipelineError(
+                f"Spark's Java process is gone: 'moldau pipeline logs {self.pipeline.name}' may say why; "
+                "where it ran out of memory, --conf spark.driver.memory=2g gives it more"
+            ) from error
+
+    def _polled(self, seconds: float) -> bool:
+        active = [query for query in self.queries.values() if query.isActive]
+        if active:
+            _wait(active[0], seconds)
+        for name, query in list(self.queries.items()):
+            if not query.isActive and (failure := query.exception()) is not None:
+                if self._started_again(name, sentence(failure)):
+                    continue
+                self._ends[name] = replace(self._status(name), state=FAILED, error=sentence(failure))
+                raise PipelineError(f"query {name} failed: {_with_hint(sentence(failure))}") from failure
+        self._write_state()
+        return any(query.isActive for query in self.queries.values())
+
+    def stop(self) -> None:
+        """Ends the queries, each after the batch that it is at."""
+        for query in self.queries.values():
+            _finish_batch(query)
+        for query in self.queries.values():
+            query.stop()
+
+    def close(self, error: BaseException | None = None) -> None:
+        """Ends everything and writes how it ended."""
+        try:
+            if self._spark is not None:
+                self._end_queries(self._spark)
+            state = STOPPED if error is None or isinstance(error, KeyboardInterrupt) else FAILED
+            self._state = replace(
+                self._state, state=state, error=sentence(error) if state == FAILED and error else None
+            )
+            if not self._refused:
+                log.info(
+                    "pipeline %s %s%s", self.pipeline.name, state, f": {error}" if state == FAILED else ""
+                )
+                self._write_state()
+        finally:
+            self._held.close()
+
+    @property
+    def _refused(self) -> bool:
+        """Whether another process runs this pipeline: its state is not ours to write."""
+        return self._written is None
+
+    def _end_queries(self, spark: "SparkSession") -> None:
+        for query in self.queries.values():
+            if query.isActive:
+                query.stop()
+        if self._listener is not None:
+            spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty(_LAST_EVENTS_MS)
+            spark.streams.removeListener(self._listener)
+        for name in self.queries:
+            status = self._status(name)
+            self._ends[name] = status if status.ended else replace(status, state=STOPPED)
+            if self._publisher is not None and self._ends[name] != status:
+                self._publisher.publish(self._ends[name])
+        if self._publisher is not None:
+            self._publisher.flush()
+        if self.metrics is not None:
+            self.metrics.close()
+
+    def _watch(self, spark: "SparkSession") -> None:
+        from moldau.pipelines.metrics_server import MetricsServer
+        from moldau.spark.query_listener import Publisher, QueryListener
+
+        if self.options.publish:
+            self._publisher = Publisher(self._topics.wire)
+        self._listener = QueryListener(self._publisher.publish if self._publisher else None)
+        spark.streams.addListener(self._listener)
+        if self.options.metrics_port is not None:
+            self.metrics = MetricsServer(self.options.metrics_port, lambda: self.state)
+
+    def _prepared(self, shared: Shared, step: Step) -> _Ready:
+        context = Context(shared, step.name, self.home.query_id(step.name))
+        frame = built(self.pipeline, step, context)
+        if frame.isStreaming:
+            self.home.check_topics(step.name, context.topics_read)
+        if isinstance(step.output, TopicOutput):
+            self._topics.make(step.output.topic, step.output.partitions)
+        return _Ready(step, frame)
+
+    def _begin(self, ready: _Ready) -> None:
+        step, output = ready.step, ready.step.output
+        table = self.home.table(output.path) if isinstance(output, ParquetOutput) else ""
+        wanted = target(output, self.options.cluster, table)
+        try:
+            if not ready.frame.isStreaming:
+                write_batch(ready.frame, wanted)
+                return
+            name = self.pipeline.query_name(step.name)
+            trigger = trigger_of(output.trigger, self.options.available_now)
+            checkpoint = self.home.checkpoint(step.name)
+            again = partial(start_query, ready.frame, name, wanted, checkpoint, trigger)
+            self._starts[name] = [again] * _STARTS
+            self.queries[name] = self._starts[name].pop()()
+            _settle(self.queries[name])
+        except Exception as error:
+            raise PipelineError(f"{step.name}: {_with_hint(sentence(error))}") from error
+
+    def _started_again(self, name: str, failure: str) -> bool:
+        """Whether a query that could not begin its processes was given another go."""
+        if _NOT_STARTED not in failure or not self._starts[name]:
+            return False
+        log.warning("query %s is started again: %s", name, failure)
+        self.queries[name] = self._starts[name].pop()()
+        _settle(self.queries[name])
+        return True
+
+    def _status(self, name: str) -> QueryStatus:
+        seen = None if self._listener is None else self._listener.statuses.get(name)
+        return self._ends.get(name) or seen or QueryStatus(name, group=name)
+
+    def _write_state(self) -> None:
+        if self.state != self._written:
+            self._written = self.state
+            self.home.write_state(self._written)
+
+
+def open_session(name: str, options: RunOptions, output: str | Path) -> "SparkSession":
+    """A session whose JVM prints to a file."""
+    from moldau.spark.session import spark_session
+
+    settings = {"spark.sql.streaming.stopTimeout": "30s", **options.conf}
+    interrupted = signal.getsignal(signal.SIGINT)
+    with open(output, "ab") as file:
+        session = spark_session(f"moldau {name}", master=options.master, jvm_output=file, **settings)
+    # Spark has put a handler of its own there; whoever runs the pipeline decides what Ctrl-C does.
+    if signal.getsignal(signal.SIGINT) is not interrupted:
+        signal.signal(signal.SIGINT, interrupted)
+    return session
+
+
+@contextmanager
+def _logged(path: Path) -> Iterator[None]:
+    """What this project says goes to the pipeline's log, beside what Spark says."""
+    handler = logging.FileHandler(path)
+    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    ours = logging.getLogger("moldau")
+    before = ours.level
+    ours.addHandler(handler)
+    ours.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        ours.removeHandler(handler)
+        ours.setLevel(before)
+        handler.close()
+
+
+def built(pipeline: Pipeline, step: Step, context: Context) -> "DataFrame":
+    """What the function of a step returns, with the columns of its output; its mistakes with their line."""
+    try:
+        return shaped(checked(step.build(context), step.name), step.output, step.name)
+    except PipelineError as error:
+        line = line_in(error, pipeline.path) or step.line
+        raise PipelineError(f"{pipeline.path.name}:{line}: {error}") from error.__cause__
+    except Exception as error:
+        line = line_in(error, pipeline.path) or step.line
+        raise PipelineError(f"{pipeline.path.name}:{line}: {step.name}: {sentence(error)}") from error
+
+
+def start(pipeline: Pipeline, options: RunOptions, spark: "SparkSession | None" = None) -> RunningPipeline:
+    """A pipeline that runs; PipelineError says why it does not."""
+    running = RunningPipeline(pipeline, options)
+    try:
+        running.start(spark)
+    except BaseException as error:
+        running.close(error)
+        raise
+    return running
+
+
+def run_file(
+    path: str | Path,
+    *,
+    name: str | None = None,
+    bootstrap_servers: str | None = None,
+    master: str | None = None,
+    home: str | Path | None = None,
+    options: Mapping[str, str] | None = None,
+    conf: Mapping[str, str] | None = None,
+    available_now: bool = False,
+    from_scratch: bool = False,
+    publish: bool = True,
+    spark: "SparkSession | None" = None,
+    should_stop: Callable[[], bool] = lambda: False,
+    on_change: Callable[[RunningPipeline], None] = lambda running: None,
+) -> list[QueryStatus]:
+    """Runs a file until its queries have ended or ``should_stop`` says so; how each query ended.
+
+    ``on_change`` is called about twice a second. PipelineError says in one sentence which query failed.
+    """
+    chosen = RunOptions(
+        bootstrap_servers or os.environ.get("MOLDAU_BOOTSTRAP_SERVERS") or DEFAULT_SERVERS,
+        master,
+        home_directory(home),
+        dict(options or {}),
+        dict(conf or {}),
+        available_now,
+        from_scratch=from_scratch,
+        publish=publish,
+    )
+    return run(load(path, name), chosen, spark=spark, should_stop=should_stop, on_change=on_change)
+
+
+def run(
+    pipeline: Pipeline,
+    options: RunOptions,
+    *,
+    spark: "SparkSession | None" = None,
+    should_stop: Callable[[], bool] = lambda: False,
+    on_change: Callable[[RunningPipeline], None] = lambda running: None,
+) -> list[QueryStatus]:
+    """As ``run_file``, for a pipeline that was loaded."""
+    with start(pipeline, options, spark) as running:
+        on_change(running)
+        try:
+            while running.poll(0.5):
+                on_change(running)
+                if should_stop():
+                    running.stop()
+                    break
+        except PipelineError as error:
+            if not should_stop():
+                raise
+            # Whoever ends us has ended Spark as well: its batch is run again at the next start.
+            log.warning("a batch was cut short: %s", error)
+    return running.statuses
+
+
+def _wait(query: "StreamingQuery", seconds: float) -> None:
+    """Until the query has ended, or so long; how it ended is asked for elsewhere."""
+    from pyspark.errors import StreamingQueryException
+
+    with suppress(StreamingQueryException):
+        query.awaitTermination(seconds)  # type: ignore[arg-type]
+
+
+def _end_session(spark: "SparkSession") -> None:
+    try:
+        spark.stop()
+    except (Py4JError, OSError) as error:
+        log.warning("Spark could not be ended, it is gone: %s", error)
+
+
+def _settle(query: "StreamingQuery") -> None:
+    """Waits until the query has its processes: many that start together starve each other."""
+    for _ in range(round(_SETTLING_SECONDS / _LOOK_SECONDS)):
+        if not query.isActive or not query.status["message"].startswith("Initializing"):
+            return
+        _wait(query, _LOOK_SECONDS)
+
+
+def _finish_batch(query: "StreamingQuery") -> None:
+    """Waits until the query is between two batches, as far as it comes there in time."""
+    if not query.isActive:
+        return
+    first = query.lastProgress
+    for _ in range(round(_LAST_BATCH_SECONDS / _LOOK_SECONDS)):
+        now = query.lastProgress
+        if (
+            not query.isActive
+            or not query.status["isTriggerActive"]
+            or (now and (not first or now.batchId > first.batchId))
+        ):
+            return
+        _wait(query, _LOOK_SECONDS)
+
+
+def _with_hint(said: str) -> str:
+    """What to do about a checkpoint that does not fit."""
+    if "STATE_STORE" in said or "checkpoint" in said.lower() or "StateSchema" in said:
+        return f"{said.rstrip('.')}. Begin anew with --from-scratch, or give the function another name"
+    return said
+
+
+def _now() -> str:
+    now = datetime.fromtimestamp(SystemClock().now_ms() / 1000, UTC)
+    return now.isoformat(timespec="seconds")
+
+
+__all__ = ["STARTING", "PipelineState", "RunOptions", "RunningPipeline", "run", "run_file", "start"]

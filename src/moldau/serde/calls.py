@@ -1,0 +1,124 @@
+"""How serializers and deserializers are called: by confluent-kafka's clients, and by anyone else.
+
+Law: ``serializer(value, context)`` is what SerializingProducer calls and ``serialize(topic, value)`` what is
+called by hand; both come to the same. None is None, on both sides: a tombstone has no schema. What is made
+for a topic or a schema is kept; both may be shared by threads, of which two may do the same work at first.
+"""
+
+from collections.abc import Callable
+from typing import Any, Protocol, TypeAlias
+
+from moldau.client.schema_registry import RegistryClient
+from moldau.serde.errors import SerdeError, shown
+from moldau.serde.options import ReaderOptions, WriterOptions, strategy_of
+from moldau.serde.wire import KEY_HEADER, VALUE_HEADER, Headers, SchemaRef, header_of, put_header, read_prefix
+
+#: Compiled schemas are kept for so many topics, or ids; with more than that all are made anew.
+MAX_KEPT = 10_000
+#: From a value to bytes; the headers are there to be added to.
+Write: TypeAlias = Callable[[Any, Any], bytes]
+
+
+class Context(Protocol):
+    """What confluent-kafka's SerializationContext has; ``field`` is ``key`` or ``value``."""
+
+    topic: Any
+    field: Any
+    headers: Any
+
+
+class Serializer:
+    """What the serializers share: they differ in what they prepare for a topic and a class of values."""
+
+    def __init__(self, registry: RegistryClient | str, options: WriterOptions | None) -> None:
+        self._registry = RegistryClient(registry) if isinstance(registry, str) else registry
+        self._options = options or WriterOptions()
+        self._strategy = strategy_of(self._options.subject_name)
+        #: For values and for keys.
+        self._ready: tuple[dict[tuple[str, type], Write], ...] = ({}, {})
+
+    def __call__(self, value: Any, ctx: Context | None = None) -> bytes | None:
+        if value is None:
+            return None
+        if ctx is None:
+            return self._write("", value, self._options.is_key, None)
+        return self._write(ctx.topic, value, ctx.field == "key", ctx.headers)
+
+    def serialize(self, topic: str, value: Any, headers: Any = None) -> bytes | None:
+        """The bytes of a value; ``headers`` are a list or a dict to put the id into, where it goes there."""
+        return None if value is None else self._write(topic, value, self._options.is_key, headers)
+
+    def for_topic(self, topic: str) -> Callable[[Any], bytes | None]:
+        """A function of the value alone, as kafka-python and aiokafka take it (``value_serializer``)."""
+        return lambda value: self.serialize(topic, value)
+
+    def _write(self, topic: str, value: Any, is_key: bool, headers: Any) -> bytes:
+        place = (topic, value.__class__)
+        write = self._ready[is_key].get(place)
+        if write is None:
+            ready = self._ready[is_key]
+            if len(ready) >= MAX_KEPT:
+                ready.clear()
+            write = ready[place] = self._prepared(topic, value.__class__, is_key)
+        return write(value, headers)
+
+    def _prepared(self, topic: str, cls: type, is_key: bool) -> Write:
+        raise NotImplementedError
+
+
+class Deserializer:
+    """What the deserializers share."""
+
+    def __init__(self, registry: RegistryClient | str, options: ReaderOptions | None) -> None:
+        self._registry = RegistryClient(registry) if isinstance(registry, str) else registry
+        self._options = options or ReaderOptions()
+        self._strategy = strategy_of(self._options.subject_name)
+        #: Whether it is all the same from which topic data comes.
+        self._any_topic = not self._options.use_latest_version and not callable(self._options.subject_name)
+
+    def __call__(self, data: bytes | None, ctx: Context | None = None) -> Any:
+        if data is None:
+            return None
+        if ctx is None:
+            return self._read("", data, self._options.is_key, None)
+        return self._read(ctx.topic, data, ctx.field == "key", ctx.headers)
+
+    def deserialize(self, topic: str, data: bytes | None, headers: Headers = None) -> Any:
+        """The value; ``headers`` are those of the record, where the id of the schema may be."""
+        return None if data is None else self._read(topic, data, self._options.is_key, headers)
+
+    def for_topic(self, topic: str) -> Callable[[bytes | None], Any]:
+        return lambda data: self.deserialize(topic, data)
+
+    def _read(self, topic: str, data: bytes, is_key: bool, headers: Headers) -> Any:
+        raise NotImplementedError
+
+
+def framed(prefix: bytes, is_key: bool, headers: Any) -> bytes:
+    """Puts a prefix into the headers; what is to stand before the payload then is nothing."""
+    put_header(headers, KEY_HEADER if is_key else VALUE_HEADER, prefix)
+    return b""
+
+
+def unframed(data: bytes, is_key: bool, headers: Headers) -> tuple[SchemaRef, bytes, int]:
+    """Which schema, the bytes that hold the rest of the frame, and the place there where it ended."""
+    if headers:
+        header = header_of(headers, KEY_HEADER if is_key else VALUE_HEADER)
+        if header is not None:
+            ref, position = read_prefix(header)
+            return ref, header, position
+    ref, position = read_prefix(data)
+    return ref, data, position
+
+
+def names_schema(headers: Headers, is_key: bool) -> bool:
+    """Whether the headers say which schema it is, in place of the data."""
+    return bool(headers) and header_of(headers, KEY_HEADER if is_key else VALUE_HEADER) is not None
+
+
+def checked(data: object) -> bytes:
+    if isinstance(data, bytes):
+        return data
+    if isinstance(data, bytearray | memoryview):
+        return bytes(data)
+    raise SerdeError(f"{shown(data)} are no bytes: pass the value of the record as it came.")

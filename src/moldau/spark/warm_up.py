@@ -1,0 +1,57 @@
+"""Compiles the kernels before the first query needs them: ``python -m moldau.spark.warm_up``.
+
+The kernels that turn records into columns and back are compiled by numba when they are first used, and kept
+beside the package. Set-up does that once, so that the first query does not wait for it.
+
+Law: pure work on a few made-up records; nothing is asked of a cluster. Without numba there is nothing to do.
+"""
+
+import json
+
+import pyarrow as pa
+
+from moldau.protocol.compression import Compression
+from moldau.spark.decoding import HAS_KERNELS, decode
+from moldau.spark.encode import choose_partitions, payloads
+from moldau.spark.rows import rows_of
+from moldau.spark.typed_decoders import decoder_of
+from moldau.spark.typed_registry import SchemaText
+
+#: A record with a text and two numbers, and one as Avro writes it.
+_SCHEMA = json.dumps(
+    {
+        "type": "record",
+        "name": "Any",
+        "fields": [
+            {"name": "text", "type": "string"},
+            {"name": "number", "type": "int"},
+            {"name": "time", "type": {"type": "long", "logicalType": "timestamp-millis"}},
+        ],
+    }
+)
+_VALUE = b"\x02a\x02\x02"
+_BATCH_BYTES = 1024 * 1024
+
+
+def warm_up() -> None:
+    """One record through the writer's kernels, the reader's, and those of typed values."""
+    header = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+    given = {
+        "key": pa.array([b"a"], pa.binary()),
+        "value": pa.array([_VALUE], pa.binary()),
+        "headers": pa.array([[("h", b"1")]], header),
+    }
+    rows = rows_of(pa.RecordBatch.from_pydict(given), 0)
+    for payload in payloads(
+        rows, choose_partitions(rows, 1, 0), _BATCH_BYTES, _BATCH_BYTES, Compression.NONE
+    ):
+        batch = payload.batch(-1, -1, -1, transactional=False)
+        for headers in (False, True):
+            # As a task has it: bytes that a socket was read into.
+            fetched = memoryview(bytearray(batch))
+            decode(fetched, name="warm-up", first_offset=0, end_offset=1, aborted=None, headers=headers)
+    decoder_of("avro", SchemaText(_SCHEMA), None, None).decode(given["value"])
+
+
+if __name__ == "__main__" and HAS_KERNELS:
+    warm_up()

@@ -1,0 +1,151 @@
+"""Topics that take only records with registered schemas: the broker's side, with a registry made by hand."""
+
+import asyncio
+import functools
+from types import SimpleNamespace
+
+import pytest
+
+from moldau.base.names import TopicPartition
+from moldau.broker.schema_validation import SchemaValidator
+from moldau.protocol.errors import ErrorCode, KafkaError
+from moldau.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from moldau.protocol.records import Record, encode_batch
+from moldau.replication.partition import Partition
+from moldau.replication.replicas import TopicReplicas
+from moldau.replication.schema_validation import SchemaValidation
+from moldau.storage.log_config import LogConfig
+
+ORDERS = TopicPartition("orders", 0)
+
+
+class Ids:
+    """Knows what it was told; a question waits until it is answered."""
+
+    def __init__(self, **known):
+        self.answers = {("orders-value", int(name[1:])): answer for name, answer in known.items()}
+        self.asked = {}
+
+    def known(self, subject, schema):
+        return self.answers.get((subject, schema))
+
+    async def ask(self, subject, schema):
+        self.asked[schema] = asyncio.get_running_loop().create_future()
+        return await self.asked[schema]
+
+
+@pytest.fixture
+def replicas():
+    partition = Partition(ORDERS, bytes(16), 1)
+    partition.schema_validation = SchemaValidation(None, "orders-value")
+    partition.log = SimpleNamespace(config=LogConfig())
+    topic = TopicReplicas("orders", bytes(16))
+    topic.partitions.append(partition)
+    return SimpleNamespace(by_name={"orders": topic}, by_id={}, validating={"orders"})
+
+
+def context(replicas, connection="one"):
+    return SimpleNamespace(api_version=12, services=SimpleNamespace(replicas=replicas), connection=connection)
+
+
+def request(*ids):
+    records = [Record(at, 1, None, b"\0" + each.to_bytes(4, "big"), ()) for at, each in enumerate(ids)]
+    data = PartitionProduceData(0, memoryview(encode_batch(records)))
+    return ProduceRequest(None, -1, 1000, [TopicProduceData("orders", bytes(16), [data])])
+
+
+def appending(done):
+    def append(request, context, refusals):
+        done.append((request, refusals))
+        return len(done)
+
+    return append
+
+
+def in_a_loop(test):
+    @functools.wraps(test)
+    def run(*arguments, **named):
+        asyncio.run(test(*arguments, **named))
+
+    return run
+
+
+async def settle():
+    for _ in range(5):
+        await asyncio.sleep(0)
+
+
+def test_what_is_known_is_answered_at_once(replicas):
+    done = []
+    validator = SchemaValidator(lambda: Ids(i1=True, i2=False))
+    assert validator.admit(request(1, 1), context(replicas), appending(done)) == 1
+    assert done[0][1] == {}
+    validator.admit(request(1, 2), context(replicas), appending(done))
+    assert done[1][1][ORDERS].code == ErrorCode.INVALID_RECORD
+    assert [index for index, _ in done[1][1][ORDERS].record_errors] == [1]
+
+
+@in_a_loop
+async def test_requests_of_one_connection_keep_their_order(replicas):
+    done = []
+    ids = Ids(i1=True)
+    validator = SchemaValidator(lambda: ids)
+    first, second, other = request(5), request(1), request(1)
+    waiting = asyncio.ensure_future(validator.admit(first, context(replicas), appending(done)))
+    behind = asyncio.ensure_future(validator.admit(second, context(replicas), appending(done)))
+    assert validator.admit(other, context(replicas, "two"), appending(done)) == 1
+    await settle()
+    assert [each for each, _ in done] == [other]
+    ids.asked[5].set_result(True)
+    assert await asyncio.gather(waiting, behind) == [2, 3]
+    assert [each for each, _ in done] == [other, first, second]
+    assert all(refusals == {} for _, refusals in done)
+    assert validator.admit(second, context(replicas), appending(done)) == 4
+
+
+@in_a_loop
+async def test_the_records_of_a_request_that_waits_are_copied(replicas):
+    ids, sent = Ids(), request(5)
+    buffer = sent.topic_data[0].partition_data[0].records
+    waiting = asyncio.ensure_future(
+        SchemaValidator(lambda: ids).admit(sent, context(replicas), appending([]))
+    )
+    kept = sent.topic_data[0].partition_data[0].records
+    assert kept == buffer
+    assert kept.obj is not buffer.obj
+    await settle()
+    ids.asked[5].set_result(True)
+    await waiting
+
+
+@in_a_loop
+async def test_a_registry_that_does_not_answer_is_tried_again_by_the_client(replicas):
+    done, ids = [], Ids()
+    waiting = asyncio.ensure_future(
+        SchemaValidator(lambda: ids).admit(request(5), context(replicas), appending(done))
+    )
+    await settle()
+    ids.asked[5].set_exception(KafkaError(ErrorCode.REQUEST_TIMED_OUT, "nobody there"))
+    await waiting
+    assert done[0][1][ORDERS].code == ErrorCode.REQUEST_TIMED_OUT
+
+
+def test_no_registry_is_named(replicas):
+    done = []
+    SchemaValidator(lambda: None).admit(request(5), context(replicas), appending(done))
+    refusal = done[0][1][ORDERS]
+    assert refusal.code == ErrorCode.INVALID_CONFIG
+    assert "confluent.schema.registry.url" in refusal.message
+
+
+def test_who_makes_up_schemas_is_not_asked_for(replicas):
+    done = []
+    SchemaValidator(Ids).admit(request(*range(101)), context(replicas), appending(done))
+    assert done[0][1][ORDERS].code == ErrorCode.INVALID_RECORD
+
+
+def test_other_topics_are_not_looked_at(replicas):
+    done = []
+    replicas.validating = {"another"}
+    SchemaValidator(lambda: None).admit(request(5), context(replicas), appending(done))
+    assert done[0][1] == {}
