@@ -15,7 +15,8 @@ from moldau.protocol.records import crc_matches, decode_records, read_header
 from moldau.spark import encode
 from moldau.spark.columns import HEADERS_TYPE
 from moldau.spark.options import OptionError
-from moldau.spark.rows import check_columns, rows_of
+from moldau.spark.record_columns import check_columns
+from moldau.spark.rows import rows_of
 
 NOW = 1_700_000_000_000
 

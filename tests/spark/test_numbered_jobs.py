@@ -14,7 +14,7 @@ from moldau.testing import Broker
 
 @pytest.fixture
 def broker(monkeypatch: pytest.MonkeyPatch) -> Iterator[Broker]:
-    task = SimpleNamespace(partitionId=lambda: 0, attemptNumber=lambda: 0)
+    task = SimpleNamespace(partitionId=lambda: 0, attemptNumber=lambda: 0, getLocalProperty=lambda name: None)
     monkeypatch.setattr(writers, "TaskContext", SimpleNamespace(get=lambda: task))
     with Broker() as running:
         running.create_topic("out")

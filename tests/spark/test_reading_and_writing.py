@@ -12,13 +12,14 @@ from moldau.client.group_descriptions import CommittedOffset, GroupDescription
 from moldau.client.groups import Groups
 from moldau.protocol.errors import KafkaError
 from moldau.spark.columns import arrow_batch
+from moldau.spark.data_loss import DataLoss
 from moldau.spark.exactly_once import Decision, Decisions, Part, end_all, transactional_id
 from moldau.spark.listing import list_offsets, partitions_of, resolve
 from moldau.spark.offsets import AtTimestamp, Earliest, Latest
 from moldau.spark.options import ClusterOptions, OptionError, ReadOptions, WriteOptions
 from moldau.spark.planning import OffsetRange
 from moldau.spark.query_group import QueryGroup
-from moldau.spark.ranges import DataLoss, RangeReader
+from moldau.spark.ranges import RangeReader
 from moldau.spark.task_writer import TaskWriter
 from moldau.spark.transactions import begin
 from moldau.spark.wire import Wire

@@ -9,8 +9,8 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes, Rea
 
 from moldau.base.names import TopicPartition
 from moldau.client.admin import Admin
+from moldau.spark.data_loss import DataLoss
 from moldau.spark.options import read_options
-from moldau.spark.ranges import DataLoss
 from moldau.spark.stream_reader import TopicStreamReader
 from moldau.spark.wire import connect
 from moldau.testing import Broker

@@ -17,7 +17,7 @@ from confluent_kafka.serialization import MessageField, SerializationContext
 from moldau.client.schema_registry import Reference, RegistryClient, RegistryError
 from moldau.spark.columns import HEADERS_TYPE
 from moldau.spark.options import OptionError
-from moldau.spark.topic import Topic, topic
+from moldau.spark.topic_frames import Topic, topic
 from moldau.spark.typed_columns import DecodeError
 from moldau.spark.typed_proto_files import message_class, message_descriptor
 from moldau.spark.typed_registry import SchemaText

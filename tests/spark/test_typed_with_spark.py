@@ -11,7 +11,7 @@ from confluent_kafka.schema_registry import SchemaRegistryClient
 from confluent_kafka.schema_registry.avro import AvroDeserializer, AvroSerializer
 from confluent_kafka.serialization import MessageField, SerializationContext
 
-from moldau.spark.topic import Topic, topic
+from moldau.spark.topic_frames import Topic, topic
 from moldau.testing import Broker
 
 if TYPE_CHECKING:

@@ -220,7 +220,7 @@ class TestKilled:
         node.files.open(last.path).append(extra)
         log = node.kill()
         assert picture(log, read_all) == before
-        (warning,) = [r.message for r in caplog.records if "cut at" in r.message]
+        (warning,) = [m for r in caplog.records if "cut at" in (m := r.getMessage())]
         assert last.path in warning
         assert f"position {last.size}" in warning
         assert "offset 45" in warning

@@ -18,17 +18,17 @@ if TYPE_CHECKING:
     from moldau.spark.session import JavaNotFound as JavaNotFound
     from moldau.spark.session import find_java as find_java
     from moldau.spark.session import spark_session as spark_session
-    from moldau.spark.topic import Topic as Topic
-    from moldau.spark.topic import topic as topic
+    from moldau.spark.topic_frames import Topic as Topic
+    from moldau.spark.topic_frames import topic as topic
 
 _HOMES = {
     "JavaNotFound": "session",
     "OptionError": "options",
-    "Topic": "topic",
+    "Topic": "topic_frames",
     "find_java": "session",
     "listen": "query_listener",
     "spark_session": "session",
-    "topic": "topic",
+    "topic": "topic_frames",
 }
 __all__ = sorted(_HOMES)
 

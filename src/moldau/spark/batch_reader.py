@@ -9,12 +9,10 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from moldau.base.names import TopicPartition
-from moldau.spark.columns import arrow_batch
 from moldau.spark.listing import list_offsets, partitions_of, resolve
 from moldau.spark.options import OptionError, ReadOptions
 from moldau.spark.planning import OffsetRange, ranges_between, split
 from moldau.spark.pushdown import Bounds, bounds_of
-from moldau.spark.range_pieces import pieces_of_range
 from moldau.spark.telling import plainly
 from moldau.spark.wire import Wire, connect
 
@@ -68,11 +66,15 @@ def read_range(
     wanted: OffsetRange, options: ReadOptions, names: tuple[str, ...], plan: "TypedPlan | None" = None
 ) -> Iterator[Any]:
     """Arrow batches of one range; typed where there is a plan for that."""
+    # Only tasks come here: a driver that plans need not wait for Arrow and the kernels.
     if plan is not None:
         from moldau.spark.typed_columns import typed_batches
 
         yield from typed_batches(connect(options.cluster), wanted, options, names, plan)
         return
+    from moldau.spark.columns import arrow_batch
+    from moldau.spark.range_pieces import pieces_of_range
+
     for columns in pieces_of_range(connect(options.cluster), wanted, options):
         yield arrow_batch(columns, names, wanted.topic, wanted.partition)
 

@@ -8,20 +8,20 @@ from typing import Any
 
 import pyarrow as pa
 
+from moldau.spark.record_columns import READ_COLUMNS
+
 HEADERS_TYPE = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 TIMESTAMP_TYPE = pa.timestamp("us", tz="UTC")
 
-#: Name, Arrow type and the type in Spark's SQL.
-COLUMNS: tuple[tuple[str, pa.DataType, str], ...] = (
-    ("key", pa.binary(), "BINARY"),
-    ("value", pa.binary(), "BINARY"),
-    ("topic", pa.string(), "STRING"),
-    ("partition", pa.int32(), "INT"),
-    ("offset", pa.int64(), "BIGINT"),
-    ("timestamp", TIMESTAMP_TYPE, "TIMESTAMP"),
-    ("timestampType", pa.int32(), "INT"),
-)
-HEADERS_SQL = "ARRAY<STRUCT<key: STRING, value: BINARY>>"
+_ARROW_TYPES = {
+    "BINARY": pa.binary(),
+    "STRING": pa.string(),
+    "INT": pa.int32(),
+    "BIGINT": pa.int64(),
+    "TIMESTAMP": TIMESTAMP_TYPE,
+}
+#: Name and Arrow type.
+COLUMNS: tuple[tuple[str, pa.DataType], ...] = tuple((name, _ARROW_TYPES[sql]) for name, sql in READ_COLUMNS)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,22 +1,19 @@
 """From rows to record batches, one partition after the other.
 
-Law: pure; a record's place in its partition is its place among the rows. Payloads carry no producer id and no
-sequence: whoever sends them stamps the header, so that the same payload can be sent under another identity.
+Law: pure; a record's place in its partition is its place among the rows.
 """
 
-import struct
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from moldau.client.partitioner import partition_of
-from moldau.protocol.checksum import crc32c
 from moldau.protocol.compression import Compression, compress
 from moldau.protocol.errors import ErrorCode, KafkaError
 from moldau.protocol.payload import encode_varint
-from moldau.protocol.records import HEADER_SIZE, MAGIC, TRANSACTIONAL_MASK
+from moldau.protocol.records import HEADER_SIZE
+from moldau.spark.batch_payload import Payload
 from moldau.spark.decoding import HAS_KERNELS
 from moldau.spark.rows import Pieces, Rows
 
@@ -24,40 +21,6 @@ if HAS_KERNELS:
     from moldau.spark import kernels
 
 Array: TypeAlias = Any
-# The two parts of a batch's header: the checksum in the first covers the second.
-_FRONT = struct.Struct(">qiibI")
-_BODY = struct.Struct(">hiqqqhii")
-
-
-@dataclass(frozen=True, slots=True)
-class Payload:
-    """The records of one batch, compressed, without a header."""
-
-    partition: int
-    count: int
-    base_timestamp: int
-    max_timestamp: int
-    compression: Compression
-    records: bytes
-
-    def batch(
-        self, producer_id: int, producer_epoch: int, base_sequence: int, *, transactional: bool
-    ) -> bytes:
-        """The whole batch under an identity."""
-        attributes = self.compression | (TRANSACTIONAL_MASK if transactional else 0)
-        body = _BODY.pack(
-            attributes,
-            self.count - 1,
-            self.base_timestamp,
-            self.max_timestamp,
-            producer_id,
-            producer_epoch,
-            base_sequence,
-            self.count,
-        )
-        crc = crc32c(self.records, crc32c(body))
-        front = _FRONT.pack(0, len(body) + len(self.records) + 9, -1, MAGIC, crc)
-        return b"".join((front, body, self.records))
 
 
 def choose_partitions(rows: Rows, partitions: int, sticky: int) -> Array:

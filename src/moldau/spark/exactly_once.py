@@ -26,7 +26,7 @@ from moldau.protocol.compression import Compression
 from moldau.protocol.errors import ErrorCode, KafkaError
 from moldau.protocol.payload import append_record
 from moldau.spark import transactions
-from moldau.spark.encode import Payload
+from moldau.spark.batch_payload import Payload
 from moldau.spark.options import WriteOptions
 from moldau.spark.sending import PayloadSender
 

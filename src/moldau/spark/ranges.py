@@ -20,6 +20,7 @@ from moldau.protocol.messages.fetch import (
     FetchTopic,
 )
 from moldau.spark.columns import Columns
+from moldau.spark.data_loss import DataLoss
 from moldau.spark.decoding import decode, next_offset_of
 from moldau.spark.listing import list_offset
 from moldau.spark.offsets import EARLIEST
@@ -31,16 +32,6 @@ from moldau.spark.wire import Wire
 _LAST_VERSION_WITH_NAMES = 12
 _MAX_WAIT_MS = 500
 READ_COMMITTED = 1
-
-
-class DataLoss(KafkaError):
-    """Offsets that were planned are not there any more."""
-
-    def __init__(self, message: str) -> None:
-        super().__init__(ErrorCode.OFFSET_OUT_OF_RANGE, message)
-
-    def __str__(self) -> str:
-        return str(self.message)
 
 
 class Fetched(NamedTuple):

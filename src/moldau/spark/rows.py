@@ -14,7 +14,6 @@ from moldau.protocol.payload import encode_headers
 from moldau.spark.options import OptionError
 
 Array: TypeAlias = Any
-_COLUMNS = ("key", "value", "headers", "topic", "partition", "timestamp")
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,18 +37,6 @@ class Rows:
     partition: Array | None
     #: Milliseconds.
     timestamp: Array
-
-
-def check_columns(names: list[str], *, topic_given: bool) -> None:
-    """OptionError for a DataFrame that cannot be written."""
-    if "value" not in names:
-        raise OptionError(f"there is no column value among {', '.join(names)}: select or rename one")
-    if "topic" not in names and not topic_given:
-        raise OptionError("no topic to write to: set the option topic or give a column topic")
-    if unknown := [name for name in names if name not in _COLUMNS]:
-        raise OptionError(
-            f"column {unknown[0]!r} has no place in a record: select only {', '.join(_COLUMNS)}"
-        )
 
 
 def rows_of(batch: pa.RecordBatch, now_ms: int) -> Rows:

@@ -16,7 +16,7 @@ from moldau.client.metadata import Cluster, may_pass
 from moldau.protocol.errors import ErrorCode, KafkaError
 from moldau.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from moldau.protocol.records import NO_PRODUCER_ID, NO_SEQUENCE, add_to_sequence
-from moldau.spark.encode import Payload
+from moldau.spark.batch_payload import Payload
 from moldau.spark.options import WriteOptions
 from moldau.spark.transactions import Begun, add_partitions
 

@@ -8,7 +8,6 @@ import hashlib
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
 from pyspark.sql.datasource import (
     DataSource,
     DataSourceArrowWriter,
@@ -18,8 +17,8 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from moldau.spark.columns import COLUMNS, HEADERS_SQL
 from moldau.spark.options import READ, WRITE, OptionError, WriteOptions, read_options, write_options
+from moldau.spark.record_columns import HEADERS_SQL, READ_COLUMNS
 from moldau.spark.telling import plainly
 from moldau.spark.typed_options import typed_options
 
@@ -44,10 +43,11 @@ class MoldauSource(DataSource):
     def schema(self) -> str | StructType:
         self._plan = self._planned()
         if self._plan is not None:
+            import pyarrow as pa
             from pyspark.sql.pandas.types import from_arrow_schema
 
             return from_arrow_schema(pa.schema(self._plan.columns()))
-        columns = [f"{name} {sql}" for name, _, sql in COLUMNS]
+        columns = [f"{name} {sql}" for name, sql in READ_COLUMNS]
         if _flag(self.options, "includeheaders"):
             columns.append(f"headers {HEADERS_SQL}")
         return ", ".join(columns)

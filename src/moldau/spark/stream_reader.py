@@ -19,6 +19,7 @@ from pyspark.sql.streaming.datasource import (
 from moldau.base.names import TopicPartition
 from moldau.protocol.errors import KafkaError
 from moldau.spark.batch_reader import RangePartition, read_range
+from moldau.spark.data_loss import DataLoss
 from moldau.spark.listing import list_offsets, partitions_of, resolve
 from moldau.spark.offsets import (
     EARLIEST,
@@ -30,7 +31,6 @@ from moldau.spark.offsets import (
 from moldau.spark.options import ReadOptions
 from moldau.spark.planning import admit, ranges_between, split
 from moldau.spark.query_group import QueryGroup
-from moldau.spark.ranges import DataLoss
 from moldau.spark.telling import plainly
 from moldau.spark.wire import connect
 

@@ -17,7 +17,8 @@ from moldau.client.metadata import Cluster
 from moldau.client.sender import new_identity
 from moldau.protocol.compression import COMPRESSION_NAMES
 from moldau.protocol.errors import ErrorCode, KafkaError
-from moldau.spark.encode import Payload, choose_partitions, payloads
+from moldau.spark.batch_payload import Payload
+from moldau.spark.encode import choose_partitions, payloads
 from moldau.spark.options import WriteOptions
 from moldau.spark.rows import Rows, rows_of
 from moldau.spark.sending import PayloadSender

@@ -67,9 +67,9 @@ class TypedPlan:
         headers = [("headers", HEADERS_TYPE)] if self.include_headers else []
         if not self.flatten:
             own = {"key": key, "value": value}
-            found = [(name, own.get(name, kind)) for name, kind, _ in COLUMNS] + headers
+            found = [(name, own.get(name, kind)) for name, kind in COLUMNS] + headers
         else:
-            plain = {name: kind for name, kind, _ in COLUMNS} | {"key": key}
+            plain = dict(COLUMNS) | {"key": key}
             fields = [(f.name, f.type) for f in value] if pa.types.is_struct(value) else [("value", value)]
             found = fields + [(name, plain[of]) for name, of in _BESIDE.items()]
             found += [(f"_{name}", kind) for name, kind in headers]

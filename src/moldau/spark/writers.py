@@ -15,8 +15,7 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowW
 from moldau.spark import transactions
 from moldau.spark.exactly_once import Decisions, Part, end_all, transactional_id
 from moldau.spark.options import WriteOptions
-from moldau.spark.rows import check_columns
-from moldau.spark.task_writer import TaskWriter
+from moldau.spark.record_columns import check_columns
 from moldau.spark.telling import plainly
 from moldau.spark.wire import connect
 
@@ -38,6 +37,8 @@ def write_task(
     options: WriteOptions, batches: Iterator[Any], query: str | None, plan: "WritePlan | None" = None
 ) -> Written:
     """Writes what one task has; under a transaction of its own where ``query`` names whose."""
+    from moldau.spark.task_writer import TaskWriter
+
     context = TaskContext.get()
     query_id = (context.getLocalProperty("sql.streaming.queryId") if context is not None else None) or ""
     wire = connect(options.cluster)

@@ -116,7 +116,7 @@ class Topic:
         from moldau.spark.typed_plan import plan_reading
 
         typed = plan_reading(typed_options(self._reading(), READ), options)
-        columns = [(name, kind) for name, kind, _ in COLUMNS]
+        columns = list(COLUMNS)
         if options.include_headers:
             columns.append(("headers", HEADERS_TYPE))
         if typed is not None:

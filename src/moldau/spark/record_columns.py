@@ -1,0 +1,31 @@
+"""The columns of a record by name: those that are read, with their types in Spark's SQL, and those written.
+
+Law: names and nothing else, so that a process which only plans need not wait for Arrow. Names, order and
+types of what is read are those of Spark's own connector.
+"""
+
+from moldau.spark.options import OptionError
+
+READ_COLUMNS: tuple[tuple[str, str], ...] = (
+    ("key", "BINARY"),
+    ("value", "BINARY"),
+    ("topic", "STRING"),
+    ("partition", "INT"),
+    ("offset", "BIGINT"),
+    ("timestamp", "TIMESTAMP"),
+    ("timestampType", "INT"),
+)
+HEADERS_SQL = "ARRAY<STRUCT<key: STRING, value: BINARY>>"
+WRITTEN_COLUMNS = ("key", "value", "headers", "topic", "partition", "timestamp")
+
+
+def check_columns(names: list[str], *, topic_given: bool) -> None:
+    """OptionError for a DataFrame that cannot be written."""
+    if "value" not in names:
+        raise OptionError(f"there is no column value among {', '.join(names)}: select or rename one")
+    if "topic" not in names and not topic_given:
+        raise OptionError("no topic to write to: set the option topic or give a column topic")
+    if unknown := [name for name in names if name not in WRITTEN_COLUMNS]:
+        raise OptionError(
+            f"column {unknown[0]!r} has no place in a record: select only {', '.join(WRITTEN_COLUMNS)}"
+        )

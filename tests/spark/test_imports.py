@@ -1,0 +1,15 @@
+"""What Spark's driver loads again and again to plan and to commit is light: no Arrow, no numpy, no numba."""
+
+import subprocess
+import sys
+
+import pytest
+
+HEAVY = ("numba", "numpy", "pandas", "pyarrow")
+
+
+@pytest.mark.parametrize("module", ["source", "batch_reader", "stream_reader", "writers"])
+def test_planning_loads_nothing_heavy(module: str) -> None:
+    program = f"import sys, moldau.spark.{module}; print([m for m in {HEAVY} if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
