@@ -181,7 +181,10 @@ def read_all(log: Log) -> dict[int, bytes]:
     position = log.log_start_offset
     while position < log.log_end_offset:
         piece = log.read(position, 1 << 20, log.log_end_offset, at_least_one=True)
-        assert piece is not None, f"nothing at {position} of {log}"
+        if (
+            piece is None
+        ):  # nothing is left up to the end: whoever reads waits there for what is appended next
+            break
         data = piece.read()
         at = 0
         while at < len(data):
@@ -234,7 +237,11 @@ def check(life: Life, log: Log, cut: str, where: str) -> None:
     if cut != "lose some names":
         # There whole segments may be missing that were not flushed; else only the end can be.
         assert start <= latest_start, f"{where}: begins at {start}"
-        assert sorted(found) == list(range(start, end)), f"{where}: a hole"
+        # A segment that was closed and not yet flushed may have lost its last batches, whole ones; offsets
+        # that were lost are not given again.
+        missing = set(range(start, end)) - set(found)
+        may_be_lost = cut in ("tear", "lose sectors")
+        assert not missing or (may_be_lost and min(missing) >= promised), f"{where}: a hole"
     for offset, value in found.items():
         # The append that the crash interrupted may be there too, whole.
         assert life.records.get(offset) == value, f"{where}: another record at {offset}"

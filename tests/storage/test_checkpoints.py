@@ -103,3 +103,21 @@ def test_clean_shutdown_marker(files: Files, directory: str) -> None:
     checkpoints.write_clean_shutdown(files, directory, 12)
     assert files.read_whole(f"{directory}/.kafka_cleanshutdown") == b'{"version":0,"brokerEpoch":12}'
     assert checkpoints.read_clean_shutdown(files, directory)
+
+
+def test_sums_that_are_damaged_accuse_no_checkpoint(files: Files, directory: str) -> None:
+    """A flipped digit would say that a good checkpoint is bad, and what was deleted would be there again."""
+    sums = {"recovery-point-offset-checkpoint": [11, 0], "log-start-offset-checkpoint": [123, 456]}
+    checkpoints.write_sums(files, directory, sums)
+    assert checkpoints.read_sums(files, directory) == sums
+    path = f"{directory}/{checkpoints.SUMS_FILE}"
+    written = files.read_whole(path)
+    for position in range(len(written)):
+        files.write_atomically(
+            path, written[:position] + bytes([written[position] ^ 9]) + written[position + 1 :]
+        )
+        try:
+            found = checkpoints.read_sums(files, directory)
+        except CorruptFileError:
+            continue
+        assert found.items() >= sums.items(), f"a flip at {position} was believed"

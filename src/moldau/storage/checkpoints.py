@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from moldau.base.names import TopicPartition, Uuid, format_uuid, parse_uuid
+from moldau.protocol.checksum import crc32c
 from moldau.storage.errors import CorruptFileError
 from moldau.storage.files import Files
 
@@ -93,12 +94,20 @@ def read_sums(files: Files, directory: str) -> dict[str, list[int]]:
     sums: dict[str, list[int]] = {}
     for name, last, before in read_lines(files, path, 3):
         sums[name] = [_integer(path, last), _integer(path, before)]
+    own = sums.pop(SUMS_FILE, None)
+    if own is not None and own[0] != crc32c("".join(_sum_lines(sums)).encode()):
+        raise CorruptFileError(path, "its own checksum is wrong")
     return sums
 
 
 def write_sums(files: Files, directory: str, sums: Mapping[str, list[int]]) -> None:
-    lines = (f"{name} {last} {before}" for name, (last, before) in sums.items())
-    files.write_atomically(f"{directory}/{SUMS_FILE}", _format(lines))
+    lines = _sum_lines(sums)
+    own = f"{SUMS_FILE} {crc32c(''.join(lines).encode())} 0"
+    files.write_atomically(f"{directory}/{SUMS_FILE}", _format([*lines, own]))
+
+
+def _sum_lines(sums: Mapping[str, list[int]]) -> list[str]:
+    return [f"{name} {last} {before}" for name, (last, before) in sums.items()]
 
 
 def read_leader_epochs(files: Files, path: str) -> list[tuple[int, int]]:
