@@ -88,7 +88,7 @@ java: $(READY)
 		$(BIN)/python -m moldau.spark.java >/dev/null; } || true
 
 test: lint java
-	@$(BIN)/pytest -n 2 --dist loadgroup
+	@$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 bench: $(READY_BENCH)
 	@$(BIN)/python -m benchmarks.compare

@@ -20,7 +20,7 @@ from moldau.pipelines.demo.records import ORDER_SCHEMA
 from moldau.pipelines.demo.shop import JOIN_SECONDS
 from moldau.spark.java import JavaNotFound, find_java
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("spark"), pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
 
 SECONDS = 8
 WINDOW_SECONDS = 10

@@ -17,7 +17,7 @@ from moldau.pipelines.home import PipelineHome
 from moldau.spark import JavaNotFound, find_java
 from moldau.testing import Broker
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("spark"), pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
 WORD_COUNT = Path(__file__).parent.parent.parent / "examples" / "word_count.py"
 SMALL = ["--conf", "spark.driver.memory=600m", "--conf", "spark.sql.shuffle.partitions=2"]

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from moldau.pipelines.running import RunningPipeline
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("spark"), pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
 LOUD = """
 from moldau.pipelines import to_parquet, to_topic
@@ -86,7 +86,7 @@ def test_a_run_is_seen_everywhere_and_ends_when_it_is_told(
         should_stop=lambda: bool(looked),
     )
     assert sorted(record.value or b"" for record in broker.records("loud")) == [b"A", b"B", b"C"]
-    assert [record.value for record in broker.records("numbers")] == [b'{"id":0}', b'{"id":1}']
+    assert sorted(record.value or b"" for record in broker.records("numbers")) == [b'{"id":0}', b'{"id":1}']
     (query,) = ended
     assert (query.name, query.state, query.rows, query.total_lag) == ("p-loud", "stopped", 3, 0)
     assert looked[0].state == "running"

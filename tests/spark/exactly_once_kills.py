@@ -20,7 +20,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 JOB = Path(__file__).with_name("exactly_once_job.py")
 VICTIMS = ("driver", "worker", "broker")
 _PATIENCE_SECONDS = 180.0
-ROWS_AT_ONCE = 30_000
+ROWS_AT_ONCE = 20_000
 
 
 class Job:

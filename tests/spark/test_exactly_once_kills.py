@@ -14,7 +14,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from broker_process import BrokerProcess
 from exactly_once_kills import ROWS_AT_ONCE, Trial
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("spark"), pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 
 def test_each_row_once_whoever_is_killed(tmp_path: Path) -> None:
