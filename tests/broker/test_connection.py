@@ -109,8 +109,8 @@ def test_sizes_that_make_no_sense(
     assert line.transport.data == b"fine"
     (record,) = caplog.records
     assert record.levelno == logging.WARNING
-    assert "10.0.0.1:4711" in record.message
-    assert said in record.message
+    assert "10.0.0.1:4711" in record.getMessage()
+    assert said in record.getMessage()
 
 
 def test_what_was_answered_before_a_bad_frame_still_goes_out() -> None:
@@ -327,7 +327,7 @@ def test_closing_twice_is_closing_once(caplog: pytest.LogCaptureFixture) -> None
     line.connection.close("first reason")
     line.connection.close("second reason")
     line.connection.finish()
-    assert [record.message for record in caplog.records] == [
+    assert [record.getMessage() for record in caplog.records] == [
         "closing connection from 10.0.0.1:4711 on PLAINTEXT: first reason"
     ]
 

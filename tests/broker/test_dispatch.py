@@ -155,7 +155,7 @@ def test_a_bug_is_answered_and_told_and_the_connection_goes_on(
     in_world(play)
     (record,) = caplog.records
     assert record.levelno == logging.ERROR
-    assert "INIT_PRODUCER_ID v0" in record.message
+    assert "INIT_PRODUCER_ID v0" in record.getMessage()
     assert record.exc_info is not None
 
 
@@ -214,7 +214,7 @@ def test_frames_without_sense_close_the_connection(
     in_world(play)
     (record,) = caplog.records
     assert record.levelno == logging.WARNING
-    assert reason in record.message
+    assert reason in record.getMessage()
 
 
 # --- what is answered later -------------------------------------------------------------------------
@@ -427,4 +427,4 @@ def test_requests_are_logged_when_asked_for(in_world: Play, caplog: pytest.LogCa
     with caplog.at_level(logging.INFO, logger="moldau.request"):
         in_world(play)
     (record,) = caplog.records
-    assert "INIT_PRODUCER_ID v0 #5 client=tester" in record.message
+    assert "INIT_PRODUCER_ID v0 #5 client=tester" in record.getMessage()
