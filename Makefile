@@ -92,6 +92,8 @@ test: lint java
 
 bench: $(READY_BENCH)
 	@$(BIN)/python -m benchmarks.compare
+	@$(BIN)/python -m benchmarks.serde
+	@$(BIN)/python -m benchmarks.registry
 
 bench-spark: $(READY_BENCH)
 	@$(BIN)/python -m benchmarks.spark_compare

@@ -19,7 +19,13 @@ def spark() -> "Iterator[SparkSession]":
     except JavaNotFound as missing:
         pytest.skip(str(missing))
     session = spark_session(
-        "moldau tests", master="local[2]", spark_sql_shuffle_partitions=2, spark_driver_memory="1g"
+        "moldau tests",
+        master="local[2]",
+        spark_sql_shuffle_partitions=2,
+        spark_driver_memory="1g",
+        # Short lives: what a better compiler saves is less than what it costs.
+        spark_driver_extraJavaOptions="-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+        spark_sql_codegen_wholeStage="false",
     )
     session.sparkContext.setLogLevel("OFF")
     yield session

@@ -20,7 +20,11 @@ from moldau.testing import Broker
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
 WORD_COUNT = Path(__file__).parent.parent.parent / "examples" / "word_count.py"
-SMALL = ["--conf", "spark.driver.memory=600m", "--conf", "spark.sql.shuffle.partitions=2"]
+SMALL = [
+    *("--conf", "spark.driver.memory=600m", "--conf", "spark.sql.shuffle.partitions=2"),
+    *("--conf", "spark.driver.extraJavaOptions=-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"),
+    *("--conf", "spark.sql.codegen.wholeStage=false"),
+]
 
 
 @pytest.fixture(scope="module", autouse=True)

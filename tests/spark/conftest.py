@@ -26,6 +26,9 @@ def spark() -> "Iterator[SparkSession]":
         master="local[2]",
         spark_sql_shuffle_partitions=2,
         spark_driver_memory="1g",
+        # Short lives: what a better compiler saves is less than what it costs.
+        spark_driver_extraJavaOptions="-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+        spark_sql_codegen_wholeStage="false",
         spark_sql_execution_pyspark_udf_faulthandler_enabled="true",
     )
     session.sparkContext.setLogLevel("OFF")

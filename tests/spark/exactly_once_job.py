@@ -10,7 +10,13 @@ from moldau.spark import spark_session
 
 def main(bootstrap_servers: str, checkpoint: str, tasks: int) -> None:
     # Four attempts for each task: a worker that is killed costs an attempt, not the query.
-    spark = spark_session("exactly-once", master="local[2,4]", spark_driver_memory="1g")
+    spark = spark_session(
+        "exactly-once",
+        master="local[2,4]",
+        spark_driver_memory="1g",
+        spark_driver_extraJavaOptions="-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+        spark_sql_codegen_wholeStage="false",
+    )
     spark.sparkContext.setLogLevel("OFF")
     print("started", flush=True)
     rows = (

@@ -19,6 +19,17 @@ def service(name: str, script: str, **options: Any) -> Service:
     return Service(name, (sys.executable, "-c", script), r"ready (\d+)", **options)
 
 
+async def _ended(status: Path) -> None:
+    """Waits until a process that was killed is gone, or waits for somebody to take note of it."""
+    while True:
+        try:
+            if "State:\tZ" in status.read_text():
+                return
+        except (FileNotFoundError, ProcessLookupError):
+            return
+        await asyncio.sleep(0.01)
+
+
 def run(coroutine: Coroutine[Any, Any, None]) -> None:
     asyncio.run(coroutine)
 
@@ -111,9 +122,7 @@ while True: signal.pause()
             while "child" not in (said := processes.log_of("stubborn").read_text()):
                 await asyncio.sleep(0)
         for line in said.splitlines():
-            # Ended; the child may still wait for somebody to take note of it.
-            status = Path(f"/proc/{line.split()[1]}/status")
-            assert not status.exists() or "State:\tZ" in status.read_text()
+            await _ended(Path(f"/proc/{line.split()[1]}/status"))
 
     if not Path("/proc/self/status").exists():
         pytest.skip("processes are looked at by /proc")
