@@ -128,10 +128,9 @@ def test_protobuf(registry, confluent, url, topic, name):
     assert ProtobufDeserializer(registry, cls)(theirs, context(topic)) == sent
     dynamic = ProtobufDeserializer(registry)(theirs, context(topic))
     assert dynamic.SerializeToString() == sent.SerializeToString()
-    # A client of its own: that of their serializer remembers the text that the registry answered, and their
-    # deserializer wants descriptors.
-    fresh = SchemaRegistryClient({"url": url})
-    assert TheirProtobufDeserializer(cls, schema_registry_client=fresh)(ours, context(topic)) == sent
+    # With the client of their serializer, which remembers what the registry answered, and with its own.
+    for client in (confluent, SchemaRegistryClient({"url": url})):
+        assert TheirProtobufDeserializer(cls, schema_registry_client=client)(ours, context(topic)) == sent
 
 
 def test_inside_confluents_clients(registry, serde_broker, topic):

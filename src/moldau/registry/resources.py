@@ -92,13 +92,17 @@ async def list_versions(call: Call) -> Any:
 
 async def register(call: Call) -> Any:
     subject, normalize = call.subject(), call.flag("normalize")
-    wanted = await call.registry.prepare(subject, await call.wanted())
+    given = await call.wanted()
+    wanted = await call.registry.prepare(subject, given)
     if wanted.id is None and call.registry.election.leads:  # what is imported is compared with nothing
         await call.registry.compare(subject, wanted, normalize=normalize)
     value = await call.registry.change(lambda decide: decide.register(subject, wanted, normalize=normalize))
     assert isinstance(value, SchemaValue)
     answer = version_answer(value)
     del answer["subject"], answer["deleted"]
+    if given.schema_type == "PROTOBUF" and given.schema != value.schema:
+        # Sent as a descriptor: clients keep the text of the answer, and want it in the form that they sent.
+        del answer["schema"]
     return {"id": answer.pop("id"), **answer}
 
 
