@@ -268,3 +268,16 @@ def test_what_is_wrong_is_told_in_one_sentence(place: Callable[[], Place]) -> No
     clash = '{"type":"record","name":"N","fields":[{"name":"_key","type":"int"}]}'
     with pytest.raises(OptionError, match="two columns _key"):
         orders.topic(value_format="avro", value_schema=clash, flatten=True).arrow()
+
+
+def test_names_as_python_writes_them() -> None:
+    named = topic(
+        "t", "localhost:1", schema_registry_url="u", value_format="json", starting_offsets="earliest"
+    )
+    assert named.options == {
+        "schema.registry.url": "u",
+        "value.format": "json",
+        "startingOffsets": "earliest",
+    }
+    with pytest.raises(OptionError, match=r"'value\.formt' is not known: did you mean 'value\.format'"):
+        topic("t", "localhost:1", value_formt="json").arrow()

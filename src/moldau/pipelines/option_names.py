@@ -7,15 +7,7 @@ refuses it with its own words and the nearest name.
 from collections.abc import Mapping
 
 from moldau.pipelines.definitions import texts
-from moldau.spark.options import OPTIONS
-
-_BY_LETTERS = {"".join(c for c in option.name.lower() if c.isalnum()): option.name for option in OPTIONS}
-
-
-def option_name(written: str) -> str:
-    """``starting_offsets`` is startingOffsets, ``kafka_compression_type`` is kafka.compression.type."""
-    letters = "".join(c for c in written.lower() if c.isalnum())
-    return _BY_LETTERS.get(letters, written.replace("_", "."))
+from moldau.spark.options import option_name
 
 
 def source_options(written: Mapping[str, object]) -> dict[str, str]:

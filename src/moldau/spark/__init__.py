@@ -37,6 +37,5 @@ def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     found = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
-    # Also over the submodule of the same name, which importing it has put here.
     globals()[name] = found
     return found

@@ -179,6 +179,13 @@ REFUSED: dict[str, str] = {
 #: What Spark itself puts among the options of a stream.
 _SPARKS_OWN = frozenset({"checkpointlocation", "queryname", "path", "outputmode"})
 _KNOWN = {option.name.lower(): option for option in OPTIONS}
+_BY_LETTERS = {"".join(c for c in name if c.isalnum()): option.name for name, option in _KNOWN.items()}
+
+
+def option_name(written: str) -> str:
+    """``value_format`` is value.format, ``starting_offsets`` is startingOffsets, and so on."""
+    letters = "".join(c for c in written.lower() if c.isalnum())
+    return _BY_LETTERS.get(letters, written.replace("_", "."))
 
 
 @dataclass(frozen=True, slots=True)

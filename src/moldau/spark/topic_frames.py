@@ -25,7 +25,7 @@ from moldau.client.schema_registry import RegistryError
 from moldau.protocol.errors import KafkaError
 from moldau.spark.columns import COLUMNS, HEADERS_TYPE, arrow_batch
 from moldau.spark.listing import partitions_of, resolve
-from moldau.spark.options import READ, OptionError, read_options
+from moldau.spark.options import READ, OptionError, option_name, read_options
 from moldau.spark.planning import OffsetRange, ranges_between
 from moldau.spark.range_pieces import pieces_of_range
 from moldau.spark.times import parse_time
@@ -52,9 +52,9 @@ class Topic:
     options: Mapping[str, str] = field(default_factory=dict)
 
     def option(self, name: str, value: object) -> "Topic":
-        """The same topic with one more option of ``format("moldau")``."""
+        """The same topic with one more option of ``format("moldau")``; ``value_format`` is value.format."""
         text = str(value).lower() if isinstance(value, bool) else str(value)
-        return replace(self, options={**self.options, name: text})
+        return replace(self, options={**self.options, option_name(name): text})
 
     def as_of(self, time: datetime | str | int) -> "Topic":
         """The table that the topic was then: the last record of each key, without those that were deleted.
@@ -157,7 +157,7 @@ class Topic:
 
 
 def topic(name: str, bootstrap_servers: str = "localhost:9092", **options: object) -> Topic:
-    """A topic; options whose names have dots go through ``option``."""
+    """A topic; options have underscores for dots: ``schema_registry_url="http://…", flatten=True``."""
     made = Topic(name, bootstrap_servers)
     for key, value in options.items():
         made = made.option(key, value)
