@@ -88,6 +88,7 @@ java: $(READY)
 		$(BIN)/python -m moldau.spark.java >/dev/null; } || true
 
 test: lint java
+	@$(BIN)/python -m moldau.spark.warm_up
 	@$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 bench: $(READY_BENCH)

@@ -31,5 +31,5 @@ def test_zips_of_pyspark_are_left_out_of_the_path(tmp_path: Path, monkeypatch: p
 
 def test_workers_elsewhere_have_the_plain_interpreter(monkeypatch: pytest.MonkeyPatch) -> None:
     assert worker_python("spark://host:7077") == sys.executable
-    monkeypatch.setattr(scripts, "_cache_directories", lambda: iter(()))
+    monkeypatch.setattr(scripts, "cache_directories", lambda: iter(()))
     assert worker_python("local") == sys.executable

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from moldau.base.names import TopicPartition
+from moldau.spark.heap import keep_what_is_there
 from moldau.spark.listing import list_offsets, partitions_of, resolve
 from moldau.spark.options import OptionError, ReadOptions
 from moldau.spark.planning import OffsetRange, ranges_between, split
@@ -70,11 +71,13 @@ def read_range(
     if plan is not None:
         from moldau.spark.typed_columns import typed_batches
 
+        keep_what_is_there()
         yield from typed_batches(connect(options.cluster), wanted, options, names, plan)
         return
     from moldau.spark.columns import arrow_batch
     from moldau.spark.range_pieces import pieces_of_range
 
+    keep_what_is_there()
     for columns in pieces_of_range(connect(options.cluster), wanted, options):
         yield arrow_batch(columns, names, wanted.topic, wanted.partition)
 

@@ -1,13 +1,18 @@
 """The columns of a topic as Spark's own Kafka connector names them, and Arrow batches made of them.
 
+Arrays are made from numpy's memory, without ``pa.array``, ``pa.scalar`` and ``cast``: the first of those that
+a process calls loads pandas, a quarter of a second, and a worker that is to show a few rows has better to do.
+
 Law: names, order and types are the connector's, so that a query which was written for it needs no change.
 """
 
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
+from moldau.protocol.errors import ErrorCode, KafkaError
 from moldau.spark.record_columns import READ_COLUMNS
 
 HEADERS_TYPE = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
@@ -20,6 +25,8 @@ _ARROW_TYPES = {
     "BIGINT": pa.int64(),
     "TIMESTAMP": TIMESTAMP_TYPE,
 }
+#: The furthest time, before and after 1970, that fits into 64 bits of microseconds.
+_LATEST_MS = (2**63 - 1) // 1000
 #: Name and Arrow type.
 COLUMNS: tuple[tuple[str, pa.DataType], ...] = tuple((name, _ARROW_TYPES[sql]) for name, sql in READ_COLUMNS)
 
@@ -51,9 +58,9 @@ def column(columns: Columns, name: str, topic: str, partition: int) -> pa.Array:
         case "value":
             return columns.value
         case "topic":
-            return pa.repeat(pa.scalar(topic, pa.string()), columns.rows)
+            return _repeated(topic, columns.rows)
         case "partition":
-            return pa.repeat(pa.scalar(partition, pa.int32()), columns.rows)
+            return number_array(np.full(columns.rows, partition, np.int32), pa.int32())
         case "offset":
             return columns.offset
         case "timestamp":
@@ -68,7 +75,27 @@ def column(columns: Columns, name: str, topic: str, partition: int) -> pa.Array:
 
 def microseconds(milliseconds: pa.Array) -> pa.Array:
     """Timestamps as Spark keeps them; one that lies beyond what it can hold is an error, not another time."""
-    return milliseconds.cast(pa.timestamp("ms", tz="UTC")).cast(TIMESTAMP_TYPE)
+    start, rows = milliseconds.offset, len(milliseconds)
+    times = np.frombuffer(milliseconds.buffers()[1], np.int64)[start : start + rows]
+    if rows and (int(times.max()) > _LATEST_MS or int(times.min()) < -_LATEST_MS):
+        worst = int(times.max()) if int(times.max()) > _LATEST_MS else int(times.min())
+        raise KafkaError(
+            ErrorCode.INVALID_TIMESTAMP,
+            f"a record has the timestamp {worst} (milliseconds), which is beyond what Spark can hold; "
+            "read it without Spark, for instance with 'moldau consume'",
+        )
+    return number_array(times * 1000, TIMESTAMP_TYPE)
+
+
+def number_array(values: Any, kind: pa.DataType) -> pa.Array:
+    """An Arrow array over numbers that lie one behind the other in memory."""
+    return pa.Array.from_buffers(kind, len(values), [None, pa.py_buffer(values)])
+
+
+def _repeated(text: str, rows: int) -> pa.Array:
+    encoded = text.encode()
+    edges = np.arange(rows + 1, dtype=np.int32) * np.int32(len(encoded))
+    return pa.Array.from_buffers(pa.string(), rows, [None, pa.py_buffer(edges), pa.py_buffer(encoded * rows)])
 
 
 def arrow_batch(columns: Columns, names: tuple[str, ...], topic: str, partition: int) -> Any:

@@ -1,34 +1,56 @@
 """Which way records become columns: by compiled kernels where numba is there, else record by record.
 
-Law: one decision for the whole process. ``MOLDAU_SPARK_KERNELS=off`` chooses the plain way.
+A process needs half a second to load numba and the kernels. Few records are quicker read without: a look at
+a topic (``show``, ``limit``), for which Spark starts a new worker every time, and small micro-batches. Once
+the kernels are there they do everything.
+
+Law: the way changes speed only. ``MOLDAU_SPARK_KERNELS=off`` chooses the plain one for the whole process.
 """
 
 import os
-from collections.abc import Callable
+import sys
+from importlib.util import find_spec
+from typing import Any
 
 from moldau.client.fetched import end_of
+from moldau.protocol.records import batches
+from moldau.spark import plain_decode
 from moldau.spark.columns import Columns
 
-Decode = Callable[..., Columns]
+#: So many records take less time than to load the kernels.
+_FEW_RECORDS = 10_000
 
 
-def _fast() -> bool:
+def _wanted() -> bool:
     if os.environ.get("MOLDAU_SPARK_KERNELS", "").lower() in ("off", "0", "false"):
         return False
-    try:
-        import numba  # noqa: F401
-    except ImportError:
-        return False
-    return True
+    return find_spec("numba") is not None
 
 
-HAS_KERNELS = _fast()
+HAS_KERNELS = _wanted()
 
-if HAS_KERNELS:
-    from moldau.spark.fast_decode import decode as decode
-    from moldau.spark.fast_decode import next_offset_of as next_offset_of
-else:
-    from moldau.spark.plain_decode import decode as decode
 
-    def next_offset_of(records: memoryview, first_offset: int) -> int:
-        return end_of(records, first_offset)
+def decode(records: memoryview, **asked: Any) -> Columns:
+    """The records of a range in the bytes of a fetch; see ``plain_decode``."""
+    if _loaded() or (HAS_KERNELS and not _few(records)):
+        from moldau.spark import fast_decode
+
+        return fast_decode.decode(records, **asked)
+    return plain_decode.decode(records, **asked)
+
+
+def next_offset_of(records: memoryview, first_offset: int) -> int:
+    """Where the next fetch begins, from the headers of the batches alone."""
+    if _loaded():
+        from moldau.spark import fast_decode
+
+        return fast_decode.next_offset_of(records, first_offset)
+    return end_of(records, first_offset)
+
+
+def _loaded() -> bool:
+    return HAS_KERNELS and "moldau.spark.fast_decode" in sys.modules
+
+
+def _few(records: memoryview) -> bool:
+    return sum(header.record_count for _, header in batches(records)) <= _FEW_RECORDS

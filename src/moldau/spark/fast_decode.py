@@ -14,7 +14,7 @@ import pyarrow as pa
 from moldau.protocol.checksum import crc32c
 from moldau.protocol.compression import decompress
 from moldau.protocol.control_records import decode_marker
-from moldau.protocol.errors import ErrorCode, KafkaError
+from moldau.protocol.errors import KafkaError
 from moldau.protocol.messages.fetch import AbortedTransaction
 from moldau.protocol.records import (
     ATTRIBUTES_AT,
@@ -25,8 +25,8 @@ from moldau.protocol.records import (
     TRANSACTIONAL_MASK,
     read_header,
 )
-from moldau.spark import kernels
-from moldau.spark.columns import HEADERS_TYPE, Columns
+from moldau.spark import damage, kernels
+from moldau.spark.columns import HEADERS_TYPE, Columns, number_array
 
 Array: TypeAlias = Any
 
@@ -45,12 +45,12 @@ def decode(
 ) -> Columns:
     """The records of [first, end) in the whole batches of ``records``; ``name`` is for messages only."""
     data = np.frombuffer(records, np.uint8)
-    table = np.empty((max(len(data) // HEADER_SIZE, 1), kernels.BATCH_COLUMNS), np.int64)
-    rows = kernels.scan_batches(data, table)
+    rows, last_offset = kernels.count_batches(data)
     if rows < 0:
-        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"{name}: what was fetched holds no record batches")
-    table = table[:rows]
-    next_offset = max(first_offset, int(table[-1, kernels.LAST_OFFSET]) + 1) if rows else first_offset
+        raise damage.no_batches(name)
+    table = np.empty((rows, kernels.BATCH_COLUMNS), np.int64)
+    kernels.scan_batches(data, table)
+    next_offset = max(first_offset, int(last_offset) + 1)
     wanted = table[
         (table[:, kernels.LAST_OFFSET] >= first_offset) & (table[:, kernels.BASE_OFFSET] < end_offset)
     ]
@@ -62,9 +62,8 @@ def decode(
 def next_offset_of(records: memoryview, first_offset: int) -> int:
     """Where the next fetch begins, from the headers of the batches alone."""
     data = np.frombuffer(records, np.uint8)
-    table = np.empty((max(len(data) // HEADER_SIZE, 1), kernels.BATCH_COLUMNS), np.int64)
-    rows = kernels.scan_batches(data, table)
-    return max(first_offset, int(table[rows - 1, kernels.LAST_OFFSET]) + 1) if rows > 0 else first_offset
+    _, last_offset = kernels.count_batches(data)
+    return max(first_offset, int(last_offset) + 1)
 
 
 def _check_crcs(records: memoryview, table: Array, name: str) -> None:
@@ -72,11 +71,7 @@ def _check_crcs(records: memoryview, table: Array, name: str) -> None:
         :, [kernels.POSITION, kernels.SIZE, kernels.BASE_OFFSET, kernels.CRC]
     ].tolist():
         if crc32c(records[position + ATTRIBUTES_AT : position + size]) != crc:
-            raise KafkaError(
-                ErrorCode.CORRUPT_MESSAGE,
-                f"{name}: the batch at offset {base_offset} has a wrong checksum; "
-                "look at it with 'moldau log verify' on the broker that leads this partition",
-            )
+            raise damage.wrong_checksum(name, base_offset)
 
 
 def _shown(records: memoryview, table: Array, aborted: Sequence[AbortedTransaction] | None) -> Array:
@@ -116,13 +111,12 @@ def _payloads(records: memoryview, data: Array, table: Array, name: str) -> tupl
             try:
                 part = decompress(codec, part, MAX_DECOMPRESSED_BYTES)
             except KafkaError as error:
-                raise KafkaError(
-                    error.code, f"{name}: the batch at offset {base_offset} cannot be decompressed: {error}"
-                ) from None
+                raise damage.cannot_decompress(name, base_offset, error) from None
         parts.append(part)
     sizes = np.array([len(part) for part in parts], np.int64)
     ends = np.cumsum(sizes)
-    return np.frombuffer(b"".join(parts), np.uint8), ends - sizes, ends
+    # Memory that may be written, as that of a fetch is: numba compiles a kernel anew for any other.
+    return np.frombuffer(bytearray().join(parts), np.uint8), ends - sizes, ends
 
 
 def _columns(
@@ -165,9 +159,9 @@ def _columns(
         kind[:] = ~own_time[appended]
     return Columns(
         next_offset,
-        pa.array(offsets),
-        pa.array(timestamps),
-        pa.array(kind),
+        number_array(offsets, pa.int64()),
+        number_array(timestamps, pa.int64()),
+        number_array(kind, pa.int32()),
         binary_array(payload, key_at, key_size),
         binary_array(payload, value_at, value_size),
         _headers(payload, headers_at, headers_count, name, table) if with_headers else None,
@@ -208,7 +202,4 @@ def _headers(payload: Array, headers_at: Array, counts: Array, name: str, table:
 def _broken(name: str, table: Array, reason: str = "its records do not fill it") -> KafkaError:
     first = int(table[0, kernels.BASE_OFFSET]) if len(table) else -1
     last = int(table[-1, kernels.LAST_OFFSET]) if len(table) else -1
-    return KafkaError(
-        ErrorCode.CORRUPT_MESSAGE,
-        f"{name}: a batch between offsets {first} and {last} cannot be read: {reason}",
-    )
+    return damage.broken(name, first, last, reason)

@@ -53,18 +53,30 @@ def _int32(data: Array, at: int) -> Any:
 
 
 @njit(cache=True, nogil=True)
-def scan_batches(data: Array, table: Array) -> Any:
-    """Fills ``table`` with the whole batches in ``data``; how many, or NO_BATCH where there is none.
+def count_batches(data: Array) -> Any:
+    """How many whole batches ``data`` holds and the offset of the last record; NO_BATCH where it is none.
 
     A batch that is cut off at the end is left out, as a fetch may end in the middle of one.
     """
-    position, rows, size = 0, 0, len(data)
-    while position + _HEADER_SIZE <= size and rows < len(table):
+    position, rows, size, last_offset = 0, 0, len(data), np.int64(-1)
+    while position + _HEADER_SIZE <= size:
         length = _int32(data, position + 8)
         if length < _HEADER_SIZE - _LOG_OVERHEAD or data[position + 16] != _MAGIC:
-            return NO_BATCH
+            return NO_BATCH, last_offset
         if position + _LOG_OVERHEAD + length > size:
             break
+        last_offset = _big_endian(data, position, 8) + _int32(data, position + 23)
+        rows += 1
+        position += _LOG_OVERHEAD + length
+    return rows, last_offset
+
+
+@njit(cache=True, nogil=True)
+def scan_batches(data: Array, table: Array) -> None:
+    """Fills ``table``, which has a row for each of the batches that ``count_batches`` has found."""
+    position = 0
+    for rows in range(len(table)):
+        length = _int32(data, position + 8)
         base_offset = _big_endian(data, position, 8)
         row = table[rows]
         row[0] = position
@@ -77,9 +89,7 @@ def scan_batches(data: Array, table: Array) -> Any:
         row[7] = _big_endian(data, position + 43, 8)
         row[8] = _int32(data, position + 57)
         row[9] = _big_endian(data, position + 17, 4)
-        rows += 1
         position += _LOG_OVERHEAD + length
-    return rows
 
 
 @njit(cache=True, nogil=True, inline="always")

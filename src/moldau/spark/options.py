@@ -95,11 +95,11 @@ OPTIONS: tuple[Option, ...] = (
     Option("kafka.client.id", BOTH, "moldau-spark", "What the broker calls this client in its logs."),
     Option("kafka.request.timeout.ms", BOTH, "30000", "How long one request may take."),
     Option("kafka.default.api.timeout.ms", BOTH, "60000", "How long errors that pass are tried again."),
-    Option("kafka.fetch.max.bytes", READ, "16777216", "Bytes of one fetch.", "default 52428800 there"),
+    Option("kafka.fetch.max.bytes", READ, "4194304", "Bytes of one fetch.", "default 52428800 there"),
     Option(
         "kafka.max.partition.fetch.bytes",
         READ,
-        "16777216",
+        "4194304",
         "Bytes of one partition in a fetch.",
         "default 1048576 there",
     ),
@@ -217,8 +217,8 @@ class ReadOptions:
     include_headers: bool = False
     group_id: str | None = None
     read_committed: bool = True
-    fetch_max_bytes: int = 16 * 1024 * 1024
-    partition_fetch_bytes: int = 16 * 1024 * 1024
+    fetch_max_bytes: int = 4 * 1024 * 1024
+    partition_fetch_bytes: int = 4 * 1024 * 1024
     push_filters: bool = False
     #: The table of that time is wanted: the last record of each key.
     as_of_ms: int | None = None
@@ -305,8 +305,8 @@ def read_options(given: Mapping[str, str], *, streaming: bool = False) -> ReadOp
         _flag(options, "includeheaders", False),
         _group(options),
         isolation == "read_committed",
-        _count(options, "kafka.fetch.max.bytes") or 16 * 1024 * 1024,
-        _count(options, "kafka.max.partition.fetch.bytes") or 16 * 1024 * 1024,
+        _count(options, "kafka.fetch.max.bytes") or 4 * 1024 * 1024,
+        _count(options, "kafka.max.partition.fetch.bytes") or 4 * 1024 * 1024,
         _flag(options, "pushfilters", False) and as_of_ms is None,
         as_of_ms,
     )

@@ -31,6 +31,12 @@ from moldau.spark.wire import Wire
 #: The last version of Fetch that names topics; later ones have their ids.
 _LAST_VERSION_WITH_NAMES = 12
 _MAX_WAIT_MS = 500
+#: What a record is taken to need before the first ones have come, and the least that is asked for.
+_FIRST_RECORD_BYTES = 4096
+_LEAST_FETCH_BYTES = 64 * 1024
+#: The first fetch of a range is a small one, and each is twice the one before: whoever wants a few rows to
+#: look at has them soon.
+_FIRST_FETCH_BYTES = 256 * 1024
 READ_COMMITTED = 1
 
 
@@ -48,6 +54,9 @@ class RangeReader:
         self._wanted = wanted
         self._options = options
         self._partition = TopicPartition(wanted.topic, wanted.partition)
+        #: What a record of this range needs, as far as it has come.
+        self._record_bytes = float(_FIRST_RECORD_BYTES)
+        self._most_bytes = _FIRST_FETCH_BYTES
 
     def __iter__(self) -> Iterator[Columns]:
         """The records in pieces, one for each fetch that brought any."""
@@ -63,6 +72,9 @@ class RangeReader:
             after = next_offset_of(fetched.records, offset)
             if after == offset and fetched.visible_end >= wanted.end:
                 return  # compaction has left nothing there
+            if after > offset:
+                self._record_bytes = len(fetched.records) / (after - offset)
+                self._most_bytes = min(self._most_bytes * 2, options.partition_fetch_bytes)
             if after < wanted.end:
                 ahead = self._begin(after)
             columns = decode(
@@ -108,12 +120,17 @@ class RangeReader:
             "another checkpoint and startingOffsets=earliest, or set failOnDataLoss=false to pass over holes."
         )
 
+    def _fetch_bytes(self, offset: int) -> int:
+        """No more than the rest of the range seems to need: what lies behind it would be fetched in vain."""
+        rest = int((self._wanted.end - offset) * self._record_bytes * 1.25)
+        return min(self._most_bytes, self._options.partition_fetch_bytes, rest + _LEAST_FETCH_BYTES)
+
     async def _fetch(self, offset: int) -> Fetched:
         options, cluster, (name, index) = self._options, self._wire.cluster, self._partition
         known = cluster.known_topic(name) or await cluster.topic(name)
         connection = await cluster.leader(self._partition, lane=f"{name}-{index}")
         asked = FetchPartition(
-            partition=index, fetch_offset=offset, partition_max_bytes=options.partition_fetch_bytes
+            partition=index, fetch_offset=offset, partition_max_bytes=self._fetch_bytes(offset)
         )
         request = FetchRequest(
             max_wait_ms=_MAX_WAIT_MS,

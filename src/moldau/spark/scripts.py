@@ -1,7 +1,8 @@
 """Small shell scripts that stand before a program: written once to a directory of the user's, and kept.
 
 Law: a script's name holds the hash of its text, so that two versions of us never change each other's. Where
-nothing can be written there is none, and the caller says what that means.
+nothing can be written there is none, and the caller says what that means. The directories are the ones for
+everything that is kept between sessions and can be made again.
 """
 
 import os
@@ -15,7 +16,7 @@ from pathlib import Path
 def kept_script(kind: str, below: str, text: str) -> Path | None:
     """The directory of a script, which lies at ``below`` in it; None where none can be written."""
     name = f"{kind}-{sha256(text.encode()).hexdigest()[:12]}"
-    for cache in _cache_directories():
+    for cache in cache_directories():
         made = cache / name
         script = made / below
         try:
@@ -32,7 +33,8 @@ def kept_script(kind: str, below: str, text: str) -> Path | None:
     return None
 
 
-def _cache_directories() -> Iterator[Path]:
+def cache_directories() -> Iterator[Path]:
+    """Where to keep things, the best place first."""
     yield Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "moldau"
     yield Path(sys.prefix) / "share" / "moldau"
     yield Path(tempfile.gettempdir()) / f"moldau-{os.getuid() if hasattr(os, 'getuid') else 0}"

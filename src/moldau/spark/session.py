@@ -7,6 +7,7 @@ Nothing here is needed by those who bring their own session.
 import os
 from typing import IO, TYPE_CHECKING, Any
 
+from moldau.spark import class_archive
 from moldau.spark.interpreter import worker_python
 from moldau.spark.java import LEAST_JAVA as LEAST_JAVA
 from moldau.spark.java import JavaNotFound as JavaNotFound
@@ -14,6 +15,10 @@ from moldau.spark.java import find_java as find_java
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+_JAVA_OPTIONS = "spark.driver.extraJavaOptions"
+#: The number that Spark takes for no limit.
+_NO_LIMIT = 2**31 - 1
 
 
 def spark_session(
@@ -28,7 +33,8 @@ def spark_session(
     ``settings`` are Spark's own with underscores for dots: ``spark_sql_shuffle_partitions=8``. What the JVM
     and its Python workers print goes to ``jvm_output`` instead of to this program's own output.
     """
-    os.environ["JAVA_HOME"] = str(find_java().path)
+    java_home = find_java().path
+    os.environ["JAVA_HOME"] = str(java_home)
     from pyspark.sql import SparkSession
 
     chosen = {
@@ -36,8 +42,13 @@ def spark_session(
         "spark.sql.shuffle.partitions": str(max(os.cpu_count() or 2, 2)),
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.python.filterPushdown.enabled": "true",
+        # Spark looks at the size of an Arrow batch after every row if there is a limit to it, and spends
+        # nearly half of a write on that; the number of rows is limited in any case.
+        "spark.sql.execution.arrow.maxBytesPerBatch": str(_NO_LIMIT),
         **{key.replace("_", "."): str(value) for key, value in settings.items()},
     }
+    if _JAVA_OPTIONS not in chosen and (options := class_archive.java_options(java_home)):
+        chosen[_JAVA_OPTIONS] = options
     if master is not None:
         chosen["spark.master"] = master
     chosen.setdefault("spark.master", "local[*]")

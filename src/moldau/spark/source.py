@@ -17,6 +17,7 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
+from moldau.spark.heap import keep_what_is_there
 from moldau.spark.options import READ, WRITE, OptionError, WriteOptions, read_options, write_options
 from moldau.spark.record_columns import HEADERS_SQL, READ_COLUMNS
 from moldau.spark.telling import plainly
@@ -41,6 +42,7 @@ class MoldauSource(DataSource):
 
     @plainly
     def schema(self) -> str | StructType:
+        keep_what_is_there()
         self._plan = self._planned()
         if self._plan is not None:
             import pyarrow as pa
@@ -56,6 +58,7 @@ class MoldauSource(DataSource):
     def reader(self, schema: StructType) -> DataSourceReader:
         from moldau.spark.batch_reader import FilteringReader, TopicReader
 
+        keep_what_is_there()
         options = read_options(self.options)
         plan = self._plan_for(schema)
         return (FilteringReader if options.push_filters else TopicReader)(options, _names(schema), plan)
@@ -91,6 +94,7 @@ class MoldauSource(DataSource):
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
         from moldau.spark.writers import TopicWriter
 
+        keep_what_is_there()
         if overwrite:
             raise OptionError('a topic is only ever appended to: use mode("append")')
         options = write_options(self.options)
@@ -100,6 +104,7 @@ class MoldauSource(DataSource):
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:
         from moldau.spark.writers import TopicStreamWriter
 
+        keep_what_is_there()
         if overwrite:
             raise OptionError('a topic is only ever appended to: use outputMode("append") or "update"')
         options = write_options(self.options, streaming=True)

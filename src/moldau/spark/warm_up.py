@@ -1,9 +1,11 @@
-"""Compiles the kernels before the first query needs them: ``python -m moldau.spark.warm_up``.
+"""What is worth doing once after an installation: ``python -m moldau.spark.warm_up``.
 
 The kernels that turn records into columns and back are compiled by numba when they are first used, and kept
-beside the package. Set-up does that once, so that the first query does not wait for it.
+beside the package; the classes of Spark can be kept as an archive from which Java starts faster. Set-up does
+both, so that the first query does not wait for it.
 
-Law: pure work on a few made-up records; nothing is asked of a cluster. Without numba there is nothing to do.
+Law: work on a few made-up records; nothing is asked of a cluster. What cannot be done here is left out:
+everything works without, only later.
 """
 
 import json
@@ -11,8 +13,10 @@ import json
 import pyarrow as pa
 
 from moldau.protocol.compression import Compression
-from moldau.spark.decoding import HAS_KERNELS, decode
+from moldau.spark.class_archive import java_options, make_archive
+from moldau.spark.decoding import HAS_KERNELS
 from moldau.spark.encode import choose_partitions, payloads
+from moldau.spark.java import JavaNotFound, find_java
 from moldau.spark.rows import rows_of
 from moldau.spark.typed_decoders import decoder_of
 from moldau.spark.typed_registry import SchemaText
@@ -33,8 +37,10 @@ _VALUE = b"\x02a\x02\x02"
 _BATCH_BYTES = 1024 * 1024
 
 
-def warm_up() -> None:
+def compile_kernels() -> None:
     """One record through the writer's kernels, the reader's, and those of typed values."""
+    from moldau.spark.fast_decode import decode
+
     header = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
     given = {
         "key": pa.array([b"a"], pa.binary()),
@@ -53,5 +59,20 @@ def warm_up() -> None:
     decoder_of("avro", SchemaText(_SCHEMA), None, None).decode(given["value"])
 
 
-if __name__ == "__main__" and HAS_KERNELS:
-    warm_up()
+def main() -> None:
+    if HAS_KERNELS:
+        compile_kernels()
+    try:
+        java_home = find_java().path
+    except JavaNotFound:
+        return
+    if not java_options(java_home):
+        print(
+            "keeping Spark's classes as an archive, so that sessions start faster (half a minute, once)",
+            flush=True,
+        )
+        make_archive(java_home)
+
+
+if __name__ == "__main__":
+    main()

@@ -14,6 +14,7 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowW
 
 from moldau.spark import transactions
 from moldau.spark.exactly_once import Decisions, Part, end_all, transactional_id
+from moldau.spark.heap import keep_what_is_there
 from moldau.spark.options import WriteOptions
 from moldau.spark.record_columns import check_columns
 from moldau.spark.telling import plainly
@@ -39,6 +40,7 @@ def write_task(
     """Writes what one task has; under a transaction of its own where ``query`` names whose."""
     from moldau.spark.task_writer import TaskWriter
 
+    keep_what_is_there()
     context = TaskContext.get()
     query_id = (context.getLocalProperty("sql.streaming.queryId") if context is not None else None) or ""
     wire = connect(options.cluster)

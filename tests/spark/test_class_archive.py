@@ -1,0 +1,66 @@
+"""The archive of Spark's classes: used where it fits, made once, never in anybody's way."""
+
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("pyspark")
+
+from moldau.spark import class_archive
+
+
+@pytest.fixture
+def java_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    home = tmp_path / "java"
+    (home / "bin").mkdir(parents=True)
+    (home / "bin" / "java").write_text("")
+    (home / "release").write_text('JAVA_VERSION="17"')
+    return home
+
+
+def archive_in(java_options: str) -> Path:
+    return Path(java_options.split()[0].removeprefix("-XX:SharedArchiveFile="))
+
+
+def test_without_an_archive_java_starts_as_ever(java_home: Path) -> None:
+    assert class_archive.java_options(java_home) == ""
+
+
+def test_an_archive_is_made_once_and_then_used(java_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    drafts: list[Path] = []
+
+    def trained(home: Path, draft: Path) -> bool:
+        assert home == java_home
+        assert class_archive.java_options(java_home) == ""  # not before it is whole
+        draft.write_bytes(b"classes")
+        drafts.append(draft)
+        return True
+
+    monkeypatch.setattr(class_archive, "_trained", trained)
+    made = class_archive.make_archive(java_home)
+    assert made is not None and made.read_bytes() == b"classes"
+    assert archive_in(class_archive.java_options(java_home)) == made
+    assert class_archive.make_archive(java_home) == made
+    assert len(drafts) == 1 and not drafts[0].exists()
+
+
+def test_another_java_in_the_same_place_has_another_archive(
+    java_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(class_archive, "_trained", lambda home, draft: draft.write_bytes(b"x") > 0)
+    assert class_archive.make_archive(java_home) is not None
+    release = java_home / "release"
+    release.unlink()
+    assert class_archive.java_options(java_home) == ""
+
+
+def test_a_training_that_fails_leaves_nothing(java_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def trained(home: Path, draft: Path) -> bool:
+        draft.write_bytes(b"half")
+        return False
+
+    monkeypatch.setattr(class_archive, "_trained", trained)
+    assert class_archive.make_archive(java_home) is None
+    assert class_archive.java_options(java_home) == ""
+    assert list((java_home.parent / "cache").rglob("*.jsa*")) == []
