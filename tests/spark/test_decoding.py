@@ -14,7 +14,8 @@ from moldau.protocol.records import Record, encode_batch
 from moldau.spark.decoding import decode, next_offset_of
 
 def fetched(first, count):
-    return memoryview(encode_batch([Record(first + n, 0, b"k", b"v") for n in range(count)], base_offset=first))
+    records = [Record(first + n, 0, b"k", b"v") for n in range(count)]
+    return memoryview(encode_batch(records, base_offset=first))
 
 def read(first, count):
     data = fetched(first, count)

@@ -11,6 +11,7 @@ from moldau.base.names import TopicPartition
 from moldau.client.group_descriptions import CommittedOffset, GroupDescription
 from moldau.client.groups import Groups
 from moldau.protocol.errors import KafkaError
+from moldau.spark import exactly_once
 from moldau.spark.columns import arrow_batch
 from moldau.spark.data_loss import DataLoss
 from moldau.spark.exactly_once import Decision, Decisions, Part, end_all, transactional_id
@@ -248,6 +249,23 @@ def test_a_query_that_was_begun_anew_counts_from_zero_and_loses_nothing(query: Q
     query.commit(0, query.task(0, b"again"), query_id="another")
     query.commit(0, query.task(0, b"again"), query_id="another")
     assert values(query.wire, "out") == [b"a", b"b", b"again"]
+
+
+def test_a_driver_reads_on_from_where_it_was(query: Query, monkeypatch: pytest.MonkeyPatch) -> None:
+    query.start()
+    for batch in range(3):
+        query.commit(batch, query.task(0, b"%d" % batch))
+    read: list[bytes] = []
+    decode = Decision.from_json
+    monkeypatch.setattr(Decision, "from_json", lambda value: read.append(value) or decode(value))
+    query.commit(3, query.task(0, b"3"))
+    assert len(read) == 1, "of the four decisions only the one that came since"
+    read.clear()
+    exactly_once._seen.clear()
+    last = query.driver().last
+    assert last is not None
+    assert last.batch_id == 3
+    assert len(read) == 4, "a new process reads them all"
 
 
 def test_decisions_of_an_earlier_moldau_are_read() -> None:

@@ -13,11 +13,12 @@ import asyncio
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from weakref import WeakKeyDictionary
 
 from moldau.base.clock import SystemClock
-from moldau.base.names import TopicPartition
+from moldau.base.names import TopicPartition, Uuid
 from moldau.client.admin import Admin
-from moldau.client.consumer import BEGINNING, END, Consumer
+from moldau.client.consumer import BEGINNING, END, Consumer, at_offset
 from moldau.client.descriptions import READ_COMMITTED, NewTopic
 from moldau.client.metadata import Cluster
 from moldau.client.partitioner import partition_of
@@ -33,6 +34,8 @@ from moldau.spark.sending import PayloadSender
 #: Compacted: the key is the query, the value its last decision.
 DECISIONS_TOPIC = "__moldau_decisions"
 _DECISION_PARTITIONS = 8
+#: Small segments, so that compaction soon leaves little to read for a driver that starts.
+_DECISION_CONFIGS: dict[str, str | None] = {"cleanup.policy": "compact", "segment.bytes": str(1 << 20)}
 _ENDS_AT_ONCE = 32
 
 #: Ends of transactions that mean: it was ended before, and in which way is known from the decision.
@@ -95,6 +98,19 @@ def ids_of(query: str) -> str:
     return f"moldau-{escaped}-[0-9]+-[0-9]+"
 
 
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """How far this process has read a query's decisions: the topic, where to go on from, the last one."""
+
+    topic_id: Uuid
+    offset: int
+    last: Decision | None
+
+
+#: A driver opens its decisions for every batch: it reads on from where it was.
+_seen: WeakKeyDictionary[Cluster, dict[str, _Seen]] = WeakKeyDictionary()
+
+
 class Decisions:
     """The decisions of one query; made by ``open`` on the driver."""
 
@@ -104,15 +120,15 @@ class Decisions:
         self._cluster = cluster
         self._options = options
         self._query = query
-        self._begun = begun
+        #: None once it was used: the next decision takes a new epoch, with which sequences begin at 0.
+        self._begun: transactions.Begun | None = begun
         self.last: Decision | None = None
 
     @classmethod
     async def open(cls, cluster: Cluster, options: WriteOptions, query: str) -> "Decisions":
         """Fences an earlier driver and learns what was decided."""
         await _make_topic(cluster)
-        begun = await transactions.begin(cluster, f"moldau-decisions-{query}")
-        decisions = cls(cluster, options, query, begun)
+        decisions = cls(cluster, options, query, await transactions.begin(cluster, _id_of(query)))
         decisions.last = await _last_decision(cluster, query)
         return decisions
 
@@ -155,15 +171,14 @@ class Decisions:
         key = self._query.encode()
         topic = await self._cluster.topic(DECISIONS_TOPIC)
         partition = partition_of(key, len(topic.partitions))
-        sender = PayloadSender(self._cluster, self._options, begun=self._begun)
+        begun = self._begun or await transactions.begin(self._cluster, _id_of(self._query))
+        self._begun = None
+        sender = PayloadSender(self._cluster, self._options, begun=begun)
         await sender.send(DECISIONS_TOPIC, [_payload(partition, key, decision.to_json())])
         await sender.flush()
-        begun = self._begun
         await transactions.end(
             self._cluster, begun.transactional_id, begun.producer_id, begun.producer_epoch, commit=True
         )
-        # A fresh epoch for the next decision: sequences begin at 0 with it.
-        self._begun = await transactions.begin(self._cluster, begun.transactional_id)
 
 
 async def end_all(cluster: Cluster, parts: Iterable[Part], *, commit: bool, again: bool = False) -> None:
@@ -188,9 +203,16 @@ async def end_all(cluster: Cluster, parts: Iterable[Part], *, commit: bool, agai
     await asyncio.gather(*map(one, parts))
 
 
+def _id_of(query: str) -> str:
+    """The transactional id under which a query's decisions are written: one driver has it at a time."""
+    return f"moldau-decisions-{query}"
+
+
 async def _make_topic(cluster: Cluster) -> None:
+    if cluster.known_topic(DECISIONS_TOPIC) is not None:
+        return
     replicas = min(3, max(len(cluster.brokers), 1))
-    wanted = NewTopic(DECISIONS_TOPIC, _DECISION_PARTITIONS, replicas, configs={"cleanup.policy": "compact"})
+    wanted = NewTopic(DECISIONS_TOPIC, _DECISION_PARTITIONS, replicas, configs=_DECISION_CONFIGS)
     outcome = (await Admin(cluster).create_topics([wanted]))[DECISIONS_TOPIC]
     if isinstance(outcome, KafkaError) and outcome.code != ErrorCode.TOPIC_ALREADY_EXISTS:
         raise outcome
@@ -198,18 +220,23 @@ async def _make_topic(cluster: Cluster) -> None:
 
 
 async def _last_decision(cluster: Cluster, query: str) -> Decision | None:
+    """Everything up to the end is read, from the first record on or from where this process has come to."""
     key = query.encode()
     topic = await cluster.topic(DECISIONS_TOPIC)
     partition = TopicPartition(DECISIONS_TOPIC, partition_of(key, len(topic.partitions)))
+    before = _seen.setdefault(cluster, {}).get(query)
+    if before is None or before.topic_id != topic.topic_id:
+        before = _Seen(topic.topic_id, 0, None)
+    last = before.last
     async with Consumer(cluster, isolation_level=READ_COMMITTED) as consumer:
         ends = await consumer.offsets_of({partition: END})
-        await consumer.assign({partition: BEGINNING})
-        found: bytes | None = None
+        await consumer.assign({partition: at_offset(before.offset) if before.offset else BEGINNING})
         async for batch in consumer.batches(until=ends):
             for record in batch.records():
-                if record.key == key:
-                    found = record.value
-    return None if found is None else Decision.from_json(found)
+                if record.key == key and record.value is not None:
+                    last = Decision.from_json(record.value)
+    _seen[cluster][query] = _Seen(topic.topic_id, ends[partition], last)
+    return last
 
 
 def _payload(partition: int, key: bytes, value: bytes) -> Payload:

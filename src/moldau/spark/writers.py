@@ -72,33 +72,31 @@ def query_id_of(messages: Sequence[WriterCommitMessage | None]) -> str:
     return next((m.query_id for m in messages if isinstance(m, Written) and m.query_id), "")
 
 
-def finish_last(options: WriteOptions, query: str) -> int | None:
-    """Before tasks begin: carries out what was decided; the last batch that was, if there is one.
+def open_decisions(options: WriteOptions, query: str) -> Decisions:
+    """Before tasks begin: fences other drivers of the query and carries out what was decided last.
 
     Tasks use the slots of those who came before them, so nothing decided may still be open then.
     """
     wire = connect(options.cluster)
 
-    async def work() -> int | None:
+    async def work() -> Decisions:
         decisions = await Decisions.open(wire.cluster, options, query)
         await decisions.finish_last()
-        return None if decisions.last is None else decisions.last.batch_id
+        return decisions
 
     return wire.ask(work())
 
 
 def decide(
-    options: WriteOptions, query: str, batch_id: int, parts: Sequence[Part], query_id: str = ""
+    options: WriteOptions, decisions: Decisions, batch_id: int, parts: Sequence[Part], query_id: str = ""
 ) -> None:
     """After the tasks: the decision, its carrying out, and the end of whatever else was tried."""
-    wire = connect(options.cluster)
 
     async def work() -> None:
-        decisions = await Decisions.open(wire.cluster, options, query)
         await decisions.decide(batch_id, parts, query_id)
         await decisions.clean_up()
 
-    wire.ask(work())
+    connect(options.cluster).ask(work())
 
 
 def numbered(job_id: str) -> tuple[str, int]:
@@ -123,9 +121,15 @@ class TopicWriter(DataSourceArrowWriter):
         self._query = f"job-{job}"
         #: Whether an earlier run under the same job id has written everything.
         self._done = False
+        self._decisions: Decisions | None = None
         if options.exactly_once:
-            last = finish_last(options, self._query)
-            self._done = last is not None and last >= self._number
+            self._decisions = open_decisions(options, self._query)
+            last = self._decisions.last
+            self._done = last is not None and last.batch_id >= self._number
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What travels to tasks: they write, and have nothing to decide."""
+        return {**self.__dict__, "_decisions": None}
 
     @plainly
     def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
@@ -137,7 +141,8 @@ class TopicWriter(DataSourceArrowWriter):
     @plainly
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         if self._options.exactly_once and not self._done:
-            decide(self._options, self._query, self._number, parts_of(messages))
+            decisions = self._decisions or open_decisions(self._options, self._query)
+            decide(self._options, decisions, self._number, parts_of(messages))
 
     @plainly
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
@@ -158,8 +163,11 @@ class TopicStreamWriter(DataSourceStreamArrowWriter):
         self._options = options
         self._query = query
         self._plan = plan
-        if options.exactly_once:
-            finish_last(options, query)
+        self._decisions = open_decisions(options, query) if options.exactly_once else None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What travels to tasks: they write, and have nothing to decide."""
+        return {**self.__dict__, "_decisions": None}
 
     @plainly
     def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
@@ -169,7 +177,8 @@ class TopicStreamWriter(DataSourceStreamArrowWriter):
     @plainly
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         if self._options.exactly_once:
-            decide(self._options, self._query, batchId, parts_of(messages), query_id_of(messages))
+            decisions = self._decisions or open_decisions(self._options, self._query)
+            decide(self._options, decisions, batchId, parts_of(messages), query_id_of(messages))
 
     @plainly
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
