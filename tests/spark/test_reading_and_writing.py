@@ -8,6 +8,7 @@ import pytest
 from confluent_kafka import Producer
 
 from moldau.base.names import TopicPartition
+from moldau.client.admin import Admin
 from moldau.client.group_descriptions import CommittedOffset, GroupDescription
 from moldau.client.groups import Groups
 from moldau.protocol.errors import KafkaError
@@ -266,6 +267,18 @@ def test_a_driver_reads_on_from_where_it_was(query: Query, monkeypatch: pytest.M
     assert last is not None
     assert last.batch_id == 3
     assert len(read) == 4, "a new process reads them all"
+
+
+def test_decisions_whose_topic_was_deleted_are_begun_anew(query: Query) -> None:
+    query.start()
+    query.commit(0, query.task(0, b"a"))
+    admin = Admin(query.wire.cluster)
+    assert query.wire.ask(admin.delete_topics([exactly_once.DECISIONS_TOPIC])) == {
+        exactly_once.DECISIONS_TOPIC: None
+    }
+    assert query.start().last is None
+    query.commit(0, query.task(0, b"b"))
+    assert values(query.wire, "out") == [b"a", b"b"]
 
 
 def test_decisions_of_an_earlier_moldau_are_read() -> None:

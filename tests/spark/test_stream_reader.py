@@ -30,6 +30,7 @@ def reader(broker: Broker, **more: str) -> TopicStreamReader:
         "kafka.bootstrap.servers": broker.bootstrap_servers,
         "subscribe": "t",
         "startingOffsets": "earliest",
+        "group.id": "none",
     }
     return TopicStreamReader(read_options({**given, **more}, streaming=True), ("value",))
 

@@ -10,7 +10,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
+from moldau.client.group_descriptions import GroupDescription
+from moldau.client.groups import Groups
 from moldau.spark import topic
+from moldau.spark.options import ClusterOptions
+from moldau.spark.wire import connect
 from moldau.testing import Broker
 
 if TYPE_CHECKING:
@@ -156,6 +160,46 @@ def test_a_stream_exactly_once_and_seen_as_a_group(
     reset(broker, "pipeline", [TopicPartition("t", 0, 0), TopicPartition("t", 1, 0)])
     assert sum(run()) == 120
     assert len(consumed(broker, "out")) == before + 120
+
+
+def test_a_query_is_seen_under_its_name(broker: Broker, spark: "SparkSession", tmp_path: Path) -> None:
+    """As in ``spark.readStream.format("moldau")…queryName("copies")``: nobody has named a group."""
+    broker.create_topic("t", partitions=2)
+
+    def run(name: str | None) -> tuple[str, int]:
+        frame = (
+            spark.readStream.format("moldau")
+            .options(**{"kafka.bootstrap.servers": broker.bootstrap_servers, "subscribe": "t"})
+            .options(startingOffsets="earliest", maxOffsetsPerTrigger="30")
+            .load()
+        )
+        writer = frame.writeStream.format("noop").option("checkpointLocation", str(tmp_path / "named"))
+        query = (writer if name is None else writer.queryName(name)).trigger(availableNow=True).start()
+        assert query.awaitTermination(240), "the query did not end"
+        return str(query.id), sum(progress.numInputRows for progress in query.recentProgress)
+
+    produce(broker, "t", 20)
+    query_id, rows = run("copies")
+    assert rows == 20
+    assert committed(broker, "copies", "t") == [10, 10], "also when there was one batch only"
+    said = described(broker, "copies")
+    assert (said["query"], said["id"]) == ("copies", query_id)
+    # A reset while it is stopped is taken up, as with a group that was named.
+    reset(broker, "copies", [TopicPartition("t", 0, 5), TopicPartition("t", 1, 10)])
+    assert run("copies") == (query_id, 5)
+    # Under another name it goes on, and is seen under that.
+    produce(broker, "t", 20, start=20)
+    assert run("renamed") == (query_id, 20)
+    assert committed(broker, "renamed", "t") == [20, 20]
+
+
+def described(broker: Broker, group: str) -> dict[str, Any]:
+    """What the member of a group says of itself; it stays for some seconds after its query has ended."""
+    wire = connect(ClusterOptions(broker.bootstrap_servers))
+    found = wire.ask(Groups(wire.cluster).describe([group]))[group]
+    assert isinstance(found, GroupDescription)
+    (member,) = found.members
+    return dict(json.loads(member.user_data))
 
 
 def reset(broker: Broker, group: str, offsets: list[TopicPartition]) -> None:

@@ -18,15 +18,17 @@ from moldau.spark.telling import plainly
 from moldau.spark.wire import Wire, connect
 
 if TYPE_CHECKING:
+    from moldau.spark.query_name import Question
     from moldau.spark.typed_plan import TypedPlan
 
 
 class RangePartition(InputPartition):
     """One task's work, as it travels to the executor."""
 
-    def __init__(self, wanted: OffsetRange) -> None:
+    def __init__(self, wanted: OffsetRange, question: "Question | None" = None) -> None:
         super().__init__(None)
         self.wanted = wanted
+        self.question = question
 
 
 class TopicReader(DataSourceReader):

@@ -38,6 +38,7 @@ _DECISION_PARTITIONS = 8
 _DECISION_CONFIGS: dict[str, str | None] = {"cleanup.policy": "compact", "segment.bytes": str(1 << 20)}
 _ENDS_AT_ONCE = 32
 
+_NO_TOPIC = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID})
 #: Ends of transactions that mean: it was ended before, and in which way is known from the decision.
 _ENDED_BEFORE = frozenset(
     {
@@ -127,9 +128,17 @@ class Decisions:
     @classmethod
     async def open(cls, cluster: Cluster, options: WriteOptions, query: str) -> "Decisions":
         """Fences an earlier driver and learns what was decided."""
-        await _make_topic(cluster)
+        if cluster.known_topic(DECISIONS_TOPIC) is None:
+            await _make_topic(cluster)
         decisions = cls(cluster, options, query, await transactions.begin(cluster, _id_of(query)))
-        decisions.last = await _last_decision(cluster, query)
+        try:
+            decisions.last = await _last_decision(cluster, query)
+        except KafkaError as error:
+            if error.code not in _NO_TOPIC:
+                raise
+            # It was there a moment ago, and somebody has deleted it.
+            await _make_topic(cluster)
+            decisions.last = await _last_decision(cluster, query)
         return decisions
 
     async def finish_last(self) -> None:
@@ -209,8 +218,7 @@ def _id_of(query: str) -> str:
 
 
 async def _make_topic(cluster: Cluster) -> None:
-    if cluster.known_topic(DECISIONS_TOPIC) is not None:
-        return
+    """The topic is there, and known, in the end."""
     replicas = min(3, max(len(cluster.brokers), 1))
     wanted = NewTopic(DECISIONS_TOPIC, _DECISION_PARTITIONS, replicas, configs=_DECISION_CONFIGS)
     outcome = (await Admin(cluster).create_topics([wanted]))[DECISIONS_TOPIC]

@@ -7,7 +7,7 @@ ValueError that shows how it should look.
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from moldau.base.names import TopicPartition
@@ -98,25 +98,35 @@ def offsets_to_json(offsets: Mapping[TopicPartition, int]) -> dict[str, dict[str
     return found
 
 
-#: Beside the topics of an end offset: where that batch begins instead of at the end of the one before.
+#: Beside the topics of an end offset: where that batch begins instead of at the end of the one before, and
+#: whose offset it is (see ``query_name``).
 RESET_KEY = "__moldau_reset"
+QUERY_KEY = "__moldau_query"
 
 
-def progress_to_json(
-    ends: Mapping[TopicPartition, int], resets: Mapping[TopicPartition, int]
-) -> dict[str, Any]:
-    """The end of a batch; a reset stands in it, so that a batch which is run again begins where it did."""
-    found: dict[str, Any] = dict(offsets_to_json(ends))
-    if resets:
-        found[RESET_KEY] = offsets_to_json(resets)
-    return found
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """Where a batch ends; a reset stands in it, so that a batch which is run again begins where it did."""
 
+    ends: PartitionValues
+    resets: PartitionValues = field(default_factory=dict)
+    query: str = ""
 
-def progress_from_json(given: Mapping[str, Any]) -> tuple[PartitionValues, PartitionValues]:
-    """Ends and resets; ValueError for what another source has written."""
-    complaint = f"this checkpoint was written by another source: {given}"
-    topics = {name: value for name, value in given.items() if name != RESET_KEY}
-    return offsets_from(topics, complaint), offsets_from(given.get(RESET_KEY, {}), complaint)
+    def to_json(self) -> dict[str, Any]:
+        found: dict[str, Any] = dict(offsets_to_json(self.ends))
+        if self.resets:
+            found[RESET_KEY] = offsets_to_json(self.resets)
+        if self.query:
+            found[QUERY_KEY] = self.query
+        return found
+
+    @classmethod
+    def from_json(cls, given: Mapping[str, Any]) -> "Progress":
+        """ValueError for what another source has written."""
+        complaint = f"this checkpoint was written by another source: {given}"
+        topics = {name: value for name, value in given.items() if name not in (RESET_KEY, QUERY_KEY)}
+        resets = offsets_from(given.get(RESET_KEY, {}), complaint)
+        return cls(offsets_from(topics, complaint), resets, str(given.get(QUERY_KEY, "")))
 
 
 def parse_assignment(text: str) -> list[TopicPartition]:

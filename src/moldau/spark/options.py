@@ -43,6 +43,9 @@ class Option:
     connector: str = "same"
 
 
+#: What the broker calls this client, unless it was told.
+DEFAULT_CLIENT_ID = "moldau-spark"
+
 OPTIONS: tuple[Option, ...] = (
     Option("kafka.bootstrap.servers", BOTH, "required", "Addresses of brokers, host:port, with commas."),
     Option("subscribe", READ, "one of three", "Topics, with commas."),
@@ -84,7 +87,13 @@ OPTIONS: tuple[Option, ...] = (
         "The consumer group under which the query is seen.",
         "offsets are committed, so lag is visible",
     ),
-    Option("group.id", READ, "the query's name", "The same; 'none' for no group.", "new"),
+    Option(
+        "group.id",
+        READ,
+        "the query's name",
+        "The same; a query without a name has none, and 'none' is none.",
+        "new",
+    ),
     Option(
         "kafka.isolation.level",
         READ,
@@ -92,7 +101,7 @@ OPTIONS: tuple[Option, ...] = (
         "read_committed or read_uncommitted.",
         "default read_uncommitted there",
     ),
-    Option("kafka.client.id", BOTH, "moldau-spark", "What the broker calls this client in its logs."),
+    Option("kafka.client.id", BOTH, DEFAULT_CLIENT_ID, "What the broker calls this client in its logs."),
     Option("kafka.request.timeout.ms", BOTH, "30000", "How long one request may take."),
     Option("kafka.default.api.timeout.ms", BOTH, "60000", "How long errors that pass are tried again."),
     Option("kafka.fetch.max.bytes", READ, "4194304", "Bytes of one fetch.", "default 52428800 there"),
@@ -193,7 +202,7 @@ class ClusterOptions:
     """How to reach the cluster."""
 
     bootstrap_servers: str
-    client_id: str = "moldau-spark"
+    client_id: str = DEFAULT_CLIENT_ID
     request_timeout_ms: int = 30_000
     api_timeout_ms: int = 60_000
     security: Security = PLAINTEXT
@@ -215,6 +224,7 @@ class ReadOptions:
     max_offsets_per_trigger: int | None = None
     max_bytes_per_trigger: int | None = None
     include_headers: bool = False
+    #: None: the name of the query is its group, where it has one. Empty: no group.
     group_id: str | None = None
     read_committed: bool = True
     fetch_max_bytes: int = 4 * 1024 * 1024
@@ -356,7 +366,7 @@ def _cluster(options: Mapping[str, str]) -> ClusterOptions:
         )
     return ClusterOptions(
         servers,
-        options.get("kafka.client.id", "moldau-spark"),
+        options.get("kafka.client.id", DEFAULT_CLIENT_ID),
         _count(options, "kafka.request.timeout.ms") or 30_000,
         _count(options, "kafka.default.api.timeout.ms") or 60_000,
         _security(options),
@@ -413,7 +423,8 @@ def _as_of(options: Mapping[str, str], streaming: bool) -> int | None:
 
 
 def _group(options: Mapping[str, str]) -> str | None:
-    return options.get("group.id") or options.get("kafka.group.id")
+    named = options.get("group.id") or options.get("kafka.group.id")
+    return "" if named == "none" else named
 
 
 def _flag(options: Mapping[str, str], name: str, default: bool) -> bool:

@@ -21,6 +21,7 @@ from moldau.client.group_descriptions import CommittedOffset
 from moldau.client.groups import Groups
 from moldau.client.membership import Membership, MembershipOptions
 from moldau.protocol.errors import KafkaError
+from moldau.spark.query_name import Query
 from moldau.spark.wire import Wire
 
 log = logging.getLogger("moldau.spark")
@@ -36,8 +37,11 @@ _TELL_SECONDS = 30.0
 class QueryGroup:
     """Made on the driver; ``leave`` when the query stops."""
 
-    def __init__(self, wire: Wire, group_id: str, clock: Clock | None = None) -> None:
+    def __init__(
+        self, wire: Wire, group_id: str, clock: Clock | None = None, query: Query | None = None
+    ) -> None:
         self._wire = wire
+        self._query = query or Query()
         self._monotonic = (clock or SystemClock()).monotonic
         #: When the rate was told last, the records since then, and what was told.
         self._told_at = 0.0
@@ -110,8 +114,10 @@ class QueryGroup:
         if self._told_at and now > self._told_at:
             self._rate = round(self._records / (now - self._told_at), 1)
         self._told_at, self._records = now, 0
-        said = {"query": self._wire.options.client_id, "host": platform.node(), "records/s": self._rate}
-        return json.dumps(said).encode()
+        said: dict[str, object] = {"query": self._query.name or self._wire.options.client_id}
+        if self._query.query_id:
+            said["id"] = self._query.query_id
+        return json.dumps({**said, "host": platform.node(), "records/s": self._rate}).encode()
 
     async def _beat(self) -> None:
         membership = self._membership

@@ -4,9 +4,11 @@ Law: an offset is a value of Spark's own connector's form, so that progress even
 holds is decided by ``latestOffset`` alone; a batch that is run again reads the same offsets.
 """
 
+import logging
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import (
     ReadAllAvailable,
@@ -21,21 +23,18 @@ from moldau.protocol.errors import KafkaError
 from moldau.spark.batch_reader import RangePartition, read_range
 from moldau.spark.data_loss import DataLoss
 from moldau.spark.listing import list_offsets, partitions_of, resolve
-from moldau.spark.offsets import (
-    EARLIEST,
-    LATEST,
-    offsets_to_json,
-    progress_from_json,
-    progress_to_json,
-)
-from moldau.spark.options import ReadOptions
+from moldau.spark.offsets import EARLIEST, LATEST, Progress, offsets_to_json
+from moldau.spark.options import DEFAULT_CLIENT_ID, ReadOptions
 from moldau.spark.planning import admit, ranges_between, split
 from moldau.spark.query_group import QueryGroup
+from moldau.spark.query_name import QueryName, answer, query_of_job
 from moldau.spark.telling import plainly
 from moldau.spark.wire import connect
 
 if TYPE_CHECKING:
     from moldau.spark.typed_plan import TypedPlan
+
+log = logging.getLogger("moldau.spark")
 
 Offsets = dict[TopicPartition, int]
 
@@ -48,12 +47,13 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         #: Where ``availableNow`` ends; None while the stream goes on.
         self._target: Offsets | None = None
         self._group: QueryGroup | None = None
+        self._name: QueryName | None = None
         #: Whether the query goes on from a checkpoint; a new one begins where its options say.
         self._resumed = True
 
     def __getstate__(self) -> dict[str, Any]:
         """What travels to tasks: they read ranges, and have nothing to do with the group."""
-        return {**self.__dict__, "_group": None}
+        return {**self.__dict__, "_group": None, "_name": None}
 
     # On the driver.
 
@@ -67,7 +67,8 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return await resolve(wire.cluster, partitions, options.start, options, "startingOffsets")
 
         self._resumed = False
-        return offsets_to_json(wire.ask(work()))
+        name = self._naming()
+        return Progress(wire.ask(work()), query="" if name is None else name.text).to_json()
 
     def getDefaultReadLimit(self) -> ReadLimit:
         if self._options.max_offsets_per_trigger is not None:
@@ -81,7 +82,14 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @plainly
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
-        starts, _ = progress_from_json(start)
+        before = Progress.from_json(start)
+        starts = before.ends
+        name = self._naming()
+        if name is not None:
+            name.resume(before.query)
+            if name.learn() and self._group is not None and self._options.group_id is None:
+                self._group.leave()  # the query has another name since its last run
+                self._group, self._resumed = None, False
         resets = self._resets(starts)
         self._show_progress(starts if not resets else {})
         ends = self._latest() if self._target is None else self._target
@@ -92,11 +100,13 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             ends = admit(begins, ends, limit.max_rows)
         elif isinstance(limit, ReadMaxBytes):
             ends = admit(begins, ends, max(limit.max_bytes // self._mean_size(begins, ends), 1))
-        return progress_to_json(ends, resets)
+        # Spark takes any other text for news: without records it has to stay the one that it was.
+        query = before.query if name is None or (ends == starts and not resets) else name.text
+        return Progress(ends, resets, query).to_json()
 
     @plainly
     def commit(self, end: dict[str, Any]) -> None:
-        self._show_progress(progress_from_json(end)[0])
+        self._show_progress(Progress.from_json(end).ends)
 
     def stop(self) -> None:
         if self._group is not None:
@@ -104,13 +114,30 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _resets(self, starts: Offsets) -> Offsets:
         """Where the group was put while the query did not run, as far as that is another place."""
-        if self._options.group_id is None:
+        query = None if self._name is None else self._name.known
+        group_id = self._options.group_id or ("" if query is None else query.name)
+        if not group_id or self._group is not None:
             return {}
-        if self._group is None:
-            self._group = QueryGroup(connect(self._options.cluster), self._options.group_id)
-            found = self._group.resets(starts) if self._resumed else {}
-            return {tp: offset for tp, offset in found.items() if offset != starts[tp]}
-        return {}
+        self._group = QueryGroup(connect(self._options.cluster), group_id, query=query)
+        if not self._resumed:
+            return {}
+        try:
+            found = self._group.resets(starts)
+        except KafkaError as error:
+            if self._options.group_id is not None:
+                raise
+            # Nobody has asked for this group: where it may not be used, the query goes on without.
+            log.warning("group %s does not show the query's progress: %s", group_id, error)
+            return {}
+        return {tp: offset for tp, offset in found.items() if offset != starts[tp]}
+
+    def _naming(self) -> QueryName | None:
+        """The query is asked for its name unless that shows nowhere."""
+        options = self._options
+        named = options.group_id is not None and options.cluster.client_id != DEFAULT_CLIENT_ID
+        if self._name is None and options.group_id != "" and not named:
+            self._name = QueryName(connect(options.cluster))
+        return self._name
 
     def _show_progress(self, offsets: Offsets) -> None:
         if self._group is not None and offsets:
@@ -122,12 +149,17 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     @plainly
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         options = self._options
-        (starts, _), (ends, resets) = progress_from_json(start), progress_from_json(end)
-        starts = {**self._beginnings(set(ends) - set(starts)), **starts, **resets}
+        before, after = Progress.from_json(start), Progress.from_json(end)
+        ends = after.ends
+        starts = {**self._beginnings(set(ends) - set(before.ends)), **before.ends, **after.resets}
         self._check_loss(starts, ends)
         ranges = ranges_between(starts, ends)
         wanted = split(ranges, options.min_partitions, options.max_records_per_partition)
-        return [RangePartition(each) for each in wanted]
+        planned = [RangePartition(each) for each in wanted]
+        if planned and (name := self._naming()) is not None:
+            name.resume(after.query)
+            planned[0].question = name.question()
+        return planned
 
     def _latest(self) -> Offsets:
         wire = connect(self._options.cluster)
@@ -171,4 +203,9 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         assert isinstance(partition, RangePartition)
+        if partition.question is not None and (context := TaskContext.get()) is not None:
+            properties = map(context.getLocalProperty, ("sql.streaming.queryId", "spark.job.description"))
+            wanted, wire = partition.wanted, connect(self._options.cluster)
+            place = TopicPartition(wanted.topic, wanted.partition)
+            answer(wire, partition.question, query_of_job(*properties), place, wanted.start)
         return read_range(partition.wanted, self._options, self._names, self._plan)
