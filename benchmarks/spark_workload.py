@@ -4,7 +4,7 @@
 
 FORMAT is ``moldau`` or ``kafka`` (Spark's own connector). An action is done ``rounds`` times in one session,
 and every time is printed: the first one holds what compiling and connecting cost. Nothing of Moldau is
-imported here but what Spark itself loads, so that the connector's environment need not have it.
+imported here unless its session is asked for, so that the connector's environment need not have it.
 """
 
 import argparse
@@ -22,7 +22,7 @@ os.environ["PYSPARK_PYTHON"] = sys.executable
 def main() -> None:
     arguments = _arguments()
     began = time.perf_counter()
-    spark = _session(arguments.jars)
+    spark = _moldau_session() if arguments.moldau_session else _session(arguments.jars)
     job = _Job(spark, arguments)
     if arguments.action == "stream-write":
         job.stream_until_input_ends()
@@ -54,7 +54,18 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--delivery", default="at-least-once")
     parser.add_argument("--jars", default="")
     parser.add_argument("--registry", default="", help="where the schemas of avro-read are")
+    parser.add_argument("--moldau-session", action="store_true", help="the session that we recommend")
     return parser.parse_args()
+
+
+def _moldau_session():  # type: ignore[no-untyped-def]
+    del os.environ["PYSPARK_PYTHON"]
+    from moldau.spark import spark_session
+
+    settings = {"spark.sql.shuffle.partitions": "2", "spark.driver.memory": "2g"}
+    spark = spark_session("bench", master="local[2]", **settings)
+    spark.sparkContext.setLogLevel("ERROR")
+    return spark
 
 
 def _session(jars: str):  # type: ignore[no-untyped-def]

@@ -5,6 +5,7 @@ without it. Options are checked before anything is asked or written, so that a m
 """
 
 import hashlib
+import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -131,7 +132,9 @@ def _query(options: Mapping[str, Any]) -> str:
         raise OptionError(
             "exactly-once writing needs the option checkpointLocation, or set delivery=at-least-once"
         )
-    digest = hashlib.sha256(checkpoint.rstrip("/").encode()).hexdigest()[:16]
+    # Spark spells one place now /x, now file:/x and now file:///x.
+    place = re.sub("^file:/+", "/", checkpoint.rstrip("/"))
+    digest = hashlib.sha256(place.encode()).hexdigest()[:16]
     return f"{given['queryname']}-{digest}" if given.get("queryname") else digest
 
 
