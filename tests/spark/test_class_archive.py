@@ -7,6 +7,7 @@ import pytest
 pytest.importorskip("pyspark")
 
 from moldau.spark import class_archive
+from moldau.spark.session import with_class_archive
 
 
 @pytest.fixture
@@ -65,3 +66,16 @@ def test_a_training_that_fails_leaves_nothing(java_home: Path, monkeypatch: pyte
     assert class_archive.make_archive(java_home) is None
     assert class_archive.java_options(java_home) == ""
     assert list((java_home.parent / "cache").rglob("*.jsa*")) == []
+
+
+def test_a_session_starts_from_it_unless_its_options_name_another(
+    java_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert with_class_archive({"a": "b"}, java_home) == {"a": "b"}
+    monkeypatch.setattr(class_archive, "_trained", lambda home, draft: draft.write_bytes(b"x") > 0)
+    archive = class_archive.make_archive(java_home)
+    options = "spark.driver.extraJavaOptions"
+    assert archive_in(with_class_archive({}, java_home)[options]) == archive
+    assert with_class_archive({options: "-Xmx1g"}, java_home)[options].endswith(" -Xmx1g")
+    other = {options: "-XX:SharedArchiveFile=other.jsa"}
+    assert with_class_archive(other, java_home) == other

@@ -115,7 +115,7 @@ class RunningPipeline:
             pid=os.getpid(),
             master=options.master or "local[*]",
             bootstrap_servers=options.bootstrap_servers,
-            started=_now(),
+            started=now(),
             outputs=outputs,
         )
         self._written: PipelineState | None = None
@@ -447,9 +447,9 @@ def _with_hint(said: str) -> str:
     return said
 
 
-def _now() -> str:
-    now = datetime.fromtimestamp(SystemClock().now_ms() / 1000, UTC)
-    return now.isoformat(timespec="seconds")
+def now() -> str:
+    """The time as states have it."""
+    return datetime.fromtimestamp(SystemClock().now_ms() / 1000, UTC).isoformat(timespec="seconds")
 
 
 __all__ = ["STARTING", "PipelineState", "RunOptions", "RunningPipeline", "run", "run_file", "start"]

@@ -5,6 +5,8 @@ Nothing here is needed by those who bring their own session.
 """
 
 import os
+from collections.abc import Mapping
+from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from moldau.spark import class_archive
@@ -37,18 +39,8 @@ def spark_session(
     os.environ["JAVA_HOME"] = str(java_home)
     from pyspark.sql import SparkSession
 
-    chosen = {
-        "spark.ui.enabled": "false",
-        "spark.sql.shuffle.partitions": str(max(os.cpu_count() or 2, 2)),
-        "spark.sql.session.timeZone": "UTC",
-        "spark.sql.python.filterPushdown.enabled": "true",
-        # Spark looks at the size of an Arrow batch after every row if there is a limit to it, and spends
-        # nearly half of a write on that; the number of rows is limited in any case.
-        "spark.sql.execution.arrow.maxBytesPerBatch": str(_NO_LIMIT),
-        **{key.replace("_", "."): str(value) for key, value in settings.items()},
-    }
-    if _JAVA_OPTIONS not in chosen and (options := class_archive.java_options(java_home)):
-        chosen[_JAVA_OPTIONS] = options
+    given = {key.replace("_", "."): str(value) for key, value in settings.items()}
+    chosen = with_class_archive({**recommended_settings(), **given}, java_home)
     if master is not None:
         chosen["spark.master"] = master
     chosen.setdefault("spark.master", "local[*]")
@@ -60,6 +52,26 @@ def spark_session(
     for key, value in chosen.items():
         builder = builder.config(key, value)
     return builder.getOrCreate()
+
+
+def recommended_settings() -> dict[str, str]:
+    """Spark's settings for small machines and for our source and sink; what a user says wins over them."""
+    return {
+        "spark.ui.enabled": "false",
+        "spark.sql.shuffle.partitions": str(max(os.cpu_count() or 2, 2)),
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.python.filterPushdown.enabled": "true",
+        # Spark looks at the size of an Arrow batch after every row if there is a limit to it, and spends
+        # nearly half of a write on that; the number of rows is limited in any case.
+        "spark.sql.execution.arrow.maxBytesPerBatch": str(_NO_LIMIT),
+    }
+
+
+def with_class_archive(settings: Mapping[str, str], java_home: Path) -> dict[str, str]:
+    """The settings with which this Java starts from an archive, if there is one and they name no other."""
+    given = settings.get(_JAVA_OPTIONS, "")
+    archive = "" if "Archive" in given else class_archive.java_options(java_home)
+    return {**settings, _JAVA_OPTIONS: f"{archive} {given}".strip()} if archive else dict(settings)
 
 
 def _launch(settings: dict[str, str], output: IO[bytes]) -> None:

@@ -21,6 +21,7 @@ from moldau.cli.output import console, note, print_table
 from moldau.cli.session import pairs
 
 if TYPE_CHECKING:
+    from moldau.pipelines.declarative import DeclaredPipeline
     from moldau.pipelines.definitions import Pipeline
     from moldau.pipelines.home import PipelineHome
     from moldau.pipelines.running import RunningPipeline, RunOptions
@@ -81,36 +82,48 @@ _LOOK_SECONDS = 0.1
 def run(file: str, verbose: bool, dry_run: bool, detach: bool, **given: Any) -> None:
     """Run the pipeline of a FILE of Python or SQL, or the one that was run before as NAME.
 
+    FILE may be the spec of a Spark Declarative Pipeline too (.yml), or a directory with spark-pipeline.yml.
+
     \b
     Examples:
       moldau pipeline run revenue.py
       moldau pipeline run revenue.sql --dry-run --records 100
       moldau pipeline run revenue.py --detach --master spark://host:7077
       moldau pipeline run revenue --once
+      moldau pipeline run shop/spark-pipeline.yml
     """
     if dry_run and detach:
         raise click.UsageError("--dry-run shows what it finds: leave --detach out")
     with _one_line(verbose):
+        from moldau.pipelines.declarative import SUFFIXES, DeclaredPipeline, load_spec
         from moldau.pipelines.files import load
         from moldau.pipelines.home import PipelineHome, home_directory
 
         home = home_directory(given["home"])
-        loaded = load(find_file(file, home), given["name"] or _known_name(file, home))
+        path, name = find_file(file, home), given["name"] or _known_name(file, home)
+        loaded = load_spec(path, name) if path.suffix in SUFFIXES else load(path, name)
         options = _run_options(given, home)
-        if dry_run:
-            _dry_run(loaded, options, given["records"])
-        elif detach:
+        if isinstance(loaded, DeclaredPipeline):
+            _check_declared_options(given)
+        if detach:
             _detach(loaded, PipelineHome(home, loaded.name), given)
+        elif isinstance(loaded, DeclaredPipeline):
+            _declared(loaded, options, dry_run)
+        elif dry_run:
+            _dry_run(loaded, options, given["records"])
         else:
             _foreground(loaded, options)
 
 
 def find_file(given: str, home: Path) -> Path:
     """A path that is there, NAME.py or NAME.sql beside us, or the file that was run under that name."""
+    from moldau.pipelines.declarative import find_spec
     from moldau.pipelines.errors import PipelineError
     from moldau.pipelines.home import PipelineHome
 
     path = Path(given)
+    if (spec := find_spec(path)) is not None:
+        return spec
     for candidate in (path, path.with_name(f"{path.name}.py"), path.with_name(f"{path.name}.sql")):
         if candidate.is_file():
             return candidate
@@ -124,9 +137,11 @@ def find_file(given: str, home: Path) -> Path:
 
 def _known_name(given: str, home: Path) -> str | None:
     """The name, where a pipeline is called by it and not by its file."""
+    from moldau.pipelines.declarative import find_spec
     from moldau.pipelines.home import PipelineHome
 
     beside = any(Path(f"{given}{suffix}").is_file() for suffix in ("", ".py", ".sql"))
+    beside = beside or find_spec(Path(given)) is not None
     return None if beside or os.sep in given or not PipelineHome(home, given).exists else given
 
 
@@ -260,7 +275,7 @@ def plain_lines(running: "RunningPipeline") -> list[str]:
 # In the background.
 
 
-def _detach(pipeline: "Pipeline", place: "PipelineHome", given: dict[str, Any]) -> None:
+def _detach(pipeline: "Pipeline | DeclaredPipeline", place: "PipelineHome", given: dict[str, Any]) -> None:
     from moldau.pipelines.errors import PipelineError
 
     if place.is_running():
@@ -291,7 +306,9 @@ def _detach(pipeline: "Pipeline", place: "PipelineHome", given: dict[str, Any]) 
     note(f"it is still starting; 'moldau pipeline status {pipeline.name}' shows how it does")
 
 
-def child_command(pipeline: "Pipeline", place: "PipelineHome", given: dict[str, Any]) -> list[str]:
+def child_command(
+    pipeline: "Pipeline | DeclaredPipeline", place: "PipelineHome", given: dict[str, Any]
+) -> list[str]:
     """The same run, in the foreground of a process of its own."""
     command = [sys.executable, "-m", "moldau", "pipeline", "run", str(pipeline.path), "--name", pipeline.name]
     command += ["--home", str(place.directory.parent), "--bootstrap-servers", given["bootstrap_servers"]]
@@ -322,3 +339,45 @@ def _dry_run(pipeline: "Pipeline", options: "RunOptions", records: int) -> None:
             print_table([name for name, _ in found.schema], found.rows, title=f"rows{more}")
             click.echo(found.plan)
     note("\nnothing was written, nothing was committed")
+
+
+# Declared: Spark reads the definitions and runs them.
+
+
+def _declared(pipeline: "DeclaredPipeline", options: "RunOptions", dry_run: bool) -> None:
+    from moldau.pipelines.declarative import check_declared, run_declared
+
+    note(f"starting Spark ({options.master or 'local[*]'}) for {pipeline.path.name}")
+    if dry_run:
+        check_declared(pipeline, options, _note_flow)
+        note("every flow is sound; nothing was read or written")
+        return
+    asked: list[int] = []
+
+    def ask(number: int, _: object) -> None:
+        if asked:
+            raise KeyboardInterrupt
+        asked.append(number)
+        note("ending; what was begun is done again at the next start")
+
+    before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        run_declared(pipeline, options, should_stop=lambda: bool(asked), on_event=_note_flow)
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    note(f"pipeline {pipeline.name} {'was stopped' if asked else 'has processed what was there'}")
+
+
+def _note_flow(event: str) -> None:
+    told = event.startswith(("Flow ", "Failed to resolve ", "Run "))
+    if told and not event.endswith((" QUEUED.", " PLANNING.", " STARTING.")):
+        note(event.replace("spark_catalog.default.", ""))
+
+
+def _check_declared_options(given: dict[str, Any]) -> None:
+    """What Spark's own command has no place for is refused, not passed over."""
+    if given["options"]:
+        raise click.UsageError("--option does not reach a declarative pipeline: write it into its files")
+    if given["metrics_port"] is not None:
+        raise click.UsageError("a declarative pipeline serves no metrics: leave --metrics-port out")
