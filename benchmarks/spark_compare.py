@@ -41,6 +41,8 @@ _ROUNDS, _WARM_UP_ROUNDS = 6, 3
 #: By measure: what the Python workers of our side had at most.
 _peak_mb: dict[str, float] = {}
 PAGE = HERE.parent / "docs" / "benchmarks-spark.md"
+#: What is to be said about the figures, written by hand.
+NOTES = PAGE.with_name("benchmarks-spark-notes.md")
 STORED = HERE / "results" / "spark.json"
 
 
@@ -105,10 +107,11 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--only", help="keys that begin with one of these, with commas between")
+    parser.add_argument("--only", help="measures by key or by the first words of it: read,write-100")
     parser.add_argument("--broker", choices=["moldau", "kafka"], help="on one of the two only")
     arguments = parser.parse_args()
-    chosen = [m for m in MEASURES if not arguments.only or m.key.startswith(tuple(arguments.only.split(",")))]
+    only = tuple(f"{key}-" for key in arguments.only.split(",")) if arguments.only else ("",)
+    chosen = [measure for measure in MEASURES if f"{measure.key}-".startswith(only)]
     python, jars = fetch()
     apache_kafka.fetch()  # for its load tools
     sizes = {100: 300_000, 1000: 60_000} if arguments.quick else {100: 6_000_000, 1000: 1_500_000}
@@ -351,6 +354,8 @@ def _page(results: dict[str, Any]) -> str:
             f"| {' | '.join(_HEAD)} |",
             "|" + "---|" * len(_HEAD),
             *lines,
+            "",
+            NOTES.read_text("utf-8").rstrip() if NOTES.exists() else "",
             "",
         ]
     )

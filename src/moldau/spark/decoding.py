@@ -1,8 +1,8 @@
 """Which way records become columns: by compiled kernels where numba is there, else record by record.
 
 A process needs half a second to load numba and the kernels. Few records are quicker read without: a look at
-a topic (``show``, ``limit``), for which Spark starts a new worker every time, and small micro-batches. Once
-the kernels are there they do everything.
+a topic (``show``, ``limit``), for which Spark starts a new worker every time, and the first micro-batches. A
+process that has read some thousand records loads the kernels, and they do everything from then on.
 
 Law: the way changes speed only. ``MOLDAU_SPARK_KERNELS=off`` chooses the plain one for the whole process.
 """
@@ -19,6 +19,8 @@ from moldau.spark.columns import Columns
 
 #: So many records take less time than to load the kernels.
 _FEW_RECORDS = 10_000
+#: What this process has read without them, as a list of one number.
+_read_plainly = [0]
 
 
 def _wanted() -> bool:
@@ -32,7 +34,7 @@ HAS_KERNELS = _wanted()
 
 def decode(records: memoryview, **asked: Any) -> Columns:
     """The records of a range in the bytes of a fetch; see ``plain_decode``."""
-    if _loaded() or (HAS_KERNELS and not _few(records)):
+    if _loaded() or (HAS_KERNELS and not _still_few(records)):
         from moldau.spark import fast_decode
 
         return fast_decode.decode(records, **asked)
@@ -52,5 +54,6 @@ def _loaded() -> bool:
     return HAS_KERNELS and "moldau.spark.fast_decode" in sys.modules
 
 
-def _few(records: memoryview) -> bool:
-    return sum(header.record_count for _, header in batches(records)) <= _FEW_RECORDS
+def _still_few(records: memoryview) -> bool:
+    _read_plainly[0] += sum(header.record_count for _, header in batches(records))
+    return _read_plainly[0] <= _FEW_RECORDS
