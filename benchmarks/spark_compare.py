@@ -18,6 +18,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,11 +34,11 @@ from benchmarks.spark_connector import fetch
 from benchmarks.worker_memory import WorkerMemory
 
 HERE = Path(__file__).resolve().parent
-_LATENCY_SECONDS = 20.0
+_LATENCY_SECONDS = 15.0
 #: Topics that are deleted leave the disk at once.
 _SETTINGS = {"log.segment.delete.delay.ms": "1000"}
 #: Rounds of a run, and how many of them only warm Java up.
-_ROUNDS, _WARM_UP_ROUNDS = 6, 3
+_ROUNDS, _WARM_UP_ROUNDS = 5, 2
 #: By measure: what the Python workers of our side had at most.
 _peak_mb: dict[str, float] = {}
 PAGE = HERE.parent / "docs" / "benchmarks-spark.md"
@@ -120,26 +121,28 @@ def main() -> int:
         brokers = [MoldauBroker] if arguments.quick else [MoldauBroker, ApacheKafka]
         for kind in [kind for kind in brokers if arguments.broker in (None, kind.name)]:
             with kind(Path(home) / kind.__name__, _SETTINGS) as broker:
-                results[broker.name] = _on(broker, chosen, sizes, str(python), jars)
+                results[broker.name] = _on(broker, chosen, sizes, str(python), jars, not arguments.quick)
     _print(results)
-    if not arguments.quick:
-        _keep(results)
     return 0
 
 
 def _on(
-    broker: Broker, chosen: list[Measure], sizes: dict[int, int], python: str, jars: str
+    broker: Broker, chosen: list[Measure], sizes: dict[int, int], python: str, jars: str, keep: bool
 ) -> dict[str, Any]:
+    found: dict[str, Any] = {}
     with ExitStack() as closing:
-        return _measured(broker, chosen, sizes, python, jars, closing)
+        for key, figures in _measured(broker, chosen, sizes, python, jars, closing):
+            found[key] = figures
+            if keep:
+                _keep({broker.name: {key: figures}})
+    return found
 
 
 def _measured(
     broker: Broker, chosen: list[Measure], sizes: dict[int, int], python: str, jars: str, closing: ExitStack
-) -> dict[str, Any]:
+) -> Iterator[tuple[str, dict[str, float]]]:
     filled: set[str] = set()
     registry: str | None = None
-    found: dict[str, Any] = {}
     for measure in chosen:
         topic = f"t-{measure.record_size}-{measure.compression}"
         if measure.action == "avro-read":
@@ -160,9 +163,8 @@ def _measured(
                     _forget(broker, target)
         middle = {name: statistics.median(values) for name, values in figures.items()}
         middle["memory_mb"] = _peak_mb.pop(measure.key, 0.0)
-        found[measure.key] = middle
         print(f"{broker.name}: {measure.title}: {middle}", flush=True)
-    return found
+        yield measure.key, middle
 
 
 def _run(
@@ -276,7 +278,6 @@ def _keep(results: dict[str, Any]) -> None:
         if measure.key in found
     ]
     spark_plot.draw(bars, PAGE.with_suffix(".png"))
-    print(f"written: {PAGE.relative_to(HERE.parent)}")
 
 
 def _ratio(measure: Measure, figures: dict[str, float]) -> float:
@@ -343,7 +344,7 @@ def _page(results: dict[str, Any]) -> str:
             "# Spark: format(moldau) beside Spark's own connector",
             "",
             "Written by `make bench-spark`; do not edit. Rows a second unless a unit is named, medians of "
-            "alternating runs in own sessions on two cores, each after three rounds for Java to warm up; the "
+            "alternating runs in own sessions on two cores, each after two rounds for Java to warm up; the "
             "connector is the newest that can be had complete, 4.0.0 with PySpark 4.0.0. Our side runs in "
             '`moldau.spark.spark_session`, the connector in that of its users; rows "in a plain '
             'session" have ours in that one too. Memory: the most that the Python workers of our side had '
