@@ -1,5 +1,6 @@
 """The archive of Spark's classes: used where it fits, made once, never in anybody's way."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -55,6 +56,20 @@ def test_another_java_in_the_same_place_has_another_archive(
     release = java_home / "release"
     release.unlink()
     assert class_archive.java_options(java_home) == ""
+
+
+def test_old_archives_go(java_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(class_archive, "_trained", lambda home, draft: draft.write_bytes(b"x") > 0)
+    directory = java_home.parent / "cache" / "moldau"
+    directory.mkdir(parents=True)
+    for age in range(5):
+        old = directory / f"spark-classes-{age:012}.jsa"
+        old.write_bytes(b"old")
+        os.utime(old, (1000 - age, 1000 - age))
+    made = class_archive.make_archive(java_home)
+    assert made is not None
+    kept = sorted(file.name for file in directory.glob("*.jsa") if file != made)
+    assert kept == [f"spark-classes-{age:012}.jsa" for age in range(3)]
 
 
 def test_a_training_that_fails_leaves_nothing(java_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:

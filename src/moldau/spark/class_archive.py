@@ -20,6 +20,8 @@ from moldau.spark.scripts import cache_directories
 #: Java tells at length which classes it leaves out, and when an archive is of no use to it.
 _QUIET = "-Xlog:cds=off -Xlog:cds+dynamic=off -Xlog:class+path=off"
 _TRAINING_SECONDS = 300
+_ARCHIVES = "spark-classes-*.jsa"
+_KEPT_ARCHIVES = 4
 
 
 def java_options(java_home: Path) -> str:
@@ -43,6 +45,7 @@ def make_archive(java_home: Path) -> Path | None:
             directory.mkdir(parents=True, exist_ok=True)
             if _trained(java_home, draft):
                 draft.replace(archive)
+                _remove_old(directory)
                 return archive
             return None
         except OSError:
@@ -69,6 +72,13 @@ def _trained(java_home: Path, draft: Path) -> bool:
     return done.returncode == 0 and draft.is_file()
 
 
+def _remove_old(directory: Path) -> None:
+    """Archives of environments that are long gone are large, and nobody else removes them."""
+    archives = sorted(directory.glob(_ARCHIVES), key=lambda file: file.stat().st_mtime, reverse=True)
+    for archive in archives[_KEPT_ARCHIVES:]:
+        archive.unlink(missing_ok=True)
+
+
 def _name(java_home: Path) -> str:
     """Another Java, another Spark, or the same ones installed anew: another archive."""
     import pyspark
@@ -80,4 +90,4 @@ def _name(java_home: Path) -> str:
             about.append(str(file.stat().st_mtime_ns))
         except OSError:
             about.append("")
-    return f"spark-classes-{hashlib.sha256(' '.join(about).encode()).hexdigest()[:12]}.jsa"
+    return _ARCHIVES.replace("*", hashlib.sha256(" ".join(about).encode()).hexdigest()[:12])

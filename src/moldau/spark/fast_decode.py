@@ -12,7 +12,6 @@ import numpy as np
 import pyarrow as pa
 
 from moldau.protocol.checksum import crc32c
-from moldau.protocol.compression import decompress
 from moldau.protocol.control_records import decode_marker
 from moldau.protocol.errors import KafkaError
 from moldau.protocol.messages.fetch import AbortedTransaction
@@ -27,6 +26,7 @@ from moldau.protocol.records import (
 )
 from moldau.spark import damage, kernels
 from moldau.spark.columns import HEADERS_TYPE, Columns, number_array
+from moldau.spark.decompression import Decompressor
 
 Array: TypeAlias = Any
 
@@ -103,13 +103,14 @@ def _payloads(records: memoryview, data: Array, table: Array, name: str) -> tupl
     if not codecs.any():
         return data, starts, ends
     parts: list[Any] = []
+    decompressor = Decompressor()
     for start, end, codec, base_offset in zip(
         starts.tolist(), ends.tolist(), codecs.tolist(), table[:, kernels.BASE_OFFSET].tolist(), strict=True
     ):
         part: Any = records[start:end]
         if codec:
             try:
-                part = decompress(codec, part, MAX_DECOMPRESSED_BYTES)
+                part = decompressor.decompress(codec, part, MAX_DECOMPRESSED_BYTES)
             except KafkaError as error:
                 raise damage.cannot_decompress(name, base_offset, error) from None
         parts.append(part)
