@@ -18,6 +18,7 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
+from moldau.base.clock import SystemClock
 from moldau.base.names import TopicPartition
 from moldau.protocol.errors import KafkaError
 from moldau.spark.batch_reader import RangePartition, read_range
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
 log = logging.getLogger("moldau.spark")
 
 Offsets = dict[TopicPartition, int]
+#: How old the list of partitions may be: micro-batches come several times a second.
+_PARTITIONS_SECONDS = 1.0
 
 
 class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -50,6 +53,10 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._name: QueryName | None = None
         #: Whether the query goes on from a checkpoint; a new one begins where its options say.
         self._resumed = True
+        #: What there is to read, and when that was asked; and where it ended when that was asked last.
+        self._partitions: list[TopicPartition] = []
+        self._partitions_at = -_PARTITIONS_SECONDS - 1
+        self._newest: Offsets | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         """What travels to tasks: they read ranges, and have nothing to do with the group."""
@@ -144,7 +151,8 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._group.commit(offsets)
 
     def reportLatestOffset(self) -> dict[str, Any] | None:
-        return offsets_to_json(self._latest())
+        """For progress events: what there was when the batch was planned; to ask again would cost time."""
+        return offsets_to_json(self._latest() if self._newest is None else self._newest)
 
     @plainly
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
@@ -163,16 +171,26 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _latest(self) -> Offsets:
         wire = connect(self._options.cluster)
+        clock = SystemClock()
 
         async def work() -> Offsets:
-            partitions = await partitions_of(wire.cluster, self._options)
-            wanted = dict.fromkeys(partitions, LATEST)
+            if clock.monotonic() - self._partitions_at > _PARTITIONS_SECONDS:
+                self._partitions = await partitions_of(wire.cluster, self._options)
+                self._partitions_at = clock.monotonic()
+            wanted = dict.fromkeys(self._partitions, LATEST)
             return await list_offsets(wire.cluster, wanted, committed=self._options.read_committed)
 
-        return wire.ask(work())
+        try:
+            self._newest = wire.ask(work())
+        except KafkaError:
+            self._partitions_at = -_PARTITIONS_SECONDS - 1  # a topic may be gone: whoever looks again is told
+            self._newest = wire.ask(work())
+        return self._newest
 
     def _beginnings(self, partitions: set[TopicPartition]) -> Offsets:
         """Partitions that came while the query ran are read from their first record."""
+        if not partitions:
+            return {}
         wire = connect(self._options.cluster)
         wanted = dict.fromkeys(partitions, EARLIEST)
         return wire.ask(list_offsets(wire.cluster, wanted, committed=self._options.read_committed))
