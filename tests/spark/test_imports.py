@@ -1,11 +1,11 @@
-"""What Spark's driver loads again and again to plan and to commit is light: no Arrow, no numpy, no numba."""
+"""What Spark's driver loads again and again to plan and to commit is light: no Arrow, numpy, numba or HTTP."""
 
 import subprocess
 import sys
 
 import pytest
 
-HEAVY = ("numba", "numpy", "pandas", "pyarrow")
+HEAVY = ("http.client", "numba", "numpy", "pandas", "pyarrow")
 
 
 @pytest.mark.parametrize("module", ["source", "batch_reader", "stream_reader", "writers"])

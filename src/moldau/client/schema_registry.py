@@ -17,25 +17,14 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote, unquote, urlsplit
 
+from moldau.client.registry_error import RegistryError as RegistryError
+
 CONTENT_TYPE = "application/vnd.schemaregistry.v1+json"
 _MAX_IDLE = 8
 _MAX_KEPT = 10_000
 #: Answers of an instance, or of a proxy before it, that cannot work now; another one may.
 _UNAVAILABLE = frozenset({502, 503, 504})
 _NOTHING_THERE = frozenset({404, 40401, 40402})
-
-
-class RegistryError(Exception):
-    """``status`` is HTTP's and 0 where no registry answered; ``code`` is the registry's ``error_code``."""
-
-    def __init__(self, status: int, code: int, message: str) -> None:
-        super().__init__(status, code, message)
-        self.status = status
-        self.code = code
-        self.message = message
-
-    def __str__(self) -> str:
-        return self.message
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ from pyspark.sql.streaming.datasource import (
 
 from moldau.base.clock import SystemClock
 from moldau.base.names import TopicPartition
-from moldau.protocol.errors import KafkaError
+from moldau.protocol.errors import ErrorCode, KafkaError
 from moldau.spark.batch_reader import RangePartition, read_range
 from moldau.spark.data_loss import DataLoss
 from moldau.spark.listing import list_offsets, partitions_of, resolve
@@ -182,8 +182,10 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
         try:
             self._newest = wire.ask(work())
-        except KafkaError:
-            self._partitions_at = -_PARTITIONS_SECONDS - 1  # a topic may be gone: whoever looks again is told
+        except KafkaError as error:
+            if error.code not in (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID):
+                raise
+            self._partitions_at = -_PARTITIONS_SECONDS - 1  # it was deleted, or made anew, a moment ago
             self._newest = wire.ask(work())
         return self._newest
 
@@ -219,6 +221,7 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     # In a task.
 
+    @plainly
     def read(self, partition: InputPartition) -> Iterator[Any]:
         assert isinstance(partition, RangePartition)
         if partition.question is not None and (context := TaskContext.get()) is not None:

@@ -13,7 +13,7 @@ import os
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar, cast
 
-from moldau.client.schema_registry import RegistryError
+from moldau.client.registry_error import RegistryError
 from moldau.protocol.errors import KafkaError
 from moldau.spark.options import OptionError
 
