@@ -1,4 +1,4 @@
-"""What Spark's driver loads again and again to plan and to commit is light: no Arrow, numpy, numba or HTTP."""
+"""What Spark's driver loads again and again to plan and commit is light: no Arrow, numpy, numba or HTTP."""
 
 import subprocess
 import sys
