@@ -2,7 +2,7 @@
 
 import cramjam
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 pytest.importorskip("zstandard")
@@ -42,6 +42,7 @@ def test_a_size_that_is_only_claimed() -> None:
         decompressed(Compression.ZSTD, memoryview(claiming), LIMIT)
 
 
+@example(bytes(9), 59, 9)  # a frame that claims to hold nothing
 @given(st.binary(min_size=1, max_size=200), st.integers(0, 100), st.integers(1, 255))
 def test_broken_data_is_told_as_ever(data: bytes, place: int, flip: int) -> None:
     packed = bytearray(compress(Compression.ZSTD, data))

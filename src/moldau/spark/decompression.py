@@ -33,8 +33,8 @@ class Decompressor:
         if codec == Compression.ZSTD and self._zstd is not None:
             room = min(limit, len(data) * _GROWTH + _LEAST_ROOM_BYTES)
             try:
-                # -1 where the frame does not tell.
-                if zstandard.frame_content_size(data) <= room:
+                # -1 where the frame does not tell; a size of 0 is believed there without a look at the rest.
+                if 0 != zstandard.frame_content_size(data) <= room:
                     return bytes(self._zstd.decompress(data, max_output_size=room, allow_extra_data=False))
             except zstandard.ZstdError:
                 pass
