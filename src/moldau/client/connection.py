@@ -23,7 +23,7 @@ import socket
 import ssl
 import struct
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, cast
 
 from moldau import __version__
@@ -160,20 +160,7 @@ class Connection:
 
     def version_of(self, api_key: ApiKey, max_version: int | None = None) -> int:
         """The version in which a request of this API would go out; UNSUPPORTED_VERSION when there is none."""
-        ours = declaration(load(api_key)[0]).versions
-        theirs = self.api_versions.get(api_key)
-        if theirs is None:
-            raise KafkaError(
-                ErrorCode.UNSUPPORTED_VERSION, f"the broker at {self.address} does not offer {api_key.name}"
-            )
-        version = min(ours.last, theirs.last, ours.last if max_version is None else max_version)
-        if version < max(ours.first, theirs.first):
-            raise KafkaError(
-                ErrorCode.UNSUPPORTED_VERSION,
-                f"{api_key.name}: {self.address} offers versions {theirs.first} to {theirs.last}, "
-                f"this client knows {ours.first} to {min(ours.last, max_version or ours.last)}",
-            )
-        return version
+        return agreed_version(self.address, self.api_versions, api_key, max_version)
 
     async def send(
         self, request: object, *, max_version: int | None = None, timeout_ms: int | None = None
@@ -187,22 +174,32 @@ class Connection:
         self, request: object, *, max_version: int | None = None, timeout_ms: int | None = None
     ) -> "asyncio.Future[Any]":
         """Sends a request now and returns the future of its answer."""
-        api_key = _api_key(request)
+        api_key = api_key_of(request)
         prepared = self._prepared.get((api_key, max_version))
         if prepared is None:
             version = self.version_of(api_key, max_version)
-            prepared = version, _decoder(load(api_key)[1], version)
+            prepared = version, answer_reader(load(api_key)[1], version)
             self._prepared[api_key, max_version] = prepared
         return self._submit(request, api_key, *prepared, timeout_ms)
 
     def post(self, request: object, *, max_version: int | None = None) -> None:
         """Sends a request that the broker does not answer."""
-        api_key = _api_key(request)
+        api_key = api_key_of(request)
         self._write(request, api_key, self.version_of(api_key, max_version))
 
     def close(self) -> None:
         """Closes at once; whoever waits for an answer hears ``ConnectionLost``."""
         self._fail(ConnectionLost(f"the connection to {self.address} was closed here"))
+
+    def hand_over(self) -> socket.socket:
+        """The socket, for a caller who reads and writes it by himself; this connection is closed.
+
+        Only without TLS, whose state is not the socket's, and with nothing on its way.
+        """
+        assert self._transport is not None and not self._pending, "answers are on their way"
+        sock: socket.socket = self._transport.get_extra_info("socket").dup()
+        self.close()
+        return sock
 
     async def wait_closed(self) -> None:
         """Lets the loop close the socket after ``close``."""
@@ -270,15 +267,7 @@ class Connection:
         if self._failure is not None or self._transport is None:
             raise self._failure or ConnectionLost(f"not connected to {self.address}")
         self._correlation_id = correlation_id = (self._correlation_id + 1) & 0x7FFFFFFF
-        request_class: type = type(request)
-        out = bytearray(4)
-        flexible = version in declaration(request_class).flexible
-        write_request_header(out, api_key, version, correlation_id, self.client_id, flexible)
-        splices: list[tuple[int, Any]] = []
-        writer(request_class, version)(request, out, splices)
-        assert not splices, "a client sends record batches from memory"
-        _SIZE.pack_into(out, 0, len(out) - 4)
-        self._transport.write(out)
+        self._transport.write(encoded_request(request, api_key, version, correlation_id, self.client_id))
         return correlation_id
 
     def _set_timer(self, at: float) -> None:
@@ -440,13 +429,50 @@ def error_code(number: int) -> ErrorCode:
     return ErrorCode(number) if number in _KNOWN_CODES else ErrorCode.UNKNOWN_SERVER_ERROR
 
 
-def _api_key(request: object) -> ApiKey:
+def agreed_version(
+    address: str, offered: Mapping[int, Versions], api_key: ApiKey, max_version: int | None
+) -> int:
+    """The highest version that both sides know; UNSUPPORTED_VERSION when there is none."""
+    ours = declaration(load(api_key)[0]).versions
+    theirs = offered.get(api_key)
+    if theirs is None:
+        raise KafkaError(
+            ErrorCode.UNSUPPORTED_VERSION, f"the broker at {address} does not offer {api_key.name}"
+        )
+    version = min(ours.last, theirs.last, ours.last if max_version is None else max_version)
+    if version < max(ours.first, theirs.first):
+        raise KafkaError(
+            ErrorCode.UNSUPPORTED_VERSION,
+            f"{api_key.name}: {address} offers versions {theirs.first} to {theirs.last}, "
+            f"this client knows {ours.first} to {min(ours.last, max_version or ours.last)}",
+        )
+    return version
+
+
+def encoded_request(
+    request: object, api_key: ApiKey, version: int, correlation_id: int, client_id: str | None
+) -> bytearray:
+    """A request as it travels, its size in front."""
+    request_class: type = type(request)
+    out = bytearray(4)
+    flexible = version in declaration(request_class).flexible
+    write_request_header(out, api_key, version, correlation_id, client_id, flexible)
+    splices: list[tuple[int, Any]] = []
+    writer(request_class, version)(request, out, splices)
+    assert not splices, "a client sends record batches from memory"
+    _SIZE.pack_into(out, 0, len(out) - 4)
+    return out
+
+
+def api_key_of(request: object) -> ApiKey:
+    """Which API a request belongs to."""
     api_key = declaration(type(request)).api_key
     assert api_key is not None, f"{type(request).__name__} is not a request"
     return api_key
 
 
-def _decoder(response_class: type, version: int) -> Callable[[memoryview], Any]:
+def answer_reader(response_class: type, version: int) -> Callable[[memoryview], Any]:
+    """Reads the frame of an answer, its header included."""
     read: Reader = reader(response_class, version)
     if version in declaration(response_class).flexible:
         return lambda frame: read(frame, skip_header_tags(frame, 4))[0]

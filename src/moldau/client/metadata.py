@@ -28,6 +28,7 @@ from moldau.client.connection import (
     error_code,
     parse_address,
 )
+from moldau.client.line import Line
 from moldau.client.security import PLAINTEXT, Security
 from moldau.protocol.errors import ErrorCode, KafkaError
 from moldau.protocol.messages.metadata import (
@@ -200,6 +201,18 @@ class Cluster:
             if slot.connection is None or slot.connection.closed:
                 slot.connection = await self._connect_broker(node_id, lane)
             return slot.connection
+
+    async def line(self, node_id: int) -> Line:
+        """A connection of its own to a broker, for a thread that waits; the caller closes it. Not with TLS."""
+        assert not self.security.encrypted, "a line cannot take over an encrypted connection"
+        connection = await self._connect_broker(node_id, "line")
+        return Line(
+            connection.hand_over(),
+            connection.address,
+            self.client_id,
+            connection.api_versions,
+            self.request_timeout_ms,
+        )
 
     async def hang_up(self, node_id: int, lane: str) -> None:
         """Closes a connection that its only user needs no more."""

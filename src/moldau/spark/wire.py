@@ -3,6 +3,9 @@
 Spark's Python workers serve one task after another, so the loop and its connections stay when a task ends:
 the next one finds them open.
 
+Fetches go over lines instead: connections that the task itself reads, without a loop in between. They are
+lent to one reader at a time.
+
 Law: nobody else in this room makes a loop, a thread or a connection. A process that was forked begins anew.
 """
 
@@ -13,6 +16,8 @@ from collections.abc import Coroutine
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
+from moldau.base.names import TopicPartition
+from moldau.client.line import Line
 from moldau.client.metadata import Cluster
 from moldau.spark.options import ClusterOptions
 
@@ -24,6 +29,7 @@ class Wire:
 
     def __init__(self, options: ClusterOptions) -> None:
         self.options = options
+        self._idle_lines: list[Line] = []
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="moldau-wire", daemon=True)
         self._thread.start()
@@ -55,8 +61,29 @@ class Wire:
             future.cancel()
             raise
 
+    def line(self, partition: TopicPartition) -> Line | None:
+        """A line to the leader of a partition, to be given back; None where there can be none (TLS)."""
+        return None if self.cluster.security.encrypted else self.ask(self._line(partition))
+
+    async def _line(self, partition: TopicPartition) -> Line:
+        node_id = await self.cluster.leader_id(partition)
+        address = self.cluster.brokers[node_id].address
+        for index, line in enumerate(self._idle_lines):
+            if line.address == address:
+                return self._idle_lines.pop(index)
+        return await self.cluster.line(node_id)
+
+    def give_back(self, line: Line) -> None:
+        """The next reader may use it; one that waits for an answer is of no use to anybody."""
+        if line.idle:
+            self._idle_lines.append(line)
+        else:
+            line.close()
+
     def close(self) -> None:
         """For tests and programs that end; a worker keeps what it has."""
+        while self._idle_lines:
+            self._idle_lines.pop().close()
         self.ask(self._finish())
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()

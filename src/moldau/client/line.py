@@ -1,0 +1,163 @@
+"""A connection for a thread that waits: one request, one answer, and large answers into memory used again.
+
+    line = await cluster.line(node_id)       # on the loop that made the cluster
+    line.ask(FetchRequest(…))                # in any one thread from then on
+    ...                                      # the answer arrives meanwhile
+    answer = line.answer()
+
+An event loop is woken for every few packets and hands each of them from thread to thread; whoever reads
+gigabytes spends half of the time on that. Here the kernel keeps an answer until a good part of it is there, and
+one call takes it.
+
+Law: like ``connection`` this file knows frames and nothing of what a request means, and never retries. The
+memory of an answer is used again only when nobody holds a view of it. Whatever goes wrong is a ``KafkaError``,
+and the line is closed.
+"""
+
+import socket
+import struct
+import sys
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from moldau.client.connection import (
+    MAX_FRAME_BYTES,
+    ConnectionLost,
+    RequestTimedOut,
+    agreed_version,
+    answer_reader,
+    api_key_of,
+    encoded_request,
+)
+from moldau.protocol.api_keys import ApiKey
+from moldau.protocol.messages import load
+from moldau.protocol.primitives import MalformedMessage
+from moldau.protocol.schema import Versions
+
+#: So much of an answer is to be there before this thread is woken; less where less is left of it.
+_WAKE_BYTES = 1024 * 1024
+#: Pieces of memory that a line keeps: one that is read into, one that its reader may still look at.
+_KEPT = 2
+_ROUNDED_TO = 64 * 1024
+#: Other systems have the option, but their event of a readable socket does not follow it.
+_LOW_WATER = socket.SO_RCVLOWAT if sys.platform == "linux" else None
+_SIZE = struct.Struct(">i")
+
+
+class Line:
+    """Made by ``Cluster.line`` from a connection that is open and logged in."""
+
+    def __init__(
+        self,
+        sock: socket.socket,
+        address: str,
+        client_id: str | None,
+        api_versions: Mapping[int, Versions],
+        timeout_ms: int,
+    ) -> None:
+        self.address = address
+        self._sock = sock
+        self._client_id = client_id
+        self._api_versions = api_versions
+        self._memory = FrameMemory()
+        self._head = memoryview(bytearray(4))
+        self._low_water = 1
+        self._correlation_id = 0
+        self._expected: Callable[[memoryview], Any] | None = None
+        self._sent_by_key: dict[tuple[ApiKey, int | None], tuple[int, Callable[[memoryview], Any]]] = {}
+        sock.settimeout(timeout_ms / 1000)
+
+    @property
+    def idle(self) -> bool:
+        """Whether the next one may use it: open, and nothing on its way."""
+        return self._sock.fileno() >= 0 and self._expected is None
+
+    def ask(self, request: object, *, max_version: int | None = None) -> None:
+        """Sends a request; ``answer`` is to be called before the next one."""
+        assert self._expected is None, "a line carries one request at a time"
+        api_key = api_key_of(request)
+        agreed = self._sent_by_key.get((api_key, max_version))
+        if agreed is None:
+            version = agreed_version(self.address, self._api_versions, api_key, max_version)
+            agreed = version, answer_reader(load(api_key)[1], version)
+            self._sent_by_key[api_key, max_version] = agreed
+        self._correlation_id = (self._correlation_id + 1) & 0x7FFFFFFF
+        frame = encoded_request(request, api_key, agreed[0], self._correlation_id, self._client_id)
+        try:
+            self._sock.sendall(frame)
+        except OSError as error:
+            raise self._lost(str(error)) from None
+        self._expected = agreed[1]
+
+    def answer(self) -> Any:
+        """Waits for the answer; views of it keep its memory from being used for another."""
+        read, self._expected = self._expected, None
+        assert read is not None, "nothing was asked"
+        try:
+            self._fill(self._head)
+            (size,) = _SIZE.unpack(self._head)
+            if not 4 <= size <= MAX_FRAME_BYTES:
+                raise self._lost("it sent no Kafka frame")
+            frame = self._memory.take(size)
+            self._fill(frame)
+        except TimeoutError:
+            self.close()
+            raise RequestTimedOut(f"{self.address} did not answer in time") from None
+        except OSError as error:
+            raise self._lost(str(error)) from None
+        if _SIZE.unpack_from(frame)[0] != self._correlation_id:
+            raise self._lost("it answered something else")
+        try:
+            return read(frame)
+        except MalformedMessage as error:
+            raise self._lost(f"its answer cannot be read: {error}") from None
+
+    def close(self) -> None:
+        self._sock.close()
+
+    def _fill(self, view: memoryview) -> None:
+        filled, size = 0, len(view)
+        while filled < size:
+            self._wake_at(min(size - filled, _WAKE_BYTES))
+            got = self._sock.recv_into(view[filled:])
+            if not got:
+                raise ConnectionResetError("it closed the connection")
+            filled += got
+
+    def _wake_at(self, count: int) -> None:
+        if _LOW_WATER is not None and count != self._low_water:
+            self._sock.setsockopt(socket.SOL_SOCKET, _LOW_WATER, count)
+            self._low_water = count
+
+    def _lost(self, why: str) -> ConnectionLost:
+        self.close()
+        return ConnectionLost(f"the connection to {self.address} is lost: {why}")
+
+
+class FrameMemory:
+    """Memory for one frame after another."""
+
+    def __init__(self) -> None:
+        self._pieces: list[bytearray] = []
+
+    def take(self, size: int) -> memoryview:
+        """So many bytes that nobody else looks at; what they hold is whatever was there before."""
+        in_use = []
+        for piece in self._pieces:
+            if not _unseen(piece):
+                in_use.append(piece)
+            elif len(piece) >= size:
+                return memoryview(piece)[:size]
+        # Pieces that are too small make room for one that is not.
+        made = bytearray(-(-size // _ROUNDED_TO) * _ROUNDED_TO)
+        self._pieces = [made, *in_use[: _KEPT - 1]]
+        return memoryview(made)[:size]
+
+
+def _unseen(piece: bytearray) -> bool:
+    """Whether no view of it is left: a bytearray with views does not let its size be changed."""
+    try:
+        piece.append(piece.pop())
+    except BufferError:
+        return False
+    return True

@@ -1,0 +1,138 @@
+"""A line by itself, against a socket that plays the broker: frames in pieces, memory used again, ends."""
+
+import socket
+import struct
+import threading
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from moldau.client.connection import ConnectionLost, RequestTimedOut
+from moldau.client.line import FrameMemory, Line
+from moldau.protocol.api_keys import ApiKey
+from moldau.protocol.errors import KafkaError
+from moldau.protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
+from moldau.protocol.schema import Versions
+
+VERSIONS = {ApiKey.LIST_GROUPS: Versions(0, 0)}
+
+
+class Peer:
+    """The other end: takes one request after another and does with each what the test says."""
+
+    def __init__(self) -> None:
+        ours, self.sock = socket.socketpair()
+        self.line = Line(ours, "broker:9092", "test", VERSIONS, timeout_ms=10_000)
+
+    def request(self) -> int:
+        """The correlation id of the next request."""
+        (size,) = struct.unpack(">i", self.sock.recv(4, socket.MSG_WAITALL))
+        frame = self.sock.recv(size, socket.MSG_WAITALL)
+        return int(struct.unpack_from(">hhi", frame)[2])
+
+    def answer(self, correlation_id: int, body: bytes, pieces: int = 1) -> None:
+        frame = struct.pack(">ii", len(body) + 4, correlation_id) + body
+        step = -(-len(frame) // pieces)
+        for at in range(0, len(frame), step):
+            self.sock.sendall(frame[at : at + step])
+
+
+#: ListGroups v0: no error, no groups.
+EMPTY = struct.pack(">hi", 0, 0)
+
+
+def groups(count: int) -> bytes:
+    """An answer with so many groups, each of about a hundred bytes."""
+    one = struct.pack(">h", 90) + b"g" * 90 + struct.pack(">h", 8) + b"consumer"
+    return struct.pack(">hi", 0, count) + one * count
+
+
+@pytest.fixture
+def peer() -> Iterator[Peer]:
+    peer = Peer()
+    yield peer
+    peer.line.close()
+    peer.sock.close()
+
+
+def asked(peer: Peer, then: Callable[[int], None]) -> ListGroupsResponse:
+    """Asks, lets the peer do its part in a thread of its own, and waits."""
+    peer.line.ask(ListGroupsRequest())
+    playing = threading.Thread(target=lambda: then(peer.request()))
+    playing.start()
+    try:
+        answer = peer.line.answer()
+    finally:
+        playing.join()
+    assert isinstance(answer, ListGroupsResponse)
+    return answer
+
+
+@pytest.mark.parametrize("pieces", [1, 3, 40])
+def test_answers_come_whole_however_they_are_cut(peer: Peer, pieces: int) -> None:
+    for count in (0, 1, 30_000, 2):
+        answer = asked(peer, lambda number, count=count: peer.answer(number, groups(count), pieces))  # type: ignore[misc]
+        assert [group.group_id for group in answer.groups] == ["g" * 90] * count
+        assert peer.line.idle
+
+
+def test_a_line_that_waits_for_an_answer_is_not_idle(peer: Peer) -> None:
+    peer.line.ask(ListGroupsRequest())
+    assert not peer.line.idle
+
+
+def test_an_api_that_the_broker_lacks(peer: Peer) -> None:
+    from moldau.protocol.messages.metadata import MetadataRequest
+
+    with pytest.raises(KafkaError, match="does not offer METADATA"):
+        peer.line.ask(MetadataRequest(topics=None))
+
+
+@pytest.mark.parametrize(
+    ("play", "said"),
+    [
+        (lambda peer, number: peer.sock.shutdown(socket.SHUT_RDWR), "closed the connection"),
+        (lambda peer, number: peer.answer(number + 1, EMPTY), "something else"),
+        (lambda peer, number: peer.sock.sendall(struct.pack(">i", -5)), "no Kafka frame"),
+        (lambda peer, number: peer.sock.sendall(struct.pack(">i", 2**31 - 1)), "no Kafka frame"),
+        (lambda peer, number: peer.answer(number, struct.pack(">hi", 0, 9)), "cannot be read"),
+    ],
+)
+def test_whatever_is_no_answer_ends_the_line(
+    peer: Peer, play: Callable[[Peer, int], None], said: str
+) -> None:
+    with pytest.raises(ConnectionLost, match=said):
+        asked(peer, lambda number: play(peer, number))
+    assert not peer.line.idle
+
+
+def test_an_answer_that_does_not_come_in_time(peer: Peer) -> None:
+    peer.line._sock.settimeout(0.01)
+    peer.line.ask(ListGroupsRequest())
+    with pytest.raises(RequestTimedOut):
+        peer.line.answer()
+    assert not peer.line.idle
+
+
+def test_asking_over_a_line_that_was_closed() -> None:
+    peer = Peer()
+    peer.line.close()
+    with pytest.raises(ConnectionLost):
+        peer.line.ask(ListGroupsRequest())
+    peer.sock.close()
+
+
+def test_memory_is_used_again_only_when_nobody_looks_at_it() -> None:
+    memory = FrameMemory()
+    first = memory.take(100)
+    first[:5] = b"first"
+    second = memory.take(100)
+    second[:6] = b"second"
+    assert bytes(first[:5]) == b"first"
+    where = second.obj
+    del second
+    third = memory.take(50)
+    assert third.obj is where and len(third) == 50
+    larger = memory.take(1_000_000)
+    assert len(larger) == 1_000_000 and larger.obj is not where
+    assert len(memory._pieces) <= 2
