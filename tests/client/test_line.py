@@ -132,7 +132,9 @@ def test_memory_is_used_again_only_when_nobody_looks_at_it() -> None:
     where = second.obj
     del second
     third = memory.take(50)
-    assert third.obj is where and len(third) == 50
+    assert third.obj is where
+    assert len(third) == 50
     larger = memory.take(1_000_000)
-    assert len(larger) == 1_000_000 and larger.obj is not where
+    assert len(larger) == 1_000_000
+    assert larger.obj is not where
     assert len(memory._pieces) <= 2

@@ -196,7 +196,8 @@ class Connection:
 
         Only without TLS, whose state is not the socket's, and with nothing on its way.
         """
-        assert self._transport is not None and not self._pending, "answers are on their way"
+        assert not self._pending, "answers are on their way"
+        assert self._transport is not None
         sock: socket.socket = self._transport.get_extra_info("socket").dup()
         self.close()
         return sock

@@ -6,12 +6,12 @@
     answer = line.answer()
 
 An event loop is woken for every few packets and hands each of them from thread to thread; whoever reads
-gigabytes spends half of the time on that. Here the kernel keeps an answer until a good part of it is there, and
-one call takes it.
+gigabytes spends half of the time on that. Here the kernel keeps an answer until a good part of it is there,
+and one call takes it.
 
 Law: like ``connection`` this file knows frames and nothing of what a request means, and never retries. The
-memory of an answer is used again only when nobody holds a view of it. Whatever goes wrong is a ``KafkaError``,
-and the line is closed.
+memory of an answer is used again only when nobody holds a view of it. Whatever goes wrong is a
+``KafkaError``, and the line is closed.
 """
 
 import socket

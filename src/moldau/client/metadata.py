@@ -203,7 +203,7 @@ class Cluster:
             return slot.connection
 
     async def line(self, node_id: int) -> Line:
-        """A connection of its own to a broker, for a thread that waits; the caller closes it. Not with TLS."""
+        """A connection for a thread that waits, which the caller closes; not with TLS."""
         assert not self.security.encrypted, "a line cannot take over an encrypted connection"
         connection = await self._connect_broker(node_id, "line")
         return Line(

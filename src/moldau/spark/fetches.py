@@ -1,8 +1,8 @@
 """Fetches of one partition, one on its way at a time: over a line where there can be one, and tried again.
 
-The fast way is a line (``client/line.py``) to the leader. Whatever goes wrong with it, and whatever the leader
-refuses, is left to the patient way: the same fetch through the cluster's connections, which waits for a leader
-that moves and for errors that pass, within the time that the options give.
+The fast way is a line (``client/line.py``) to the leader. Whatever goes wrong with it, and whatever the
+leader refuses, is left to the patient way: the same fetch through the cluster's connections, which waits for
+a leader that moves and for errors that pass, within the time that the options give.
 
 Law: a fetch that was begun ends with what it brought or with the error of the patient way; nothing that came
 over a line that failed is used.
