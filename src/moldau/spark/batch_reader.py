@@ -32,9 +32,16 @@ class RangePartition(InputPartition):
 
 
 class TopicReader(DataSourceReader):
-    def __init__(self, options: ReadOptions, names: tuple[str, ...], plan: "TypedPlan | None" = None) -> None:
+    def __init__(
+        self,
+        options: ReadOptions,
+        names: tuple[str, ...],
+        plan: "TypedPlan | None" = None,
+        never_null: frozenset[str] = frozenset(),
+    ) -> None:
         self._options = options
         self._names = names
+        self._never_null = never_null
         self._plan = plan
         self._bounds = Bounds()
 
@@ -52,7 +59,7 @@ class TopicReader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         assert isinstance(partition, RangePartition)
-        return read_range(partition.wanted, self._options, self._names, self._plan)
+        return read_range(partition.wanted, self._options, self._names, self._plan, self._never_null)
 
 
 class FilteringReader(TopicReader):
@@ -66,22 +73,29 @@ class FilteringReader(TopicReader):
 
 @plainly
 def read_range(
-    wanted: OffsetRange, options: ReadOptions, names: tuple[str, ...], plan: "TypedPlan | None" = None
+    wanted: OffsetRange,
+    options: ReadOptions,
+    names: tuple[str, ...],
+    plan: "TypedPlan | None" = None,
+    never_null: frozenset[str] = frozenset(),
 ) -> Iterator[Any]:
     """Arrow batches of one range; typed where there is a plan for that."""
     # Only tasks come here: a driver that plans need not wait for Arrow and the kernels.
+    from moldau.spark.columns import declared
+
     if plan is not None:
         from moldau.spark.typed_columns import typed_batches
 
         keep_what_is_there()
-        yield from typed_batches(connect(options.cluster), wanted, options, names, plan)
-        return
-    from moldau.spark.columns import arrow_batch
-    from moldau.spark.range_pieces import pieces_of_range
+        batches = typed_batches(connect(options.cluster), wanted, options, names, plan)
+    else:
+        from moldau.spark.columns import arrow_batch
+        from moldau.spark.range_pieces import pieces_of_range
 
-    keep_what_is_there()
-    for columns in pieces_of_range(connect(options.cluster), wanted, options):
-        yield arrow_batch(columns, names, wanted.topic, wanted.partition)
+        keep_what_is_there()
+        pieces = pieces_of_range(connect(options.cluster), wanted, options)
+        batches = (arrow_batch(piece, names, wanted.topic, wanted.partition) for piece in pieces)
+    yield from declared(batches, never_null)
 
 
 async def _limits(

@@ -6,6 +6,7 @@ a process calls loads pandas, a quarter of a second, and a worker that is to sho
 Law: names, order and types are the connector's, so that a query which was written for it needs no change.
 """
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -102,3 +103,15 @@ def arrow_batch(columns: Columns, names: tuple[str, ...], topic: str, partition:
     """The columns of these names, in this order."""
     arrays = [column(columns, name, topic, partition) for name in names]
     return pa.RecordBatch.from_arrays(arrays, names=list(names))
+
+
+def declared(batches: Iterable[Any], never_null: frozenset[str]) -> Iterator[Any]:
+    """The same batches under a schema that says which columns are never null."""
+    if not never_null:
+        yield from batches
+        return
+    schema = None
+    for batch in batches:
+        if schema is None:
+            schema = pa.schema([each.with_nullable(each.name not in never_null) for each in batch.schema])
+        yield pa.RecordBatch.from_arrays(batch.columns, schema=schema)

@@ -15,6 +15,9 @@ READ_COLUMNS: tuple[tuple[str, str], ...] = (
     ("timestamp", "TIMESTAMP"),
     ("timestampType", "INT"),
 )
+#: Columns that every record has. Spark is told, and asks of each row whether a column is null only where
+#: it may be.
+NEVER_NULL = frozenset({"topic", "partition", "offset", "timestamp", "timestampType"})
 HEADERS_SQL = "ARRAY<STRUCT<key: STRING, value: BINARY>>"
 WRITTEN_COLUMNS = ("key", "value", "headers", "topic", "partition", "timestamp")
 

@@ -20,7 +20,7 @@ from pyspark.sql.types import StructType
 
 from moldau.spark.heap import keep_what_is_there
 from moldau.spark.options import READ, WRITE, OptionError, WriteOptions, read_options, write_options
-from moldau.spark.record_columns import HEADERS_SQL, READ_COLUMNS
+from moldau.spark.record_columns import HEADERS_SQL, NEVER_NULL, READ_COLUMNS
 from moldau.spark.telling import plainly
 from moldau.spark.typed_options import typed_options
 
@@ -49,8 +49,10 @@ class MoldauSource(DataSource):
             import pyarrow as pa
             from pyspark.sql.pandas.types import from_arrow_schema
 
-            return from_arrow_schema(pa.schema(self._plan.columns()))
-        columns = [f"{name} {sql}" for name, sql in READ_COLUMNS]
+            never_null = self._plan.never_null()
+            fields = [pa.field(*each, nullable=each[0] not in never_null) for each in self._plan.columns()]
+            return from_arrow_schema(pa.schema(fields))
+        columns = [f"{name} {sql}{' NOT NULL' if name in NEVER_NULL else ''}" for name, sql in READ_COLUMNS]
         if _flag(self.options, "includeheaders"):
             columns.append(f"headers {HEADERS_SQL}")
         return ", ".join(columns)
@@ -62,14 +64,16 @@ class MoldauSource(DataSource):
         keep_what_is_there()
         options = read_options(self.options)
         plan = self._plan_for(schema)
-        return (FilteringReader if options.push_filters else TopicReader)(options, _names(schema), plan)
+        kind = FilteringReader if options.push_filters else TopicReader
+        return kind(options, _names(schema), plan, _never_null(schema, plan))
 
     @plainly
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         from moldau.spark.stream_reader import TopicStreamReader
 
         options = read_options(self.options, streaming=True)
-        return TopicStreamReader(options, _names(schema), self._plan_for(schema))
+        plan = self._plan_for(schema)
+        return TopicStreamReader(options, _names(schema), plan, _never_null(schema, plan))
 
     def _planned(self) -> "TypedPlan | None":
         typed = typed_options(self.options, READ)
@@ -140,6 +144,14 @@ def _query(options: Mapping[str, Any]) -> str:
 
 def _names(schema: StructType) -> tuple[str, ...]:
     return tuple(field.name for field in schema.fields)
+
+
+def _never_null(schema: StructType, plan: "TypedPlan | None") -> frozenset[str]:
+    """The columns that Spark takes for never null; a schema of the user's may not say so of others."""
+    declared = frozenset(field.name for field in schema.fields if not field.nullable)
+    if wrong := declared - (NEVER_NULL if plan is None else plan.never_null()):
+        raise OptionError(f"column {min(wrong)!r} may be null: leave out NOT NULL in the schema")
+    return declared
 
 
 def _flag(options: Mapping[str, Any], name: str) -> bool:

@@ -43,9 +43,16 @@ _PARTITIONS_SECONDS = 1.0
 
 
 class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    def __init__(self, options: ReadOptions, names: tuple[str, ...], plan: "TypedPlan | None" = None) -> None:
+    def __init__(
+        self,
+        options: ReadOptions,
+        names: tuple[str, ...],
+        plan: "TypedPlan | None" = None,
+        never_null: frozenset[str] = frozenset(),
+    ) -> None:
         self._options = options
         self._names = names
+        self._never_null = never_null
         self._plan = plan
         #: Where ``availableNow`` ends; None while the stream goes on.
         self._target: Offsets | None = None
@@ -229,4 +236,4 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             wanted, wire = partition.wanted, connect(self._options.cluster)
             place = TopicPartition(wanted.topic, wanted.partition)
             answer(wire, partition.question, query_of_job(*properties), place, wanted.start)
-        return read_range(partition.wanted, self._options, self._names, self._plan)
+        return read_range(partition.wanted, self._options, self._names, self._plan, self._never_null)

@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from moldau.spark.columns import COLUMNS, HEADERS_TYPE
 from moldau.spark.options import OptionError, ReadOptions
+from moldau.spark.record_columns import NEVER_NULL
 from moldau.spark.typed_options import (
     LATEST_VERSION,
     REGISTRY_TYPES,
@@ -81,6 +82,12 @@ class TypedPlan:
                 f"there would be two columns {twice}: leave out flatten, or set error.column to another name"
             )
         return found
+
+    def never_null(self) -> frozenset[str]:
+        """Columns that every record has, as the query shows them."""
+        if not self.flatten:
+            return NEVER_NULL
+        return frozenset(name for name, of in _BESIDE.items() if of in NEVER_NULL)
 
     def connector_filters(self, filters: Iterable[Any]) -> Iterator[Any]:
         """Filters on the connector's columns, under the connector's names."""
