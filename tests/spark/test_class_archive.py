@@ -8,7 +8,9 @@ import pytest
 pytest.importorskip("pyspark")
 
 from moldau.spark import class_archive
-from moldau.spark.session import with_class_archive
+from moldau.spark.session import with_java_options
+
+OPTIONS = "spark.driver.extraJavaOptions"
 
 
 @pytest.fixture
@@ -86,11 +88,17 @@ def test_a_training_that_fails_leaves_nothing(java_home: Path, monkeypatch: pyte
 def test_a_session_starts_from_it_unless_its_options_name_another(
     java_home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert with_class_archive({"a": "b"}, java_home) == {"a": "b"}
+    collector = "-XX:+UseParallelGC"
+    assert with_java_options({"a": "b"}, java_home) == {"a": "b", OPTIONS: collector}
     monkeypatch.setattr(class_archive, "_trained", lambda home, draft: draft.write_bytes(b"x") > 0)
     archive = class_archive.make_archive(java_home)
-    options = "spark.driver.extraJavaOptions"
-    assert archive_in(with_class_archive({}, java_home)[options]) == archive
-    assert with_class_archive({options: "-Xmx1g"}, java_home)[options].endswith(" -Xmx1g")
-    other = {options: "-XX:SharedArchiveFile=other.jsa"}
-    assert with_class_archive(other, java_home) == other
+    assert archive_in(with_java_options({}, java_home)[OPTIONS].removeprefix(collector).strip()) == archive
+    assert with_java_options({OPTIONS: "-Xmx1g"}, java_home)[OPTIONS].endswith(" -Xmx1g")
+    other = {OPTIONS: "-XX:+UseG1GC -XX:SharedArchiveFile=other.jsa"}
+    assert with_java_options(other, java_home) == other
+
+
+def test_one_collector_and_no_more(java_home: Path) -> None:
+    for theirs in ("-XX:+UseSerialGC", "-Xmx1g -XX:+UseZGC", "-XX:+UseShenandoahGC -Xms1g"):
+        assert with_java_options({OPTIONS: theirs}, java_home)[OPTIONS] == theirs
+    assert with_java_options({OPTIONS: "-Xlog:gc"}, java_home)[OPTIONS] == "-XX:+UseParallelGC -Xlog:gc"

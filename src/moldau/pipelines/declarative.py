@@ -36,7 +36,7 @@ from moldau.spark.failures import sentence
 from moldau.spark.interpreter import worker_python
 from moldau.spark.java import find_java
 from moldau.spark.progress import FAILED, RUNNING, STOPPED
-from moldau.spark.session import recommended_settings, with_class_archive
+from moldau.spark.session import recommended_settings, with_java_options
 
 #: What Spark itself looks for in a directory.
 SPEC_NAMES = ("spark-pipeline.yml", "spark-pipeline.yaml")
@@ -190,7 +190,7 @@ def environment(options: RunOptions, chosen: Mapping[str, str], given: Mapping[s
     Settings do not go by ``spark-pipelines --conf``: Spark 4.3 hands them on in tens and keeps the last ten.
     """
     java_home = find_java().path
-    started_with = with_class_archive(chosen, java_home)
+    started_with = with_java_options(chosen, java_home)
     words = [word for key, value in started_with.items() for word in ("--conf", f"{key}={value}")]
     python = given.get("PYSPARK_PYTHON")
     if python in (None, worker_python("local")):

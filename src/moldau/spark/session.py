@@ -5,6 +5,8 @@ Nothing here is needed by those who bring their own session.
 """
 
 import os
+import re
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
@@ -21,6 +23,12 @@ if TYPE_CHECKING:
 _JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 #: The number that Spark takes for no limit.
 _NO_LIMIT = 2**31 - 1
+#: Arrow's Java library looks twice at every number it reads from memory; Spark reads only what is there.
+_ARROW_UNCHECKED = "-Darrow.enable_unsafe_memory_access=true -Darrow.enable_null_check_for_get=false"
+#: The collector with the least work of its own; pauses are of no interest to queries.
+_COLLECTOR = "-XX:+UseParallelGC"
+#: The longest directory in which a Unix socket of Spark's fits the 104 bytes that all systems allow.
+_LONGEST_SOCKET_DIRECTORY = 60
 
 
 def spark_session(
@@ -40,7 +48,7 @@ def spark_session(
     from pyspark.sql import SparkSession
 
     given = {key.replace("_", "."): str(value) for key, value in settings.items()}
-    chosen = with_class_archive({**recommended_settings(), **given}, java_home)
+    chosen = with_java_options({**recommended_settings(), **given}, java_home)
     if master is not None:
         chosen["spark.master"] = master
     chosen.setdefault("spark.master", "local[*]")
@@ -56,8 +64,13 @@ def spark_session(
 
 def recommended_settings() -> dict[str, str]:
     """Spark's settings for small machines and for our source and sink; what a user says wins over them."""
+    # Between Spark and its Python workers, which otherwise speak through the whole of TCP.
+    unix_sockets = os.name == "posix" and len(tempfile.gettempdir()) <= _LONGEST_SOCKET_DIRECTORY
     return {
         "spark.ui.enabled": "false",
+        "spark.python.unix.domain.socket.enabled": str(unix_sockets).lower(),
+        "spark.driver.defaultJavaOptions": _ARROW_UNCHECKED,
+        "spark.executor.defaultJavaOptions": _ARROW_UNCHECKED,
         "spark.sql.shuffle.partitions": str(max(os.cpu_count() or 2, 2)),
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.python.filterPushdown.enabled": "true",
@@ -67,11 +80,15 @@ def recommended_settings() -> dict[str, str]:
     }
 
 
-def with_class_archive(settings: Mapping[str, str], java_home: Path) -> dict[str, str]:
-    """The settings with which this Java starts from an archive, if there is one and they name no other."""
+def with_java_options(settings: Mapping[str, str], java_home: Path) -> dict[str, str]:
+    """The settings with which this Java starts: from an archive if there is one, with a collector that fits.
+
+    Settings that name another of the two keep it; Java refuses to start with two collectors.
+    """
     given = settings.get(_JAVA_OPTIONS, "")
+    collector = "" if re.search(r"-XX:\+Use\w+GC\b", given) else _COLLECTOR
     archive = "" if "Archive" in given else class_archive.java_options(java_home)
-    return {**settings, _JAVA_OPTIONS: f"{archive} {given}".strip()} if archive else dict(settings)
+    return {**settings, _JAVA_OPTIONS: " ".join(filter(None, (collector, archive, given)))}
 
 
 def _launch(settings: dict[str, str], output: IO[bytes]) -> None:
