@@ -5,7 +5,7 @@
     python -m benchmarks.spark_compare --only read,write --broker moldau     the rest of the page stays
 
 Law: both sides read and write the same records in alternating runs, each in a fresh session whose first
-rounds, in which Java compiles, are left out of the rates. Ratios are ours divided by theirs. Our side runs in
+seconds, in which Java compiles, are left out of the rates. Ratios are ours divided by theirs. Our side runs in
 the session that we recommend, ``moldau.spark.spark_session``; what a plain one gives stands beside it.
 """
 
@@ -37,8 +37,8 @@ HERE = Path(__file__).resolve().parent
 _LATENCY_SECONDS = 15.0
 #: Topics that are deleted leave the disk at once.
 _SETTINGS = {"log.segment.delete.delay.ms": "1000"}
-#: Rounds of a run, and how many of them only warm Java up.
-_ROUNDS, _WARM_UP_ROUNDS = 5, 2
+#: Rounds of a run that count, and the seconds of rounds before them in which Java compiles.
+_ROUNDS, _WARM_UP_SECONDS = 3, 15
 #: By measure: what the Python workers of our side had at most.
 _peak_mb: dict[str, float] = {}
 PAGE = HERE.parent / "docs" / "benchmarks-spark.md"
@@ -198,7 +198,7 @@ def _run(
     if measure.unit == "seconds":
         return [took]
     rounds = json.loads(found.removeprefix("RESULT "))["rounds"]
-    return [each["rows"] / each["seconds"] for each in rounds[_WARM_UP_ROUNDS:]]
+    return [each["rows"] / each["seconds"] for each in rounds]
 
 
 def _latency(command: list[str], broker: Broker, topic: str) -> float:
@@ -222,6 +222,7 @@ def _command(
         broker.bootstrap_servers,
         topic,
         f"--rounds={1 if seconds else _ROUNDS}",
+        f"--warm-up={0 if seconds else _WARM_UP_SECONDS}",
         f"--rows={sizes[measure.record_size] // 2}",
         f"--record-size={measure.record_size}",
         f"--delivery={measure.delivery}",
@@ -344,7 +345,7 @@ def _page(results: dict[str, Any]) -> str:
             "# Spark: format(moldau) beside Spark's own connector",
             "",
             "Written by `make bench-spark`; do not edit. Rows a second unless a unit is named, medians of "
-            "alternating runs in own sessions on two cores, each after two rounds for Java to warm up; the "
+            f"alternating runs in own sessions on two cores, each after {_WARM_UP_SECONDS} seconds of rounds for Java to warm up; the "
             "connector is the newest that can be had complete, 4.0.0 with PySpark 4.0.0. Our side runs in "
             '`moldau.spark.spark_session`, the connector in that of its users; rows "in a plain '
             'session" have ours in that one too. Memory: the most that the Python workers of our side had '

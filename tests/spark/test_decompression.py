@@ -9,10 +9,20 @@ pytest.importorskip("zstandard")
 
 from moldau.protocol.compression import Compression, compress, decompress
 from moldau.protocol.errors import ErrorCode, KafkaError
+from moldau.spark import libzstd
 from moldau.spark.decompression import Decompressor
 
 LIMIT = 1 << 20
-decompressed = Decompressor().decompress
+_decompressor = Decompressor()
+
+
+def decompressed(codec: Compression, data: memoryview, limit: int) -> bytes:
+    """The same object for all tests: whatever one leaves behind must not disturb the next."""
+    _decompressor.begin(data)
+    size = _decompressor.add(codec, 0, len(data), limit)
+    out = bytes(_decompressor.end())
+    assert size == len(out)
+    return out
 
 
 @given(st.binary(max_size=3000), st.integers(1, 300))
@@ -55,6 +65,21 @@ def test_broken_data_is_told_as_ever(data: bytes, place: int, flip: int) -> None
             except KafkaError as error:
                 outcomes.append(error.code)
         assert outcomes[0] == outcomes[1]
+
+
+def test_the_short_way_is_there() -> None:
+    assert libzstd.frame_reader() is not None
+
+
+@given(st.lists(st.tuples(st.sampled_from(Compression), st.binary(max_size=300), st.integers(1, 5000))))
+def test_batches_stand_one_behind_the_other(batches: list[tuple[Compression, bytes, int]]) -> None:
+    packed = [bytes(compress(codec, data * times)) for codec, data, times in batches]
+    _decompressor.begin(memoryview(b"".join(packed)))
+    at = 0
+    for (codec, data, times), part in zip(batches, packed, strict=True):
+        assert _decompressor.add(codec, at, at + len(part), 2 * LIMIT) == len(data) * times
+        at += len(part)
+    assert bytes(_decompressor.end()) == b"".join(data * times for _, data, times in batches)
 
 
 @pytest.mark.parametrize("codec", [Compression.GZIP, Compression.SNAPPY, Compression.LZ4])

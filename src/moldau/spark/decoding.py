@@ -16,6 +16,7 @@ from moldau.client.fetched import end_of
 from moldau.protocol.records import batches
 from moldau.spark import plain_decode
 from moldau.spark.columns import Columns
+from moldau.spark.decompression import Decompressor
 
 #: So many records take less time than to load the kernels.
 _FEW_RECORDS = 10_000
@@ -32,12 +33,12 @@ def _wanted() -> bool:
 HAS_KERNELS = _wanted()
 
 
-def decode(records: memoryview, **asked: Any) -> Columns:
+def decode(records: memoryview, *, decompressor: Decompressor | None = None, **asked: Any) -> Columns:
     """The records of a range in the bytes of a fetch; see ``plain_decode``."""
     if _loaded() or (HAS_KERNELS and not _still_few(records)):
         from moldau.spark import fast_decode
 
-        return fast_decode.decode(records, **asked)
+        return fast_decode.decode(records, decompressor=decompressor, **asked)
     return plain_decode.decode(records, **asked)
 
 

@@ -1,41 +1,83 @@
-"""Decompresses the batches of a fetch; zstd by the zstandard library where it is installed.
+"""Decompresses the batches of a fetch, one behind the other, into memory that is used again.
 
-``zstandard`` keeps its tables from one batch to the next, and batches of some ten kilobytes are read in half
-of the time that way.
+zstd goes a short way where it can: libzstd reads each batch straight to its place and keeps its tables.
 
 Law: what comes out is what ``moldau.protocol.compression`` gives, and so are its errors: whatever the short
-way cannot do, several frames in one batch among it, goes the long one. Nothing is allocated for what a frame
-merely claims.
+way cannot do goes the long one. Nothing is allocated for what a frame merely claims.
 """
 
-from typing import Any
+import numpy as np
 
+from moldau.client.line import FrameMemory
 from moldau.protocol.compression import Compression, decompress
+from moldau.spark import libzstd
 
-try:
-    import zstandard
-except ImportError:
-    zstandard = None  # type: ignore[assignment]
-
-#: What the short way makes room for; batches that grow further go the long way.
-_GROWTH = 8
+#: The room that is made at first; it grows with what comes out.
+_GROWTH = 3
 _LEAST_ROOM_BYTES = 256 * 1024
+_ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 
 
 class Decompressor:
-    """For the batches of one fetch; not for several threads."""
+    """For the fetches of one range, one after the other; not for several threads."""
 
     def __init__(self) -> None:
-        self._zstd: Any = None if zstandard is None else zstandard.ZstdDecompressor()
+        self._zstd: libzstd.FrameReader | None = None
+        self._memory = FrameMemory()
+        self._records = memoryview(b"")
+        self._source = 0
+        self._out = memoryview(b"")
+        self._target = 0
+        self._filled = 0
 
-    def decompress(self, codec: int, data: memoryview, limit: int) -> bytes:
-        """The records of one batch; KafkaError as the function of this name has it."""
-        if codec == Compression.ZSTD and self._zstd is not None:
-            room = min(limit, len(data) * _GROWTH + _LEAST_ROOM_BYTES)
-            try:
-                # -1 where the frame does not tell; a size of 0 is believed there without a look at the rest.
-                if 0 != zstandard.frame_content_size(data) <= room:
-                    return bytes(self._zstd.decompress(data, max_output_size=room, allow_extra_data=False))
-            except zstandard.ZstdError:
-                pass
-        return decompress(codec, data, limit)
+    def begin(self, records: memoryview) -> None:
+        """The batches of these bytes come next; what came before is done with."""
+        self._records = records
+        self._source = _address(records)
+        self._filled = 0
+        self._make_room(len(records) * _GROWTH + _LEAST_ROOM_BYTES)
+
+    def add(self, codec: int, start: int, end: int, limit: int) -> int:
+        """Decompresses [start, end) behind what is there; how many bytes. Errors are those of ``decompress``."""
+        if codec == Compression.ZSTD:
+            size = self._add_zstd(start, end, limit)
+            if size is not None:
+                return size
+        part = self._records[start:end]
+        made = decompress(codec, part, limit) if codec else part
+        if self._filled + len(made) > len(self._out):
+            self._make_room(max(2 * len(self._out), self._filled + len(made)))
+        self._out[self._filled : self._filled + len(made)] = made
+        self._filled += len(made)
+        return len(made)
+
+    def end(self) -> memoryview:
+        """All that was added; its memory is used again when no view of it is left."""
+        out, self._out, self._records = self._out, memoryview(b""), memoryview(b"")
+        return out[: self._filled]
+
+    def _add_zstd(self, start: int, end: int, limit: int) -> int | None:
+        """None where it is for the long way."""
+        if self._zstd is None:
+            self._zstd = libzstd.frame_reader()
+        if self._zstd is None or self._records[start : start + 4] != _ZSTD_MAGIC:
+            return None
+        while True:
+            room = min(limit, len(self._out) - self._filled)
+            size = self._zstd.read(self._source + start, end - start, self._target + self._filled, room)
+            if size >= 0:
+                self._filled += size
+                return size
+            if size != libzstd.DOES_NOT_FIT or room == limit:
+                return None
+            self._make_room(2 * len(self._out))
+
+    def _make_room(self, size: int) -> None:
+        out = self._memory.take(size)
+        out[: self._filled] = self._out[: self._filled]
+        self._out = out
+        self._target = _address(out)
+
+
+def _address(view: memoryview) -> int:
+    return int(np.frombuffer(view, np.uint8).__array_interface__["data"][0]) if view else 0

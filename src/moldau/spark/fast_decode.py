@@ -42,6 +42,7 @@ def decode(
     end_offset: int,
     aborted: Sequence[AbortedTransaction] | None,
     headers: bool = False,
+    decompressor: Decompressor | None = None,
 ) -> Columns:
     """The records of [first, end) in the whole batches of ``records``; ``name`` is for messages only."""
     data = np.frombuffer(records, np.uint8)
@@ -56,7 +57,8 @@ def decode(
     ]
     _check_crcs(records, wanted, name)
     shown = wanted[_shown(records, wanted, aborted)]
-    return _columns(records, data, shown, name, first_offset, end_offset, next_offset, headers)
+    payload = _payloads(records, data, shown, name, decompressor or Decompressor())
+    return _columns(payload, shown, name, first_offset, end_offset, next_offset, headers)
 
 
 def next_offset_of(records: memoryview, first_offset: int) -> int:
@@ -95,34 +97,31 @@ def _shown(records: memoryview, table: Array, aborted: Sequence[AbortedTransacti
     return shown
 
 
-def _payloads(records: memoryview, data: Array, table: Array, name: str) -> tuple[Array, Array, Array]:
+def _payloads(
+    records: memoryview, data: Array, table: Array, name: str, decompressor: Decompressor
+) -> tuple[Array, Array, Array]:
     """The bytes of the records, decompressed where need be, and where each batch begins and ends in them."""
     starts = table[:, kernels.POSITION] + HEADER_SIZE
     ends = table[:, kernels.POSITION] + table[:, kernels.SIZE]
     codecs = table[:, kernels.ATTRIBUTES] & COMPRESSION_MASK
     if not codecs.any():
         return data, starts, ends
-    parts: list[Any] = []
-    decompressor = Decompressor()
+    sizes: list[int] = []
+    decompressor.begin(records)
     for start, end, codec, base_offset in zip(
         starts.tolist(), ends.tolist(), codecs.tolist(), table[:, kernels.BASE_OFFSET].tolist(), strict=True
     ):
-        part: Any = records[start:end]
-        if codec:
-            try:
-                part = decompressor.decompress(codec, part, MAX_DECOMPRESSED_BYTES)
-            except KafkaError as error:
-                raise damage.cannot_decompress(name, base_offset, error) from None
-        parts.append(part)
-    sizes = np.array([len(part) for part in parts], np.int64)
-    ends = np.cumsum(sizes)
+        try:
+            sizes.append(decompressor.add(codec, start, end, MAX_DECOMPRESSED_BYTES))
+        except KafkaError as error:
+            raise damage.cannot_decompress(name, base_offset, error) from None
+    ends = np.cumsum(np.array(sizes, np.int64))
     # Memory that may be written, as that of a fetch is: numba compiles a kernel anew for any other.
-    return np.frombuffer(bytearray().join(parts), np.uint8), ends - sizes, ends
+    return np.frombuffer(decompressor.end(), np.uint8), ends - sizes, ends
 
 
 def _columns(
-    records: memoryview,
-    data: Array,
+    decompressed: tuple[Array, Array, Array],
     table: Array,
     name: str,
     first_offset: int,
@@ -130,7 +129,7 @@ def _columns(
     next_offset: int,
     with_headers: bool,
 ) -> Columns:
-    payload, starts, ends = _payloads(records, data, table, name)
+    payload, starts, ends = decompressed
     counts = table[:, kernels.COUNT]
     # A record takes seven bytes at least: a count that claims more than that is found out by the kernel.
     room = int(np.minimum(np.maximum(counts, 0), (ends - starts) // 7).sum()) if len(table) else 0

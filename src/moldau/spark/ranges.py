@@ -11,6 +11,7 @@ from moldau.protocol.errors import ErrorCode, KafkaError
 from moldau.spark.columns import Columns
 from moldau.spark.data_loss import DataLoss
 from moldau.spark.decoding import decode, next_offset_of
+from moldau.spark.decompression import Decompressor
 from moldau.spark.fetches import Fetched, Fetches
 from moldau.spark.listing import list_offset
 from moldau.spark.offsets import EARLIEST
@@ -48,6 +49,7 @@ class RangeReader:
 
     def _pieces(self, fetches: Fetches) -> Iterator[Columns]:
         wanted, options = self._wanted, self._options
+        decompressor = Decompressor()
         offset = wanted.start
         fetches.begin(offset, self._fetch_bytes(offset))
         while offset < wanted.end:
@@ -67,6 +69,7 @@ class RangeReader:
                 fetches.begin(after, self._fetch_bytes(after))
             columns = decode(
                 fetched.records,
+                decompressor=decompressor,
                 name=str(self._partition),
                 first_offset=offset,
                 end_offset=wanted.end,

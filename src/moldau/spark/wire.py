@@ -10,6 +10,7 @@ Law: nobody else in this room makes a loop, a thread or a connection. A process 
 """
 
 import asyncio
+import atexit
 import os
 import threading
 from collections.abc import Coroutine
@@ -80,10 +81,14 @@ class Wire:
         else:
             line.close()
 
-    def close(self) -> None:
-        """For tests and programs that end; a worker keeps what it has."""
+    def close_idle_lines(self) -> None:
+        """In the end; those that are lent are their readers'."""
         while self._idle_lines:
             self._idle_lines.pop().close()
+
+    def close(self) -> None:
+        """For tests and programs that end; a worker keeps what it has."""
+        self.close_idle_lines()
         self.ask(self._finish())
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
@@ -107,4 +112,5 @@ def connect(options: ClusterOptions) -> Wire:
     wire = _wires.get(key)
     if wire is None:
         wire = _wires[key] = Wire(options)
+        atexit.register(wire.close_idle_lines)
     return wire
