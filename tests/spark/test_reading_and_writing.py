@@ -187,6 +187,64 @@ def test_answers_that_are_lost_write_nothing_twice(broker: Broker, wire: Wire) -
     assert values(wire, "out") == [b"%d" % index for index in range(400)]
 
 
+def test_a_producer_serves_one_task_after_another(broker: Broker, wire: Wire) -> None:
+    broker.create_topic("out")
+    asked: list[str] = []
+    verdicts = iter([None, drop(handled=True)])
+
+    def task(*given: bytes) -> None:
+        writer = TaskWriter(wire, WriteOptions(wire.options, "out"))
+        writer.write(rows(*given))
+        writer.finish()
+        writer.done()
+
+    with (
+        broker.intercept("InitProducerId", lambda request: asked.append("id")),
+        broker.intercept("Produce", lambda request: next(verdicts, None)),
+    ):
+        task(b"1", b"2")
+        task(b"3")  # its first answer is lost, and it is sent again
+        task(b"4", b"5")
+    assert asked == ["id"]
+    assert values(wire, "out") == [b"1", b"2", b"3", b"4", b"5"]
+
+
+def test_a_task_that_failed_leaves_its_producer_to_nobody(broker: Broker, wire: Wire) -> None:
+    broker.create_topic("small", configs={"max.message.bytes": 1000})
+    asked: list[str] = []
+    with broker.intercept("InitProducerId", lambda request: asked.append("id")):
+        failing = TaskWriter(wire, WriteOptions(wire.options, "small"))
+        failing.write(rows(bytes(5000)))
+        with pytest.raises(KafkaError):
+            failing.finish()
+        writer = TaskWriter(wire, WriteOptions(wire.options, "small"))
+        writer.write(rows(b"1"))
+        assert writer.finish() == 1
+    assert asked == ["id", "id"]
+    assert values(wire, "small") == [b"1"]
+
+
+def test_a_fetch_whose_answer_is_lost_is_made_again(broker: Broker, wire: Wire) -> None:
+    broker.create_topic("t")
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "batch.size": 20_000})
+    for index in range(2000):
+        producer.produce("t", b"%d" % index + bytes(1000))
+        producer.poll(0)
+    assert producer.flush(20) == 0
+    verdicts = iter([None, drop(), None, drop(handled=True), None])
+    fetches: list[object] = []
+
+    def lost(request: object) -> object:
+        fetches.append(request)
+        return next(verdicts, None)
+
+    with broker.intercept("Fetch", lost):
+        found = [row["value"].rstrip(b"\0") for row in read(wire, "t", 0, 2000)]
+    assert found == [b"%d" % index for index in range(2000)]
+    assert len(fetches) > 5
+    assert len(wire._idle_lines) == 1, "the line after the last failure is kept for the next range"
+
+
 # Exactly once.
 
 

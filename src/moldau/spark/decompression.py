@@ -38,7 +38,7 @@ class Decompressor:
         self._make_room(len(records) * _GROWTH + _LEAST_ROOM_BYTES)
 
     def add(self, codec: int, start: int, end: int, limit: int) -> int:
-        """Decompresses [start, end) behind what is there; how many bytes. Errors are those of ``decompress``."""
+        """Decompresses [start, end) behind what is there; how many bytes. Errors as of ``decompress``."""
         if codec == Compression.ZSTD:
             size = self._add_zstd(start, end, limit)
             if size is not None:

@@ -18,6 +18,7 @@ from moldau.protocol.messages.produce import PartitionProduceData, ProduceReques
 from moldau.protocol.records import NO_PRODUCER_ID, NO_SEQUENCE, add_to_sequence
 from moldau.spark.batch_payload import Payload
 from moldau.spark.options import WriteOptions
+from moldau.spark.producers import Producer
 from moldau.spark.transactions import Begun, add_partitions
 
 #: The last version of Produce that names topics; later ones have their ids.
@@ -39,7 +40,7 @@ class _Unwritten:
 
 
 class PayloadSender:
-    """``begun`` is the transaction that is written; without one, ``producer_id`` makes retries safe."""
+    """``begun`` is the transaction that is written; without one, a ``producer`` makes retries safe."""
 
     def __init__(
         self,
@@ -47,15 +48,15 @@ class PayloadSender:
         options: WriteOptions,
         *,
         begun: Begun | None = None,
-        producer_id: int = NO_PRODUCER_ID,
+        producer: Producer | None = None,
     ) -> None:
         self._cluster = cluster
         self._options = options
         self._begun = begun
-        self._producer_id = producer_id if begun is None else begun.producer_id
-        self._producer_epoch = begun.producer_epoch if begun is not None else -1 if producer_id < 0 else 0
+        if begun is not None:
+            producer = Producer(begun.producer_id, begun.producer_epoch)
+        self._producer = producer or Producer(NO_PRODUCER_ID, -1)
         self._added: set[TopicPartition] = set()
-        self._sequences: dict[TopicPartition, int] = {}
         self._order = 0
         self._in_flight: dict[int, set[asyncio.Future[None]]] = {}
         self._failed: list[_Unwritten] = []
@@ -91,12 +92,13 @@ class PayloadSender:
     def _stamp(self, topic: str, payload: Payload) -> _Unwritten:
         partition = TopicPartition(topic, payload.partition)
         sequence = NO_SEQUENCE
-        if self._producer_id >= 0:
-            sequence = self._sequences.get(partition, 0)
-            self._sequences[partition] = add_to_sequence(sequence, payload.count)
+        producer = self._producer
+        if producer.producer_id >= 0:
+            sequence = producer.sequences.get(partition, 0)
+            producer.sequences[partition] = add_to_sequence(sequence, payload.count)
         records = payload.batch(
-            self._producer_id,
-            self._producer_epoch,
+            producer.producer_id,
+            producer.producer_epoch,
             sequence,
             transactional=self._begun is not None,
         )

@@ -13,13 +13,12 @@ import numpy as np
 import pyarrow as pa
 
 from moldau.base.clock import SystemClock
-from moldau.client.metadata import Cluster
-from moldau.client.sender import new_identity
 from moldau.protocol.compression import COMPRESSION_NAMES
 from moldau.protocol.errors import ErrorCode, KafkaError
 from moldau.spark.batch_payload import Payload
 from moldau.spark.encode import choose_partitions, payloads
 from moldau.spark.options import WriteOptions
+from moldau.spark.producers import Producer, give_back, partition_count, take_producer
 from moldau.spark.rows import Rows, rows_of
 from moldau.spark.sending import PayloadSender
 from moldau.spark.transactions import Begun
@@ -34,10 +33,10 @@ class TaskWriter:
         self._options = options
         self._compression = COMPRESSION_NAMES[options.compression]
         self._clock = SystemClock()
-        producer_id = -1
+        self._producer: Producer | None = None
         if begun is None and options.idempotent:
-            producer_id = wire.ask(new_identity(wire.cluster)).producer_id
-        self._sender = PayloadSender(wire.cluster, options, begun=begun, producer_id=producer_id)
+            self._producer = wire.ask(take_producer(wire.cluster))
+        self._sender = PayloadSender(wire.cluster, options, begun=begun, producer=self._producer)
         self._partition_counts: dict[str, int] = {}
         #: Rows without a key go to one partition for a whole Arrow batch, then to the next.
         self._sticky = self._clock.now_ms()
@@ -60,6 +59,12 @@ class TaskWriter:
         self._wire.ask(self._sender.flush())
         return self.rows
 
+    def done(self) -> None:
+        """After ``finish``, when nothing more is to be written: the next task may have the producer."""
+        if self._producer is not None:
+            give_back(self._wire.cluster, self._producer)
+            self._producer = None
+
     def _by_topic(self, batch: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
         if self._options.topic is not None:
             yield self._options.topic, batch
@@ -81,9 +86,8 @@ class TaskWriter:
     def _payloads(self, topic: str, rows: Rows) -> Iterator[Payload]:
         count = self._partition_counts.get(topic)
         if count is None:
-            count = self._partition_counts[topic] = self._wire.ask(
-                _partition_count(self._wire.cluster, topic)
-            )
+            count = self._wire.ask(partition_count(self._wire.cluster, topic))
+            self._partition_counts[topic] = count
         self._sticky += 1
         chosen = choose_partitions(rows, count, self._sticky % count)
         options = self._options
@@ -101,8 +105,3 @@ class TaskWriter:
         if before is not None:
             await asyncio.wrap_future(before)
         await self._sender.send(topic, made)
-
-
-async def _partition_count(cluster: Cluster, topic: str) -> int:
-    found = await cluster.retry(lambda: cluster.topic(topic, refresh=True, allow_auto_topic_creation=True))
-    return len(found.partitions)

@@ -6,7 +6,7 @@ Law: pure. A schema that Spark has no type for (one that holds itself, a decimal
 
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
@@ -219,13 +219,20 @@ def merged(branches: Sequence[AvroType]) -> AvroType | None:
 
 
 def _shape(schema: AvroType, maker: ShapeMaker) -> Shape:
+    made = _nullable_shape(schema, maker)
+    # Spark asks of each row only what may be null, and tells users which fields always are there.
+    kinds = {schema.kind, *(branch.kind for branch in schema.parts if schema.kind == "union")}
+    return made if "null" in kinds else replace(made, nullable=False)
+
+
+def _nullable_shape(schema: AvroType, maker: ShapeMaker) -> Shape:
     if schema.kind == "union":
         branches = real_branches(schema)
         if not branches:
             return maker.leaf(pa.null())
         if (one := merged(branches)) is not None:
-            return _shape(one, maker)
-        members = [_shape(branch, maker) for branch in branches]
+            return _nullable_shape(one, maker)
+        members = [_nullable_shape(branch, maker) for branch in branches]
         return maker.record([f"member{index}" for index in range(len(members))], members)
     if schema.kind == "record":
         fields = [_shape(each.type, maker) for each in schema.fields]

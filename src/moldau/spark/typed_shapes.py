@@ -41,6 +41,8 @@ class Shape:
     symbols: tuple[str, ...] = ()
     #: A decimal whose entries are whole numbers without a sign, not places of bytes.
     unsigned: bool = False
+    #: Whether there may be a null where what holds it is there.
+    nullable: bool = True
 
     def flat(self) -> Iterator[int]:
         """The columns that have an entry for each of this one's."""
@@ -70,14 +72,15 @@ class ShapeMaker:
         return Shape(self.column(), kind, (), tuple(symbols), unsigned)
 
     def record(self, names: Sequence[str], fields: Sequence[Shape]) -> Shape:
-        made = pa.struct([pa.field(name, field.type) for name, field in zip(names, fields, strict=True)])
-        return Shape(self.column(), made, tuple(fields))
+        made = [pa.field(name, each.type, each.nullable) for name, each in zip(names, fields, strict=True)]
+        return Shape(self.column(), pa.struct(made), tuple(fields))
 
     def array(self, items: Shape) -> Shape:
-        return Shape(self.column(), pa.list_(items.type), (items,))
+        return Shape(self.column(), pa.list_(pa.field("item", items.type, items.nullable)), (items,))
 
     def map(self, keys: Shape, items: Shape) -> Shape:
-        return Shape(self.column(), pa.map_(keys.type, items.type), (keys, items))
+        value = pa.field("value", items.type, items.nullable)
+        return Shape(self.column(), pa.map_(keys.type, value), (keys, items))
 
 
 class Store:

@@ -57,6 +57,7 @@ def write_task(
     for batch in itertools.chain((first,), batches):
         writer.write(batch if encoding is None else encoding.batch(batch))
     rows = writer.finish()
+    writer.done()
     if begun is None:
         return Written(rows)
     part = Part(begun.transactional_id, begun.producer_id, begun.producer_epoch, rows)
