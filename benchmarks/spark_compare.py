@@ -5,8 +5,8 @@
     python -m benchmarks.spark_compare --only read,write --broker moldau     the rest of the page stays
 
 Law: both sides read and write the same records in alternating runs, each in a fresh session whose first
-seconds, in which Java compiles, are left out of the rates. Ratios are ours divided by theirs. Our side runs in
-the session that we recommend, ``moldau.spark.spark_session``; what a plain one gives stands beside it.
+seconds, in which Java compiles, are left out of the rates. Ratios are ours divided by theirs. Our side runs
+in the session that we recommend, ``moldau.spark.spark_session``; what a plain one gives stands beside it.
 """
 
 from __future__ import annotations
@@ -345,7 +345,8 @@ def _page(results: dict[str, Any]) -> str:
             "# Spark: format(moldau) beside Spark's own connector",
             "",
             "Written by `make bench-spark`; do not edit. Rows a second unless a unit is named, medians of "
-            f"alternating runs in own sessions on two cores, each after {_WARM_UP_SECONDS} seconds of rounds for Java to warm up; the "
+            f"alternating runs in own sessions on two cores, each after {_WARM_UP_SECONDS} seconds of rounds "
+            "in which Java warms up; the "
             "connector is the newest that can be had complete, 4.0.0 with PySpark 4.0.0. Our side runs in "
             '`moldau.spark.spark_session`, the connector in that of its users; rows "in a plain '
             'session" have ours in that one too. Memory: the most that the Python workers of our side had '

@@ -2,9 +2,10 @@
 
     python spark_workload.py FORMAT ACTION BOOTSTRAP TOPIC [--rounds 3] [--rows N] [--jars a.jar,b.jar]
 
-FORMAT is ``moldau`` or ``kafka`` (Spark's own connector). An action is done again and again in
-one session, and the times of the last ``rounds`` are printed, after the seconds in which Java warms up. Nothing of Moldau is
-imported here unless its session is asked for, so that the connector's environment need not have it.
+FORMAT is ``moldau`` or ``kafka`` (Spark's own connector). An action is done again and again
+in one session, and the times of the last ``rounds`` are printed, after the seconds in which Java warms up.
+Nothing of Moldau is imported here unless its session is asked for, so that the connector's environment need
+not have it.
 """
 
 import argparse
