@@ -46,7 +46,24 @@ def decode(
     )
     found.validate(full=True)
     assert len(found) == count
+    assert_declared(found)
     return found, reasons
+
+
+def assert_declared(array: pa.Array) -> None:
+    """A field that is declared never null has no null where what holds it is there."""
+    there = array.filter(array.is_valid())
+    if pa.types.is_struct(array.type):
+        parts = [(field, there.field(index)) for index, field in enumerate(array.type)]
+    elif pa.types.is_list(array.type):
+        parts = [(array.type.value_field, there.flatten())]
+    elif pa.types.is_map(array.type):
+        parts = [(array.type.key_field, there.keys), (array.type.item_field, there.items)]
+    else:
+        return
+    for field, part in parts:
+        assert field.nullable or not part.null_count, field
+        assert_declared(part)
 
 
 def record(*fields: tuple[str, Schema], name: str = "R") -> Schema:
@@ -274,6 +291,33 @@ def test_why_a_value_does_not_decode(schema: Schema, value: bytes, reason: str) 
     found, reasons = decode(schema, [value])
     assert reason in reasons[0]
     assert found.to_pylist() == [None]
+
+
+def test_only_what_may_be_null_is_declared_nullable() -> None:
+    items = {"type": "array", "items": ["null", "long"]}
+    schema = record(
+        ("id", "long"),
+        ("note", ["null", "string"]),
+        ("number", ["null", "int", "long"]),
+        ("either", ["string", "int"]),
+        ("items", items),
+        ("inner", record(("x", "double"), name="Inner")),
+        ("counts", {"type": "map", "values": "int"}),
+    )
+    kind = AvroDecoder(parse(json.dumps(schema))).type
+    assert {field.name: field.nullable for field in kind} == {
+        "id": False,
+        "note": True,
+        "number": True,
+        "either": False,
+        "items": False,
+        "inner": False,
+        "counts": False,
+    }
+    assert all(member.nullable for member in kind.field("either").type)
+    assert kind.field("items").type.value_field.nullable
+    assert not kind.field("inner").type.field("x").nullable
+    assert not kind.field("counts").type.item_field.nullable
 
 
 def test_decimals_of_all_sizes() -> None:

@@ -83,6 +83,25 @@ def test_a_batch_read_is_what_a_consumer_sees(broker: Broker, spark: "SparkSessi
     assert (first.headers[0].key, bytes(first.headers[0].value)) == ("n", b"0")
 
 
+def test_columns_by_a_schema_of_the_users(broker: Broker, spark: "SparkSession") -> None:
+    broker.create_topic("t", partitions=2)
+    produce(broker, "t", 10)
+    reader = (
+        spark.read.format("moldau")
+        .option("kafka.bootstrap.servers", broker.bootstrap_servers)
+        .option("subscribe", "t")
+    )
+    assert {f.name for f in reader.load().schema if not f.nullable} == {
+        *("topic", "partition", "offset", "timestamp", "timestampType")
+    }
+    rows = reader.schema("value BINARY, offset BIGINT").load().collect()
+    assert sorted((bytes(row.value), row.offset) for row in rows) == sorted(
+        (b"v%d" % index, index // 2) for index in range(10)
+    )
+    with pytest.raises(Exception, match="column 'value' may be null"):
+        reader.schema("value BINARY NOT NULL").load().collect()
+
+
 def test_filters_narrow_what_is_read(broker: Broker, spark: "SparkSession") -> None:
     broker.create_topic("t", partitions=2)
     produce(broker, "t", 100)
