@@ -114,6 +114,17 @@ def test_an_answer_that_does_not_come_in_time(peer: Peer) -> None:
     assert not peer.line.idle
 
 
+def test_half_an_answer_leaves_the_line_to_nobody(peer: Peer, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(view: memoryview) -> None:
+        raise KeyboardInterrupt
+
+    peer.line.ask(ListGroupsRequest())
+    monkeypatch.setattr(peer.line, "_fill", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        peer.line.answer()
+    assert not peer.line.idle
+
+
 def test_asking_over_a_line_that_was_closed() -> None:
     peer = Peer()
     peer.line.close()

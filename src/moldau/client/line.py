@@ -91,7 +91,7 @@ class Line:
 
     def answer(self) -> Any:
         """Waits for the answer; views of it keep its memory from being used for another."""
-        read, self._expected = self._expected, None
+        read = self._expected
         assert read is not None, "nothing was asked"
         try:
             self._fill(self._head)
@@ -105,6 +105,7 @@ class Line:
             raise RequestTimedOut(f"{self.address} did not answer in time") from None
         except OSError as error:
             raise self._lost(str(error)) from None
+        self._expected = None  # not before: whoever is interrupted leaves half an answer behind
         if _SIZE.unpack_from(frame)[0] != self._correlation_id:
             raise self._lost("it answered something else")
         try:

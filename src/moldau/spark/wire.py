@@ -68,9 +68,9 @@ class Wire:
 
     async def _line(self, partition: TopicPartition) -> Line:
         node_id = await self.cluster.leader_id(partition)
-        address = self.cluster.brokers[node_id].address
+        broker = self.cluster.brokers.get(node_id)
         for index, line in enumerate(self._idle_lines):
-            if line.address == address:
+            if broker is not None and line.address == broker.address:
                 return self._idle_lines.pop(index)
         return await self.cluster.line(node_id)
 
