@@ -9,6 +9,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes, Rea
 
 from moldau.base.names import TopicPartition
 from moldau.client.admin import Admin
+from moldau.spark.batch_reader import Output
 from moldau.spark.data_loss import DataLoss
 from moldau.spark.options import read_options
 from moldau.spark.stream_reader import TopicStreamReader
@@ -32,7 +33,7 @@ def reader(broker: Broker, **more: str) -> TopicStreamReader:
         "startingOffsets": "earliest",
         "group.id": "none",
     }
-    return TopicStreamReader(read_options({**given, **more}, streaming=True), ("value",))
+    return TopicStreamReader(read_options({**given, **more}, streaming=True), Output(("value",)))
 
 
 def produce(broker: Broker, partition: int, *values: bytes) -> None:

@@ -247,6 +247,15 @@ def both_ways(values: list[bytes]) -> tuple[pa.Array, dict[int, str], pa.Array, 
     return (*fast, *column.decode(given_values))
 
 
+def without_order(column: pa.Array) -> list[Any]:
+    """Protobuf's library gives the entries of a map in any order that it likes."""
+    rows = column.to_pylist()
+    return [
+        row if row is None else {**row, "q": sorted(row["q"], key=repr), "r": sorted(row["r"], key=repr)}
+        for row in rows
+    ]
+
+
 @settings(max_examples=80, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.lists(_messages, min_size=1, max_size=4))
 def test_the_kernel_reads_what_protobufs_own_library_reads(rows: list[dict[str, Any]]) -> None:
@@ -257,7 +266,7 @@ def test_the_kernel_reads_what_protobufs_own_library_reads(rows: list[dict[str, 
     fast, bad, slow, slow_bad = both_ways(values)
     fast.validate(full=True)
     assert bad == slow_bad == {}
-    assert fast.to_pylist() == slow.to_pylist()
+    assert without_order(fast) == without_order(slow)
 
 
 @settings(max_examples=120, deadline=None, suppress_health_check=list(HealthCheck))
@@ -272,4 +281,4 @@ def test_broken_bytes_are_told_by_both(row: dict[str, Any], data: st.DataObject)
     good = bytes(made(a=1).SerializeToString())
     fast, bad, slow, slow_bad = both_ways([bytes(value), good])
     assert set(bad) == set(slow_bad)
-    assert fast.to_pylist() == slow.to_pylist()
+    assert without_order(fast) == without_order(slow)

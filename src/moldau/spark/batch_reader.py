@@ -3,7 +3,8 @@
 Law: what is read is decided once, when the plan is made; records that arrive later belong to the next query.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceReader, InputPartition
@@ -31,19 +32,27 @@ class RangePartition(InputPartition):
         self.question = question
 
 
+@dataclass(frozen=True, slots=True)
+class Output:
+    """What tasks hand to Spark."""
+
+    names: tuple[str, ...]
+    #: How keys and values are typed; None for the connector's columns.
+    plan: "TypedPlan | None" = None
+    never_null: frozenset[str] = frozenset()
+    #: Whether batches go through memory that the JVM maps, see ``shared_batches``.
+    shared: bool = False
+
+
 class TopicReader(DataSourceReader):
-    def __init__(
-        self,
-        options: ReadOptions,
-        names: tuple[str, ...],
-        plan: "TypedPlan | None" = None,
-        never_null: frozenset[str] = frozenset(),
-    ) -> None:
+    """``filters`` narrow what is read; Spark applies all of them again."""
+
+    def __init__(self, options: ReadOptions, output: Output, filters: Iterable[Any] = ()) -> None:
         self._options = options
-        self._names = names
-        self._never_null = never_null
-        self._plan = plan
+        self._output = output
         self._bounds = Bounds()
+        if options.as_of_ms is None:
+            self._narrow(filters)
 
     @plainly
     def partitions(self) -> Sequence[InputPartition]:
@@ -57,37 +66,35 @@ class TopicReader(DataSourceReader):
         wanted = split(ranges, options.min_partitions, options.max_records_per_partition)
         return [RangePartition(each) for each in wanted]
 
+    def _narrow(self, filters: Iterable[Any]) -> None:
+        plan = self._output.plan
+        self._bounds = bounds_of(filters if plan is None else plan.connector_filters(filters))
+
     def read(self, partition: InputPartition) -> Iterator[Any]:
         assert isinstance(partition, RangePartition)
-        return read_range(partition.wanted, self._options, self._names, self._plan, self._never_null)
+        return read_range(partition.wanted, self._options, self._output)
 
 
 class FilteringReader(TopicReader):
     """Spark refuses a reader that takes filters unless its own setting allows it, hence two classes."""
 
     def pushFilters(self, filters: list[Any]) -> Iterator[Any]:
-        """Takes what narrows the ranges; Spark applies all of them again."""
-        self._bounds = bounds_of(filters if self._plan is None else self._plan.connector_filters(filters))
+        self._narrow(filters)
         return iter(filters)
 
 
 @plainly
-def read_range(
-    wanted: OffsetRange,
-    options: ReadOptions,
-    names: tuple[str, ...],
-    plan: "TypedPlan | None" = None,
-    never_null: frozenset[str] = frozenset(),
-) -> Iterator[Any]:
+def read_range(wanted: OffsetRange, options: ReadOptions, output: Output) -> Iterator[Any]:
     """Arrow batches of one range; typed where there is a plan for that."""
     # Only tasks come here: a driver that plans need not wait for Arrow and the kernels.
     from moldau.spark.columns import declared
 
-    if plan is not None:
+    names = output.names
+    if output.plan is not None:
         from moldau.spark.typed_columns import typed_batches
 
         keep_what_is_there()
-        batches = typed_batches(connect(options.cluster), wanted, options, names, plan)
+        batches = typed_batches(connect(options.cluster), wanted, options, names, output.plan)
     else:
         from moldau.spark.columns import arrow_batch
         from moldau.spark.range_pieces import pieces_of_range
@@ -95,7 +102,12 @@ def read_range(
         keep_what_is_there()
         pieces = pieces_of_range(connect(options.cluster), wanted, options)
         batches = (arrow_batch(piece, names, wanted.topic, wanted.partition) for piece in pieces)
-    yield from declared(batches, never_null)
+    batches = declared(batches, output.never_null)
+    if output.shared:
+        from moldau.spark.shared_batches import hand_over
+
+        batches = hand_over(batches)
+    yield from batches
 
 
 async def _limits(

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from moldau.spark import class_archive
+from moldau.spark.columnar_jar import columnar_jar
 from moldau.spark.interpreter import worker_python
 from moldau.spark.java import LEAST_JAVA as LEAST_JAVA
 from moldau.spark.java import JavaNotFound as JavaNotFound
@@ -49,6 +50,8 @@ def spark_session(
 
     given = {key.replace("_", "."): str(value) for key, value in settings.items()}
     chosen = with_java_options({**recommended_settings(), **given}, java_home)
+    if jar := columnar_jar(java_home):
+        chosen["spark.jars"] = ",".join(filter(None, (chosen.get("spark.jars"), str(jar))))
     if master is not None:
         chosen["spark.master"] = master
     chosen.setdefault("spark.master", "local[*]")

@@ -21,10 +21,12 @@ from pyspark.sql.types import StructType
 from moldau.spark.heap import keep_what_is_there
 from moldau.spark.options import READ, WRITE, OptionError, WriteOptions, read_options, write_options
 from moldau.spark.record_columns import HEADERS_SQL, NEVER_NULL, READ_COLUMNS
+from moldau.spark.shared_columns import Asked, asked
 from moldau.spark.telling import plainly
 from moldau.spark.typed_options import typed_options
 
 if TYPE_CHECKING:
+    from moldau.spark.batch_reader import Output
     from moldau.spark.typed_plan import TypedPlan
     from moldau.spark.typed_write import WritePlan
 
@@ -63,17 +65,25 @@ class MoldauSource(DataSource):
 
         keep_what_is_there()
         options = read_options(self.options)
-        plan = self._plan_for(schema)
+        wanted = asked(schema)
+        if wanted.shared:
+            return TopicReader(options, self._output(wanted), wanted.filters)
         kind = FilteringReader if options.push_filters else TopicReader
-        return kind(options, _names(schema), plan, _never_null(schema, plan))
+        return kind(options, self._output(wanted))
 
     @plainly
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         from moldau.spark.stream_reader import TopicStreamReader
 
         options = read_options(self.options, streaming=True)
-        plan = self._plan_for(schema)
-        return TopicStreamReader(options, _names(schema), plan, _never_null(schema, plan))
+        return TopicStreamReader(options, self._output(asked(schema)))
+
+    def _output(self, wanted: Asked) -> "Output":
+        from moldau.spark.batch_reader import Output
+
+        columns = wanted.columns
+        plan = self._plan_for(columns)
+        return Output(_names(columns), plan, _never_null(columns, plan), wanted.shared)
 
     def _planned(self) -> "TypedPlan | None":
         typed = typed_options(self.options, READ)

@@ -6,7 +6,7 @@ holds is decided by ``latestOffset`` alone; a batch that is run again reads the 
 
 import logging
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
@@ -21,7 +21,7 @@ from pyspark.sql.streaming.datasource import (
 from moldau.base.clock import SystemClock
 from moldau.base.names import TopicPartition
 from moldau.protocol.errors import ErrorCode, KafkaError
-from moldau.spark.batch_reader import RangePartition, read_range
+from moldau.spark.batch_reader import Output, RangePartition, read_range
 from moldau.spark.data_loss import DataLoss
 from moldau.spark.listing import list_offsets, partitions_of, resolve
 from moldau.spark.offsets import EARLIEST, LATEST, Progress, offsets_to_json
@@ -32,9 +32,6 @@ from moldau.spark.query_name import QueryName, answer, query_of_job
 from moldau.spark.telling import plainly
 from moldau.spark.wire import connect
 
-if TYPE_CHECKING:
-    from moldau.spark.typed_plan import TypedPlan
-
 log = logging.getLogger("moldau.spark")
 
 Offsets = dict[TopicPartition, int]
@@ -43,17 +40,9 @@ _PARTITIONS_SECONDS = 1.0
 
 
 class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    def __init__(
-        self,
-        options: ReadOptions,
-        names: tuple[str, ...],
-        plan: "TypedPlan | None" = None,
-        never_null: frozenset[str] = frozenset(),
-    ) -> None:
+    def __init__(self, options: ReadOptions, output: Output) -> None:
         self._options = options
-        self._names = names
-        self._never_null = never_null
-        self._plan = plan
+        self._output = output
         #: Where ``availableNow`` ends; None while the stream goes on.
         self._target: Offsets | None = None
         self._group: QueryGroup | None = None
@@ -236,4 +225,4 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             wanted, wire = partition.wanted, connect(self._options.cluster)
             place = TopicPartition(wanted.topic, wanted.partition)
             answer(wire, partition.question, query_of_job(*properties), place, wanted.start)
-        return read_range(partition.wanted, self._options, self._names, self._plan, self._never_null)
+        return read_range(partition.wanted, self._options, self._output)

@@ -1,8 +1,9 @@
 """What is worth doing once after an installation: ``python -m moldau.spark.warm_up``.
 
 The kernels that turn records into columns and back are compiled by numba when they are first used, and kept
-beside the package; the classes of Spark can be kept as an archive from which Java starts faster. Set-up does
-both, so that the first query does not wait for it.
+beside the package; the class that reads topics by column is compiled by Spark's own compiler; the classes of
+Spark can be kept as an archive from which Java starts faster. Set-up does all three, so that the first query
+does not wait for it.
 
 Law: work on a few made-up records; nothing is asked of a cluster. What cannot be done here is left out:
 everything works without, only later.
@@ -14,6 +15,7 @@ import pyarrow as pa
 
 from moldau.protocol.compression import Compression
 from moldau.spark.class_archive import java_options, make_archive
+from moldau.spark.columnar_jar import columnar_jar
 from moldau.spark.decoding import HAS_KERNELS
 from moldau.spark.encode import choose_partitions, payloads
 from moldau.spark.java import JavaNotFound, find_java
@@ -66,6 +68,7 @@ def main() -> None:
         java_home = find_java().path
     except JavaNotFound:
         return
+    columnar_jar(java_home)
     if not java_options(java_home):
         print(
             "keeping Spark's classes as an archive, so that sessions start faster (half a minute, once)",
