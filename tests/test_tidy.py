@@ -61,12 +61,13 @@ ONLY_IN = {
     "crc32c": "protocol storage",
     "time": "base/clock.py cli",
     "random": "node.py testing cli pipelines/demo/shop.py",
-    "socket": "broker client node.py cli testing registry/server.py",
+    "socket": "broker client node.py cli testing registry/server.py "
+    "spark/ready_client.py spark/ready_process.py",
     "starlette": "registry web",
     "uvicorn": "registry web",
     "httpx": "registry/forwarding.py",
-    "threading": "testing node.py storage cluster/store spark/wire.py registry/protoc.py"
-    " client/schema_registry.py pipelines/metrics_server.py",
+    "threading": "testing node.py storage cluster/store spark/wire.py spark/ready_process.py "
+    "registry/protoc.py client/schema_registry.py pipelines/metrics_server.py",
     "pyspark": "spark pipelines",
     "numba": "spark/kernels.py spark/decoding.py spark/typed_kernels.py",
     "pyarrow": "spark",

@@ -1,4 +1,4 @@
-"""``jvm/ColumnarSource.java`` as a jar: compiled once on this machine, by the compiler that is a part of Spark.
+"""The classes in ``jvm`` as a jar: compiled once on this machine, by the compiler that comes with Spark.
 
 With the jar, ``format("moldau")`` is read by column and through shared memory (``shared_batches``), in half
 the time; without it the same source is read as Spark reads any Python source. So it is compiled where it is
@@ -18,7 +18,11 @@ from pathlib import Path
 
 from moldau.spark.scripts import cache_directories
 
-_SOURCE = Path(__file__).with_name("jvm") / "ColumnarSource.java"
+_HOME = Path(__file__).with_name("jvm")
+#: Each file needs only those before it.
+_SOURCES = tuple(
+    _HOME / f"{name}.java" for name in ("Worker", "RowRoom", "RowNotes", "SharedWrite", "ColumnarSource")
+)
 _CLASS = "moldau.spark.ColumnarSource"
 _SERVICE = "META-INF/services/org.apache.spark.sql.sources.DataSourceRegister"
 #: The Spark whose inside the class knows.
@@ -33,7 +37,8 @@ def columnar_jar(java_home: Path) -> Path | None:
     wanted = os.environ.get("MOLDAU_SPARK_COLUMNAR", "").lower() not in ("off", "0", "false")
     if not (wanted and sys.platform == "linux" and pyspark.__version__.startswith(_SPARK)):
         return None
-    about = sha256(_SOURCE.read_bytes() + pyspark.__version__.encode()).hexdigest()[:12]
+    texts = b"".join(source.read_bytes() for source in _SOURCES)
+    about = sha256(texts + pyspark.__version__.encode()).hexdigest()[:12]
     for directory in cache_directories():
         jar = directory / f"columnar-{about}.jar"
         draft = jar.with_name(f"{jar.name}.{os.getpid()}")
@@ -73,13 +78,20 @@ def compile_into(jar: Path) -> None:
 
     gateway = launch_gateway()  # type: ignore[no-untyped-call]
     java = gateway.jvm
-    compiler = java.org.codehaus.janino.SimpleCompiler()
-    compiler.setDebuggingInformation(True, True, False)
-    compiler.cook(_SOURCE.name, java.java.io.StringReader(_SOURCE.read_text("utf-8")))
-    classes = compiler.getBytecodes()
+    known = None
     with zipfile.ZipFile(jar, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name in classes:
-            archive.writestr(f"{name.replace('.', '/')}.class", bytes(classes[name]))
+        for source in _SOURCES:
+            compiler = java.org.codehaus.janino.SimpleCompiler()
+            compiler.setDebuggingInformation(True, True, False)
+            compiler.setSourceVersion(8)
+            compiler.setTargetVersion(8)
+            if known is not None:
+                compiler.setParentClassLoader(known)
+            compiler.cook(source.name, java.java.io.StringReader(source.read_text("utf-8")))
+            classes = compiler.getBytecodes()
+            for name in classes:
+                archive.writestr(f"{name.replace('.', '/')}.class", bytes(classes[name]))
+            known = compiler.getClassLoader()
         archive.writestr(_SERVICE, f"{_CLASS}\n")
     gateway.shutdown()
 

@@ -21,6 +21,7 @@ if HAS_KERNELS:
     from moldau.spark import kernels
 
 Array: TypeAlias = Any
+_SHORT = 1 << 16
 
 
 def choose_partitions(rows: Rows, partitions: int, sticky: int) -> Array:
@@ -66,7 +67,9 @@ def payloads(
             f"a record of about {int(sizes[worst])} bytes is larger than "
             f"kafka.max.request.size={max_record_bytes}: raise it, and the topic's max.message.bytes with it",
         )
-    order = np.argsort(chosen, kind="stable")
+    # Numbers of two bytes are sorted by their digits, in a fraction of the time.
+    few = bool(rows.count) and int(chosen.max()) < _SHORT
+    order = np.argsort(chosen.astype(np.uint16) if few else chosen, kind="stable")
     edges = np.flatnonzero(np.diff(chosen[order])) + 1
     for group in np.split(order, edges) if rows.count else ():
         ends = np.cumsum(sizes[group])

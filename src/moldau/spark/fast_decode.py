@@ -25,6 +25,7 @@ from moldau.protocol.records import (
     read_header,
 )
 from moldau.spark import damage, kernels
+from moldau.spark.column_memory import fresh_bytes
 from moldau.spark.columns import HEADERS_TYPE, Columns, number_array
 from moldau.spark.decompression import Decompressor
 
@@ -171,7 +172,7 @@ def _columns(
 def binary_array(data: Array, at: Array, sizes: Array, kind: pa.DataType | None = None) -> pa.Array:
     """An Arrow array of pieces of ``data``; a size below 0 is a null."""
     rows = len(at)
-    out = np.empty(int(np.maximum(sizes, 0).sum()), np.uint8)
+    out = fresh_bytes(int(np.maximum(sizes, 0).sum()))
     offsets = np.empty(rows + 1, np.int32)
     valid = np.zeros((rows + 7) // 8, np.uint8)
     kernels.gather(data, at, sizes, out, offsets, valid)

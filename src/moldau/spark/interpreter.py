@@ -2,7 +2,8 @@
 
 Spark starts many Python processes, and gives each of them ``pyspark.zip``. Modules in it are compiled anew by
 every process, a second of work; the same modules are installed beside the zip, compiled already. A small
-script takes the zips out of the path and becomes the interpreter.
+script takes the zips out of the path and becomes the interpreter. The source of a stream has a process of its
+own for each query, and that one is asked of a process that is ready (``ready_process``).
 
 Law: only for workers on this machine, and only for a Spark that pip has installed. Whoever sets
 PYSPARK_PYTHON gets that, and nothing is said about it.
@@ -10,23 +11,28 @@ PYSPARK_PYTHON gets that, and nothing is said about it.
 
 import os
 import sys
+import tempfile
+from pathlib import Path
 
 from moldau.spark.scripts import kept_script
 
-_WITHOUT_ZIPS = """#!/bin/sh
+_SCRIPT = """#!/bin/sh
 set -f
 kept=
 IFS=:
 for each in $PYTHONPATH; do
   case "$each" in
     */pyspark/python/lib/*.zip) ;;
-    *) kept="${kept:+$kept:}$each" ;;
+    *) kept="${{kept:+$kept:}}$each" ;;
   esac
 done
 unset IFS
 PYTHONPATH="$kept"
 export PYTHONPATH
-exec "%s" "$@"
+if [ "$*" = "-m pyspark.sql.streaming.python_streaming_source_runner" ]; then
+  exec "{python}" -I -S "{client}" "{ready}" -m moldau.spark.ready_process "{ready}"
+fi
+exec "{python}" "$@"
 """
 
 
@@ -34,5 +40,8 @@ def worker_python(master: str) -> str:
     """What PYSPARK_PYTHON is to be for a session on this master."""
     if not master.startswith("local") or os.name != "posix":
         return sys.executable
-    home = kept_script("python", "python", _WITHOUT_ZIPS % sys.executable)
+    ready = Path(tempfile.gettempdir()) / f"moldau-ready-{os.getuid()}"
+    client = Path(__file__).with_name("ready_client.py")
+    script = _SCRIPT.format(python=sys.executable, client=client, ready=ready)
+    home = kept_script("python", "python", script)
     return sys.executable if home is None else str(home / "python")

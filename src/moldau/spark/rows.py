@@ -43,7 +43,6 @@ def rows_of(batch: pa.RecordBatch, now_ms: int) -> Rows:
     """The rows of one Arrow batch."""
     columns = {name: batch.column(index) for index, name in enumerate(batch.schema.names)}
     count = batch.num_rows
-    nothing = Pieces(np.empty(0, np.uint8), np.zeros(count, np.int64), np.full(count, -1, np.int64))
     timestamps = np.full(count, now_ms, np.int64)
     if "timestamp" in columns:
         given = columns["timestamp"].cast(pa.timestamp("ms", tz="UTC"), safe=False).cast(pa.int64())
@@ -53,9 +52,9 @@ def rows_of(batch: pa.RecordBatch, now_ms: int) -> Rows:
         partition = columns["partition"].cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False)
     return Rows(
         count,
-        pieces_of(columns["key"], "key") if "key" in columns else nothing,
+        pieces_of(columns["key"], "key") if "key" in columns else no_pieces(count, -1),
         pieces_of(columns["value"], "value"),
-        header_pieces(columns["headers"]) if "headers" in columns else _no_headers(count),
+        header_pieces(columns["headers"]) if "headers" in columns else no_pieces(count, 0),
         columns.get("topic"),
         partition,
         timestamps,
@@ -80,8 +79,9 @@ def pieces_of(array: Any, name: str) -> Pieces:
     return Pieces(content, edges[:-1], sizes)
 
 
-def _no_headers(count: int) -> Pieces:
-    return Pieces(np.empty(0, np.uint8), np.zeros(count, np.int64), np.zeros(count, np.int64))
+def no_pieces(count: int, size: int) -> Pieces:
+    """All of one size: -1 for nulls, 0 for nothing."""
+    return Pieces(np.empty(0, np.uint8), np.zeros(count, np.int64), np.full(count, size, np.int64))
 
 
 def header_pieces(array: Any) -> Pieces:

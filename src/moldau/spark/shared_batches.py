@@ -1,10 +1,10 @@
 """Arrow batches for a JVM on the same machine, in memory that it maps: no byte of them goes through a socket.
 
-Spark's protocol between a worker and its JVM stays as it is; what goes through it is a note of some bytes for
-each batch that says where it lies. The batch itself is written once, as an Arrow message, into a room: memory
-without a name (memfd) that the JVM opens below ``/proc`` of this process. ``jvm/ColumnarSource.java`` is the
-other side. It acknowledges what it has done with through a pipe, a byte for each batch, and a room is written
-again only after that.
+Spark's protocol between a worker and its JVM stays as it is; what goes through it is a note for each batch
+that says where its buffers lie: in a room, memory without a name (memfd) that the JVM opens below ``/proc``
+of this process. Columns are gathered straight into the room where the decoder asks ``column_memory`` for
+space, and copied there where it does not. ``jvm/ColumnarSource.java`` is the other side. It acknowledges what
+it has done with through a pipe, a byte for each batch, and a room is written again only after that.
 
 Law: there are a few rooms for each process, so that a fast reader waits for a slow query. Nothing outlives
 both processes, however they end. A JVM that has gone away is noticed within seconds.
@@ -16,11 +16,15 @@ import select
 import struct
 from collections import deque
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import Any, TypeAlias
 
+import numpy as np
 import pyarrow as pa
 
+from moldau.spark.column_memory import lending
 from moldau.spark.shared_columns import COLUMN
+
+Array: TypeAlias = Any
 
 #: What is written while the JVM works on the one before, and one that lies ready between.
 _ROOMS = 3
@@ -28,12 +32,14 @@ _ROOMS = 3
 _LARGEST_BYTES = 1024**3
 _SIGN_OF_LIFE_SECONDS = 1.0
 _GRAIN = 1024 * 1024
+_ALIGNMENT = 64
 _SCHEMA = pa.schema([pa.field(COLUMN, pa.binary(), nullable=False)])
-#: Process, pipe, room, then number, size, first byte of the message.
-_NOTE = struct.Struct("<iiiiqqq")
-_SIGN_OF_LIFE = bytes(_NOTE.size)
+#: Process, pipe, room, rows; the room's number and size; how many arrays and buffers. After it come the
+#: length and the nulls of each array, then the place and the size of each buffer.
+_HEAD = struct.Struct("<iiiiqqii")
+_SIGN_OF_LIFE = bytes(_HEAD.size)
 #: Spark's stream to the JVM keeps back what is smaller than this, and nobody here can ask it not to.
-_NOTE_BYTES = (max(int(os.environ.get("SPARK_BUFFER_SIZE", 0)), 65536) // 64 + 1) * 64
+_LEAST_NOTE_BYTES = max(int(os.environ.get("SPARK_BUFFER_SIZE", 0)), 65536) + 1
 
 
 class _Room:
@@ -48,11 +54,37 @@ class _Room:
         self.size = size
         self.descriptor = os.memfd_create("moldau-batches", os.MFD_CLOEXEC)
         os.ftruncate(self.descriptor, size)
-        self.memory = mmap.mmap(self.descriptor, size)
+        self._memory = mmap.mmap(self.descriptor, size)
+        self._bytes = np.frombuffer(self._memory, np.uint8)
+        self._address = int(self._bytes.ctypes.data)
+        self._used = 0
+
+    def clear(self) -> None:
+        self._used = 0
+
+    def take(self, size: int) -> Array | None:
+        start = -(-self._used // _ALIGNMENT) * _ALIGNMENT
+        if start + size > self.size:
+            return None
+        self._used = start + size
+        return self._bytes[start : start + size]
+
+    def place(self, buffer: Any) -> tuple[int, int]:
+        """Where a buffer lies; it is copied here unless it was written here. -1 where there is no space."""
+        if buffer is None or buffer.size == 0:
+            return 0, 0
+        within = buffer.address - self._address
+        if not 0 <= within < self.size:
+            space = self.take(buffer.size)
+            if space is None:
+                return -1, 0
+            space[:] = np.frombuffer(buffer, np.uint8)
+            within = int(space.ctypes.data) - self._address
+        return within, buffer.size
 
     def close(self) -> None:
+        """The memory goes when nobody here or there looks at it any more."""
         os.close(self.descriptor)
-        self.memory.close()
 
 
 #: Rooms that the task before has left; a worker has one task at a time.
@@ -62,11 +94,19 @@ _left: list[_Room] = []
 def hand_over(batches: Iterable[Any]) -> Iterator[Any]:
     """Notes in place of the batches."""
     sharing = _Sharing()
+    each = iter(batches)
     try:
-        for batch in batches:
-            for part in _parts(batch):
-                yield from sharing.room_for(_size(part))
+        while True:
+            yield from sharing.wait_for_room()
+            with lending(sharing.room):
+                batch = next(each, None)
+            if batch is None:
+                break
+            for index, part in enumerate(_parts(batch)):
+                if index:
+                    yield from sharing.wait_for_room()
                 yield sharing.put(part)
+            del batch
         # A process that ends here may be gone before the JVM has opened the last room.
         yield from sharing.until_taken()
     finally:
@@ -75,49 +115,68 @@ def hand_over(batches: Iterable[Any]) -> Iterator[Any]:
 
 def _parts(batch: Any) -> Iterator[Any]:
     rows = batch.num_rows
-    if rows > 1 and _size(batch) > _LARGEST_BYTES:
+    if rows > 1 and batch.nbytes > _LARGEST_BYTES:
         yield from _parts(batch.slice(0, rows // 2))
         yield from _parts(batch.slice(rows // 2))
     elif rows:
         yield batch
 
 
-def _size(batch: Any) -> int:
-    return int(pa.ipc.get_record_batch_size(batch)) + batch.schema.serialize().size + 64
+def _arrays(array: Any) -> Iterator[Any]:
+    """An array and those within it, in the order in which Arrow names their buffers."""
+    yield array
+    kind = array.type
+    if pa.types.is_struct(kind):
+        for index in range(kind.num_fields):
+            yield from _arrays(array.field(index))
+    elif pa.types.is_list(kind) or pa.types.is_map(kind):
+        yield from _arrays(array.values)
 
 
 class _Sharing:
     """The rooms of one task."""
 
     def __init__(self) -> None:
-        self._free = _left[:]
+        self._free = _left[:] or [_Room(_GRAIN)]
         _left.clear()
         #: In the order in which the JVM acknowledges them.
         self._taken: deque[_Room] = deque()
         self._acknowledged, self._acknowledge = os.pipe()
 
-    def room_for(self, size: int) -> Iterator[Any]:
-        """Waits for a room and makes it large enough; signs of life while that takes long."""
-        if not self._free and len(self._taken) < _ROOMS:
-            self._free.append(self._made(size))
+    @property
+    def room(self) -> _Room:
+        """The one that is written next."""
+        return self._free[-1]
+
+    def wait_for_room(self) -> Iterator[Any]:
+        """Signs of life while that takes long."""
         self._take_back(0)
+        if not self._free and len(self._taken) < _ROOMS:
+            self._free.append(_Room(self._taken[-1].size))
         while not self._free:
             yield from self._wait()
-        if self._free[-1].size < size:
-            self._free.pop().close()
-            self._free.append(self._made(size))
+        self.room.clear()
 
     def put(self, batch: Any) -> Any:
-        """Writes the batch into the room and tells of it."""
+        """Sees that all of the batch is in the room, and tells where."""
+        arrays = [each for column in batch.columns for each in _arrays(column)]
+        if any(each.offset for each in arrays):
+            # A part of something larger: only what belongs to it.
+            return self.put(pa.ipc.read_record_batch(batch.serialize(), batch.schema))
+        buffers = [each for column in batch.columns for each in column.buffers()]
+        places = [self.room.place(each) for each in buffers]
+        if (-1, 0) in places:
+            needed = sum(each.size + _ALIGNMENT for each in buffers if each is not None)
+            self._free.pop().close()
+            self._free.append(_Room(-(-needed * 5 // 4 // _GRAIN) * _GRAIN))
+            places = [self.room.place(each) for each in buffers]
         room = self._free.pop()
         self._taken.append(room)
-        sink = pa.FixedSizeBufferWriter(pa.py_buffer(room.memory))
-        with pa.ipc.new_stream(sink, batch.schema) as stream:
-            stream.write_batch(batch)
-        first = batch.schema.serialize().size
-        return _note(
-            _NOTE.pack(os.getpid(), self._acknowledge, room.descriptor, 0, room.number, room.size, first)
-        )
+        counts = len(arrays), len(buffers)
+        head = (os.getpid(), self._acknowledge, room.descriptor, batch.num_rows, room.number, room.size)
+        numbers = [number for each in arrays for number in (len(each), each.null_count)]
+        numbers += [number for place in places for number in place]
+        return _note(_HEAD.pack(*head, *counts) + struct.pack(f"<{len(numbers)}q", *numbers))
 
     def until_taken(self) -> Iterator[Any]:
         while self._taken:
@@ -150,14 +209,10 @@ class _Sharing:
             self._free.append(self._taken.popleft())
         return True
 
-    @staticmethod
-    def _made(size: int) -> _Room:
-        return _Room(-(-size * 5 // 4 // _GRAIN) * _GRAIN)
-
 
 def _note(text: bytes) -> Any:
     """A batch of one row; not by ``pa.array``, which loads pandas when it is first called."""
-    filled = text.ljust(_NOTE_BYTES, b"\0")
+    filled = text.ljust(-(-max(len(text), _LEAST_NOTE_BYTES) // _ALIGNMENT) * _ALIGNMENT, b"\0")
     edges = pa.py_buffer(struct.pack("<ii", 0, len(filled)))
     column = pa.Array.from_buffers(pa.binary(), 1, [None, edges, pa.py_buffer(filled)])
     return pa.RecordBatch.from_arrays([column], schema=_SCHEMA)

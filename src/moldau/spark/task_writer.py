@@ -6,7 +6,7 @@ cannot be written fails the task. At most a few megabytes wait to be sent: who m
 
 import asyncio
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import Future
 
 import numpy as np
@@ -21,6 +21,7 @@ from moldau.spark.options import WriteOptions
 from moldau.spark.producers import Producer, give_back, partition_count, take_producer
 from moldau.spark.rows import Rows, rows_of
 from moldau.spark.sending import PayloadSender
+from moldau.spark.shared_rows import shared_rows
 from moldau.spark.transactions import Begun
 from moldau.spark.wire import Wire
 
@@ -48,9 +49,19 @@ class TaskWriter:
         if not batch.num_rows:
             return
         for topic, part in self._by_topic(batch):
-            rows = rows_of(part, self._clock.now_ms())
-            self._send(topic, list(self._payloads(topic, rows)))
-            self.rows += rows.count
+            self._write(topic, rows_of(part, self._clock.now_ms()))
+
+    def write_shared(self, batches: Iterable[pa.RecordBatch]) -> None:
+        """The same for rows that lie in memory of the JVM, see ``shared_rows``."""
+        assert self._options.topic is not None, "rows with a column topic come by themselves"
+        for shared in shared_rows(batches, self._clock.now_ms()):
+            self._write(self._options.topic, shared.rows)
+            shared.done()
+
+    def _write(self, topic: str, rows: Rows) -> None:
+        """When this returns the rows are encoded, and need not be kept."""
+        self._send(topic, list(self._payloads(topic, rows)))
+        self.rows += rows.count
 
     def finish(self) -> int:
         """Waits until everything is written; how many rows."""

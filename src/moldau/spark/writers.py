@@ -38,6 +38,7 @@ def write_task(
     options: WriteOptions, batches: Iterator[Any], query: str | None, plan: "WritePlan | None" = None
 ) -> Written:
     """Writes what one task has; under a transaction of its own where ``query`` names whose."""
+    from moldau.spark.shared_rows import are_notes
     from moldau.spark.task_writer import TaskWriter
 
     keep_what_is_there()
@@ -54,8 +55,11 @@ def write_task(
         begun = wire.ask(transactions.begin(wire.cluster, slot))
     writer = TaskWriter(wire, options, begun)
     encoding = None if plan is None else plan.encoding()
-    for batch in itertools.chain((first,), batches):
-        writer.write(batch if encoding is None else encoding.batch(batch))
+    if are_notes(first):
+        writer.write_shared(itertools.chain((first,), batches))
+    else:
+        for batch in itertools.chain((first,), batches):
+            writer.write(batch if encoding is None else encoding.batch(batch))
     rows = writer.finish()
     writer.done()
     if begun is None:

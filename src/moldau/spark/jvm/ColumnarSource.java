@@ -28,17 +28,14 @@ import java.util.Iterator;
 import java.util.List;
 import java.util.Map;
 
-import org.apache.arrow.flatbuf.Message;
 import org.apache.arrow.memory.ArrowBuf;
 import org.apache.arrow.memory.BufferAllocator;
 import org.apache.arrow.memory.ForeignAllocation;
 import org.apache.arrow.memory.util.MemoryUtil;
 import org.apache.arrow.vector.VectorLoader;
 import org.apache.arrow.vector.VectorSchemaRoot;
+import org.apache.arrow.vector.ipc.message.ArrowFieldNode;
 import org.apache.arrow.vector.ipc.message.ArrowRecordBatch;
-import org.apache.arrow.vector.ipc.message.MessageSerializer;
-
-import org.apache.spark.TaskContext;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
 import org.apache.spark.sql.connector.catalog.Table;
@@ -52,6 +49,8 @@ import org.apache.spark.sql.connector.read.Scan;
 import org.apache.spark.sql.connector.read.ScanBuilder;
 import org.apache.spark.sql.connector.read.SupportsPushDownRequiredColumns;
 import org.apache.spark.sql.connector.read.streaming.MicroBatchStream;
+import org.apache.spark.sql.connector.write.LogicalWriteInfo;
+import org.apache.spark.sql.connector.write.WriteBuilder;
 import org.apache.spark.sql.execution.datasources.v2.python.PythonBatch;
 import org.apache.spark.sql.execution.datasources.v2.python.PythonCustomMetric$;
 import org.apache.spark.sql.execution.datasources.v2.python.PythonDataSourceCreationResult;
@@ -65,9 +64,8 @@ import org.apache.spark.sql.execution.datasources.v2.python.PythonScanBuilder;
 import org.apache.spark.sql.execution.datasources.v2.python.PythonStreamingInputPartition;
 import org.apache.spark.sql.execution.datasources.v2.python.PythonStreamingPartitionReaderFactory;
 import org.apache.spark.sql.execution.datasources.v2.python.PythonTable;
-import org.apache.spark.sql.execution.datasources.v2.python.UserDefinedPythonDataSource;
 import org.apache.spark.sql.execution.datasources.v2.python.UserDefinedPythonDataSource$;
-import org.apache.spark.sql.execution.python.ArrowPythonRunner;
+import org.apache.spark.sql.execution.datasources.v2.python.UserDefinedPythonDataSource;
 import org.apache.spark.sql.execution.python.MapInBatchEvaluatorFactory;
 import org.apache.spark.sql.execution.python.streaming.PythonStreamingSourceRunner;
 import org.apache.spark.sql.sources.DataSourceRegister;
@@ -78,8 +76,6 @@ import org.apache.spark.sql.sources.GreaterThanOrEqual;
 import org.apache.spark.sql.sources.In;
 import org.apache.spark.sql.sources.LessThan;
 import org.apache.spark.sql.sources.LessThanOrEqual;
-import org.apache.spark.sql.types.DataTypes;
-import org.apache.spark.sql.types.MetadataBuilder;
 import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.ArrowUtils;
@@ -88,42 +84,35 @@ import org.apache.spark.sql.vectorized.ArrowColumnVector;
 import org.apache.spark.sql.vectorized.ColumnVector;
 import org.apache.spark.sql.vectorized.ColumnarBatch;
 import org.apache.spark.storage.StorageUtils;
-import org.apache.spark.util.AccumulatorV2;
 
 import scala.Option;
 
 public final class ColumnarSource extends PythonDataSourceV2 implements DataSourceRegister {
-    private static final String NAME = "moldau";
-
     public String shortName() {
-        return NAME;
+        return Worker.NAME;
     }
 
     public Table getTable(StructType schema, Transform[] partitioning, Map properties) {
         return new ColumnarTable(this, schema);
     }
 
-    /** The schema by which the Python source sees that notes are wanted, and of what. */
-    static StructType notesOf(StructType columns, String[] filters) {
-        MetadataBuilder wanted = new MetadataBuilder().putString("columns", columns.json());
-        wanted.putStringArray("filters", filters);
-        return new StructType().add("__moldau_shared", DataTypes.BinaryType, false, wanted.build());
-    }
-
-    private static final StructType NOTES = notesOf(new StructType(), new String[0]);
-
     static final class ColumnarTable extends PythonTable {
         private final PythonDataSourceV2 source;
         private final StructType schema;
 
         ColumnarTable(PythonDataSourceV2 source, StructType schema) {
-            super(source, NAME, schema);
+            super(source, Worker.NAME, schema);
             this.source = source;
             this.schema = schema;
         }
 
         public ScanBuilder newScanBuilder(CaseInsensitiveStringMap options) {
             return new ColumnarScanBuilder(new OneScan(this.source), this.schema, options);
+        }
+
+        public WriteBuilder newWriteBuilder(LogicalWriteInfo info) {
+            WriteBuilder rows = super.newWriteBuilder(info);
+            return RowRoom.holds(info) ? new SharedWrite.Builder(this.source, info) : rows;
         }
     }
 
@@ -133,7 +122,7 @@ public final class ColumnarSource extends PythonDataSourceV2 implements DataSour
 
         OneScan(PythonDataSourceV2 table) {
             this.table = table;
-            this.setShortName(NAME);
+            this.setShortName(Worker.NAME);
         }
 
         public UserDefinedPythonDataSource source() {
@@ -154,7 +143,7 @@ public final class ColumnarSource extends PythonDataSourceV2 implements DataSour
         private Filter[] filters = new Filter[0];
 
         ColumnarScanBuilder(PythonDataSourceV2 source, StructType schema, CaseInsensitiveStringMap options) {
-            super(source, NAME, schema, options);
+            super(source, Worker.NAME, schema, options);
             this.source = source;
             this.options = options;
             this.schema = schema;
@@ -248,11 +237,11 @@ public final class ColumnarSource extends PythonDataSourceV2 implements DataSour
 
         ColumnarScan(
             PythonDataSourceV2 source, StructType columns, CaseInsensitiveStringMap options, String[] filters) {
-            super(source, NAME, columns, options, new Filter[0]);
+            super(source, Worker.NAME, columns, options, new Filter[0]);
             this.source = source;
             this.columns = columns;
             this.options = options;
-            this.notes = notesOf(columns, filters);
+            this.notes = Worker.notesOf(columns, filters);
         }
 
         public Scan.ColumnarSupportMode columnarSupportMode() {
@@ -261,12 +250,12 @@ public final class ColumnarSource extends PythonDataSourceV2 implements DataSour
 
         public Batch toBatch() {
             return new ColumnarBatchRead(
-                new PythonBatch(this.source, NAME, this.notes, this.options), this.columns);
+                new PythonBatch(this.source, Worker.NAME, this.notes, this.options), this.columns);
         }
 
         public MicroBatchStream toMicroBatchStream(String checkpoint) {
             PythonStreamingSourceRunner runner = PythonMicroBatchStream.createPythonStreamingSourceRunner(
-                this.source, NAME, this.notes, this.options);
+                this.source, Worker.NAME, this.notes, this.options);
             runner.init();
             return new ColumnarStream(this.source, this.notes, this.columns, this.options, runner);
         }
@@ -303,7 +292,7 @@ public final class ColumnarSource extends PythonDataSourceV2 implements DataSour
         ColumnarStream(
             PythonDataSourceV2 source, StructType notes, StructType columns, CaseInsensitiveStringMap options,
             PythonStreamingSourceRunner runner) {
-            super(source, NAME, notes, options, runner);
+            super(source, Worker.NAME, notes, options, runner);
             this.columns = columns;
         }
 
@@ -351,21 +340,12 @@ public final class ColumnarSource extends PythonDataSourceV2 implements DataSour
             scala.collection.immutable.Map metrics = PythonCustomMetric$.MODULE$.pythonMetrics();
             MapInBatchEvaluatorFactory evaluators = this.source.createMapInBatchEvaluatorFactory(
                 this.function, "read_from_data_source", UserDefinedPythonDataSource$.MODULE$.readInputSchema(),
-                NOTES, metrics, this.artifacts, this.session);
-            return new ColumnarReader(this.source, metrics, notes(evaluators, pickled), this.columns);
-        }
-
-        /** As Spark's evaluator does it, less the rows that it makes of the batches. */
-        private static scala.collection.Iterator notes(MapInBatchEvaluatorFactory evaluators, byte[] pickled) {
-            MapInBatchEvaluatorFactory.MapInBatchEvaluator evaluator =
-                (MapInBatchEvaluatorFactory.MapInBatchEvaluator) evaluators.createEvaluator();
-            ArrowPythonRunner runner =
-                new org.apache.spark.sql.execution.python.MapInBatchEvaluatorFactory$MapInBatchEvaluator$$anon$1(
-                    evaluator, new int[][] {{0}});
+                Worker.NOTES, metrics, this.artifacts, this.session);
             InternalRow row = new GenericInternalRow(new Object[] {new GenericInternalRow(new Object[] {pickled})});
             scala.collection.Iterator rows = scala.collection.Iterator$.MODULE$.single(row);
-            TaskContext task = TaskContext.get();
-            return runner.compute(scala.collection.Iterator$.MODULE$.single(rows), task.partitionId(), task);
+            scala.collection.Iterator notes =
+                Worker.run(evaluators, scala.collection.Iterator$.MODULE$.single(rows));
+            return new ColumnarReader(this.source, metrics, notes, this.columns);
         }
     }
 
@@ -401,14 +381,7 @@ public final class ColumnarSource extends PythonDataSourceV2 implements DataSour
         }
 
         public CustomTaskMetric[] currentMetricsValues() {
-            scala.collection.immutable.Map values = scala.collection.immutable.Map$.MODULE$.empty();
-            scala.collection.Iterator each = this.metrics.iterator();
-            while (each.hasNext()) {
-                scala.Tuple2 metric = (scala.Tuple2) each.next();
-                Object value = ((AccumulatorV2) metric._2()).value();
-                values = (scala.collection.immutable.Map) values.updated(metric._1(), value);
-            }
-            return this.source.createPythonTaskMetrics(values);
+            return Worker.metrics(this.source, this.metrics);
         }
 
         public void close() throws IOException {
@@ -418,8 +391,6 @@ public final class ColumnarSource extends PythonDataSourceV2 implements DataSour
 
     /** The rooms of one worker, mapped; shared_batches.py is the other side. */
     static final class SharedBatches {
-        private static final int CONTINUATION_AND_LENGTH = 8;
-
         private final BufferAllocator allocator;
         private final VectorSchemaRoot root;
         private final VectorLoader loader;
@@ -446,18 +417,19 @@ public final class ColumnarSource extends PythonDataSourceV2 implements DataSour
             String process = "/proc/" + worker + "/fd/";
             int pipe = note.getInt();
             int descriptor = note.getInt();
-            note.getInt();
+            int rows = note.getInt();
             ByteBuffer room = this.room(process + descriptor, note.getLong(), note.getLong());
-            int start = (int) note.getLong();
             if (this.acknowledgements == null) this.acknowledgements = new FileOutputStream(process + pipe);
-            int length = room.getInt(start + 4);
-            ByteBuffer metadata = (ByteBuffer) room.duplicate();
-            metadata.order(ByteOrder.LITTLE_ENDIAN);
-            metadata.position(start + CONTINUATION_AND_LENGTH);
-            Message message = Message.getRootAsMessage(metadata);
-            long body = MemoryUtil.getByteBufferAddress(room) + start + CONTINUATION_AND_LENGTH + length;
-            ArrowBuf bytes = this.allocator.wrapForeignAllocation(new Body(message.bodyLength(), body));
-            ArrowRecordBatch batch = MessageSerializer.deserializeRecordBatch(message, bytes);
+            int arrays = note.getInt();
+            int buffers = note.getInt();
+            List nodes = new ArrayList(arrays);
+            for (int i = 0; i < arrays; ++i) nodes.add(new ArrowFieldNode(note.getLong(), note.getLong()));
+            ArrowBuf bytes = this.allocator.wrapForeignAllocation(
+                new Room(room.capacity(), MemoryUtil.getByteBufferAddress(room)));
+            List parts = new ArrayList(buffers);
+            for (int i = 0; i < buffers; ++i) parts.add(bytes.slice(note.getLong(), note.getLong()));
+            ArrowRecordBatch batch = new ArrowRecordBatch(rows, nodes, parts);
+            bytes.getReferenceManager().release();
             this.loader.load(batch);
             batch.close();
             this.held = true;
@@ -502,13 +474,13 @@ public final class ColumnarSource extends PythonDataSourceV2 implements DataSour
     }
 
     /** Memory that is not Arrow's to free. */
-    static final class Body extends ForeignAllocation {
-        Body(long size, long address) {
+    static final class Room extends ForeignAllocation {
+        Room(long size, long address) {
             super(size, address);
         }
 
         protected void release0() {
-            // It belongs to the room.
+            // It belongs to the worker.
         }
     }
 }
