@@ -19,6 +19,7 @@ from moldau.testing import Broker
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming import DataStreamWriter
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
@@ -185,7 +186,7 @@ def test_a_query_is_seen_under_its_name(broker: Broker, spark: "SparkSession", t
     """As in ``spark.readStream.format("moldau")…queryName("copies")``: nobody has named a group."""
     broker.create_topic("t", partitions=2)
 
-    def run(name: str | None) -> tuple[str, int]:
+    def named(name: str) -> "DataStreamWriter":
         frame = (
             spark.readStream.format("moldau")
             .options(**{"kafka.bootstrap.servers": broker.bootstrap_servers, "subscribe": "t"})
@@ -193,7 +194,10 @@ def test_a_query_is_seen_under_its_name(broker: Broker, spark: "SparkSession", t
             .load()
         )
         writer = frame.writeStream.format("noop").option("checkpointLocation", str(tmp_path / "named"))
-        query = (writer if name is None else writer.queryName(name)).trigger(availableNow=True).start()
+        return writer.queryName(name)
+
+    def run(name: str) -> tuple[str, int]:
+        query = named(name).trigger(availableNow=True).start()
         assert query.awaitTermination(240), "the query did not end"
         return str(query.id), sum(progress.numInputRows for progress in query.recentProgress)
 
@@ -201,8 +205,13 @@ def test_a_query_is_seen_under_its_name(broker: Broker, spark: "SparkSession", t
     query_id, rows = run("copies")
     assert rows == 20
     assert committed(broker, "copies", "t") == [10, 10], "also when there was one batch only"
-    said = described(broker, "copies")
-    assert (said["query"], said["id"]) == ("copies", query_id)
+    query = named("copies").start()
+    while not (members := members_of(broker, "copies")):
+        time.sleep(0.1)
+    assert (members[0]["query"], members[0]["id"]) == ("copies", query_id)
+    query.stop()
+    while members_of(broker, "copies"):
+        time.sleep(0.1)
     # A reset while it is stopped is taken up, as with a group that was named.
     reset(broker, "copies", [TopicPartition("t", 0, 5), TopicPartition("t", 1, 10)])
     assert run("copies") == (query_id, 5)
@@ -212,13 +221,12 @@ def test_a_query_is_seen_under_its_name(broker: Broker, spark: "SparkSession", t
     assert committed(broker, "renamed", "t") == [20, 20]
 
 
-def described(broker: Broker, group: str) -> dict[str, Any]:
-    """What the member of a group says of itself; it stays for some seconds after its query has ended."""
+def members_of(broker: Broker, group: str) -> list[dict[str, Any]]:
+    """What the members of a group say of themselves, when they have said it."""
     wire = connect(ClusterOptions(broker.bootstrap_servers))
     found = wire.ask(Groups(wire.cluster).describe([group]))[group]
     assert isinstance(found, GroupDescription)
-    (member,) = found.members
-    return dict(json.loads(member.user_data))
+    return [dict(json.loads(member.user_data)) for member in found.members if member.user_data]
 
 
 def reset(broker: Broker, group: str, offsets: list[TopicPartition]) -> None:

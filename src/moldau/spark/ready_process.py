@@ -6,7 +6,8 @@ a copy of itself behind before it begins to work (``python -m moldau.spark.ready
 ones are forks of that copy, asked for by ``ready_client``.
 
 Law: a fork does what the fresh process would have done, with the environment and the output of the one that
-asked for it, and ends with it. The copy ends with Spark's JVM. It holds no threads and no connections.
+asked for it, and ends with it. The copy ends with Spark's JVM. It holds no threads and no connections. A
+query that is stopped leaves its group before its process ends.
 """
 
 import gc
@@ -26,6 +27,7 @@ import pyspark_moldau  # noqa: F401
 
 _PROGRAM = "pyspark.sql.streaming.python_streaming_source_runner"
 _LOOK_AT_JAVA_SECONDS = 2.0
+_LEAVE_SECONDS = 5
 _HEAD = struct.Struct("<i")
 
 
@@ -105,6 +107,14 @@ def _watch(asking: socket.socket) -> None:
     os.kill(os.getpid(), signal.SIGTERM)
 
 
+def _end(number: int, frame: object) -> None:
+    """Spark ends the process of a query that has stopped: there is time to leave the query's group."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    signal.alarm(_LEAVE_SECONDS)
+    sys.exit(128 + number)
+
+
 _asked: socket.socket | None = None
 
 
@@ -117,6 +127,7 @@ def main(directory: Path) -> None:
         for number in range(3):
             os.dup2(nothing, number)
         serve(directory, java)
+    signal.signal(signal.SIGTERM, _end)
     code = 1
     try:
         # All that it imports is there; the module itself is run as the program that it is.
