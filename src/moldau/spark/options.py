@@ -117,7 +117,8 @@ OPTIONS: tuple[Option, ...] = (
         READ,
         "false",
         "Whether filters on partition, offset and timestamp narrow a batch read; Spark wants its setting "
-        "spark.sql.python.filterPushdown.enabled=true with it.",
+        "spark.sql.python.filterPushdown.enabled=true with it. Where topics are read by column they always "
+        "do.",
         "new",
     ),
     Option("value.format", BOTH, "bytes; the subject's", "bytes, string, json, avro or protobuf.", "new"),

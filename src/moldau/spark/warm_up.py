@@ -68,7 +68,8 @@ def main() -> None:
         java_home = find_java().path
     except JavaNotFound:
         return
-    columnar_jar(java_home)
+    if jar := columnar_jar(java_home):
+        print(f"reads by column, in sessions of your own with spark.jars={jar}", flush=True)
     if not java_options(java_home):
         print(
             "keeping Spark's classes as an archive, so that sessions start faster (half a minute, once)",

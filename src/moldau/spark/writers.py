@@ -56,6 +56,7 @@ def write_task(
     writer = TaskWriter(wire, options, begun)
     encoding = None if plan is None else plan.encoding()
     if are_notes(first):
+        assert encoding is None, "typed values come as columns"
         writer.write_shared(itertools.chain((first,), batches))
     else:
         for batch in itertools.chain((first,), batches):

@@ -36,6 +36,7 @@ import org.apache.arrow.vector.VectorLoader;
 import org.apache.arrow.vector.VectorSchemaRoot;
 import org.apache.arrow.vector.ipc.message.ArrowFieldNode;
 import org.apache.arrow.vector.ipc.message.ArrowRecordBatch;
+import org.apache.arrow.vector.types.pojo.Schema;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
 import org.apache.spark.sql.connector.catalog.Table;
@@ -401,8 +402,9 @@ public final class ColumnarSource extends PythonDataSourceV2 implements DataSour
 
         SharedBatches(StructType columns) {
             this.allocator = ArrowUtils.rootAllocator().newChildAllocator("moldau", 0L, Long.MAX_VALUE);
-            this.root = VectorSchemaRoot.create(
-                ArrowUtils.toArrowSchema(columns, "UTC", false, false, ArrowUtils.toArrowSchema$default$5()), this.allocator);
+            Schema schema =
+                ArrowUtils.toArrowSchema(columns, "UTC", false, false, ArrowUtils.toArrowSchema$default$5());
+            this.root = VectorSchemaRoot.create(schema, this.allocator);
             this.loader = new VectorLoader(this.root);
             this.vectors = new ColumnVector[columns.length()];
             for (int i = 0; i < this.vectors.length; ++i) {
@@ -448,12 +450,15 @@ public final class ColumnarSource extends PythonDataSourceV2 implements DataSour
         }
 
         void close() throws IOException {
-            this.root.close();
-            this.allocator.close();
-            Iterator each = this.rooms.values().iterator();
-            while (each.hasNext()) StorageUtils.dispose((ByteBuffer) each.next());
-            this.rooms.clear();
-            if (this.acknowledgements != null) this.acknowledgements.close();
+            try {
+                this.root.close();
+                this.allocator.close();
+            } finally {
+                Iterator each = this.rooms.values().iterator();
+                while (each.hasNext()) StorageUtils.dispose((ByteBuffer) each.next());
+                this.rooms.clear();
+                if (this.acknowledgements != null) this.acknowledgements.close();
+            }
         }
 
         private ByteBuffer room(String path, long number, long size) throws IOException {

@@ -14,6 +14,7 @@ import java.nio.file.Path;
 import java.nio.file.Paths;
 import java.nio.file.attribute.FileAttribute;
 import java.util.Arrays;
+import java.util.Iterator;
 import java.util.List;
 import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.concurrent.atomic.AtomicLong;
@@ -77,7 +78,12 @@ public final class RowRoom {
 
     /** Whether rows of such columns can lie here, and are written as they are. */
     public static boolean holds(LogicalWriteInfo info) {
-        if (info.options().containsKey("value.format") || info.options().containsKey("key.format")) return false;
+        Iterator options = info.options().keySet().iterator();
+        while (options.hasNext()) {
+            String option = ((String) options.next()).toLowerCase();
+            // Typed values are made of whole columns.
+            if (option.matches("(key|value|schema\\.registry)\\..*|flatten")) return false;
+        }
         StructField[] fields = info.schema().fields();
         for (int i = 0; i < fields.length; ++i) {
             String name = fields[i].name();
