@@ -76,6 +76,15 @@ def test_without_a_ready_process_it_starts_in_the_ordinary_way(tmp_path: Path) -
     assert (done.returncode, done.stdout) == (0, "ordinary\n")
 
 
+def test_a_directory_of_somebody_elses_is_not_trusted(tmp_path: Path) -> None:
+    tmp_path.chmod(0o700)
+    assert ready_client.trusted(str(tmp_path))
+    (tmp_path / "link").symlink_to(tmp_path)
+    assert not ready_client.trusted(str(tmp_path / "link"))
+    tmp_path.chmod(0o770)
+    assert not ready_client.trusted(str(tmp_path))
+
+
 def test_a_name_that_was_left_behind_is_taken_over(tmp_path: Path) -> None:
     """Numbers of processes come again, and what has their name need not be alive."""
     work = "print('fork', flush=True); ready_process._asked.sendall(b'\\0'); os._exit(0)"

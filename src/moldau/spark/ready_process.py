@@ -24,6 +24,7 @@ import pyspark.sql.streaming.python_streaming_source_runner  # noqa: F401
 
 import moldau.spark.stream_reader  # noqa: F401
 import pyspark_moldau  # noqa: F401
+from moldau.spark.ready_client import trusted
 
 _PROGRAM = "pyspark.sql.streaming.python_streaming_source_runner"
 _LOOK_AT_JAVA_SECONDS = 2.0
@@ -121,7 +122,7 @@ _asked: socket.socket | None = None
 def main(directory: Path) -> None:
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     java = os.getppid()
-    if os.fork() == 0:
+    if trusted(str(directory)) and os.fork() == 0:
         os.setsid()
         nothing = os.open(os.devnull, os.O_RDWR)
         for number in range(3):
