@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from moldau.spark import shared_batches
@@ -147,6 +147,7 @@ _rows = st.lists(
 )
 
 
+@settings(deadline=None)
 @given(st.lists(_rows, max_size=4), st.integers(0, 3))
 def test_what_is_read_is_what_was_put_in(rows: list[list[dict[str, Any]]], cut: int) -> None:
     batches = [pa.RecordBatch.from_pylist(each, schema=MANY) for each in rows]

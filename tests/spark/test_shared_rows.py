@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from moldau.protocol.compression import Compression
@@ -96,6 +96,7 @@ _TYPES = {
 }
 
 
+@settings(deadline=None)
 @given(st.lists(_row, min_size=1, max_size=64), st.sets(st.sampled_from(["key", "partition", "timestamp"])))
 def test_they_are_written_as_arrows_rows_are(rows: list[dict[str, Any]], also: set[str]) -> None:
     names = ("value", *sorted(also))
@@ -113,6 +114,8 @@ def test_a_room_is_given_back_when_its_rows_are_done_with() -> None:
     )
     first = next(found)
     assert not one.free()
+    first.failed()
+    assert one.memory[:8] == b"\2" + bytes(7)
     first.done()
     assert one.free()
     # The sign of life between the two is no row.

@@ -74,9 +74,12 @@ def _bound(listener: socket.socket, path: Path) -> bool:
 def _lives(process: int) -> bool:
     try:
         os.kill(process, 0)
+        state = Path(f"/proc/{process}/stat").read_text("ascii", "replace").rpartition(")")[2].split()[0]
+    except FileNotFoundError:
+        return not Path("/proc/self/stat").exists()  # a system without such files
     except OSError:
         return False
-    return True
+    return state != "Z"  # ended, and nobody has asked how
 
 
 def _become(asking: socket.socket) -> None:
@@ -84,6 +87,8 @@ def _become(asking: socket.socket) -> None:
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     asking.settimeout(None)
     head, outputs, _, _ = socket.recv_fds(asking, _HEAD.size, 3)
+    if len(head) < _HEAD.size:
+        os._exit(0)  # somebody only looked whether there is a process
     for number, descriptor in enumerate(outputs):
         os.dup2(descriptor, number)
         os.close(descriptor)

@@ -27,6 +27,7 @@ _COLUMNS_AT = 64
 _KEY, _PARTITION, _TIMESTAMP = 1, 2, 4
 _NO_TIMESTAMP = -(2**63)
 _KEPT_ROOMS = 16
+_DONE, _FAILED = struct.pack("<q", 1), struct.pack("<q", 2)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +37,11 @@ class SharedRows:
 
     def done(self) -> None:
         """The JVM may write the room again."""
-        self._memory[:8] = b"\1\0\0\0\0\0\0\0"
+        self._memory[:8] = _DONE
+
+    def failed(self) -> None:
+        """The JVM need not wait for the room: it will hear why."""
+        self._memory[:8] = _FAILED
 
 
 def are_notes(batch: Any) -> bool:

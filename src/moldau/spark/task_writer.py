@@ -55,7 +55,11 @@ class TaskWriter:
         """The same for rows that lie in memory of the JVM, see ``shared_rows``."""
         assert self._options.topic is not None, "rows with a column topic come by themselves"
         for shared in shared_rows(batches, self._clock.now_ms()):
-            self._write(self._options.topic, shared.rows)
+            try:
+                self._write(self._options.topic, shared.rows)
+            except BaseException:
+                shared.failed()
+                raise
             shared.done()
 
     def _write(self, topic: str, rows: Rows) -> None:

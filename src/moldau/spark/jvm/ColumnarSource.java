@@ -13,6 +13,7 @@
 package moldau.spark;
 
 import java.io.FileInputStream;
+import java.io.FileNotFoundException;
 import java.io.FileOutputStream;
 import java.io.IOException;
 import java.io.OutputStream;
@@ -32,6 +33,7 @@ import org.apache.arrow.memory.ArrowBuf;
 import org.apache.arrow.memory.BufferAllocator;
 import org.apache.arrow.memory.ForeignAllocation;
 import org.apache.arrow.memory.util.MemoryUtil;
+import org.apache.arrow.vector.ValueVector;
 import org.apache.arrow.vector.VectorLoader;
 import org.apache.arrow.vector.VectorSchemaRoot;
 import org.apache.arrow.vector.ipc.message.ArrowFieldNode;
@@ -408,7 +410,7 @@ public final class ColumnarSource extends PythonDataSourceV2 implements DataSour
             this.loader = new VectorLoader(this.root);
             this.vectors = new ColumnVector[columns.length()];
             for (int i = 0; i < this.vectors.length; ++i) {
-                this.vectors[i] = new ArrowColumnVector(this.root.getVector(i));
+                this.vectors[i] = new KeptVector(this.root.getVector(i));
             }
         }
 
@@ -432,8 +434,11 @@ public final class ColumnarSource extends PythonDataSourceV2 implements DataSour
             for (int i = 0; i < buffers; ++i) parts.add(bytes.slice(note.getLong(), note.getLong()));
             ArrowRecordBatch batch = new ArrowRecordBatch(rows, nodes, parts);
             bytes.getReferenceManager().release();
-            this.loader.load(batch);
-            batch.close();
+            try {
+                this.loader.load(batch);
+            } finally {
+                batch.close();
+            }
             this.held = true;
             return true;
         }
@@ -461,11 +466,19 @@ public final class ColumnarSource extends PythonDataSourceV2 implements DataSour
             }
         }
 
+        private static FileInputStream opened(String path) throws IOException {
+            try {
+                return new FileInputStream(path);
+            } catch (FileNotFoundException gone) {
+                throw new IOException("Python worker exited unexpectedly: its memory is gone", gone);
+            }
+        }
+
         private ByteBuffer room(String path, long number, long size) throws IOException {
             Long key = Long.valueOf(number);
             ByteBuffer known = (ByteBuffer) this.rooms.get(key);
             if (known == null) {
-                FileInputStream file = new FileInputStream(path);
+                FileInputStream file = opened(path);
                 try {
                     known = file.getChannel().map(FileChannel.MapMode.READ_ONLY, 0L, size);
                 } finally {
@@ -475,6 +488,21 @@ public final class ColumnarSource extends PythonDataSourceV2 implements DataSour
                 this.rooms.put(key, known);
             }
             return known;
+        }
+    }
+
+    /** A column that outlives a batch: Spark closes what it has read, and a struct that was closed has no fields. */
+    static final class KeptVector extends ArrowColumnVector {
+        KeptVector(ValueVector vector) {
+            super(vector);
+        }
+
+        public void close() {
+            // The root is closed in the end.
+        }
+
+        public void closeIfFreeable() {
+            // As above.
         }
     }
 

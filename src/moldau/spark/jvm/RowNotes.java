@@ -17,12 +17,15 @@ public final class RowNotes extends scala.collection.AbstractIterator {
     private static final long LOOK_NANOS = 50000L;
     /** What is smaller may be kept back on its way. */
     private static final int NOTE_BYTES = 65536 + 64;
+    /** Too large for a socket: Spark has to wait until it is taken, and looks meanwhile whether the worker says anything. */
+    private static final int SIGN_OF_LIFE_BYTES = 1 << 20;
 
     private final Iterator records;
     private final RowRoom.Columns columns;
     private final RowRoom[] rooms = new RowRoom[ROOMS];
     private int turn;
     private InternalRow waiting;
+    private boolean failed;
 
     private RowNotes(Iterator records, RowRoom.Columns columns) {
         this.records = records;
@@ -41,18 +44,18 @@ public final class RowNotes extends scala.collection.AbstractIterator {
     }
 
     public boolean hasNext() {
-        return this.waiting != null || this.records.hasNext();
+        return !this.failed && (this.waiting != null || this.records.hasNext());
     }
 
     public Object next() {
-        byte[] note = new byte[NOTE_BYTES];
         RowRoom room = this.free();
+        byte[] note = new byte[room != null ? NOTE_BYTES : SIGN_OF_LIFE_BYTES];
         if (room != null) this.fill(room, ByteBuffer.wrap(note).order(ByteOrder.LITTLE_ENDIAN));
         InternalRow row = new GenericInternalRow(new Object[] {new GenericInternalRow(new Object[] {note})});
         return scala.collection.Iterator$.MODULE$.single(row);
     }
 
-    /** The next room, when the worker is done with it; none if that takes long. */
+    /** The next room, when the worker is done with it; none if that takes long, or if the worker has failed. */
     private RowRoom free() {
         RowRoom room = this.rooms[this.turn];
         if (room == null) {
@@ -65,7 +68,8 @@ public final class RowNotes extends scala.collection.AbstractIterator {
         }
         long until = System.nanoTime() + SIGN_OF_LIFE_NANOS;
         while (!room.free()) {
-            if (System.nanoTime() > until) return null;
+            this.failed = room.failed();
+            if (this.failed || System.nanoTime() > until) return null;
             LockSupport.parkNanos(LOOK_NANOS);
         }
         this.turn = (this.turn + 1) % ROOMS;

@@ -37,7 +37,7 @@ import org.apache.spark.unsafe.types.UTF8String;
 /**
  * Memory of this process for rows: where each key and value lies and how long it is, partitions, timestamps, and
  * behind them the bytes. A file without a name; the worker opens it below /proc, and writes a 1 to its first
- * bytes when it is done with the rows.
+ * bytes when it is done with the rows, or a 2 when it has failed and is about to say why.
  */
 public final class RowRoom {
     /** One that is filled, one that is read, and one that lies ready between. */
@@ -136,6 +136,10 @@ public final class RowRoom {
         boolean free = this.memory.getLong(0) == 1L;
         VarHandle.fullFence();
         return free;
+    }
+
+    public boolean failed() {
+        return this.memory.getLong(0) == 2L;
     }
 
     public void begin() {
