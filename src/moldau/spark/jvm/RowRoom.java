@@ -187,7 +187,9 @@ public final class RowRoom {
         try {
             this.grow((int) wanted);
         } catch (IOException refused) {
-            throw new UncheckedIOException("no memory for a row of " + needed + " bytes", refused);
+            throw new UncheckedIOException(
+                "no shared memory for a row of " + needed + " bytes: make /dev/shm larger, or start the session with "
+                    + "MOLDAU_SPARK_COLUMNAR=off", refused);
         }
     }
 
