@@ -1,8 +1,9 @@
 """The classes in ``jvm`` as a jar: compiled once on this machine, by the compiler that comes with Spark.
 
 With the jar, ``format("moldau")`` is read by column and through shared memory (``shared_batches``), in half
-to two thirds of the time; without it the same source is read as Spark reads any Python source. So it is compiled where it is
-missing, in some seconds, when the first session starts or by ``python -m moldau.spark.warm_up``.
+to two thirds of the time; without it the same source is read as Spark reads any Python source. So it is
+compiled where it is missing, in some seconds, when the first session starts or by ``python -m
+moldau.spark.warm_up``.
 
 Law: only ever a gain. Another Spark than the one it was written for, another system than Linux, a compiler
 that fails: sessions start without, and that it failed is kept, so that the next does not try again.
