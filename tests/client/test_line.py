@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from moldau.client.connection import ConnectionLost, RequestTimedOut
-from moldau.client.line import FrameMemory, Line
+from moldau.client.line import Line
 from moldau.protocol.api_keys import ApiKey
 from moldau.protocol.errors import KafkaError
 from moldau.protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
@@ -131,21 +131,3 @@ def test_asking_over_a_line_that_was_closed() -> None:
     with pytest.raises(ConnectionLost):
         peer.line.ask(ListGroupsRequest())
     peer.sock.close()
-
-
-def test_memory_is_used_again_only_when_nobody_looks_at_it() -> None:
-    memory = FrameMemory()
-    first = memory.take(100)
-    first[:5] = b"first"
-    second = memory.take(100)
-    second[:6] = b"second"
-    assert bytes(first[:5]) == b"first"
-    where = second.obj
-    del second
-    third = memory.take(50)
-    assert third.obj is where
-    assert len(third) == 50
-    larger = memory.take(1_000_000)
-    assert len(larger) == 1_000_000
-    assert larger.obj is not where
-    assert len(memory._pieces) <= 2

@@ -77,7 +77,7 @@ def nothing_from_before() -> Iterator[None]:
 
 
 def encoded(rows: Rows) -> list[Any]:
-    return list(payloads(rows, choose_partitions(rows, 3, 1), 1000, 10_000, Compression.NONE))
+    return list(payloads(rows, choose_partitions(rows, 3, 1), 3, 1000, 10_000, Compression.NONE))
 
 
 _row = st.fixed_dictionaries(

@@ -1,8 +1,8 @@
 """One client connection: bytes in, frames to the dispatcher, replies out in the order of requests.
 
 Bytes arrive in a buffer that all connections of the loop share; whole frames are handled right out
-of it, and only a frame that is still incomplete gets a buffer of its own. Replies are bytes and
-slices of files; a slice is read when the socket has room for it.
+of it, and only a frame that is still incomplete gets a buffer of its own, which is used again.
+Replies are bytes and slices of files; a slice is read when the socket has room for it.
 
 Law: a frame is handled synchronously, so its view is valid only during the call. Nothing is
 allocated from a length that the peer merely claims. Reading pauses while the peer does not take
@@ -17,6 +17,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, Protocol, cast
 
+from moldau.base.memory import ReusedMemory
 from moldau.broker.purgatory import Parked
 
 log = logging.getLogger("moldau.broker.connection")
@@ -72,16 +73,18 @@ class Connection(asyncio.BufferedProtocol):
         handle_frame: Callable[[memoryview, "Connection"], None],
         limits: Limits,
         scratch: memoryview,
+        memory: ReusedMemory,
         listener_name: str,
         home: Home,
     ) -> None:
         self._handle_frame = handle_frame
         self._limits = limits
         self._scratch = scratch
+        self._memory = memory
         self.listener_name = listener_name
         self._home = home
         self._transport: asyncio.Transport = cast(asyncio.Transport, None)
-        self._partial: bytearray | None = None
+        self._partial: bytearray | memoryview | None = None
         self._filled = 0
         self._needed = 0
         self._replies: deque[Reply] = deque()
@@ -184,7 +187,7 @@ class Connection(asyncio.BufferedProtocol):
         else:
             self._needed = 4 + _SIZE.unpack_from(rest)[0]
             trusted = max(_TRUSTED_FRAME_BYTES, 2 * len(rest))
-            self._partial = bytearray(min(self._needed, trusted))
+            self._partial = self._memory.take(min(self._needed, trusted))
         self._filled = len(rest)
         self._partial[: self._filled] = rest
 

@@ -9,6 +9,7 @@ import ipaddress
 import logging
 import socket
 
+from moldau.base.memory import ReusedMemory
 from moldau.broker.connection import RECEIVE_BUFFER_BYTES, Connection, Limits
 from moldau.broker.dispatch import Dispatch
 from moldau.broker.purgatory import Parked, Purgatory
@@ -39,6 +40,8 @@ class Server:
         )
         # One buffer for all connections: each read is handled before the next one begins.
         self._scratch = memoryview(bytearray(RECEIVE_BUFFER_BYTES))
+        # For frames that are larger: a producer sends one after the other.
+        self._memory = ReusedMemory(kept=4, largest=2 * 1024 * 1024)
         self._servers: list[asyncio.Server] = []
         self.connections: set[Connection] = set()
 
@@ -54,6 +57,7 @@ class Server:
                 self._dispatch.frame,
                 self.limits,
                 self._scratch,
+                self._memory,
                 listener.name,
                 self,
             )

@@ -450,19 +450,44 @@ def agreed_version(
     return version
 
 
+class InPlace(NamedTuple):
+    """A record batch that is sent from where it lies; for ``request_parts``."""
+
+    content: memoryview
+
+    @property
+    def size(self) -> int:
+        return len(self.content)
+
+
 def encoded_request(
     request: object, api_key: ApiKey, version: int, correlation_id: int, client_id: str | None
 ) -> bytearray:
     """A request as it travels, its size in front."""
+    (whole,) = request_parts(request, api_key, version, correlation_id, client_id)
+    assert isinstance(whole, bytearray)
+    return whole
+
+
+def request_parts(
+    request: object, api_key: ApiKey, version: int, correlation_id: int, client_id: str | None
+) -> list[Any]:
+    """The same in parts: one, or more where there are batches that are ``InPlace``."""
     request_class: type = type(request)
     out = bytearray(4)
     flexible = version in declaration(request_class).flexible
     write_request_header(out, api_key, version, correlation_id, client_id, flexible)
-    splices: list[tuple[int, Any]] = []
+    splices: list[tuple[int, InPlace]] = []
     writer(request_class, version)(request, out, splices)
-    assert not splices, "a client sends record batches from memory"
-    _SIZE.pack_into(out, 0, len(out) - 4)
-    return out
+    _SIZE.pack_into(out, 0, len(out) - 4 + sum(batch.size for _, batch in splices))
+    if not splices:
+        return [out]
+    parts: list[Any] = []
+    before, whole = 0, memoryview(out)
+    for position, batch in splices:
+        parts += (whole[before:position], batch.content)
+        before = position
+    return [*parts, whole[before:]] if before < len(out) else parts
 
 
 def api_key_of(request: object) -> ApiKey:

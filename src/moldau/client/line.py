@@ -1,13 +1,13 @@
-"""A connection for a thread that waits: one request, one answer, and large answers into memory used again.
+"""A connection for a thread that waits, for much data: large answers come into memory that is used again.
 
     line = await cluster.line(node_id)       # on the loop that made the cluster
     line.ask(FetchRequest(…))                # in any one thread from then on
     ...                                      # the answer arrives meanwhile
-    answer = line.answer()
+    answer = line.answer()                   # of the first request that has none yet
 
 An event loop is woken for every few packets and hands each of them from thread to thread; whoever reads
 gigabytes spends half of the time on that. Here the kernel keeps an answer until a good part of it is there,
-and one call takes it.
+and one call takes it. Record batches that are ``InPlace`` are sent from where they lie.
 
 Law: like ``connection`` this file knows frames and nothing of what a request means, and never retries. The
 memory of an answer is used again only when nobody holds a view of it. Whatever goes wrong is a
@@ -17,9 +17,11 @@ memory of an answer is used again only when nobody holds a view of it. Whatever 
 import socket
 import struct
 import sys
+from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from moldau.base.memory import ReusedMemory
 from moldau.client.connection import (
     MAX_FRAME_BYTES,
     ConnectionLost,
@@ -27,7 +29,7 @@ from moldau.client.connection import (
     agreed_version,
     answer_reader,
     api_key_of,
-    encoded_request,
+    request_parts,
 )
 from moldau.protocol.api_keys import ApiKey
 from moldau.protocol.messages import load
@@ -36,9 +38,6 @@ from moldau.protocol.schema import Versions
 
 #: So much of an answer is to be there before this thread is woken; less where less is left of it.
 _WAKE_BYTES = 1024 * 1024
-#: Pieces of memory that a line keeps: one that is read into, one that its reader may still look at.
-_KEPT = 2
-_ROUNDED_TO = 64 * 1024
 #: Other systems have the option, but their event of a readable socket does not follow it.
 _LOW_WATER = socket.SO_RCVLOWAT if sys.platform == "linux" else None
 _SIZE = struct.Struct(">i")
@@ -59,22 +58,23 @@ class Line:
         self._sock = sock
         self._client_id = client_id
         self._api_versions = api_versions
-        self._memory = FrameMemory()
+        #: One piece that is read into, one that its reader may still look at.
+        self._memory = ReusedMemory(kept=2)
         self._head = memoryview(bytearray(4))
         self._low_water = 1
         self._correlation_id = 0
-        self._expected: Callable[[memoryview], Any] | None = None
+        #: Of each request on its way: its number, and how its answer is read.
+        self._expected: deque[tuple[int, Callable[[memoryview], Any]]] = deque()
         self._sent_by_key: dict[tuple[ApiKey, int | None], tuple[int, Callable[[memoryview], Any]]] = {}
         sock.settimeout(timeout_ms / 1000)
 
     @property
     def idle(self) -> bool:
         """Whether the next one may use it: open, and nothing on its way."""
-        return self._sock.fileno() >= 0 and self._expected is None
+        return self._sock.fileno() >= 0 and not self._expected
 
     def ask(self, request: object, *, max_version: int | None = None) -> None:
-        """Sends a request; ``answer`` is to be called before the next one."""
-        assert self._expected is None, "a line carries one request at a time"
+        """Sends a request. Answers have to be taken before the peer stops reading because of them."""
         api_key = api_key_of(request)
         agreed = self._sent_by_key.get((api_key, max_version))
         if agreed is None:
@@ -82,17 +82,17 @@ class Line:
             agreed = version, answer_reader(load(api_key)[1], version)
             self._sent_by_key[api_key, max_version] = agreed
         self._correlation_id = (self._correlation_id + 1) & 0x7FFFFFFF
-        frame = encoded_request(request, api_key, agreed[0], self._correlation_id, self._client_id)
+        parts = request_parts(request, api_key, agreed[0], self._correlation_id, self._client_id)
         try:
-            self._sock.sendall(frame)
+            self._send(parts)
         except OSError as error:
             raise self._lost(str(error)) from None
-        self._expected = agreed[1]
+        self._expected.append((self._correlation_id, agreed[1]))
 
     def answer(self) -> Any:
-        """Waits for the answer; views of it keep its memory from being used for another."""
-        read = self._expected
-        assert read is not None, "nothing was asked"
+        """Waits for the next answer; views of it keep its memory from being used for another."""
+        assert self._expected, "nothing was asked"
+        correlation_id, read = self._expected[0]
         try:
             self._fill(self._head)
             (size,) = _SIZE.unpack(self._head)
@@ -105,8 +105,8 @@ class Line:
             raise RequestTimedOut(f"{self.address} did not answer in time") from None
         except OSError as error:
             raise self._lost(str(error)) from None
-        self._expected = None  # not before: whoever is interrupted leaves half an answer behind
-        if _SIZE.unpack_from(frame)[0] != self._correlation_id:
+        self._expected.popleft()  # not before: whoever is interrupted leaves half an answer behind
+        if _SIZE.unpack_from(frame)[0] != correlation_id:
             raise self._lost("it answered something else")
         try:
             return read(frame)
@@ -115,6 +115,14 @@ class Line:
 
     def close(self) -> None:
         self._sock.close()
+
+    def _send(self, parts: list[Any]) -> None:
+        while parts:
+            sent = self._sock.sendmsg(parts)
+            while parts and sent >= len(parts[0]):
+                sent -= len(parts.pop(0))
+            if sent:
+                parts[0] = memoryview(parts[0])[sent:]
 
     def _fill(self, view: memoryview) -> None:
         filled, size = 0, len(view)
@@ -133,32 +141,3 @@ class Line:
     def _lost(self, why: str) -> ConnectionLost:
         self.close()
         return ConnectionLost(f"the connection to {self.address} is lost: {why}")
-
-
-class FrameMemory:
-    """Memory for one frame after another."""
-
-    def __init__(self) -> None:
-        self._pieces: list[bytearray] = []
-
-    def take(self, size: int) -> memoryview:
-        """So many bytes that nobody else looks at; what they hold is whatever was there before."""
-        in_use = []
-        for piece in self._pieces:
-            if not _unseen(piece):
-                in_use.append(piece)
-            elif len(piece) >= size:
-                return memoryview(piece)[:size]
-        # Pieces that are too small make room for one that is not.
-        made = bytearray(-(-size // _ROUNDED_TO) * _ROUNDED_TO)
-        self._pieces = [made, *in_use[: _KEPT - 1]]
-        return memoryview(made)[:size]
-
-
-def _unseen(piece: bytearray) -> bool:
-    """Whether no view of it is left: a bytearray with views does not let its size be changed."""
-    try:
-        piece.append(piece.pop())
-    except BufferError:
-        return False
-    return True

@@ -8,7 +8,7 @@ way cannot do goes the long one. Nothing is allocated for what a frame merely cl
 
 import numpy as np
 
-from moldau.client.line import FrameMemory
+from moldau.base.memory import ReusedMemory
 from moldau.protocol.compression import Compression, decompress
 from moldau.spark import libzstd
 
@@ -23,7 +23,7 @@ class Decompressor:
 
     def __init__(self) -> None:
         self._zstd: libzstd.FrameReader | None = None
-        self._memory = FrameMemory()
+        self._memory = ReusedMemory()
         self._records = memoryview(b"")
         self._source = 0
         self._out = memoryview(b"")

@@ -1,15 +1,17 @@
-"""From rows to record batches, one partition after the other.
+"""From rows to record batches, one for each partition.
 
-Law: pure; a record's place in its partition is its place among the rows.
+Law: pure; a record's place in its partition is its place among the rows. Rows are looked at twice, once to
+find how large each batch becomes and once to write it: they are neither sorted nor copied in between.
 """
 
-from collections.abc import Iterator
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 import numpy as np
 
+from moldau.base.memory import ReusedMemory
 from moldau.client.partitioner import partition_of
-from moldau.protocol.compression import Compression, compress
+from moldau.protocol.compression import Compression
 from moldau.protocol.errors import ErrorCode, KafkaError
 from moldau.protocol.payload import encode_varint
 from moldau.protocol.records import HEADER_SIZE
@@ -21,7 +23,9 @@ if HAS_KERNELS:
     from moldau.spark import kernels
 
 Array: TypeAlias = Any
-_SHORT = 1 << 16
+
+#: What a record is larger than its key, value and headers, at most.
+RECORD_OVERHEAD = 31
 
 
 def choose_partitions(rows: Rows, partitions: int, sticky: int) -> Array:
@@ -51,72 +55,124 @@ def choose_partitions(rows: Rows, partitions: int, sticky: int) -> Array:
 
 
 def payloads(
-    rows: Rows, chosen: Array, batch_bytes: int, max_record_bytes: int, compression: Compression
-) -> Iterator[Payload]:
-    """Batches of at most ``batch_bytes`` before compression, unless one record alone is larger."""
-    sizes = (
-        31
-        + np.maximum(rows.key.sizes, 0)
-        + np.maximum(rows.value.sizes, 0)
-        + np.maximum(rows.headers.sizes, 1)
-    )
-    if rows.count and int(sizes.max()) + HEADER_SIZE > max_record_bytes:
-        worst = int(sizes.argmax())
+    rows: Rows,
+    chosen: Array,
+    partitions: int,
+    batch_bytes: int,
+    max_record_bytes: int,
+    compression: Compression,
+    memory: ReusedMemory | None = None,
+) -> list[Payload]:
+    """Batches of at most ``batch_bytes`` before compression, unless one record alone is larger.
+
+    They lie in ``memory``, which is used again when they are gone.
+    """
+    if not rows.count:
+        return []
+    _check_sizes(rows, max_record_bytes)
+    if HAS_KERNELS:
+        made = _encode_fast(rows, chosen, partitions, batch_bytes, memory or ReusedMemory())
+    else:
+        made = _encode_plain(rows, chosen, batch_bytes)
+    return [payload.compressed(compression) for payload in made] if compression else made
+
+
+def _check_sizes(rows: Rows, max_record_bytes: int) -> None:
+    parts = (rows.key.sizes, rows.value.sizes, rows.headers.sizes)
+    if (
+        RECORD_OVERHEAD + HEADER_SIZE + 1 + sum(max(int(sizes.max()), 0) for sizes in parts)
+        <= max_record_bytes
+    ):
+        return  # even a record of the largest pieces is not too large
+    sizes = RECORD_OVERHEAD + np.maximum(parts[0], 0) + np.maximum(parts[1], 0) + np.maximum(parts[2], 1)
+    largest = int(sizes.max())
+    if largest + HEADER_SIZE > max_record_bytes:
         raise KafkaError(
             ErrorCode.MESSAGE_TOO_LARGE,
-            f"a record of about {int(sizes[worst])} bytes is larger than "
+            f"a record of about {largest} bytes is larger than "
             f"kafka.max.request.size={max_record_bytes}: raise it, and the topic's max.message.bytes with it",
         )
-    # Numbers of two bytes are sorted by their digits, in a fraction of the time.
-    few = bool(rows.count) and int(chosen.max()) < _SHORT
-    order = np.argsort(chosen.astype(np.uint16) if few else chosen, kind="stable")
-    edges = np.flatnonzero(np.diff(chosen[order])) + 1
-    for group in np.split(order, edges) if rows.count else ():
-        ends = np.cumsum(sizes[group])
-        start = 0
-        while start < len(group):
-            before = int(ends[start - 1]) if start else 0
-            stop = max(int(np.searchsorted(ends, before + batch_bytes, side="right")), start + 1)
-            yield _payload(rows, int(chosen[group[0]]), group[start:stop], compression)
-            start = stop
 
 
-def _payload(rows: Rows, partition: int, which: Array, compression: Compression) -> Payload:
-    timestamps = rows.timestamp[which]
-    base_timestamp = int(timestamps[0])
-    records = _encode_fast(rows, which, base_timestamp) if HAS_KERNELS else _encode_plain(rows, which)
-    if compression:
-        records = compress(compression, records)
-    return Payload(partition, len(which), base_timestamp, int(timestamps.max()), compression, records)
-
-
-def _encode_fast(rows: Rows, which: Array, base_timestamp: int) -> bytes:
+def _encode_fast(
+    rows: Rows, chosen: Array, partitions: int, batch_bytes: int, memory: ReusedMemory
+) -> list[Payload]:
+    batch_of = np.empty(rows.count, np.int64)
+    table = np.empty((rows.count, kernels.PLAN_COLUMNS), np.int64)
     parts = (rows.key, rows.value, rows.headers)
-    room = sum(int(np.maximum(part.sizes[which], 0).sum()) for part in parts) + 32 * len(which)
-    out = np.empty(room, np.uint8)
+    plan: Any = kernels.plan_batches
+    filling = np.empty(partitions, np.int64)
+    count = plan(
+        chosen, rows.timestamp, *(part.sizes for part in parts), batch_bytes, filling, batch_of, table
+    )
+    plans = table[:count]
+    stops = np.cumsum(plans[:, kernels.BATCH_ROOM] + HEADER_SIZE)
+    starts = np.concatenate(([0], stops[:-1]))
+    ends = starts + HEADER_SIZE
+    content = memory.take(int(stops[-1]))
+    encode: Any = kernels.encode_batches
     arrays = [array for part in parts for array in (part.data, part.at, part.sizes)]
-    encode: Any = kernels.encode_records
-    size = encode(which, rows.timestamp, *arrays, base_timestamp, out)
-    return out[:size].tobytes()
+    encode(
+        batch_of,
+        plans,
+        rows.timestamp,
+        *arrays,
+        np.zeros(count, np.int64),
+        ends,
+        np.frombuffer(content, np.uint8),
+    )
+    return [
+        Payload(partition, records, first, last, Compression.NONE, content[start:end])
+        for (partition, records, _, first, last), start, end in zip(
+            plans.tolist(), starts.tolist(), ends.tolist(), strict=True
+        )
+    ]
 
 
-def _encode_plain(rows: Rows, which: Array) -> bytes:
+def _encode_plain(rows: Rows, chosen: Array, batch_bytes: int) -> list[Payload]:
     key, value, headers = (part.data.tobytes() for part in (rows.key, rows.value, rows.headers))
-    out: list[bytes] = []
-    first = int(rows.timestamp[which[0]])
-    for delta, row in enumerate(which.tolist()):
+    made: list[_PlainBatch] = []
+    filling: dict[int, _PlainBatch] = {}
+    for row, partition in enumerate(chosen.tolist()):
+        timestamp = int(rows.timestamp[row])
+        pieces = (
+            _piece(key, rows.key, row),
+            _piece(value, rows.value, row),
+            _piece(headers, rows.headers, row),
+        )
+        size = RECORD_OVERHEAD + sum(len(content) for _, content in pieces[:2]) + max(len(pieces[2][1]), 1)
+        batch = filling.get(partition)
+        if batch is None or batch.room + size > batch_bytes:
+            batch = filling[partition] = _PlainBatch(partition, timestamp, timestamp)
+            made.append(batch)
         body = b"".join(
             (
                 b"\x00",
-                encode_varint(int(rows.timestamp[row]) - first),
-                encode_varint(delta),
-                *_piece(key, rows.key, row),
-                *_piece(value, rows.value, row),
-                _piece(headers, rows.headers, row)[1] or b"\x00",
+                encode_varint(timestamp - batch.first),
+                encode_varint(batch.count),
+                *pieces[0],
+                *pieces[1],
+                pieces[2][1] or b"\x00",
             )
         )
-        out += (encode_varint(len(body)), body)
-    return b"".join(out)
+        batch.records += encode_varint(len(body)) + body
+        batch.room += size
+        batch.count += 1
+        batch.last = max(batch.last, timestamp)
+    return [
+        Payload(b.partition, b.count, b.first, b.last, Compression.NONE, memoryview(b.records)) for b in made
+    ]
+
+
+@dataclass(slots=True)
+class _PlainBatch:
+    partition: int
+    first: int
+    last: int
+    count: int = 0
+    #: What the records take at most.
+    room: int = 0
+    records: bytearray = field(default_factory=lambda: bytearray(HEADER_SIZE))
 
 
 def _piece(data: bytes, pieces: Pieces, row: int) -> tuple[bytes, bytes]:

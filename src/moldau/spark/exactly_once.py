@@ -26,6 +26,7 @@ from moldau.client.transactions import TransactionDescription, Transactions
 from moldau.protocol.compression import Compression
 from moldau.protocol.errors import ErrorCode, KafkaError
 from moldau.protocol.payload import append_record
+from moldau.protocol.records import HEADER_SIZE
 from moldau.spark import transactions
 from moldau.spark.batch_payload import Payload
 from moldau.spark.options import WriteOptions
@@ -248,7 +249,7 @@ async def _last_decision(cluster: Cluster, query: str) -> Decision | None:
 
 
 def _payload(partition: int, key: bytes, value: bytes) -> Payload:
-    buffer = bytearray()
+    buffer = bytearray(HEADER_SIZE)
     append_record(buffer, 0, 0, key, value, ())
     now_ms = SystemClock().now_ms()
-    return Payload(partition, 1, now_ms, now_ms, Compression.NONE, bytes(buffer))
+    return Payload(partition, 1, now_ms, now_ms, Compression.NONE, memoryview(buffer))

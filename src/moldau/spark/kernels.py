@@ -33,6 +33,12 @@ BROKEN_RECORD = -3
 ) = range(10)
 BATCH_COLUMNS = 10
 
+#: Columns of the table that ``plan_batches`` fills, one row for each batch.
+BATCH_PARTITION, BATCH_COUNT, BATCH_ROOM, FIRST_TIMESTAMP, LARGEST_TIMESTAMP = range(5)
+PLAN_COLUMNS = 5
+#: What a record is larger than its key, value and headers, at most: see ``encode``.
+_RECORD_OVERHEAD = 31
+
 _HEADER_SIZE = 61
 _LOG_OVERHEAD = 12
 _MAGIC = 2
@@ -296,8 +302,46 @@ def _write_varint(out: Array, at: int, value: Any) -> Any:
 
 
 @njit(cache=True, nogil=True)
-def encode_records(
-    rows: Array,
+def plan_batches(
+    chosen: Array,
+    timestamps: Array,
+    key_size: Array,
+    value_size: Array,
+    header_size: Array,
+    batch_bytes: int,
+    filling: Array,
+    batch_of: Array,
+    table: Array,
+) -> Any:
+    """The batch of each row, and what each batch will hold; how many batches.
+
+    ``filling`` has room for one number a partition, ``table`` for one batch a row.
+    """
+    filling[:] = -1
+    batches = 0
+    for row in range(len(chosen)):
+        partition = chosen[row]
+        size = _RECORD_OVERHEAD + max(key_size[row], 0) + max(value_size[row], 0) + max(header_size[row], 1)
+        batch = filling[partition]
+        if batch < 0 or table[batch, BATCH_ROOM] + size > batch_bytes:
+            batch, filling[partition] = batches, batches
+            batches += 1
+            table[batch, BATCH_PARTITION] = partition
+            table[batch, BATCH_COUNT] = 0
+            table[batch, BATCH_ROOM] = 0
+            table[batch, FIRST_TIMESTAMP] = timestamps[row]
+            table[batch, LARGEST_TIMESTAMP] = timestamps[row]
+        batch_of[row] = batch
+        table[batch, BATCH_COUNT] += 1
+        table[batch, BATCH_ROOM] += size
+        table[batch, LARGEST_TIMESTAMP] = max(table[batch, LARGEST_TIMESTAMP], timestamps[row])
+    return batches
+
+
+@njit(cache=True, nogil=True)
+def encode_batches(
+    batch_of: Array,
+    table: Array,
     timestamps: Array,
     key_data: Array,
     key_at: Array,
@@ -308,18 +352,19 @@ def encode_records(
     header_data: Array,
     header_at: Array,
     header_size: Array,
-    base_timestamp: int,
+    counts: Array,
+    ends: Array,
     out: Array,
-) -> Any:
-    """Writes the records of ``rows`` in their order into ``out``; how many bytes.
+) -> None:
+    """Writes each row behind the one before it in its batch, which ends at ``ends`` then.
 
     ``header_data`` holds the headers of each record as they stand in a batch, their count in front; a size of
-    0 stands for none.
+    0 stands for none. ``counts`` begins with zeros, ``ends`` with the places where batches begin.
     """
-    at = 0
-    for delta in range(len(rows)):
-        row = rows[delta]
-        timestamp_delta = timestamps[row] - base_timestamp
+    for row in range(len(batch_of)):
+        batch = batch_of[row]
+        delta, at = counts[batch], ends[batch]
+        timestamp_delta = timestamps[row] - table[batch, FIRST_TIMESTAMP]
         key_length, value_length, headers_length = key_size[row], value_size[row], header_size[row]
         body = (
             1
@@ -346,4 +391,5 @@ def encode_records(
         else:
             _copy(header_data, header_at[row], headers_length, out, at)
             at += headers_length
-    return at
+        counts[batch] = delta + 1
+        ends[batch] = at

@@ -1,4 +1,6 @@
-"""Sends payloads to the leaders of their partitions: several requests on their way, each batch written once.
+"""Payloads to the leaders of their partitions: several requests on their way, each batch written once.
+
+``direct_sending`` does the same over lines, as long as nothing goes wrong, and leaves the rest to this one.
 
 Law: the batches of a partition arrive in their order. When a request fails in a way that may pass, everything
 on its way is waited for, and what was not acknowledged is sent again, in its order and with its old sequence
@@ -11,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from moldau.base.names import ZERO_UUID, TopicPartition
-from moldau.client.connection import error_code
+from moldau.client.connection import InPlace, error_code
 from moldau.client.metadata import Cluster, may_pass
 from moldau.protocol.errors import ErrorCode, KafkaError
 from moldau.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
@@ -26,15 +28,15 @@ _LAST_VERSION_WITH_NAMES = 12
 #: The last version of Produce that leaves it to the client to add partitions to a transaction.
 _LAST_VERSION_WITHOUT_ADDING = 11
 #: What the broker remembers of a producer, and so what may be on its way at once.
-_MAX_IN_FLIGHT = 5
+MAX_IN_FLIGHT = 5
 _LANE = "spark-produce"
 _WRITTEN = frozenset({ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER})
 
 
 @dataclass(slots=True)
-class _Unwritten:
+class Unwritten:
     partition: TopicPartition
-    records: bytes
+    records: memoryview
     count: int
     order: int
 
@@ -59,17 +61,17 @@ class PayloadSender:
         self._added: set[TopicPartition] = set()
         self._order = 0
         self._in_flight: dict[int, set[asyncio.Future[None]]] = {}
-        self._failed: list[_Unwritten] = []
+        self._failed: list[Unwritten] = []
         self._final: KafkaError | None = None
         #: Records that the broker has acknowledged.
         self.acknowledged = 0
 
     async def send(self, topic: str, payloads: Iterable[Payload]) -> None:
         """Takes payloads; returns when they are on their way, not when they are written."""
-        waiting = [self._stamp(topic, payload) for payload in payloads]
-        await self._add(waiting)
+        waiting = [self.stamp(topic, payload) for payload in payloads]
+        await self.add(waiting)
         while waiting:
-            requests, waiting = self._requests(waiting)
+            requests, waiting = self.requests(waiting)
             for node_id, batches in requests.items():
                 await self._room(node_id)
                 if self._failed:
@@ -80,16 +82,27 @@ class PayloadSender:
         """Returns when everything is written; raises the error that will not pass."""
         await self._settle()
 
-    async def _add(self, batches: list[_Unwritten]) -> None:
+    # The parts of it, for whoever sends in another way.
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether ``flush`` has something to do, or to say, besides waiting."""
+        return bool(self._failed) or self._final is not None
+
+    def to_add(self, batches: list[Unwritten]) -> set[TopicPartition]:
         """Before version 2 of transactions the coordinator has to hear of a partition first."""
         if self._begun is None or self._begun.adds_implicitly:
-            return
-        new = {batch.partition for batch in batches} - self._added
-        if new:
+            return set()
+        return {batch.partition for batch in batches} - self._added
+
+    async def add(self, batches: list[Unwritten]) -> None:
+        if new := self.to_add(batches):
+            assert self._begun is not None
             await add_partitions(self._cluster, self._begun, sorted(new))
             self._added |= new
 
-    def _stamp(self, topic: str, payload: Payload) -> _Unwritten:
+    def stamp(self, topic: str, payload: Payload) -> Unwritten:
+        """The next batch of its partition; to be sent in the order of these calls."""
         partition = TopicPartition(topic, payload.partition)
         sequence = NO_SEQUENCE
         producer = self._producer
@@ -103,13 +116,13 @@ class PayloadSender:
             transactional=self._begun is not None,
         )
         self._order += 1
-        return _Unwritten(partition, records, payload.count, self._order)
+        return Unwritten(partition, records, payload.count, self._order)
 
-    def _requests(self, waiting: list[_Unwritten]) -> tuple[dict[int, list[_Unwritten]], list[_Unwritten]]:
+    def requests(self, waiting: list[Unwritten]) -> tuple[dict[int, list[Unwritten]], list[Unwritten]]:
         """One request for each broker, with at most one batch of each partition; and what is left."""
-        requests: dict[int, list[_Unwritten]] = {}
+        requests: dict[int, list[Unwritten]] = {}
         sizes: dict[int, int] = {}
-        later: list[_Unwritten] = []
+        later: list[Unwritten] = []
         taken: set[TopicPartition] = set()
         limit = max(self._options.max_request_bytes, self._options.batch_size_bytes)
         for batch in waiting:
@@ -129,10 +142,10 @@ class PayloadSender:
         return -1 if known is None else known.leader_id
 
     async def _room(self, node_id: int) -> None:
-        while len(in_flight := self._in_flight.setdefault(node_id, set())) >= _MAX_IN_FLIGHT:
+        while len(in_flight := self._in_flight.setdefault(node_id, set())) >= MAX_IN_FLIGHT:
             await asyncio.wait(in_flight, return_when=asyncio.FIRST_COMPLETED)
 
-    async def _start(self, node_id: int, batches: list[_Unwritten]) -> None:
+    async def _start(self, node_id: int, batches: list[Unwritten]) -> None:
         if self._final is not None:
             raise self._final
         task = asyncio.get_running_loop().create_task(self._ask(node_id, batches))
@@ -141,22 +154,25 @@ class PayloadSender:
         task.add_done_callback(in_flight.discard)
         await asyncio.sleep(0)  # the request leaves before the next one is made
 
-    async def _ask(self, node_id: int, batches: list[_Unwritten]) -> None:
+    async def _ask(self, node_id: int, batches: list[Unwritten]) -> None:
         """One request; what it leaves unwritten is kept, what cannot be written is final."""
         try:
             if node_id < 0:
                 raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE)
             connection = await self._cluster.connection(node_id, _LANE)
-            request, by_name = self._request(batches)
-            version = self._version(by_name)
+            request, version = self.request(batches)
             if self._options.acks == 0:
                 connection.post(request, max_version=version)
                 self.acknowledged += sum(batch.count for batch in batches)
                 return
             answer = await connection.send(request, max_version=version)
         except KafkaError as error:
-            self._keep(batches, error)
+            self.keep(batches, error)
             return
+        self.take(answer, batches)
+
+    def take(self, answer: Any, batches: list[Unwritten]) -> None:
+        """What the broker says to a request."""
         outcomes = {
             TopicPartition(topic.name or self._cluster.topic_name(topic.topic_id) or "", p.index): p
             for topic in answer.responses
@@ -168,9 +184,10 @@ class PayloadSender:
             if code in _WRITTEN:
                 self.acknowledged += batch.count
             else:
-                self._keep([batch], KafkaError(code, _said(batch.partition, outcome)))
+                self.keep([batch], KafkaError(code, _said(batch.partition, outcome)))
 
-    def _keep(self, batches: list[_Unwritten], error: KafkaError) -> None:
+    def keep(self, batches: list[Unwritten], error: KafkaError) -> None:
+        """Batches of which it is not known that they are written; to be sent again if the error may pass."""
         # Batches behind one that failed are out of order until it is written.
         behind = error.code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and bool(self._failed)
         if not may_pass(error) and not behind and self._final is None:
@@ -209,12 +226,15 @@ class PayloadSender:
         waiting = sorted(self._failed, key=lambda batch: batch.order)
         self._failed = []
         while waiting and not self._failed:
-            requests, waiting = self._requests(waiting)
+            requests, waiting = self.requests(waiting)
             for node_id, batches in requests.items():
                 await self._ask(node_id, batches)
         self._failed += waiting
 
-    def _request(self, batches: list[_Unwritten]) -> tuple[ProduceRequest, bool]:
+    def request(
+        self, batches: list[Unwritten], *, in_place: bool = False
+    ) -> tuple[ProduceRequest, int | None]:
+        """The request, and the last version that it can be sent in."""
         by_name = False
         topics: dict[str, TopicProduceData] = {}
         for batch in batches:
@@ -224,14 +244,12 @@ class PayloadSender:
                 topic_id = ZERO_UUID if known is None else known.topic_id
                 by_name = by_name or topic_id == ZERO_UUID
                 topics[name] = data = TopicProduceData(name=name, topic_id=topic_id, partition_data=[])
-            data.partition_data.append(
-                PartitionProduceData(index=batch.partition.partition, records=memoryview(batch.records))
-            )
+            records: Any = InPlace(batch.records) if in_place else batch.records
+            data.partition_data.append(PartitionProduceData(index=batch.partition.partition, records=records))
         timeout_ms = self._options.cluster.request_timeout_ms
         transactional_id = None if self._begun is None else self._begun.transactional_id
-        return ProduceRequest(
-            transactional_id, self._options.acks, timeout_ms, list(topics.values())
-        ), by_name
+        request = ProduceRequest(transactional_id, self._options.acks, timeout_ms, list(topics.values()))
+        return request, self._version(by_name)
 
     def _version(self, by_name: bool) -> int | None:
         if self._begun is not None and not self._begun.adds_implicitly:

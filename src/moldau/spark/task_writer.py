@@ -13,9 +13,11 @@ import numpy as np
 import pyarrow as pa
 
 from moldau.base.clock import SystemClock
+from moldau.base.memory import ReusedMemory
 from moldau.protocol.compression import COMPRESSION_NAMES
 from moldau.protocol.errors import ErrorCode, KafkaError
 from moldau.spark.batch_payload import Payload
+from moldau.spark.direct_sending import DirectSender
 from moldau.spark.encode import choose_partitions, payloads
 from moldau.spark.options import WriteOptions
 from moldau.spark.producers import Producer, give_back, partition_count, take_producer
@@ -26,6 +28,8 @@ from moldau.spark.transactions import Begun
 from moldau.spark.wire import Wire
 
 _ROUNDS_ON_THEIR_WAY = 3
+#: Of memory for encoded rows: one that is filled, and those with requests on their way.
+_PIECES = 3
 
 
 class TaskWriter:
@@ -41,7 +45,12 @@ class TaskWriter:
         self._partition_counts: dict[str, int] = {}
         #: Rows without a key go to one partition for a whole Arrow batch, then to the next.
         self._sticky = self._clock.now_ms()
+        #: Over lines, where there can be any: none with TLS, and none without answers.
+        self._direct: DirectSender | None = None
+        if options.acks and not wire.cluster.security.encrypted:
+            self._direct = DirectSender(wire, self._sender)
         self._rounds: deque[Future[None]] = deque()
+        self._memory = ReusedMemory(kept=_PIECES)
         self.rows = 0
 
     def write(self, batch: pa.RecordBatch) -> None:
@@ -49,26 +58,25 @@ class TaskWriter:
         if not batch.num_rows:
             return
         for topic, part in self._by_topic(batch):
-            self._write(topic, rows_of(part, self._clock.now_ms()))
+            self._send(topic, self._payloads(topic, rows_of(part, self._clock.now_ms())))
 
     def write_shared(self, batches: Iterable[pa.RecordBatch]) -> None:
         """The same for rows that lie in memory of the JVM, see ``shared_rows``."""
         assert self._options.topic is not None, "rows with a column topic come by themselves"
         for shared in shared_rows(batches, self._clock.now_ms()):
             try:
-                self._write(self._options.topic, shared.rows)
+                made = self._payloads(self._options.topic, shared.rows)
             except BaseException:
                 shared.failed()
                 raise
-            shared.done()
-
-    def _write(self, topic: str, rows: Rows) -> None:
-        """When this returns the rows are encoded, and need not be kept."""
-        self._send(topic, list(self._payloads(topic, rows)))
-        self.rows += rows.count
+            shared.done()  # what is sent is a copy
+            self._send(self._options.topic, made)
 
     def finish(self) -> int:
         """Waits until everything is written; how many rows."""
+        if self._direct is not None:
+            self._direct.flush()
+            return self.rows
         while self._rounds:
             self._rounds.popleft().result()
         self._wire.ask(self._sender.flush())
@@ -79,6 +87,11 @@ class TaskWriter:
         if self._producer is not None:
             give_back(self._wire.cluster, self._producer)
             self._producer = None
+
+    def close(self) -> None:
+        """In any case, and last."""
+        if self._direct is not None:
+            self._direct.close()
 
     def _by_topic(self, batch: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
         if self._options.topic is not None:
@@ -98,17 +111,29 @@ class TaskWriter:
         for index, name in enumerate(names.dictionary.to_pylist()):
             yield name, batch.take(pa.array(np.flatnonzero(indices == index)))
 
-    def _payloads(self, topic: str, rows: Rows) -> Iterator[Payload]:
+    def _payloads(self, topic: str, rows: Rows) -> list[Payload]:
         count = self._partition_counts.get(topic)
         if count is None:
             count = self._wire.ask(partition_count(self._wire.cluster, topic))
             self._partition_counts[topic] = count
         self._sticky += 1
         chosen = choose_partitions(rows, count, self._sticky % count)
+        self.rows += rows.count
         options = self._options
-        return payloads(rows, chosen, options.batch_size_bytes, options.max_request_bytes, self._compression)
+        return payloads(
+            rows,
+            chosen,
+            count,
+            options.batch_size_bytes,
+            options.max_request_bytes,
+            self._compression,
+            self._memory,
+        )
 
     def _send(self, topic: str, made: list[Payload]) -> None:
+        if self._direct is not None:
+            self._direct.send(topic, made)
+            return
         while len(self._rounds) >= _ROUNDS_ON_THEIR_WAY or (self._rounds and self._rounds[0].done()):
             self._rounds.popleft().result()
         self._rounds.append(

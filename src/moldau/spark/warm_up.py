@@ -51,7 +51,7 @@ def compile_kernels() -> None:
     }
     rows = rows_of(pa.RecordBatch.from_pydict(given), 0)
     for payload in payloads(
-        rows, choose_partitions(rows, 1, 0), _BATCH_BYTES, _BATCH_BYTES, Compression.NONE
+        rows, choose_partitions(rows, 1, 0), 1, _BATCH_BYTES, _BATCH_BYTES, Compression.NONE
     ):
         batch = payload.batch(-1, -1, -1, transactional=False)
         for headers in (False, True):

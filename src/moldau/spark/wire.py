@@ -66,8 +66,14 @@ class Wire:
         """A line to the leader of a partition, to be given back; None where there can be none (TLS)."""
         return None if self.cluster.security.encrypted else self.ask(self._line(partition))
 
+    def line_to(self, node_id: int) -> Line:
+        """The same to a broker, where ``line`` would not be none."""
+        return self.ask(self._line_to(node_id))
+
     async def _line(self, partition: TopicPartition) -> Line:
-        node_id = await self.cluster.leader_id(partition)
+        return await self._line_to(await self.cluster.leader_id(partition))
+
+    async def _line_to(self, node_id: int) -> Line:
         broker = self.cluster.brokers.get(node_id)
         for index, line in enumerate(self._idle_lines):
             if broker is not None and line.address == broker.address:

@@ -54,15 +54,18 @@ def write_task(
         slot = transactional_id(query, context.partitionId(), context.attemptNumber())
         begun = wire.ask(transactions.begin(wire.cluster, slot))
     writer = TaskWriter(wire, options, begun)
-    encoding = None if plan is None else plan.encoding()
-    if are_notes(first):
-        assert encoding is None, "typed values come as columns"
-        writer.write_shared(itertools.chain((first,), batches))
-    else:
-        for batch in itertools.chain((first,), batches):
-            writer.write(batch if encoding is None else encoding.batch(batch))
-    rows = writer.finish()
-    writer.done()
+    try:
+        encoding = None if plan is None else plan.encoding()
+        if are_notes(first):
+            assert encoding is None, "typed values come as columns"
+            writer.write_shared(itertools.chain((first,), batches))
+        else:
+            for batch in itertools.chain((first,), batches):
+                writer.write(batch if encoding is None else encoding.batch(batch))
+        rows = writer.finish()
+        writer.done()
+    finally:
+        writer.close()
     if begun is None:
         return Written(rows)
     part = Part(begun.transactional_id, begun.producer_id, begun.producer_epoch, rows)

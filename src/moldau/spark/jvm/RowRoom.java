@@ -42,8 +42,8 @@ import org.apache.spark.unsafe.types.UTF8String;
 public final class RowRoom {
     /** One that is filled, one that is read, and one that lies ready between. */
     public static final int A_TASK = 3;
-    private static final int ROWS = 8192;
-    private static final int SIZE = 2 << 20;
+    private static final int ROWS = 32768;
+    private static final int SIZE = 6 << 20;
     private static final int AT = 64;
     private static final int COLUMN = ROWS * 8;
     /** Key at, key size, value at, value size, partition, timestamp. */
