@@ -29,6 +29,7 @@ from benchmarks.apache_kafka import CACHE, ApacheKafka
 from benchmarks.brokers import Broker
 from benchmarks.load import run
 from benchmarks.moldau_broker import MoldauBroker
+from benchmarks.round_topics import RoundTopics
 from benchmarks.spark_avro import fill_avro, running_registry
 from benchmarks.spark_connector import fetch
 from benchmarks.worker_memory import WorkerMemory
@@ -156,10 +157,10 @@ def _measured(
         figures: dict[str, list[float]] = {"kafka": [], "moldau": []}
         for turn in range(2):
             for format_ in ("kafka", "moldau") if turn == 0 else ("moldau", "kafka"):
-                fresh = measure.action in ("write", "stream-write")
-                target = f"out-{format_}-{turn}-{time.time_ns()}" if fresh else topic
+                stream = measure.action == "stream-write"
+                target = f"out-{format_}-{turn}-{time.time_ns()}" if stream else topic
                 figures[format_] += _run(broker, measure, format_, target, sizes, python, jars, registry)
-                if fresh:
+                if stream:
                     _forget(broker, target)
         middle = {name: statistics.median(values) for name, values in figures.items()}
         middle["memory_mb"] = _peak_mb.pop(measure.key, 0.0)
@@ -184,10 +185,11 @@ def _run(
         return [_latency(command, broker, topic)]
     began = time.perf_counter()
     with tempfile.TemporaryFile("w+") as errors:
-        job = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True)
-        assert job.stdout is not None
-        with WorkerMemory(job.pid) as memory:
-            found = next((line for line in job.stdout if line.startswith("RESULT ")), None)
+        job = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, text=True
+        )
+        with WorkerMemory(job.pid) as memory, RoundTopics(broker.bootstrap_servers) as topics:
+            found = _result(job, topics)
             took = time.perf_counter() - began
             job.communicate(timeout=1800)
         if found is None:
@@ -199,6 +201,19 @@ def _run(
         return [took]
     rounds = json.loads(found.removeprefix("RESULT "))["rounds"]
     return [each["rows"] / each["seconds"] for each in rounds]
+
+
+def _result(job: subprocess.Popen[str], topics: RoundTopics) -> str | None:
+    """The line with the result; a job that asks for the next topic to write to gets one."""
+    assert job.stdin is not None
+    assert job.stdout is not None
+    for line in job.stdout:
+        if line.startswith("RESULT "):
+            return line
+        if line.startswith("NEXT"):
+            job.stdin.write(f"{topics.next(quiet='QUIET' in line)}\n")
+            job.stdin.flush()
+    return None
 
 
 def _latency(command: list[str], broker: Broker, topic: str) -> float:
@@ -235,7 +250,7 @@ def _command(
 
 
 def _forget(broker: Broker, topic: str) -> None:
-    """What was written goes away, so that the next run finds the disk and the page cache as this one did."""
+    """What a stream has written goes away."""
     servers = f"--bootstrap-server={broker.bootstrap_servers}"
     run("org.apache.kafka.tools.TopicCommand", [servers, "--delete", f"--topic={topic}(-out)?"])
 

@@ -4,6 +4,8 @@
 
 FORMAT is ``moldau`` or ``kafka`` (Spark's own connector). An action is done again and again
 in one session, and the times of the last ``rounds`` are printed, after the seconds in which Java warms up.
+``write`` asks for a topic before each round: it prints ``NEXT``, and reads the name from its input; before a
+round that counts it prints ``NEXT QUIET``.
 Nothing of Moldau is imported here unless its session is asked for, so that the connector's environment need
 not have it.
 """
@@ -29,13 +31,15 @@ def main() -> None:
         spark.stop()
         return
     rounds: list[dict[str, float]] = []
-    began = time.perf_counter()
+    worked = 0.0
     while len(rounds) < arguments.rounds:
-        prepared = job.prepare(arguments.action)
+        prepared = job.prepare(arguments.action, worked >= arguments.warm_up)
         start = time.perf_counter()
         rows = prepared()
-        if start - began >= arguments.warm_up:
-            rounds.append({"rows": rows, "seconds": time.perf_counter() - start})
+        took = time.perf_counter() - start
+        if worked >= arguments.warm_up:
+            rounds.append({"rows": rows, "seconds": took})
+        worked += took
     print("RESULT " + json.dumps({"rounds": rounds}))
     spark.stop()
 
@@ -47,7 +51,7 @@ def _arguments() -> argparse.Namespace:
         "action", choices=["read", "avro-read", "available-now", "write", "stream-write", "first-row"]
     )
     parser.add_argument("bootstrap")
-    parser.add_argument("topic")
+    parser.add_argument("topic", help="with write: not used, see above")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--warm-up", type=float, default=0.0, help="seconds of rounds that do not count")
     parser.add_argument("--rows", type=int, default=1_000_000)
@@ -102,7 +106,7 @@ class _Job:
             .load()
         )
 
-    def prepare(self, action: str) -> Callable[[], int]:
+    def prepare(self, action: str, counts: bool) -> Callable[[], int]:
         if action in ("read", "first-row"):
             return self._read if action == "read" else self._first_row
         if action == "avro-read":
@@ -116,6 +120,8 @@ class _Job:
             )
             self.rows = rows.cache()
             self.rows.count()
+        print("NEXT QUIET" if counts else "NEXT", flush=True)
+        self.arguments.topic = sys.stdin.readline().strip()
         return self._write
 
     def _read(self) -> int:

@@ -4,17 +4,19 @@ import socket
 import struct
 import threading
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
-from moldau.client.connection import ConnectionLost, RequestTimedOut
+from moldau.client.connection import ConnectionLost, InPlace, RequestTimedOut, encoded_request
 from moldau.client.line import Line
 from moldau.protocol.api_keys import ApiKey
 from moldau.protocol.errors import KafkaError
 from moldau.protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
+from moldau.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from moldau.protocol.schema import Versions
 
-VERSIONS = {ApiKey.LIST_GROUPS: Versions(0, 0)}
+VERSIONS = {ApiKey.LIST_GROUPS: Versions(0, 0), ApiKey.PRODUCE: Versions(3, 9)}
 
 
 class Peer:
@@ -79,6 +81,39 @@ def test_answers_come_whole_however_they_are_cut(peer: Peer, pieces: int) -> Non
 def test_a_line_that_waits_for_an_answer_is_not_idle(peer: Peer) -> None:
     peer.line.ask(ListGroupsRequest())
     assert not peer.line.idle
+
+
+def test_several_requests_on_their_way(peer: Peer) -> None:
+    for _ in range(3):
+        peer.line.ask(ListGroupsRequest())
+    numbers = [peer.request() for _ in range(3)]
+    for count, number in enumerate(numbers):
+        peer.answer(number, groups(count))
+    for count in range(3):
+        assert not peer.line.idle
+        assert len(peer.line.answer().groups) == count
+    assert peer.line.idle
+
+
+def test_record_batches_are_sent_from_where_they_lie(peer: Peer) -> None:
+    batches = [bytes([number]) * 700_000 for number in range(3)]
+
+    def produce(*records: Any) -> ProduceRequest:
+        partitions = [PartitionProduceData(index, each) for index, each in enumerate(records)]
+        return ProduceRequest(None, 1, 1000, [TopicProduceData(name="t", partition_data=partitions)])
+
+    wanted = encoded_request(produce(*batches), ApiKey.PRODUCE, 9, 1, "test")
+    received = bytearray()
+
+    def take() -> None:
+        while len(received) < len(wanted):
+            received.extend(peer.sock.recv(100_000))
+
+    taking = threading.Thread(target=take)
+    taking.start()
+    peer.line.ask(produce(*(InPlace(memoryview(batch)) for batch in batches)))
+    taking.join()
+    assert received == wanted
 
 
 def test_an_api_that_the_broker_lacks(peer: Peer) -> None:

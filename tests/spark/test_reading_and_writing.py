@@ -1,16 +1,20 @@
 """What tasks do, without Spark: ranges read and rows written over the wire of a real broker."""
 
+import uuid
 from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
 import pytest
 from confluent_kafka import Producer
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from moldau.base.names import TopicPartition
 from moldau.client.admin import Admin
 from moldau.client.group_descriptions import CommittedOffset, GroupDescription
 from moldau.client.groups import Groups
+from moldau.client.partitioner import partition_of
 from moldau.protocol.errors import KafkaError
 from moldau.spark import exactly_once
 from moldau.spark.columns import arrow_batch
@@ -27,6 +31,8 @@ from moldau.spark.transactions import begin
 from moldau.spark.wire import Wire
 from moldau.testing import Broker, drop
 
+#: What passes: a request that is lost, an answer that is lost.
+FAULTS = (drop(), drop(handled=True))
 NAMES = ("key", "value", "topic", "partition", "offset", "timestampType")
 
 
@@ -44,23 +50,30 @@ def wire(broker: Broker) -> Iterator[Wire]:
     wire.close()
 
 
-def read(wire: Wire, topic: str, start: int, end: int, **more: Any) -> list[dict[str, Any]]:
+def read(
+    wire: Wire, topic: str, start: int, end: int, *, partition: int = 0, **more: Any
+) -> list[dict[str, Any]]:
     options = ReadOptions(wire.options, (topic,), **more)
     rows: list[dict[str, Any]] = []
-    for columns in RangeReader(wire, OffsetRange(topic, 0, start, end), options):
-        rows += arrow_batch(columns, NAMES, topic, 0).to_pylist()
+    for columns in RangeReader(wire, OffsetRange(topic, partition, start, end), options):
+        rows += arrow_batch(columns, NAMES, topic, partition).to_pylist()
     return rows
 
 
-def values(wire: Wire, topic: str) -> list[bytes]:
+def values(wire: Wire, topic: str, number: int = 0) -> list[bytes]:
     """Everything that a reader of committed records sees."""
-    partition = TopicPartition(topic, 0)
+    partition = TopicPartition(topic, number)
     ends = wire.ask(list_offsets(wire.cluster, {partition: -1}, committed=True))
-    return [row["value"] for row in read(wire, topic, 0, ends[partition])]
+    return [row["value"] for row in read(wire, topic, 0, ends[partition], partition=number)]
 
 
 def rows(*given: bytes) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([pa.array(given, pa.binary())], names=["value"])
+
+
+def keyed(*given: bytes) -> pa.RecordBatch:
+    """Rows whose key is their value."""
+    return pa.RecordBatch.from_arrays([pa.array(given, pa.binary())] * 2, names=["key", "value"])
 
 
 def produce(broker: Broker, topic: str, *given: bytes, **settings: Any) -> None:
@@ -139,6 +152,14 @@ def test_topics_by_pattern_and_topics_that_are_not_there(broker: Broker, wire: W
         wire.ask(partitions_of(wire.cluster, ReadOptions(wire.options, ("nowhere",))))
 
 
+@pytest.fixture(params=["direct", "patient"])
+def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Over lines, and as with TLS, where there are none."""
+    if request.param == "patient":
+        monkeypatch.setattr(Wire, "has_lines", False)
+
+
+@pytest.mark.usefixtures("way")
 @pytest.mark.parametrize("compression", ["none", "gzip", "snappy", "lz4", "zstd"])
 def test_rows_are_written(broker: Broker, wire: Wire, compression: str) -> None:
     broker.create_topic("out")
@@ -168,6 +189,7 @@ def test_topics_from_a_column(broker: Broker, wire: Wire) -> None:
         )
 
 
+@pytest.mark.usefixtures("way")
 def test_a_record_that_the_broker_refuses_fails_the_task(broker: Broker, wire: Wire) -> None:
     broker.create_topic("small", configs={"max.message.bytes": 1000})
     writer = TaskWriter(wire, WriteOptions(wire.options, "small"))
@@ -176,6 +198,7 @@ def test_a_record_that_the_broker_refuses_fails_the_task(broker: Broker, wire: W
         writer.finish()
 
 
+@pytest.mark.usefixtures("way")
 def test_answers_that_are_lost_write_nothing_twice(broker: Broker, wire: Wire) -> None:
     broker.create_topic("out")
     writer = TaskWriter(wire, WriteOptions(wire.options, "out", batch_size_bytes=500))
@@ -187,6 +210,51 @@ def test_answers_that_are_lost_write_nothing_twice(broker: Broker, wire: Wire) -
     assert values(wire, "out") == [b"%d" % index for index in range(400)]
 
 
+@pytest.mark.usefixtures("way")
+@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(st.sampled_from([None, None, None, *FAULTS]), max_size=30), st.integers(1, 3))
+def test_whatever_passes_each_row_arrives_once_and_in_order(
+    broker: Broker, wire: Wire, faults: list[Any], partitions: int
+) -> None:
+    topic = f"out-{uuid.uuid4()}"
+    broker.create_topic(topic, partitions)
+    wire.cluster.retry_backoff_ms, wire.cluster.retry_backoff_max_ms = 1, 5
+    writer = TaskWriter(wire, WriteOptions(wire.options, topic, batch_size_bytes=500, max_request_bytes=900))
+    verdicts = iter(faults)
+    with broker.intercept("Produce", lambda request: next(verdicts, None)):
+        for start in range(0, 400, 100):
+            writer.write(keyed(*[b"%d" % index for index in range(start, start + 100)]))
+        assert writer.finish() == 400
+    writer.done()
+    writer.close()
+    for partition in range(partitions):
+        wanted = [b"%d" % i for i in range(400) if partition_of(b"%d" % i, partitions) == partition]
+        assert values(wire, topic, partition) == wanted
+
+
+def test_lines_are_for_the_next_task_and_memory_is_used_again(broker: Broker, wire: Wire) -> None:
+    broker.create_topic("out", 2)
+    for _ in range(3):
+        writer = TaskWriter(wire, WriteOptions(wire.options, "out"))
+        for _ in range(4):
+            writer.write(keyed(*[b"%d" % index for index in range(2000)]))
+        assert writer.finish() == 8000
+        assert len(writer._memory._pieces) <= 3
+        writer.done()
+        writer.close()
+        assert len(wire._idle_lines) == 1
+    assert sum(len(values(wire, "out", partition)) for partition in range(2)) == 24_000
+
+
+def test_a_line_that_waits_for_answers_is_closed_with_the_writer(broker: Broker, wire: Wire) -> None:
+    broker.create_topic("out")
+    writer = TaskWriter(wire, WriteOptions(wire.options, "out"))
+    writer.write(rows(b"1"))
+    writer.close()
+    assert not wire._idle_lines
+
+
+@pytest.mark.usefixtures("way")
 def test_a_producer_serves_one_task_after_another(broker: Broker, wire: Wire) -> None:
     broker.create_topic("out")
     asked: list[str] = []

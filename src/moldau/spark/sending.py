@@ -160,6 +160,10 @@ class PayloadSender:
             if node_id < 0:
                 raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE)
             connection = await self._cluster.connection(node_id, _LANE)
+            if self._failed:
+                # Over a new connection these would overtake what was lost with the old one, and a broker that
+                # has not heard of the producer yet takes them for its first.
+                raise KafkaError(ErrorCode.NETWORK_EXCEPTION, "batches before these have failed")
             request, version = self.request(batches)
             if self._options.acks == 0:
                 connection.post(request, max_version=version)

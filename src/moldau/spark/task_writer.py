@@ -45,9 +45,9 @@ class TaskWriter:
         self._partition_counts: dict[str, int] = {}
         #: Rows without a key go to one partition for a whole Arrow batch, then to the next.
         self._sticky = self._clock.now_ms()
-        #: Over lines, where there can be any: none with TLS, and none without answers.
+        #: The fast way, where there is one; without answers there is none.
         self._direct: DirectSender | None = None
-        if options.acks and not wire.cluster.security.encrypted:
+        if options.acks and wire.has_lines:
             self._direct = DirectSender(wire, self._sender)
         self._rounds: deque[Future[None]] = deque()
         self._memory = ReusedMemory(kept=_PIECES)

@@ -62,12 +62,17 @@ class Wire:
             future.cancel()
             raise
 
+    @property
+    def has_lines(self) -> bool:
+        """Not with TLS, whose state is not the socket's."""
+        return not self.cluster.security.encrypted
+
     def line(self, partition: TopicPartition) -> Line | None:
-        """A line to the leader of a partition, to be given back; None where there can be none (TLS)."""
-        return None if self.cluster.security.encrypted else self.ask(self._line(partition))
+        """A line to the leader of a partition, to be given back; None where there are none."""
+        return self.ask(self._line(partition)) if self.has_lines else None
 
     def line_to(self, node_id: int) -> Line:
-        """The same to a broker, where ``line`` would not be none."""
+        """A line to a broker, where there are lines."""
         return self.ask(self._line_to(node_id))
 
     async def _line(self, partition: TopicPartition) -> Line:
