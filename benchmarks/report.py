@@ -130,6 +130,12 @@ def write_documents(results: dict[str, Any], docs: Path) -> None:
     print("written: docs/benchmarks.md, docs/benchmarks.png")
 
 
+SPARK = """## Spark
+
+`make bench-spark` measures `format("moldau")` beside Spark's own connector, on both brokers: [benchmarks-spark.md](benchmarks-spark.md).
+
+![Ratios to Spark's connector, with floors and goals](benchmarks-spark.png)
+"""
 _QUICK = " (the small sizes of `--quick`, one round each: take the ratios as orders of magnitude)"
 
 
@@ -144,6 +150,7 @@ def _document(results: dict[str, Any], figures: list[Figure], notes: dict[str, s
         _markdown(_rows(figures)),
         f"## What to make of it\n\n{notes['general']}\n" if "general" in notes else "",
         METHOD,
+        SPARK,
         "## Ranges\n",
         _markdown(_range_rows(figures)),
         "## Missed floors and goals\n",
