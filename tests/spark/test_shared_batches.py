@@ -13,15 +13,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from moldau.protocol.compression import Compression
+from moldau.protocol.payload import Record
+from moldau.protocol.records import encode_batch
 from moldau.spark import shared_batches
-from moldau.spark.column_memory import fresh_bytes, lending
+from moldau.spark.column_memory import bytes_for_pieces, fresh_bytes, lending
+from moldau.spark.columns import arrow_batch
+from moldau.spark.decompression import Decompressor
+from moldau.spark.fast_decode import decode
 from moldau.spark.shared_batches import hand_over
 
 pytestmark = pytest.mark.skipif(
     not hasattr(os, "memfd_create"), reason="shared memory of this kind is Linux's"
 )
 
-HEAD = struct.Struct("<iiiiqqii")
+HEAD = struct.Struct("<iiiiqqiii")
 MANY = pa.schema(
     [
         ("key", pa.binary()),
@@ -45,12 +51,14 @@ class Jvm:
         self.pipe: int | None = None
         #: The numbers of the rooms, in the order in which they came.
         self.rooms: list[int] = []
+        #: How many columns were pieces of what was fetched.
+        self.placed = 0
 
     def read(self, note: Any) -> pa.RecordBatch | None:
         assert note.schema.names == ["__moldau_shared"]
         (text,) = (value.as_py() for value in note.column(0))
         assert len(text) > 65536, "Spark would keep it back"
-        process, pipe, room, rows, number, size, arrays, buffers = HEAD.unpack_from(text)
+        process, pipe, room, rows, number, size, arrays, buffers, placed = HEAD.unpack_from(text)
         if process == 0:
             return None
         if self.pipe is None:
@@ -64,6 +72,12 @@ class Jvm:
         nodes = iter(pairs[:arrays])
         parts = iter([content[at : at + length] for at, length in pairs[arrays:]])
         columns = [self._array(field.type, nodes, parts) for field in self.schema]
+        more = struct.unpack_from(f"<{4 * placed}q", text, HEAD.size + 8 * len(numbers))
+        for index, nulls, at, sizes in zip(*(more[start::4] for start in range(4)), strict=True):
+            assert len(columns[index]) == 0
+            columns[index] = self._pieces(content, rows, at, sizes)
+            assert columns[index].null_count == nulls
+            self.placed += 1
         assert next(nodes, None) is None
         assert next(parts, None) is None
         assert all(len(column) == rows for column in columns)
@@ -87,6 +101,14 @@ class Jvm:
         buffers = [pa.py_buffer(valid) if nulls else None, *(pa.py_buffer(each) for each in own)]
         return pa.Array.from_buffers(kind, length, buffers, nulls, children=children or None)
 
+    def _pieces(self, content: bytes, rows: int, at: int, sizes: int) -> Any:
+        starts = struct.unpack_from(f"<{rows}q", content, at)
+        lengths = struct.unpack_from(f"<{rows}q", content, sizes)
+        pairs = zip(starts, lengths, strict=True)
+        return pa.array(
+            [None if size < 0 else content[start : start + size] for start, size in pairs], pa.binary()
+        )
+
     def acknowledge(self, count: int = 1) -> None:
         assert self.pipe is not None
         os.write(self.pipe, b"\1" * count)
@@ -108,10 +130,12 @@ def numbers(count: int, first: int = 0) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([column], names=["n"])
 
 
-def all_read(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> tuple[list[pa.RecordBatch], Jvm]:
+def all_read(
+    batches: Iterable[pa.RecordBatch], schema: pa.Schema, **how: bool
+) -> tuple[list[pa.RecordBatch], Jvm]:
     """As a query reads that takes everything."""
     jvm, found = Jvm(schema), []
-    for note in hand_over(batches):
+    for note in hand_over(batches, **how):
         if (batch := jvm.read(note)) is not None:
             found.append(batch)
             jvm.acknowledge()
@@ -239,12 +263,67 @@ def test_columns_are_written_where_they_will_be_read() -> None:
     assert len(set(places)) == 1
 
 
+PIECES = pa.schema([("key", pa.binary()), ("value", pa.binary()), ("offset", pa.int64())])
+
+
+def pieces(fetched: list[list[tuple[bytes | None, bytes | None]]]) -> Iterator[pa.RecordBatch]:
+    """What a task makes of fetches, each with some records."""
+    decompressor = Decompressor()
+    for records in fetched:
+        made = encode_batch(
+            [Record(index, 0, key, value, ()) for index, (key, value) in enumerate(records)],
+            compression=Compression.ZSTD if len(records) % 2 else Compression.NONE,
+        )
+        memory = bytes_for_pieces(len(made))
+        frame = memoryview(bytearray(made)) if memory is None else memory
+        frame[:] = made
+        columns = decode(
+            frame,
+            decompressor=decompressor,
+            name="t-0",
+            first_offset=0,
+            end_offset=len(records),
+            aborted=None,
+        )
+        yield arrow_batch(columns, ("key", "value", "offset"), "t", 0)
+
+
+_bytes = st.none() | st.binary(max_size=30) | st.integers(0, 400_000).map(bytes)
+
+
+@settings(deadline=None)
+@given(st.lists(st.lists(st.tuples(_bytes, _bytes), min_size=1, max_size=6), max_size=6), st.booleans())
+def test_columns_are_pieces_of_what_was_fetched(
+    fetched: list[list[tuple[bytes | None, bytes | None]]], as_they_lie: bool
+) -> None:
+    found, jvm = all_read(pieces(fetched), PIECES, as_they_lie=as_they_lie)
+    assert [list(zip(*(batch.column(i).to_pylist() for i in (0, 1)), strict=True)) for batch in found] == fetched
+    if not as_they_lie:
+        assert not jvm.placed
+
+
+def test_pieces_are_not_copied_once_a_room_is_large_enough() -> None:
+    fetched: Any = [[(b"k", bytes(400_000)), (None, bytes(500_000))]] * 6
+    found, jvm = all_read(pieces(fetched), PIECES, as_they_lie=True)
+    assert len(found) == 6
+    assert jvm.placed >= 2 * 4
+    # The room grew, and stays what it is.
+    assert len(set(jvm.rooms)) <= 3
+
+
 def test_what_is_not_lent_has_memory_of_its_own() -> None:
     class Small:
+        takes_pieces = False
+
+        def place_of(self, data: Any) -> int | None:
+            return None
+
         def take(self, size: int) -> Any:
             return np.zeros(size, np.uint8) if size <= 10 else None
 
     with lending(Small()):
         assert fresh_bytes(10).tolist() == [0] * 10
         assert len(fresh_bytes(11)) == 11
+        assert bytes_for_pieces(5) is None
     assert len(fresh_bytes(5)) == 5
+    assert bytes_for_pieces(5) is None

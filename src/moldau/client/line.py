@@ -89,8 +89,11 @@ class Line:
             raise self._lost(str(error)) from None
         self._expected.append((self._correlation_id, agreed[1]))
 
-    def answer(self) -> Any:
-        """Waits for the next answer; views of it keep its memory from being used for another."""
+    def answer(self, memory: Callable[[int], memoryview | None] | None = None) -> Any:
+        """Waits for the next answer, which is read into what ``memory`` gives for its size, if anything.
+
+        Otherwise views of it keep its memory from being used for another.
+        """
         assert self._expected, "nothing was asked"
         correlation_id, read = self._expected[0]
         try:
@@ -98,7 +101,8 @@ class Line:
             (size,) = _SIZE.unpack(self._head)
             if not 4 <= size <= MAX_FRAME_BYTES:
                 raise self._lost("it sent no Kafka frame")
-            frame = self._memory.take(size)
+            given = None if memory is None else memory(size)
+            frame = self._memory.take(size) if given is None else given
             self._fill(frame)
         except TimeoutError:
             self.close()

@@ -22,7 +22,8 @@ from moldau.spark.scripts import cache_directories
 _HOME = Path(__file__).with_name("jvm")
 #: Each file needs only those before it.
 _SOURCES = tuple(
-    _HOME / f"{name}.java" for name in ("Worker", "RowRoom", "RowNotes", "SharedWrite", "ColumnarSource")
+    _HOME / f"{name}.java"
+    for name in ("Worker", "RowRoom", "RowNotes", "SharedWrite", "PlacedVector", "ColumnarSource")
 )
 _CLASS = "moldau.spark.ColumnarSource"
 _SERVICE = "META-INF/services/org.apache.spark.sql.sources.DataSourceRegister"

@@ -110,8 +110,9 @@ def declared(batches: Iterable[Any], never_null: frozenset[str]) -> Iterator[Any
     if not never_null:
         yield from batches
         return
-    schema = None
+    given = schema = None
     for batch in batches:
-        if schema is None:
-            schema = pa.schema([each.with_nullable(each.name not in never_null) for each in batch.schema])
+        if batch.schema != given:
+            given = batch.schema
+            schema = pa.schema([each.with_nullable(each.name not in never_null) for each in given])
         yield pa.RecordBatch.from_arrays(batch.columns, schema=schema)

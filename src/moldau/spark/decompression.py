@@ -11,9 +11,10 @@ import numpy as np
 from moldau.base.memory import ReusedMemory
 from moldau.protocol.compression import Compression, decompress
 from moldau.spark import libzstd
+from moldau.spark.column_memory import bytes_for_pieces
 
 #: The room that is made at first; it grows with what comes out.
-_GROWTH = 3
+_FIRST_GROWTH = 3
 _LEAST_ROOM_BYTES = 256 * 1024
 _ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 
@@ -29,13 +30,15 @@ class Decompressor:
         self._out = memoryview(b"")
         self._target = 0
         self._filled = 0
+        #: What comes out is about so many times what goes in; at first a guess.
+        self._growth = float(_FIRST_GROWTH)
 
     def begin(self, records: memoryview) -> None:
         """The batches of these bytes come next; what came before is done with."""
         self._records = records
         self._source = _address(records)
         self._filled = 0
-        self._make_room(len(records) * _GROWTH + _LEAST_ROOM_BYTES)
+        self._make_room(int(len(records) * self._growth) + _LEAST_ROOM_BYTES)
 
     def add(self, codec: int, start: int, end: int, limit: int) -> int:
         """Decompresses [start, end) behind what is there; how many bytes. Errors as of ``decompress``."""
@@ -53,6 +56,8 @@ class Decompressor:
 
     def end(self) -> memoryview:
         """All that was added; its memory is used again when no view of it is left."""
+        if self._records:
+            self._growth = 1.1 * self._filled / len(self._records)
         out, self._out, self._records = self._out, memoryview(b""), memoryview(b"")
         return out[: self._filled]
 
@@ -73,7 +78,7 @@ class Decompressor:
             self._make_room(2 * len(self._out))
 
     def _make_room(self, size: int) -> None:
-        out = self._memory.take(size)
+        out = bytes_for_pieces(size) or self._memory.take(size)
         out[: self._filled] = self._out[: self._filled]
         self._out = out
         self._target = _address(out)

@@ -25,7 +25,7 @@ from moldau.protocol.records import (
     read_header,
 )
 from moldau.spark import damage, kernels
-from moldau.spark.column_memory import fresh_bytes
+from moldau.spark.column_memory import fresh_bytes, placed
 from moldau.spark.columns import HEADERS_TYPE, Columns, number_array
 from moldau.spark.decompression import Decompressor
 
@@ -163,10 +163,15 @@ def _columns(
         number_array(offsets, pa.int64()),
         number_array(timestamps, pa.int64()),
         number_array(kind, pa.int32()),
-        binary_array(payload, key_at, key_size),
-        binary_array(payload, value_at, value_size),
+        _pieces(payload, key_at, key_size),
+        _pieces(payload, value_at, value_size),
         _headers(payload, headers_at, headers_count, name, table) if with_headers else None,
     )
+
+
+def _pieces(data: Array, at: Array, sizes: Array) -> pa.Array:
+    column = placed(data, at, sizes)
+    return binary_array(data, at, sizes) if column is None else column
 
 
 def binary_array(data: Array, at: Array, sizes: Array, kind: pa.DataType | None = None) -> pa.Array:

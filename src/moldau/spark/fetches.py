@@ -8,6 +8,7 @@ Law: a fetch that was begun ends with what it brought or with the error of the p
 over a line that failed is used.
 """
 
+from collections.abc import Callable
 from concurrent.futures import Future
 from typing import NamedTuple
 
@@ -65,8 +66,8 @@ class Fetches:
             self._hang_up()
         self._patient = self._wire.begin(self._patiently(offset, most_bytes))
 
-    def take(self) -> Fetched:
-        """What the fetch brought; the error that will not pass."""
+    def take(self, memory: Callable[[int], memoryview | None] | None = None) -> Fetched:
+        """What the fetch brought, in ``memory`` where that gives any; the error that will not pass."""
         assert self._asked is not None, "no fetch was begun"
         if self._patient is not None:
             patient, self._patient = self._patient, None
@@ -77,7 +78,7 @@ class Fetches:
                 raise
         assert self._line is not None
         try:
-            return self._fetched(self._line.answer(), self._line.address)
+            return self._fetched(self._line.answer(memory), self._line.address)
         except KafkaError:
             self._hang_up()
         return self._wire.ask(self._patiently(*self._asked))

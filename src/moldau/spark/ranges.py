@@ -8,6 +8,8 @@ from collections.abc import Iterator
 
 from moldau.base.names import TopicPartition
 from moldau.protocol.errors import ErrorCode, KafkaError
+from moldau.protocol.records import ATTRIBUTES_AT, COMPRESSION_MASK, HEADER_SIZE
+from moldau.spark.column_memory import bytes_for_pieces
 from moldau.spark.columns import Columns
 from moldau.spark.data_loss import DataLoss
 from moldau.spark.decoding import decode, next_offset_of
@@ -36,6 +38,8 @@ class RangeReader:
         #: What a record of this range needs, as far as it has come.
         self._record_bytes = float(_FIRST_RECORD_BYTES)
         self._most_bytes = _FIRST_FETCH_BYTES
+        #: As far as is known from the last fetch.
+        self._compressed = False
 
     def __iter__(self) -> Iterator[Columns]:
         """The records in pieces, one for each fetch that brought any."""
@@ -67,6 +71,7 @@ class RangeReader:
                 self._most_bytes = min(self._most_bytes * 2, options.partition_fetch_bytes)
             if after < wanted.end:
                 fetches.begin(after, self._fetch_bytes(after))
+            self._compressed = _is_compressed(fetched.records)
             columns = decode(
                 fetched.records,
                 decompressor=decompressor,
@@ -84,7 +89,8 @@ class RangeReader:
     def _taken(self, fetches: Fetches, offset: int) -> Fetched | None:
         """What the fetch brought; None where the offset is gone and that may be."""
         try:
-            return fetches.take()
+            # What is compressed is of no use where columns are made; what comes out of it is.
+            return fetches.take(None if self._compressed else bytes_for_pieces)
         except KafkaError as error:
             if error.code != ErrorCode.OFFSET_OUT_OF_RANGE:
                 raise
@@ -108,3 +114,8 @@ class RangeReader:
         """No more than the rest of the range seems to need: what lies behind it would be fetched in vain."""
         rest = int((self._wanted.end - offset) * self._record_bytes * 1.25)
         return min(self._most_bytes, self._options.partition_fetch_bytes, rest + _LEAST_FETCH_BYTES)
+
+
+def _is_compressed(records: memoryview) -> bool:
+    """Whether the first batch is, and so probably the others."""
+    return len(records) > HEADER_SIZE and bool(records[ATTRIBUTES_AT + 1] & COMPRESSION_MASK)

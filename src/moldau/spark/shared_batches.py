@@ -2,9 +2,10 @@
 
 Spark's protocol between a worker and its JVM stays as it is; what goes through it is a note for each batch
 that says where its buffers lie: in a room, memory without a name (memfd) that the JVM opens below ``/proc``
-of this process. Columns are gathered straight into the room where the decoder asks ``column_memory`` for
-space, and copied there where it does not. ``jvm/ColumnarSource.java`` is the other side. It acknowledges what
-it has done with through a pipe, a byte for each batch, and a room is written again only after that.
+of this process. Where the decoder asks ``column_memory`` for space, what is fetched comes straight into the
+room and columns of bytes are pieces of it; other columns are written or copied there. The other side is
+``jvm/ColumnarSource.java``. It acknowledges what it has done with through a pipe, a byte for each batch, and
+a room is written again only after that.
 
 Law: there are a few rooms for each process, so that a fast reader waits for a slow query. Nothing outlives
 both processes, however they end. A JVM that has gone away is noticed within seconds.
@@ -15,13 +16,13 @@ import os
 import select
 import struct
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
-from moldau.spark.column_memory import lending
+from moldau.spark.column_memory import PLACED, lending
 from moldau.spark.shared_columns import COLUMN
 
 Array: TypeAlias = Any
@@ -32,11 +33,14 @@ _ROOMS = 3
 _LARGEST_BYTES = 1024**3
 _SIGN_OF_LIFE_SECONDS = 1.0
 _GRAIN = 1024 * 1024
+#: A room does not grow above this for what is fetched, which is copied then.
+_LARGEST_FOR_PIECES = 64 * _GRAIN
 _ALIGNMENT = 64
 _SCHEMA = pa.schema([pa.field(COLUMN, pa.binary(), nullable=False)])
-#: Process, pipe, room, rows; the room's number and size; how many arrays and buffers. After it come the
-#: length and the nulls of each array, then the place and the size of each buffer.
-_HEAD = struct.Struct("<iiiiqqii")
+#: Process, pipe, room, rows; the room's number and size; how many arrays, buffers and placed columns. After
+#: it come the length and the nulls of each array, then the place and the size of each buffer, then of each
+#: placed column its index, its nulls and where places and sizes lie. Its array and its buffers are empty.
+_HEAD = struct.Struct("<iiiiqqiii")
 _SIGN_OF_LIFE = bytes(_HEAD.size)
 #: Spark's stream to the JVM keeps back what is smaller than this, and nobody here can ask it not to.
 _LEAST_NOTE_BYTES = max(int(os.environ.get("SPARK_BUFFER_SIZE", 0)), 65536) + 1
@@ -48,6 +52,7 @@ class _Room:
     _made = 0
 
     def __init__(self, size: int) -> None:
+        size = -(-size // _GRAIN) * _GRAIN
         _Room._made += 1
         #: Tells a new room from an old one with the same descriptor.
         self.number = _Room._made
@@ -58,16 +63,33 @@ class _Room:
         self._bytes = np.frombuffer(self._memory, np.uint8)
         self._address = int(self._bytes.ctypes.data)
         self._used = 0
+        #: See ``column_memory``.
+        self.takes_pieces = False
+        #: What would have been enough for what was wanted of it.
+        self.wanted = size
 
-    def clear(self) -> None:
+    def clear(self, *, takes_pieces: bool) -> None:
         self._used = 0
+        self.takes_pieces = takes_pieces
 
     def take(self, size: int) -> Array | None:
         start = -(-self._used // _ALIGNMENT) * _ALIGNMENT
         if start + size > self.size:
+            self.wanted = start + size
             return None
         self._used = start + size
         return self._bytes[start : start + size]
+
+    def place_of(self, data: Array) -> int | None:
+        within = int(data.__array_interface__["data"][0]) - self._address
+        return within if 0 <= within < self.size else None
+
+    def pieces(self, column: Any) -> Any:
+        """A column that is ``PLACED`` here, with its bytes one behind the other and elsewhere."""
+        from moldau.spark.fast_decode import binary_array
+
+        at, sizes = (column.field(name).to_numpy() for name in ("at", "size"))
+        return binary_array(self._bytes, at, sizes)
 
     def place(self, buffer: Any) -> tuple[int, int]:
         """Where a buffer lies; it is copied here unless it was written here. -1 where there is no space."""
@@ -91,9 +113,9 @@ class _Room:
 _left: list[_Room] = []
 
 
-def hand_over(batches: Iterable[Any]) -> Iterator[Any]:
-    """Notes in place of the batches."""
-    sharing = _Sharing()
+def hand_over(batches: Iterable[Any], *, as_they_lie: bool = False) -> Iterator[Any]:
+    """Notes in place of the batches, whose columns of bytes may be ``PLACED`` where that is said."""
+    sharing = _Sharing(as_they_lie)
     each = iter(batches)
     try:
         while True:
@@ -133,10 +155,35 @@ def _arrays(array: Any) -> Iterator[Any]:
         yield from _arrays(array.values)
 
 
+def _places(room: _Room, columns: Sequence[Any]) -> tuple[tuple[int, int, int], list[int]] | None:
+    """What a note says of the columns, which are put into the room; None where there is no space for them."""
+    nodes: list[int] = []
+    buffers: list[tuple[int, int]] = []
+    placed: list[int] = []
+    for index, column in enumerate(columns):
+        if column.type == PLACED:
+            places, sizes = (column.field(name).buffers()[1] for name in ("at", "size"))
+            nulls = int((np.frombuffer(sizes, np.int64) < 0).sum()) if len(column) else 0
+            positions = room.place(places)[0], room.place(sizes)[0]
+            if min(positions) < 0:
+                return None
+            placed += (index, nulls, *positions)
+            nodes += (0, 0)
+            buffers += [(0, 0)] * 3
+        else:
+            nodes += (number for each in _arrays(column) for number in (len(each), each.null_count))
+            buffers += (room.place(each) for each in column.buffers())
+    if (-1, 0) in buffers:
+        return None
+    counts = len(nodes) // 2, len(buffers), len(placed) // 4
+    return counts, [*nodes, *(number for place in buffers for number in place), *placed]
+
+
 class _Sharing:
     """The rooms of one task."""
 
-    def __init__(self) -> None:
+    def __init__(self, as_they_lie: bool) -> None:
+        self._as_they_lie = as_they_lie
         self._free = _left[:] or [_Room(_GRAIN)]
         _left.clear()
         #: In the order in which the JVM acknowledges them.
@@ -155,28 +202,32 @@ class _Sharing:
             self._free.append(_Room(self._taken[-1].size))
         while not self._free:
             yield from self._wait()
-        self.room.clear()
+        if self.room.size < self.room.wanted <= _LARGEST_FOR_PIECES:
+            self._enlarge(self.room.wanted)
+        self.room.clear(takes_pieces=self._as_they_lie)
 
     def put(self, batch: Any) -> Any:
         """Sees that all of the batch is in the room, and tells where."""
-        arrays = [each for column in batch.columns for each in _arrays(column)]
-        if any(each.offset for each in arrays):
+        if any(each.offset for column in batch.columns for each in _arrays(column)):
             # A part of something larger: only what belongs to it.
             return self.put(pa.ipc.read_record_batch(batch.serialize(), batch.schema))
-        buffers = [each for column in batch.columns for each in column.buffers()]
-        places = [self.room.place(each) for each in buffers]
-        if (-1, 0) in places:
-            needed = sum(each.size + _ALIGNMENT for each in buffers if each is not None)
-            self._free.pop().close()
-            self._free.append(_Room(-(-needed * 5 // 4 // _GRAIN) * _GRAIN))
-            places = [self.room.place(each) for each in buffers]
-        room = self._free.pop()
-        self._taken.append(room)
-        counts = len(arrays), len(buffers)
+        columns, room = batch.columns, self.room
+        found = _places(room, columns)
+        if found is None:
+            columns = [room.pieces(each) if each.type == PLACED else each for each in columns]
+            buffers = (buffer for each in columns for buffer in each.buffers() if buffer is not None)
+            self._enlarge(sum(buffer.size + _ALIGNMENT for buffer in buffers))
+            room = self.room
+            found = _places(room, columns)
+            assert found is not None, "the room was made for these columns"
+        counts, numbers = found
+        self._taken.append(self._free.pop())
         head = (os.getpid(), self._acknowledge, room.descriptor, batch.num_rows, room.number, room.size)
-        numbers = [number for each in arrays for number in (len(each), each.null_count)]
-        numbers += [number for place in places for number in place]
         return _note(_HEAD.pack(*head, *counts) + struct.pack(f"<{len(numbers)}q", *numbers))
+
+    def _enlarge(self, needed: int) -> None:
+        self._free.pop().close()
+        self._free.append(_Room(needed * 3 // 2))
 
     def until_taken(self) -> Iterator[Any]:
         while self._taken:

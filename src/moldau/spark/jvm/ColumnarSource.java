@@ -80,6 +80,7 @@ import org.apache.spark.sql.sources.In;
 import org.apache.spark.sql.sources.LessThan;
 import org.apache.spark.sql.sources.LessThanOrEqual;
 import org.apache.spark.sql.types.StructField;
+import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.ArrowUtils;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
@@ -398,6 +399,8 @@ public final class ColumnarSource extends PythonDataSourceV2 implements DataSour
         private final VectorSchemaRoot root;
         private final VectorLoader loader;
         private final ColumnVector[] vectors;
+        /** Of this batch: some may be placed, where the batch before had them otherwise. */
+        private ColumnVector[] shown;
         private final Map rooms = new HashMap();
         private OutputStream acknowledgements;
         private boolean held;
@@ -426,10 +429,11 @@ public final class ColumnarSource extends PythonDataSourceV2 implements DataSour
             if (this.acknowledgements == null) this.acknowledgements = new FileOutputStream(process + pipe);
             int arrays = note.getInt();
             int buffers = note.getInt();
+            int placed = note.getInt();
             List nodes = new ArrayList(arrays);
             for (int i = 0; i < arrays; ++i) nodes.add(new ArrowFieldNode(note.getLong(), note.getLong()));
-            ArrowBuf bytes = this.allocator.wrapForeignAllocation(
-                new Room(room.capacity(), MemoryUtil.getByteBufferAddress(room)));
+            long address = MemoryUtil.getByteBufferAddress(room);
+            ArrowBuf bytes = this.allocator.wrapForeignAllocation(new Room(room.capacity(), address));
             List parts = new ArrayList(buffers);
             for (int i = 0; i < buffers; ++i) parts.add(bytes.slice(note.getLong(), note.getLong()));
             ArrowRecordBatch batch = new ArrowRecordBatch(rows, nodes, parts);
@@ -439,12 +443,21 @@ public final class ColumnarSource extends PythonDataSourceV2 implements DataSour
             } finally {
                 batch.close();
             }
+            this.shown = (ColumnVector[]) this.vectors.clone();
+            for (int i = 0; i < placed; ++i) {
+                int column = (int) note.getLong();
+                int nulls = (int) note.getLong();
+                long places = address + note.getLong();
+                long sizes = address + note.getLong();
+                DataType type = this.vectors[column].dataType();
+                this.shown[column] = new PlacedVector(type, address, places, sizes, nulls);
+            }
             this.held = true;
             return true;
         }
 
         ColumnarBatch batch() {
-            return new ColumnarBatch(this.vectors, this.root.getRowCount());
+            return new ColumnarBatch(this.shown, this.root.getRowCount());
         }
 
         void release() throws IOException {
