@@ -132,7 +132,8 @@ def write_documents(results: dict[str, Any], docs: Path) -> None:
 
 SPARK = """## Spark
 
-`make bench-spark` measures `format("moldau")` beside Spark's own connector, on both brokers: [benchmarks-spark.md](benchmarks-spark.md).
+`make bench-spark` measures `format("moldau")` beside Spark's own connector, on both brokers:
+[benchmarks-spark.md](benchmarks-spark.md).
 
 ![Ratios to Spark's connector, with floors and goals](benchmarks-spark.png)
 """

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from moldau.client.connection import ConnectionLost, InPlace, RequestTimedOut, encoded_request
+from moldau.client.connection import ConnectionLost, RequestTimedOut
 from moldau.client.line import Line
+from moldau.client.requests import InPlace, encoded_request
 from moldau.protocol.api_keys import ApiKey
 from moldau.protocol.errors import KafkaError
 from moldau.protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse

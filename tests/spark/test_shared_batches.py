@@ -297,7 +297,9 @@ def test_columns_are_pieces_of_what_was_fetched(
     fetched: list[list[tuple[bytes | None, bytes | None]]], as_they_lie: bool
 ) -> None:
     found, jvm = all_read(pieces(fetched), PIECES, as_they_lie=as_they_lie)
-    assert [list(zip(*(batch.column(i).to_pylist() for i in (0, 1)), strict=True)) for batch in found] == fetched
+    assert [
+        list(zip(*(batch.column(i).to_pylist() for i in (0, 1)), strict=True)) for batch in found
+    ] == fetched
     if not as_they_lie:
         assert not jvm.placed
 

@@ -22,15 +22,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from moldau.base.memory import ReusedMemory
-from moldau.client.connection import (
-    MAX_FRAME_BYTES,
-    ConnectionLost,
-    RequestTimedOut,
-    agreed_version,
-    answer_reader,
-    api_key_of,
-    request_parts,
-)
+from moldau.client.connection import MAX_FRAME_BYTES, ConnectionLost, RequestTimedOut
+from moldau.client.requests import agreed_version, answer_reader, api_key_of, request_parts
 from moldau.protocol.api_keys import ApiKey
 from moldau.protocol.messages import load
 from moldau.protocol.primitives import MalformedMessage

@@ -15,6 +15,9 @@ from moldau.spark.options import OptionError
 
 Array: TypeAlias = Any
 
+#: Not to be written, as the bytes of any column: numba compiles a kernel anew for memory that may be.
+_NOTHING: Array = np.frombuffer(b"", np.uint8)
+
 
 @dataclass(frozen=True, slots=True)
 class Pieces:
@@ -75,13 +78,14 @@ def pieces_of(array: Any, name: str) -> Pieces:
     sizes = np.diff(edges)
     if valid is not None and array.null_count:
         sizes[~np.asarray(array.is_valid().to_numpy(zero_copy_only=False), bool)] = -1
-    content = np.frombuffer(data, np.uint8) if data is not None else np.empty(0, np.uint8)
+    content = np.frombuffer(data, np.uint8) if data is not None else _NOTHING
+    content.flags.writeable = False
     return Pieces(content, edges[:-1], sizes)
 
 
 def no_pieces(count: int, size: int) -> Pieces:
     """All of one size: -1 for nulls, 0 for nothing."""
-    return Pieces(np.empty(0, np.uint8), np.zeros(count, np.int64), np.full(count, size, np.int64))
+    return Pieces(_NOTHING, np.zeros(count, np.int64), np.full(count, size, np.int64))
 
 
 def header_pieces(array: Any) -> Pieces:

@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from moldau.base.names import ZERO_UUID, TopicPartition
-from moldau.client.connection import InPlace, error_code
+from moldau.client.connection import error_code
 from moldau.client.metadata import Cluster, may_pass
+from moldau.client.requests import InPlace
 from moldau.protocol.errors import ErrorCode, KafkaError
 from moldau.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from moldau.protocol.records import NO_PRODUCER_ID, NO_SEQUENCE, add_to_sequence
