@@ -9,7 +9,10 @@ Law: only for processes that Spark has started; a program of the user's is never
 
 import gc
 
+from moldau.spark.archives import know_archives
+
 
 def keep_what_is_there() -> None:
     """At the beginning of a task or a plan, when what it needs is imported."""
     gc.freeze()
+    know_archives()

@@ -10,7 +10,7 @@ asked for it, and ends with it. The copy ends with Spark's JVM. It holds no thre
 query that is stopped leaves its group before its process ends.
 """
 
-import gc
+import importlib
 import os
 import runpy
 import signal
@@ -24,6 +24,7 @@ import pyspark.sql.streaming.python_streaming_source_runner  # noqa: F401
 
 import moldau.spark.stream_reader  # noqa: F401
 import pyspark_moldau  # noqa: F401
+from moldau.spark.heap import keep_what_is_there
 from moldau.spark.ready_client import trusted
 
 _PROGRAM = "pyspark.sql.streaming.python_streaming_source_runner"
@@ -41,7 +42,8 @@ def serve(directory: Path, java: int) -> None:
         listener.listen()
         listener.settimeout(_LOOK_AT_JAVA_SECONDS)
         signal.signal(signal.SIGCHLD, signal.SIG_IGN)
-        gc.freeze()
+        keep_what_is_there()
+        importlib.invalidate_caches()  # what Spark does first in each fork is little then
         while _lives(java):
             try:
                 asking, _ = listener.accept()
