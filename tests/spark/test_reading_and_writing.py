@@ -16,7 +16,7 @@ from moldau.client.group_descriptions import CommittedOffset, GroupDescription
 from moldau.client.groups import Groups
 from moldau.client.partitioner import partition_of
 from moldau.protocol.errors import KafkaError
-from moldau.spark import exactly_once
+from moldau.spark import exactly_once, task_writer
 from moldau.spark.columns import arrow_batch
 from moldau.spark.data_loss import DataLoss
 from moldau.spark.exactly_once import Decision, Decisions, Part, end_all, transactional_id
@@ -26,6 +26,7 @@ from moldau.spark.options import ClusterOptions, OptionError, ReadOptions, Write
 from moldau.spark.planning import OffsetRange
 from moldau.spark.query_group import QueryGroup
 from moldau.spark.ranges import RangeReader
+from moldau.spark.rows import rows_of
 from moldau.spark.task_writer import TaskWriter
 from moldau.spark.transactions import begin
 from moldau.spark.wire import Wire
@@ -244,6 +245,31 @@ def test_lines_are_for_the_next_task_and_memory_is_used_again(broker: Broker, wi
         writer.close()
         assert len(wire._idle_lines) == 1
     assert sum(len(values(wire, "out", partition)) for partition in range(2)) == 24_000
+
+
+def test_the_jvm_hears_that_rows_cannot_be_sent(
+    broker: Broker, wire: Wire, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broker.create_topic("small", configs={"max.message.bytes": 1000})
+    told: list[str] = []
+
+    class Room:
+        rows = rows_of(rows(bytes(5000)), 0)
+
+        def done(self) -> None:
+            told.append("done")
+
+        def failed(self) -> None:
+            told.append("failed")
+
+    monkeypatch.setattr(task_writer, "shared_rows", lambda *_: (Room() for _ in range(20)))
+    writer = TaskWriter(wire, WriteOptions(wire.options, "small"))
+    with pytest.raises(KafkaError, match="small-0 refused the records"):
+        writer.write_shared([])
+    writer.close()
+    # Some are on their way before the first answer is looked at.
+    assert told == ["done"] * (len(told) - 1) + ["failed"]
+    assert len(told) < 10
 
 
 def test_a_line_that_waits_for_answers_is_closed_with_the_writer(broker: Broker, wire: Wire) -> None:

@@ -66,11 +66,11 @@ class TaskWriter:
         for shared in shared_rows(batches, self._clock.now_ms()):
             try:
                 made = self._payloads(self._options.topic, shared.rows)
+                shared.done()  # what is sent is a copy
+                self._send(self._options.topic, made)
             except BaseException:
-                shared.failed()
+                shared.failed()  # also when the room was given back: nobody is to wait for it
                 raise
-            shared.done()  # what is sent is a copy
-            self._send(self._options.topic, made)
 
     def finish(self) -> int:
         """Waits until everything is written; how many rows."""
