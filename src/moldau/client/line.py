@@ -31,6 +31,9 @@ from moldau.protocol.schema import Versions
 
 #: So much of an answer is to be there before this thread is woken; less where less is left of it.
 _WAKE_BYTES = 1024 * 1024
+#: So much may come before anybody reads. Above what would wake this thread, Linux acknowledges late, and a
+#: peer with a small buffer, as Kafka's brokers have, sends nothing more until this thread reads.
+_AHEAD_BYTES = 8 * 1024 * 1024
 #: Other systems have the option, but their event of a readable socket does not follow it.
 _LOW_WATER = socket.SO_RCVLOWAT if sys.platform == "linux" else None
 _SIZE = struct.Struct(">i")
@@ -81,6 +84,7 @@ class Line:
         except OSError as error:
             raise self._lost(str(error)) from None
         self._expected.append((self._correlation_id, agreed[1]))
+        self._wake_at(_AHEAD_BYTES)
 
     def answer(self, memory: Callable[[int], memoryview | None] | None = None) -> Any:
         """Waits for the next answer, which is read into what ``memory`` gives for its size, if anything.
