@@ -2,6 +2,7 @@
 
 import socket
 import struct
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -23,8 +24,8 @@ VERSIONS = {ApiKey.LIST_GROUPS: Versions(0, 0), ApiKey.PRODUCE: Versions(3, 9)}
 class Peer:
     """The other end: takes one request after another and does with each what the test says."""
 
-    def __init__(self) -> None:
-        ours, self.sock = socket.socketpair()
+    def __init__(self, *pair: socket.socket) -> None:
+        ours, self.sock = pair or socket.socketpair()
         self.line = Line(ours, "broker:9092", "test", VERSIONS, timeout_ms=10_000)
 
     def request(self) -> int:
@@ -115,6 +116,25 @@ def test_record_batches_are_sent_from_where_they_lie(peer: Peer) -> None:
     peer.line.ask(produce(*(InPlace(memoryview(batch)) for batch in batches)))
     taking.join()
     assert received == wanted
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems do not follow the option")
+def test_a_whole_answer_arrives_before_anybody_reads() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        ours = socket.create_connection(server.getsockname())
+        theirs, _ = server.accept()
+    theirs.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 100 * 1024)  # as Kafka's brokers have
+    peer = Peer(ours, theirs)
+    peer.line.ask(ListGroupsRequest())
+    sending = threading.Thread(target=lambda: peer.answer(peer.request(), groups(15_000)), daemon=True)
+    sending.start()
+    sending.join(20)
+    arrived = not sending.is_alive()
+    assert len(peer.line.answer().groups) == 15_000
+    sending.join()
+    peer.line.close()
+    theirs.close()
+    assert arrived
 
 
 def test_an_api_that_the_broker_lacks(peer: Peer) -> None:

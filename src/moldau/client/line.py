@@ -81,10 +81,10 @@ class Line:
         parts = request_parts(request, api_key, agreed[0], self._correlation_id, self._client_id)
         try:
             self._send(parts)
+            self._wake_at(_AHEAD_BYTES)
         except OSError as error:
             raise self._lost(str(error)) from None
         self._expected.append((self._correlation_id, agreed[1]))
-        self._wake_at(_AHEAD_BYTES)
 
     def answer(self, memory: Callable[[int], memoryview | None] | None = None) -> Any:
         """Waits for the next answer, which is read into what ``memory`` gives for its size, if anything.
