@@ -11,6 +11,9 @@ from moldau.protocol.checksum import crc32c
 from moldau.protocol.compression import Compression, compress
 from moldau.protocol.records import HEADER_SIZE, LOG_OVERHEAD, MAGIC, TRANSACTIONAL_MASK
 
+#: What a record is larger than its key, value and headers, at most.
+RECORD_OVERHEAD = 31
+
 # The two parts of a batch's header: the checksum in the first covers the second.
 _FRONT = struct.Struct(">qiibI")
 _BODY = struct.Struct(">hiqqqhii")

@@ -15,7 +15,7 @@ from moldau.protocol.compression import Compression
 from moldau.protocol.errors import ErrorCode, KafkaError
 from moldau.protocol.payload import encode_varint
 from moldau.protocol.records import HEADER_SIZE
-from moldau.spark.batch_payload import Payload
+from moldau.spark.batch_payload import RECORD_OVERHEAD, Payload
 from moldau.spark.decoding import HAS_KERNELS
 from moldau.spark.rows import Pieces, Rows
 
@@ -23,9 +23,6 @@ if HAS_KERNELS:
     from moldau.spark import kernels
 
 Array: TypeAlias = Any
-
-#: What a record is larger than its key, value and headers, at most.
-RECORD_OVERHEAD = 31
 
 
 def choose_partitions(rows: Rows, partitions: int, sticky: int) -> Array:

@@ -11,6 +11,8 @@ from typing import Any, TypeAlias
 import numpy as np
 from numba import njit, uint64
 
+from moldau.spark.batch_payload import RECORD_OVERHEAD
+
 Array: TypeAlias = Any
 
 #: What a kernel returns in place of a count.
@@ -36,8 +38,6 @@ BATCH_COLUMNS = 10
 #: Columns of the table that ``plan_batches`` fills, one row for each batch.
 BATCH_PARTITION, BATCH_COUNT, BATCH_ROOM, FIRST_TIMESTAMP, LARGEST_TIMESTAMP = range(5)
 PLAN_COLUMNS = 5
-#: What a record is larger than its key, value and headers, at most: see ``encode``.
-_RECORD_OVERHEAD = 31
 
 _HEADER_SIZE = 61
 _LOG_OVERHEAD = 12
@@ -321,7 +321,7 @@ def plan_batches(
     batches = 0
     for row in range(len(chosen)):
         partition = chosen[row]
-        size = _RECORD_OVERHEAD + max(key_size[row], 0) + max(value_size[row], 0) + max(header_size[row], 1)
+        size = RECORD_OVERHEAD + max(key_size[row], 0) + max(value_size[row], 0) + max(header_size[row], 1)
         batch = filling[partition]
         if batch < 0 or table[batch, BATCH_ROOM] + size > batch_bytes:
             batch, filling[partition] = batches, batches
