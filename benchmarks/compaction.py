@@ -25,11 +25,11 @@ from moldau.base.clock import SystemClock
 from moldau.base.names import TopicPartition
 from moldau.protocol.compression import Compression
 from moldau.protocol.records import Record, encode_batch
-from moldau.storage.cleaner import Cleaner, CleanerSettings
-from moldau.storage.cleaner_worker import ThreadWorker
+from moldau.storage.compaction.cleaner import Cleaner, CleanerSettings
+from moldau.storage.compaction.cleaner_worker import ThreadWorker
+from moldau.storage.directory.logs import Logs
 from moldau.storage.files import OsFiles
-from moldau.storage.log import Log, LogConfig
-from moldau.storage.logs import Logs
+from moldau.storage.log.log import Log, LogConfig
 
 MB = 1024 * 1024
 ROUNDS = 2

@@ -14,9 +14,9 @@ from moldau.base.clock import SystemClock
 from moldau.base.names import TopicPartition
 from moldau.protocol.compression import Compression
 from moldau.protocol.records import Record, encode_batch
+from moldau.storage.directory.logs import Logs
 from moldau.storage.files import Files, MemoryFiles, OsFiles
-from moldau.storage.log import Log, LogConfig
-from moldau.storage.logs import Logs
+from moldau.storage.log.log import Log, LogConfig
 
 ROUNDS = 30
 NOW_MS = SystemClock().now_ms()

@@ -23,9 +23,9 @@ from benchmarks.moldau_broker import MoldauBroker
 from moldau.base.clock import SystemClock
 from moldau.base.names import TopicPartition
 from moldau.protocol.records import Record, encode_batch
+from moldau.storage.directory.logs import Logs
 from moldau.storage.files import OsFiles
-from moldau.storage.log import LogConfig
-from moldau.storage.logs import Logs
+from moldau.storage.log.log import LogConfig
 
 NOW_MS = SystemClock().now_ms()
 LOGS = 8

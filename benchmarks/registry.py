@@ -23,9 +23,9 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
-from moldau.client.metadata import Cluster
-from moldau.client.producer import Producer
-from moldau.client.schema_registry import RegistryClient
+from moldau.client.producer.producer import Producer
+from moldau.client.registry.schema_registry import RegistryClient
+from moldau.client.transport.cluster import Cluster
 from moldau.registry.records import Entry, SchemaKey, SchemaValue, write
 
 _READY = re.compile(r"moldau registry ready: (http\S+) \((\d+) subjects")

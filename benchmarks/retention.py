@@ -17,10 +17,10 @@ from collections.abc import Callable
 from moldau.base.clock import SystemClock
 from moldau.base.names import TopicPartition
 from moldau.protocol.records import Record, encode_batch
+from moldau.storage.directory.logs import Logs
 from moldau.storage.files import OsFiles
-from moldau.storage.log import Log, LogConfig
-from moldau.storage.logs import Logs
-from moldau.storage.trimming import begin_drop, expire_segments, finish_drop
+from moldau.storage.log.log import Log, LogConfig
+from moldau.storage.log.trimming import begin_drop, expire_segments, finish_drop
 
 logging.disable(logging.WARNING)
 SEGMENTS = 10_000

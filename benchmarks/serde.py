@@ -1,8 +1,8 @@
 """Typed encode and decode per second, beside confluent-kafka's serializers: ``python -m benchmarks.serde``.
 
-Law: the same schemas, the same values and the same process for both, in rounds that take turns, so that what
-else the machine does weighs on both alike; the best round of each counts. Both talk to a registry that is a
-table in memory: after the first record neither asks it again.
+Invariant: the same schemas, the same values and the same process for both, in rounds that take turns, so
+that what else the machine does weighs on both alike; the best round of each counts. Both talk to a registry
+that is a table in memory: after the first record neither asks it again.
 """
 
 import argparse
@@ -23,7 +23,7 @@ from confluent_kafka.serialization import MessageField, SerializationContext
 from google.protobuf import descriptor_pb2, message_factory
 from google.protobuf.descriptor_pool import DescriptorPool
 
-from moldau.client.schema_registry import RegisteredSchema, RegistryClient
+from moldau.client.registry.schema_registry import RegisteredSchema, RegistryClient
 from moldau.serde.avro import AvroDeserializer, AvroSerializer
 from moldau.serde.json_schema import JsonDeserializer, JsonSerializer
 from moldau.serde.protobuf import ProtobufDeserializer, ProtobufSerializer

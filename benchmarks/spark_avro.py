@@ -1,7 +1,7 @@
 """The typed topic of the Spark benchmark: Avro orders with six fields and a nested array, and their registry.
 
-Law: values are framed with a schema id as every Confluent serializer does it, so that reading them is what
-users do; how they are made is not measured.
+Invariant: values are framed with a schema id as every Confluent serializer does it, so that reading them is
+what users do; how they are made is not measured.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from contextlib import contextmanager
 import numpy as np
 import pyarrow as pa
 
-from moldau.client.schema_registry import RegistryClient
+from moldau.client.registry.schema_registry import RegistryClient
 from moldau.spark.options import ClusterOptions, WriteOptions
-from moldau.spark.task_writer import TaskWriter
-from moldau.spark.typed_avro_write import AvroEncoder
-from moldau.spark.typed_frames import frame
+from moldau.spark.typed.avro.write import AvroEncoder
+from moldau.spark.typed.frames import frame
 from moldau.spark.wire import Wire
+from moldau.spark.write.task_writer import TaskWriter
 
 SCHEMA = json.dumps(
     {
@@ -72,8 +72,8 @@ def fill_avro(bootstrap: str, registry: str, topic: str, count: int) -> None:
 
 
 async def _create(wire: Wire, topic: str) -> None:
-    from moldau.client.admin import Admin
-    from moldau.client.descriptions import NewTopic
+    from moldau.client.admin.admin import Admin
+    from moldau.client.admin.descriptions import NewTopic
 
     outcome = (await Admin(wire.cluster).create_topics([NewTopic(topic, 4, 1)]))[topic]
     if isinstance(outcome, Exception):

@@ -4,9 +4,10 @@
     python -m benchmarks.spark_compare --quick         small sizes, on Moldau only; prints, writes nothing
     python -m benchmarks.spark_compare --only read,write --broker moldau     the rest of the page stays
 
-Law: both sides read and write the same records in alternating runs, each in a fresh session whose first
-seconds, in which Java compiles, are left out of the rates. Ratios are ours divided by theirs. Our side runs
-in the session that we recommend, ``moldau.spark.spark_session``; what a plain one gives stands beside it.
+Invariant: both sides read and write the same records in alternating runs, each in a fresh session whose
+first seconds, in which Java compiles, are left out of the rates. Ratios are ours divided by theirs. Our
+side runs in the session that we recommend, ``moldau.spark.spark_session``; what a plain one gives stands
+beside it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Spark's own Kafka connector in an environment of its own: PySpark 4.0.0 and the four jars that it needs.
 
-Law: the newest complete set that can be had is 4.0.0, so the comparison says so. Each jar is taken alone by
-Maven's dependency:copy, which reads no parent POM. Everything lies in the project's ``.cache``, made once.
+Invariant: the newest complete set that can be had is 4.0.0, so the comparison says so. Each jar is taken
+alone by Maven's dependency:copy, which reads no parent POM. Everything lies in the project's ``.cache``,
+made once.
 """
 
 from __future__ import annotations

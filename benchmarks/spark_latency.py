@@ -1,8 +1,8 @@
 """How long a record takes through a streaming query: produced to a topic, read by Spark, written to another.
 
-Law: the query runs in its own process with the source and the sink of one side; this process only produces
-and consumes. The clock is that of one machine, and the first seconds, in which everything warms up, do not
-count.
+Invariant: the query runs in its own process with the source and the sink of one side; this process only
+produces and consumes. The clock is that of one machine, and the first seconds, in which everything warms
+up, do not count.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Results of runs as files, and what is true now: of each figure the samples of the newest run that has it.
 
-Law: a file that was written is never changed, so that a run of some measures adds to the others' figures and
-takes nothing away. Quick runs are kept and never count.
+Invariant: a file that was written is never changed, so that a run of some measures adds to the others'
+figures and takes nothing away. Quick runs are kept and never count.
 """
 
 from __future__ import annotations

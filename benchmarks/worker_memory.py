@@ -1,7 +1,8 @@
 """The memory of a Spark job's Python workers: the largest sum that was seen while the job ran.
 
-Law: looks, several times a second, at the processes below one that was started here; Linux only. Memory is
-what the workers have for themselves (private pages), so that what a fork shares is not counted again.
+Invariant: looks, several times a second, at the processes below one that was started here; Linux only.
+Memory is what the workers have for themselves (private pages), so that what a fork shares is not counted
+again.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """Writes docs/protocol.md from the table of APIs: ``python docs/generate_protocol.py``.
 
-Law: the page says what the broker answers, because both come from one table; a test fails when it is old.
+Invariant: the page says what the broker answers, because both come from one table; a test fails when it is
+old.
 """
 
 import ast

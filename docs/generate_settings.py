@@ -1,13 +1,13 @@
 """Writes docs/settings.md from the declared settings: ``python docs/generate_settings.py``.
 
-Law: the page says nothing that the declarations do not; a test fails when it is out of date.
+Invariant: the page says nothing that the declarations do not; a test fails when it is out of date.
 """
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from moldau.base.settings import Setting, SettingsTable, Value, render
-from moldau.cluster.configs import (
+from moldau.cluster.configs.definitions import (
     BROKER_LOGGERS,
     BROKER_SETTINGS,
     CLIENT_METRICS_SETTINGS,
@@ -15,7 +15,7 @@ from moldau.cluster.configs import (
     LOG_LEVELS,
     TOPIC_SETTINGS,
 )
-from moldau.cluster.configs_without_effect import settings_without_effect
+from moldau.cluster.configs.without_effect import settings_without_effect
 
 PAGE = Path(__file__).parent / "settings.md"
 

@@ -1,7 +1,7 @@
 """Writes docs/spark-options.md from the table of options: ``python docs/generate_spark_options.py``.
 
-Law: the page says what ``format("moldau")`` takes, because both come from one table; a test fails when it is
-old.
+Invariant: the page says what ``format("moldau")`` takes, because both come from one table; a test fails
+when it is old.
 """
 
 from pathlib import Path

@@ -19,34 +19,35 @@ from moldau.base.clock import Clock, SystemClock
 from moldau.base.names import TopicPartition, Uuid
 from moldau.base.tasks import Background, Timers
 from moldau.broker.context import Services
+from moldau.broker.coordination.groups import group_coordinator
+from moldau.broker.coordination.producer_ids import ProducerIds
+from moldau.broker.coordination.transactions import Transactions
 from moldau.broker.dispatch import Dispatch
 from moldau.broker.fetch_sessions import FetchSessions
-from moldau.broker.group_coordination import group_coordinator
-from moldau.broker.producer_ids import ProducerIds
 from moldau.broker.purgatory import Purgatory
 from moldau.broker.restores import Restores
 from moldau.broker.schema_validation import SchemaIds, SchemaValidator
 from moldau.broker.server import Server
 from moldau.broker.topic_creation import create
-from moldau.broker.transaction_coordination import Transactions
-from moldau.cluster import controller, records
-from moldau.cluster.broker_settings import BrokerSettings, load_broker_settings
-from moldau.cluster.config_layers import ConfigLayers, initial_default_broker_configs, topic_values
+from moldau.cluster import records
+from moldau.cluster.configs.broker_settings import BrokerSettings, load_broker_settings
+from moldau.cluster.configs.layers import ConfigLayers, initial_default_broker_configs, topic_values
+from moldau.cluster.configs.listeners import Listener
+from moldau.cluster.controller import commands as controller
+from moldau.cluster.controller.topics import NewTopic, TopicSelector, delete_topics
 from moldau.cluster.image import EMPTY_IMAGE, ClusterImage
-from moldau.cluster.listeners import Listener
 from moldau.cluster.metadata import Metadata
 from moldau.cluster.records import ResourceType
 from moldau.cluster.store.contract import MetadataStore
-from moldau.cluster.topics import NewTopic, TopicSelector, delete_topics
 from moldau.protocol.errors import KafkaError
 from moldau.replication.branching import Branching
 from moldau.replication.log_cleaning import LogCleaning
 from moldau.replication.log_upkeep import LogUpkeep
 from moldau.replication.replicas import Replicas
-from moldau.storage.branches import settle
+from moldau.storage.branches.branch import settle
+from moldau.storage.directory.logs import Logs
 from moldau.storage.files import Files
-from moldau.storage.log import LogConfig
-from moldau.storage.logs import Logs
+from moldau.storage.log.log import LogConfig
 
 log = logging.getLogger("moldau.node")
 
@@ -218,7 +219,7 @@ class Node:
         url: str | None = settings["confluent.schema.registry.url"]
         if not url:
             return None
-        from moldau.client.schema_ids import RegistrySchemaIds
+        from moldau.client.registry.schema_ids import RegistrySchemaIds
 
         secret = settings["confluent.basic.auth.user.info"]
         user_info = None if secret is None else secret.value

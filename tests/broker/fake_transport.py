@@ -1,6 +1,6 @@
 """A connection without a socket: bytes go in by hand, and what comes out is kept.
 
-Law: a fake does what asyncio's transports do, and what the test tells it to, and nothing else.
+Invariant: a fake does what asyncio's transports do, and what the test tells it to, and nothing else.
 """
 
 import asyncio

@@ -1,7 +1,7 @@
 """Requests that nobody would send, made from the declarations: well formed, and full of odd values.
 
-Law: the same seed makes the same requests. Values are those at the edge of what a handler expects, among
-them the names of things that exist, so that a request gets further than to the first check.
+Invariant: the same seed makes the same requests. Values are those at the edge of what a handler expects,
+among them the names of things that exist, so that a request gets further than to the first check.
 """
 
 import random

@@ -14,7 +14,7 @@ from moldau.protocol.records import Record, encode_batch
 from moldau.replication.partition import Partition
 from moldau.replication.replicas import TopicReplicas
 from moldau.replication.schema_validation import SchemaValidation
-from moldau.storage.log_config import LogConfig
+from moldau.storage.log.config import LogConfig
 
 ORDERS = TopicPartition("orders", 0)
 

@@ -13,8 +13,8 @@ from moldau.base.tasks import Timers
 from moldau.broker.connection import Connection
 from moldau.broker.purgatory import Parked, Purgatory
 from moldau.broker.server import Server
-from moldau.cluster.broker_settings import load_broker_settings
-from moldau.cluster.listeners import Listener
+from moldau.cluster.configs.broker_settings import load_broker_settings
+from moldau.cluster.configs.listeners import Listener
 
 LOOPBACK = Listener("PLAINTEXT", "127.0.0.1", 0, "PLAINTEXT")
 

@@ -9,8 +9,8 @@ import pytest
 from confluent_kafka import Consumer, Producer
 from wire import Wire
 
-from moldau.client.metadata import Cluster
-from moldau.client.time_travel import ForkedTopic, fork_topic
+from moldau.client.snapshots.time_travel import ForkedTopic, fork_topic
+from moldau.client.transport.cluster import Cluster
 from moldau.protocol.api_keys import FIRST_PRIVATE_KEY, ApiKey
 from moldau.protocol.errors import ErrorCode, KafkaError
 from moldau.protocol.messages.api_versions import ApiVersionsRequest

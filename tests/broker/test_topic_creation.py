@@ -8,7 +8,7 @@ import pytest
 from moldau.base.names import TopicPartition
 from moldau.broker.topic_creation import MANY_PARTITIONS
 from moldau.protocol.errors import ErrorCode, KafkaError
-from moldau.storage.preparation import PreparationJob
+from moldau.storage.directory.preparation import PreparationJob
 from moldau.testing import Broker
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from moldau.cli.data_directory import examine_directory, lock_holder, log_damage
-from moldau.cli.diagnosis import Finding, Severity
+from moldau.cli.reports.diagnosis import Finding, Severity
 from moldau.protocol.records import Record, encode_batch
 from moldau.testing import Broker
 

@@ -78,7 +78,7 @@ def test_a_kafka_tool_gets_its_arguments_as_they_were_typed(monkeypatch: pytest.
         given.append(arguments)
         return 3
 
-    monkeypatch.setitem(sys.modules, "moldau.cli.kafka.topics", SimpleNamespace(run=run))
+    monkeypatch.setitem(sys.modules, "moldau.cli.kafka_tools.topics", SimpleNamespace(run=run))
     words = ["--list", "-x", "--", "--help", "a b", "--y=1"]
     assert CliRunner().invoke(cli, ["kafka-topics", *words]).exit_code == 3
     assert given == [words]

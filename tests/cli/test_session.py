@@ -2,7 +2,7 @@ import click
 import pytest
 
 from moldau.cli.session import explain, pairs
-from moldau.client.connection import BrokerNotAvailable
+from moldau.client.transport.connection import BrokerNotAvailable
 from moldau.protocol.errors import ErrorCode, KafkaError
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from moldau.cluster.controller import Decision
+from moldau.cluster.controller.commands import Decision
 from moldau.cluster.image import ClusterImage
 from moldau.cluster.metadata import Metadata
 from moldau.cluster.records import (

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from moldau.base.names import collision_key
-from moldau.cluster.controller import (
+from moldau.cluster.controller.commands import (
     BrokerRegistration,
     allocate_producer_ids,
     change_configs,
@@ -19,6 +19,15 @@ from moldau.cluster.controller import (
     set_configs,
     take_office,
     unregister_broker,
+)
+from moldau.cluster.controller.topics import (
+    NewPartitions,
+    NewTopic,
+    ReplicaAssignment,
+    TopicSelector,
+    create_partitions,
+    create_topics,
+    delete_topics,
 )
 from moldau.cluster.image import EMPTY_IMAGE, ClusterImage, difference
 from moldau.cluster.records import (
@@ -31,15 +40,6 @@ from moldau.cluster.records import (
     decode_all,
     encode,
     encode_all,
-)
-from moldau.cluster.topics import (
-    NewPartitions,
-    NewTopic,
-    ReplicaAssignment,
-    TopicSelector,
-    create_partitions,
-    create_topics,
-    delete_topics,
 )
 from moldau.protocol.errors import KafkaError
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from benchmarks.apache_kafka import ApacheKafka, free_port, java
 
-from moldau.client.authentication import AuthenticationFailed
-from moldau.client.metadata import Cluster
-from moldau.client.security import Security
+from moldau.client.transport.authentication import AuthenticationFailed
+from moldau.client.transport.cluster import Cluster
+from moldau.client.transport.security import Security
 
 _PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule required"
 _SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule required"
@@ -91,8 +91,8 @@ def test_spark_options_reach_a_secured_cluster(secure: tuple[str, Path]) -> None
 
     from moldau.spark import topic
     from moldau.spark.options import write_options
-    from moldau.spark.task_writer import TaskWriter
     from moldau.spark.wire import connect
+    from moldau.spark.write.task_writer import TaskWriter
 
     address, certificate = secure
     given = {f"kafka.{k}": v for k, v in _settings("SCRAM-SHA-512", certificate).items()}

@@ -1,6 +1,6 @@
 """Record batches for the contract tests, good ones and broken ones.
 
-Law: a broken batch is broken in one way only; its checksum is right unless the checksum is the point.
+Invariant: a broken batch is broken in one way only; its checksum is right unless the checksum is the point.
 """
 
 import struct

@@ -1,6 +1,6 @@
 """What the real broker answered, and how ours is compared with it.
 
-Law: every field that the real broker sent is compared, by Kafka's own names. Only what differs from
+Invariant: every field that the real broker sent is compared, by Kafka's own names. Only what differs from
 run to run is set aside: ids, times, ports and sizes of disks, and even of those whether they are set.
 """
 

@@ -1,7 +1,7 @@
 """Requests about groups, made short: what members of either protocol, simple consumers and tools send.
 
-Law: one function is one request; whatever a case is about is an argument, the rest is as the captured cases
-had it.
+Invariant: one function is one request; whatever a case is about is an argument, the rest is as the captured
+cases had it.
 """
 
 from typing import Any

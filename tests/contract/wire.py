@@ -1,6 +1,6 @@
 """A blocking client of the wire: one socket, our codec, and nothing done behind the test's back.
 
-Law: no retries, no metadata, no sleeping. Whatever the broker does is visible: an answer, a closed
+Invariant: no retries, no metadata, no sleeping. Whatever the broker does is visible: an answer, a closed
 connection, or silence.
 """
 

@@ -11,9 +11,9 @@ from confluent_kafka.admin import AdminClient, ConfigResource
 
 from moldau.importing.directory import plan_import, run_import, staging
 from moldau.importing.metadata import ImportFailed, read_moldau_image
-from moldau.storage.findings import Severity
-from moldau.storage.layout import look_at
-from moldau.storage.verification import plan as plan_checks
+from moldau.inspection.findings import Severity
+from moldau.inspection.layout import look_at
+from moldau.inspection.verification import plan as plan_checks
 from moldau.testing import Broker
 
 SETTINGS = {"group.initial.rebalance.delay.ms": "0", "auto.create.topics.enable": "false"}

@@ -7,7 +7,7 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from moldau.base.names import TopicPartition as Name
-from moldau.storage.log import Log
+from moldau.storage.log.log import Log
 from moldau.testing import Broker
 
 SETTINGS = {

@@ -14,9 +14,9 @@ import pytest
 from group_members import MAKES, Joining, Member, Partition, wait_until
 
 from moldau.base.names import TopicPartition
-from moldau.client.group_descriptions import CommittedOffset, GroupDescription
-from moldau.client.groups import Groups
-from moldau.client.metadata import Cluster
+from moldau.client.groups.descriptions import CommittedOffset, GroupDescription
+from moldau.client.groups.groups import Groups
+from moldau.client.transport.cluster import Cluster
 from moldau.testing import Broker
 
 SETTINGS = {
@@ -239,8 +239,8 @@ def test_partitions_that_are_added_find_a_reader(broker: Broker, topic: str, joi
     settle(broker, topic, [member], 2)
 
     async def add() -> None:
-        from moldau.client.admin import Admin, raise_errors
-        from moldau.client.descriptions import NewPartitions
+        from moldau.client.admin.admin import Admin, raise_errors
+        from moldau.client.admin.descriptions import NewPartitions
 
         async with await Cluster.open(broker.bootstrap_servers) as cluster:
             raise_errors(await Admin(cluster).create_partitions({topic: NewPartitions(4)}))

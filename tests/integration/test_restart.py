@@ -13,7 +13,7 @@ from client_contract import Client, Producer, Producing, Refused, Sent, offsets,
 from every_client import CLIENTS
 from history_checker import PartitionHistory, Value
 
-from moldau.client.connection import Connection
+from moldau.client.transport.connection import Connection
 from moldau.protocol.errors import ErrorCode
 from moldau.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from moldau.protocol.records import Record, encode_batch

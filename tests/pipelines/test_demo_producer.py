@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from moldau.base.clock import SystemClock
-from moldau.client.admin import Admin
-from moldau.client.descriptions import ConfigResource, ResourceType
-from moldau.client.metadata import Cluster
-from moldau.client.producer import Producer
+from moldau.client.admin.admin import Admin
+from moldau.client.admin.descriptions import ConfigResource, ResourceType
+from moldau.client.producer.producer import Producer
+from moldau.client.transport.cluster import Cluster
 from moldau.pipelines.demo.producer import Writer, main, make_topics, produce
 from moldau.pipelines.demo.records import DemoRecord, json_order
 from moldau.pipelines.demo.shop import CLICKS, CUSTOMERS, ORDERS, Order, Shop
@@ -89,7 +89,7 @@ def test_a_cluster_or_a_registry_that_is_not_there_is_one_line(capsys: pytest.Ca
 
 
 def test_the_pipeline_of_the_demo_has_the_steps_that_the_view_shows() -> None:
-    from moldau.cli.commands.up_watch import GROUPS, RESULTS
+    from moldau.cli.up.watch import GROUPS, RESULTS
     from moldau.pipelines.definitions import ParquetOutput, TopicOutput
     from moldau.pipelines.demo.runner import FILE, NAME
     from moldau.pipelines.files import load

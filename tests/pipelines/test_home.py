@@ -8,7 +8,7 @@ import pytest
 
 from moldau.pipelines.errors import PipelineError
 from moldau.pipelines.home import PipelineHome, PipelineState, home_directory, is_up, known_pipelines
-from moldau.spark.progress import QueryStatus
+from moldau.spark.query.progress import QueryStatus
 
 
 def test_the_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,7 @@ from moldau.pipelines.errors import PipelineError
 from moldau.pipelines.home import PipelineState
 from moldau.pipelines.metrics import prometheus_text
 from moldau.pipelines.metrics_server import MetricsServer
-from moldau.spark.progress import QueryStatus
+from moldau.spark.query.progress import QueryStatus
 
 STATE = PipelineState(
     "p",

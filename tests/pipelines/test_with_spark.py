@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
-from moldau.client.group_descriptions import GroupDescription
-from moldau.client.groups import Groups
+from moldau.client.groups.descriptions import GroupDescription
+from moldau.client.groups.groups import Groups
 from moldau.pipelines import PipelineError, run_file
 from moldau.pipelines.dry_run import preview
 from moldau.pipelines.files import load
 from moldau.pipelines.home import PipelineHome
 from moldau.pipelines.running import RunOptions
 from moldau.pipelines.topics import Topics
-from moldau.spark.progress import QueryStatus
+from moldau.spark.query.progress import QueryStatus
 from moldau.testing import Broker
 
 if TYPE_CHECKING:

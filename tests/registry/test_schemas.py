@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from moldau.registry.compatibility import Level, incompatibilities
-from moldau.registry.json_schema import parse_json
-from moldau.registry.limits import MAX_DEPTH
+from moldau.registry.rules.compatibility import Level, incompatibilities
 from moldau.registry.schemas import InvalidSchema, Reference, SchemaType, parse, serialized
+from moldau.schemas.json_schema.schema import parse_json
+from moldau.schemas.limits import MAX_DEPTH
 
 AVRO, JSON, PROTOBUF = SchemaType.AVRO, SchemaType.JSON, SchemaType.PROTOBUF
 

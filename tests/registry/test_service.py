@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from moldau.registry import parsing, service
-from moldau.registry.compatibility import conflicts
+from moldau.registry.rules.compatibility import conflicts
 
 V1 = '{"type":"record","name":"Order","fields":[{"name":"id","type":"long"}]}'
 V2 = '{"type":"record","name":"Order","fields":[{"name":"id","type":"double"}]}'

@@ -6,9 +6,9 @@ import logging
 
 import pytest
 
-from moldau.client.admin import Admin
-from moldau.client.descriptions import ConfigResource, ResourceType
-from moldau.client.metadata import Cluster
+from moldau.client.admin.admin import Admin
+from moldau.client.admin.descriptions import ConfigResource, ResourceType
+from moldau.client.transport.cluster import Cluster
 from moldau.protocol.errors import KafkaError
 from moldau.registry.decisions import Wanted
 from moldau.registry.election import Election, Identity, chosen

@@ -11,7 +11,7 @@ from moldau.broker.topic_branches import Fork, fork
 from moldau.protocol.errors import ErrorCode, KafkaError
 from moldau.protocol.records import Record, encode_batch
 from moldau.replication import branching
-from moldau.storage.forking import ForkJob
+from moldau.storage.branches.forking import ForkJob
 from moldau.testing import Broker
 
 

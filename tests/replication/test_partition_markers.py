@@ -8,9 +8,9 @@ from moldau.protocol.control_records import ControlType, Marker
 from moldau.protocol.errors import ErrorCode, KafkaError
 from moldau.protocol.records import Record, encode_batch
 from moldau.replication.partition import READ_COMMITTED, READ_UNCOMMITTED, Partition
+from moldau.storage.directory.logs import Logs
 from moldau.storage.files import MemoryFiles
-from moldau.storage.log import LogConfig
-from moldau.storage.logs import Logs
+from moldau.storage.log.log import LogConfig
 
 NOW = 1_700_000_000_000
 TOPIC_ID = bytes(range(16))

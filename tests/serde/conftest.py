@@ -7,7 +7,7 @@ import sys
 import pytest
 from confluent_kafka.schema_registry import SchemaRegistryClient
 
-from moldau.client.schema_registry import RegistryClient
+from moldau.client.registry.schema_registry import RegistryClient
 from moldau.testing import Broker
 
 

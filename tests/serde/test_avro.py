@@ -13,7 +13,7 @@ import pytest
 from confluent_kafka.serialization import MessageField, SerializationContext
 from pydantic import BaseModel, Field
 
-from moldau.client.schema_registry import Reference, RegistryClient
+from moldau.client.registry.schema_registry import Reference, RegistryClient
 from moldau.serde.avro import AvroDeserializer, AvroSerializer
 from moldau.serde.avro_models import AvroField, avro_schema_of
 from moldau.serde.errors import SerdeError

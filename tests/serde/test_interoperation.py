@@ -27,7 +27,7 @@ if HERE not in sys.path:
 
 from messages import classes  # noqa: E402
 
-from moldau.client.schema_registry import Reference  # noqa: E402
+from moldau.client.registry.schema_registry import Reference  # noqa: E402
 from moldau.serde.avro import AvroDeserializer, AvroSerializer  # noqa: E402
 from moldau.serde.errors import SerdeError  # noqa: E402
 from moldau.serde.json_schema import JsonDeserializer, JsonSerializer  # noqa: E402

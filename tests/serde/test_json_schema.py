@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, Field
 
-from moldau.client.schema_registry import Reference
+from moldau.client.registry.schema_registry import Reference
 from moldau.serde.errors import SerdeError
 from moldau.serde.json_models import json_schema_of
 from moldau.serde.json_schema import JsonDeserializer, JsonSerializer, decode_json, encode_json

@@ -13,7 +13,7 @@ if HERE not in sys.path:
 
 from messages import classes  # noqa: E402
 
-from moldau.client.schema_registry import Reference  # noqa: E402
+from moldau.client.registry.schema_registry import Reference  # noqa: E402
 from moldau.serde.errors import SerdeError  # noqa: E402
 from moldau.serde.options import ReaderOptions, WriterOptions  # noqa: E402
 from moldau.serde.protobuf import ProtobufDeserializer, ProtobufSerializer  # noqa: E402

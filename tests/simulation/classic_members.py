@@ -3,8 +3,8 @@
 They rebalance eagerly or cooperatively, some are static, some leave in good order and some do not. The leader
 of a generation deals the partitions out at random, so that two assignments of one generation differ.
 
-Law: a member reads, and commits for, only what its last assignment gave it. An eager one gives up everything
-before it joins; a cooperative one gives up what it lost, and joins again.
+Invariant: a member reads, and commits for, only what its last assignment gave it. An eager one gives up
+everything before it joins; a cooperative one gives up what it lost, and joins again.
 """
 
 from typing import Any

@@ -1,6 +1,7 @@
 """Reading as a consumer with ``isolation.level=read_committed`` does: from a Fetch answer to its records.
 
-Law: knows nothing but what the answer says: the batches, and the list of aborted transactions beside them.
+Invariant: knows nothing but what the answer says: the batches, and the list of aborted transactions beside
+them.
 """
 
 from collections.abc import Iterator

@@ -1,7 +1,7 @@
 """Members of groups of the new protocol (KIP-848), which say everything with ConsumerGroupHeartbeat.
 
-Law: a member lets go of partitions before it says so, takes only what it was told, says everything again when
-an answer was lost, and gives up everything when it is fenced.
+Invariant: a member lets go of partitions before it says so, takes only what it was told, says everything
+again when an answer was lost, and gives up everything when it is fenced.
 """
 
 from typing import Any

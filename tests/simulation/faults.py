@@ -1,7 +1,7 @@
 """What goes wrong in one run, and how often: drawn from the seed, so that each run is another mixture.
 
-Law: values only. A run in which everything fails all the time tests nothing, so most runs have some of the
-faults and some runs have none.
+Invariant: values only. A run in which everything fails all the time tests nothing, so most runs have some
+of the faults and some runs have none.
 """
 
 from dataclasses import dataclass, replace

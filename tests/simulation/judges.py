@@ -10,7 +10,7 @@ themselves. The laws that they keep:
 - an acknowledged offset is never lost, and a committed offset never goes back;
 - a transaction is seen whole or not at all, and as its client was told.
 
-Law: never changes anything that it looks at.
+Invariant: never changes anything that it looks at.
 """
 
 from collections import Counter
@@ -21,12 +21,12 @@ from typing import Any
 from simulated_broker import SimulatedBroker
 from simulated_partitions import SimulatedPartition
 
-from moldau.broker.journal import PartitionJournal
-from moldau.coordinators.groups.classic import ClassicGroup
-from moldau.coordinators.groups.consumer import ConsumerGroup
+from moldau.broker.coordination.journal import PartitionJournal
+from moldau.coordinators.groups.classic.group import ClassicGroup
+from moldau.coordinators.groups.classic.states import ClassicState
+from moldau.coordinators.groups.consumer.group import ConsumerGroup
 from moldau.coordinators.groups.records import OffsetCommit
 from moldau.coordinators.groups.shard import GroupShard
-from moldau.coordinators.groups.states import ClassicState
 from moldau.coordinators.machine import Token
 from moldau.coordinators.runtime import Entry, Runtime, Shard
 from moldau.coordinators.transactions.shard import TransactionShard

@@ -1,7 +1,7 @@
 """Bugs on purpose: each breaks one promise of the coordinators in a way that looks harmless in the code.
 
-Law: a mutant changes one thing, by a patch that the test takes back. The simulation has to notice each of
-them; one that it does not notice is a hole in the simulation, not a bug less.
+Invariant: a mutant changes one thing, by a patch that the test takes back. The simulation has to notice
+each of them; one that it does not notice is a hole in the simulation, not a bug less.
 """
 
 from collections.abc import Callable
@@ -11,16 +11,18 @@ from typing import Any
 import pytest
 from faults import Faults
 
-from moldau.coordinators.groups import consumer_heartbeat, offsets, rebalance
-from moldau.coordinators.groups.classic import ClassicGroup
-from moldau.coordinators.groups.consumer_member import reconcile
+from moldau.coordinators.groups import offsets
+from moldau.coordinators.groups.classic import rebalance
+from moldau.coordinators.groups.classic.group import ClassicGroup
+from moldau.coordinators.groups.consumer import heartbeat as consumer_heartbeat
+from moldau.coordinators.groups.consumer.member import reconcile
 from moldau.coordinators.groups.offsets import Offsets
 from moldau.coordinators.groups.shard import GroupShard
 from moldau.coordinators.runtime import Runtime
 from moldau.coordinators.transactions import transaction as moves
 from moldau.coordinators.transactions.shard import TransactionShard
-from moldau.storage.log import Log
-from moldau.storage.producer_state import ProducerState
+from moldau.storage.log.log import Log
+from moldau.storage.log.producer_state import ProducerState
 
 Mutant = Callable[[pytest.MonkeyPatch], None]
 

@@ -1,7 +1,7 @@
 """Clients of committed offsets: the parts that every member shares, and consumers that are no members.
 
-Law: the owner of a partition begins where the last committed offset is and only ever goes on from there, so
-that offsets which go back are the broker's fault.
+Invariant: the owner of a partition begins where the last committed offset is and only ever goes on from
+there, so that offsets which go back are the broker's fault.
 """
 
 import contextlib

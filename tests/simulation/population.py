@@ -1,6 +1,6 @@
 """Who lives in a run: the places for clients, and who takes each of them when it is free.
 
-Law: values and constructors only; who is born when, and who dies, is the simulation's business.
+Invariant: values and constructors only; who is born when, and who dies, is the simulation's business.
 """
 
 from collections.abc import Callable

@@ -4,8 +4,8 @@ A request is delivered as bytes of its version, handled by the handler that the 
 answered as bytes. A crash ends everything that the process had in memory; a move takes one partition away
 and brings it back under the next leader epoch.
 
-Law: whatever a handler, a task or a timer raises that is no answer for a client ends the run. Nothing here
-decides what is right; that is the judges' business.
+Invariant: whatever a handler, a task or a timer raises that is no answer for a client ends the run. Nothing
+here decides what is right; that is the judges' business.
 """
 
 import asyncio
@@ -23,11 +23,11 @@ from moldau.base.names import TopicPartition
 from moldau.base.tasks import Background, Timers
 from moldau.broker.apis import TABLE
 from moldau.broker.context import RequestContext
+from moldau.broker.coordination.groups import group_coordinator
+from moldau.broker.coordination.transactions import Transactions
 from moldau.broker.fetch_sessions import FetchSessions
-from moldau.broker.group_coordination import group_coordinator
 from moldau.broker.purgatory import Parked, Purgatory
-from moldau.broker.transaction_coordination import Transactions
-from moldau.cluster.broker_settings import load_broker_settings
+from moldau.cluster.configs.broker_settings import load_broker_settings
 from moldau.cluster.image import EMPTY_IMAGE, ClusterImage
 from moldau.coordinators.runtime import Runtime
 from moldau.protocol import codec, messages

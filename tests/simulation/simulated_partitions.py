@@ -4,8 +4,8 @@ A coordinator's records are committed some time after they were appended, as if 
 first; what is not committed may be lost when the leader changes. Records of producers and markers are
 committed as they are written, because the broker does not wait for followers there yet.
 
-Law: the bytes, the bounds and the producers' state are the real ones (``storage.log``, ``Partition``); only
-the moment of the commit, refusals and losses are invented here.
+Invariant: the bytes, the bounds and the producers' state are the real ones (``storage.log``,
+``Partition``); only the moment of the commit, refusals and losses are invented here.
 """
 
 import asyncio
@@ -22,9 +22,9 @@ from moldau.protocol.control_records import Marker
 from moldau.protocol.errors import ErrorCode, KafkaError
 from moldau.replication.partition import Partition
 from moldau.replication.replicas import Replicas, TopicReplicas
+from moldau.storage.directory.logs import Logs
 from moldau.storage.files import MemoryFiles
-from moldau.storage.log import Appended, LogConfig
-from moldau.storage.logs import Logs
+from moldau.storage.log.log import Appended, LogConfig
 
 NODE_ID = 1
 NOBODY = -1

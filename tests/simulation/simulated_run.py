@@ -4,7 +4,7 @@ A run has three parts. First everything that the seed has drawn goes wrong while
 nothing goes wrong any more, and they go on for a while. At last they finish, what is open must come to its
 end, and the judges look at everything once more, before and after a last reload.
 
-Law: the same seed gives the same run. A run ends by itself, within its simulated time.
+Invariant: the same seed gives the same run. A run ends by itself, within its simulated time.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ from two_phase_clients import Decided, TwoPhaseProducer
 from virtual_client import Gone, VirtualClient
 from virtual_time import VirtualClock, VirtualLoop
 
-from moldau.broker.transaction_coordination import TRANSACTIONS_TOPIC
+from moldau.broker.coordination.transactions import TRANSACTIONS_TOPIC
 from moldau.coordinators import runtime as runtime_module
 from moldau.coordinators.runtime import Runtime, Waiting, partition_of
 from moldau.coordinators.transactions import transaction as transaction_module

@@ -4,9 +4,9 @@ A producer of the first version adds partitions before it writes to them and kee
 second (KIP-890) just writes, and has a new epoch after each transaction. Requests of the second may come a
 second time, late: that it withstands this is what it is for.
 
-Law: a client does as the real ones do. It repeats a batch with the same sequence until it knows its fate,
-commits only what was acknowledged, and begins from InitProducerId and the committed offsets when it does
-not know how a transaction ended.
+Invariant: a client does as the real ones do. It repeats a batch with the same sequence until it knows its
+fate, commits only what was acknowledged, and begins from InitProducerId and the committed offsets when it
+does not know how a transaction ended.
 """
 
 from collections.abc import Mapping

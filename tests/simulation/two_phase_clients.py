@@ -3,7 +3,7 @@
 A transaction is written, then decided elsewhere, and only then ended here. Whoever starts again takes over
 what was left open and ends it as it was decided: by a commit if there is a decision, else by an abort.
 
-Law: a decision is final, and only the last client that took the id over can make one.
+Invariant: a decision is final, and only the last client that took the id over can make one.
 """
 
 from dataclasses import dataclass

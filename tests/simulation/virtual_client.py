@@ -3,8 +3,8 @@
 A client is a coroutine. It may be killed at any ``await``, stand still for a while, or go on beside its own
 successor; what it has sent is handled all the same.
 
-Law: requests of one client are handled in the order in which it sent them, as on one connection, except for
-copies of requests that it allows to come late. A client never looks into the broker.
+Invariant: requests of one client are handled in the order in which it sent them, as on one connection,
+except for copies of requests that it allows to come late. A client never looks into the broker.
 """
 
 import asyncio

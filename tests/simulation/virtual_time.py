@@ -3,8 +3,8 @@
 The loop is asyncio's own, so that coroutines, timers and tasks of the broker run in it unchanged; only where
 a real loop would sleep this one sets its watch forward.
 
-Law: no real time, no sockets, no threads. Who is called first is decided by the order of the calls alone, so
-that a run depends on nothing but its seed.
+Invariant: no real time, no sockets, no threads. Who is called first is decided by the order of the calls
+alone, so that a run depends on nothing but its seed.
 """
 
 import asyncio

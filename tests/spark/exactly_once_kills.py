@@ -1,7 +1,7 @@
 """Kills while a query writes: its driver, a Python worker, or the broker; then input and output compared.
 
-Law: only processes that were started here are killed, by their ids. Every kill strikes a job that has begun
-to write, and nothing is compared before a job has come to its end by itself.
+Invariant: only processes that were started here are killed, by their ids. Every kill strikes a job that has
+begun to write, and nothing is compared before a job has come to its end by itself.
 """
 
 import os

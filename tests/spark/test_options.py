@@ -1,8 +1,8 @@
 import pytest
 
 from moldau.base.names import TopicPartition
-from moldau.spark.offsets import AtOffsets, AtTimestamp, AtTimestamps, Earliest, Latest
 from moldau.spark.options import OPTIONS, OptionError, describe, read_options, write_options
+from moldau.spark.read.offsets import AtOffsets, AtTimestamp, AtTimestamps, Earliest, Latest
 
 SERVERS = {"kafka.bootstrap.servers": "localhost:9092"}
 

@@ -11,25 +11,25 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from moldau.base.names import TopicPartition
-from moldau.client.admin import Admin
-from moldau.client.group_descriptions import CommittedOffset, GroupDescription
-from moldau.client.groups import Groups
-from moldau.client.partitioner import partition_of
+from moldau.client.admin.admin import Admin
+from moldau.client.groups.descriptions import CommittedOffset, GroupDescription
+from moldau.client.groups.groups import Groups
+from moldau.client.producer.partitioner import partition_of
 from moldau.protocol.errors import KafkaError
-from moldau.spark import exactly_once, task_writer
-from moldau.spark.columns import arrow_batch
-from moldau.spark.data_loss import DataLoss
-from moldau.spark.exactly_once import Decision, Decisions, Part, end_all, transactional_id
-from moldau.spark.listing import list_offsets, partitions_of, resolve
-from moldau.spark.offsets import AtTimestamp, Earliest, Latest
 from moldau.spark.options import ClusterOptions, OptionError, ReadOptions, WriteOptions
-from moldau.spark.planning import OffsetRange
-from moldau.spark.query_group import QueryGroup
-from moldau.spark.ranges import RangeReader
-from moldau.spark.rows import rows_of
-from moldau.spark.task_writer import TaskWriter
-from moldau.spark.transactions import begin
+from moldau.spark.query.group import QueryGroup
+from moldau.spark.read.columns import arrow_batch
+from moldau.spark.read.data_loss import DataLoss
+from moldau.spark.read.listing import list_offsets, partitions_of, resolve
+from moldau.spark.read.offsets import AtTimestamp, Earliest, Latest
+from moldau.spark.read.planning import OffsetRange
+from moldau.spark.read.ranges import RangeReader
 from moldau.spark.wire import Wire
+from moldau.spark.write import exactly_once, task_writer
+from moldau.spark.write.exactly_once import Decision, Decisions, Part, end_all, transactional_id
+from moldau.spark.write.rows import rows_of
+from moldau.spark.write.task_writer import TaskWriter
+from moldau.spark.write.transactions import begin
 from moldau.testing import Broker, drop
 
 #: What passes: a request that is lost, an answer that is lost.
@@ -102,7 +102,7 @@ def test_a_range_is_read_as_it_was_planned(broker: Broker, wire: Wire) -> None:
 def test_offsets_that_are_gone(broker: Broker, wire: Wire) -> None:
     broker.create_topic("t")
     produce(broker, "t", *[b"%d" % index for index in range(10)])
-    from moldau.client.admin import Admin
+    from moldau.client.admin.admin import Admin
 
     wire.ask(Admin(wire.cluster).delete_records({TopicPartition("t", 0): 4}))
     with pytest.raises(DataLoss, match="offset 0 of t-0 is gone"):

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
-from moldau.client.group_descriptions import GroupDescription
-from moldau.client.groups import Groups
+from moldau.client.groups.descriptions import GroupDescription
+from moldau.client.groups.groups import Groups
 from moldau.spark import topic
 from moldau.spark.options import ClusterOptions
 from moldau.spark.wire import connect

@@ -8,11 +8,11 @@ from moldau.base.names import TopicPartition
 from moldau.protocol.compression import Compression
 from moldau.protocol.control_records import ControlType, Marker, encode_marker
 from moldau.protocol.records import BatchHeader, Record, batches, decode_records, encode_batch
-from moldau.storage.cleaner import Cleaner, CleanerSettings
-from moldau.storage.cleaner_worker import ThreadWorker, Worker
+from moldau.storage.compaction.cleaner import Cleaner, CleanerSettings
+from moldau.storage.compaction.cleaner_worker import ThreadWorker, Worker
+from moldau.storage.directory.logs import Logs
 from moldau.storage.files import Files, MemoryFiles
-from moldau.storage.log import Log, LogConfig
-from moldau.storage.logs import Logs
+from moldau.storage.log.log import Log, LogConfig
 
 NOW = 1_700_000_000_000
 TP = TopicPartition("orders", 0)

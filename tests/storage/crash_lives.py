@@ -12,9 +12,9 @@ from dataclasses import replace
 from moldau.base.clock import SteppedClock
 from moldau.base.names import TopicPartition
 from moldau.protocol.records import Record, decode_records, encode_batch, read_header
+from moldau.storage.directory.logs import Logs
 from moldau.storage.files import MemoryFiles
-from moldau.storage.log import Log, LogConfig
-from moldau.storage.logs import Logs
+from moldau.storage.log.log import Log, LogConfig
 
 NOW = 1_700_000_000_000
 FAR = 1 << 62

@@ -20,10 +20,10 @@ from moldau.base.names import TopicPartition
 from moldau.protocol.control_records import ControlType, Marker, encode_marker
 from moldau.protocol.errors import KafkaError
 from moldau.protocol.records import ATTRIBUTES_AT, Record, crc_matches, encode_batch, read_header
+from moldau.storage.directory.logs import Logs
 from moldau.storage.errors import StorageError
 from moldau.storage.files import MemoryFiles
-from moldau.storage.log import Log, LogConfig
-from moldau.storage.logs import Logs
+from moldau.storage.log.log import Log, LogConfig
 
 NOW = 1_700_000_000_000
 DAY_MS = 86_400_000

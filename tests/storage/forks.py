@@ -3,12 +3,12 @@
 from collections.abc import Callable
 
 from moldau.base.names import TopicPartition
-from moldau.client.fetched import read_batches
+from moldau.client.consumer.fetched import read_batches
 from moldau.protocol.records import Record
-from moldau.storage.branches import Branch, abort_transactions, publish
-from moldau.storage.forking import begin_fork
-from moldau.storage.log import Log
-from moldau.storage.logs import Logs
+from moldau.storage.branches.branch import Branch, abort_transactions, publish
+from moldau.storage.branches.forking import begin_fork
+from moldau.storage.directory.logs import Logs
+from moldau.storage.log.log import Log
 
 NOW = 1_700_000_000_000
 FORK_ID = b"the-fork's-id-16"

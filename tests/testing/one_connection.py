@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
-from moldau.client.connection import Connection
+from moldau.client.transport.connection import Connection
 from moldau.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from moldau.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from moldau.protocol.records import Record, encode_batch

@@ -17,7 +17,7 @@ from confluent_kafka.admin import AdminClient, ConfigResource
 from one_connection import ask, batch, fetch, parked, produce, values
 
 from moldau.base.settings import SettingError
-from moldau.client.connection import Connection
+from moldau.client.transport.connection import Connection
 from moldau.protocol.errors import ErrorCode, KafkaError
 from moldau.testing import Broker, SteppedClock
 

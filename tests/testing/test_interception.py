@@ -9,7 +9,7 @@ import confluent_kafka as ck
 import pytest
 from one_connection import ask, batch, fetch, produce, values
 
-from moldau.client.connection import Connection, ConnectionLost
+from moldau.client.transport.connection import Connection, ConnectionLost
 from moldau.protocol.api_keys import ApiKey
 from moldau.protocol.errors import ErrorCode, KafkaError
 from moldau.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest

@@ -1,6 +1,6 @@
 """The only place that tells time.
 
-Law: every other room is handed a ``Clock``; a test hands it one that it can step.
+Invariant: every other room is handed a ``Clock``; a test hands it one that it can step.
 """
 
 import time

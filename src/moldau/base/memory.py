@@ -3,7 +3,7 @@
 Fresh memory of that size is handed out by the kernel page by page, each of them emptied first; that costs
 more than what is then done with it.
 
-Law: a piece is used again only when nobody holds a view of it.
+Invariant: a piece is used again only when nobody holds a view of it.
 """
 
 _ROUNDED_TO = 64 * 1024

@@ -1,6 +1,6 @@
 """Words that every room shares: topic partitions, ids, and the rules for topic names.
 
-Law: values only; nothing here reads a clock, makes up an id or touches the outside.
+Invariant: values only; nothing here reads a clock, makes up an id or touches the outside.
 """
 
 import base64

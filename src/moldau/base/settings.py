@@ -1,9 +1,9 @@
 """The language in which settings are declared: name, type, default, validity, meaning, when it may change.
 
-Law: one declaration is the only place that knows a setting; parsing, validation, DescribeConfigs, the command
-line and ``docs/settings.md`` all read it. Texts are read and refused in the words of Kafka's own broker, so
-that a person finds the same sentence in the same manual. Nothing here knows a particular setting, opens a
-file or asks the time: texts in, values out.
+Invariant: one declaration is the only place that knows a setting; parsing, validation, DescribeConfigs, the
+command line and ``docs/settings.md`` all read it. Texts are read and refused in the words of Kafka's own
+broker, so that a person finds the same sentence in the same manual. Nothing here knows a particular
+setting, opens a file or asks the time: texts in, values out.
 """
 
 from collections.abc import Iterable, Iterator, Mapping

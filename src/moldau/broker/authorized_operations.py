@@ -1,6 +1,6 @@
 """What a client may do with a resource, as the bit field that several answers carry.
 
-Law: without an authorizer everybody may do everything that the kind of resource knows.
+Invariant: without an authorizer everybody may do everything that the kind of resource knows.
 """
 
 #: Nobody asked for the field: the smallest number that it can hold.

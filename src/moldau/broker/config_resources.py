@@ -1,6 +1,6 @@
 """Resources that have configs: which of them this broker speaks for, how they are shown and changed.
 
-Law: what a value may be is the business of ``cluster.configs``; this file only finds the resource,
+Invariant: what a value may be is the business of ``cluster.configs``; this file only finds the resource,
 asks there, and hands the outcome to the metadata.
 """
 
@@ -10,11 +10,11 @@ from collections.abc import Callable, Mapping, Sequence
 from moldau.base.names import topic_name_error
 from moldau.broker import loggers
 from moldau.broker.context import Services
-from moldau.cluster import config_changes as changes
-from moldau.cluster import configs
-from moldau.cluster.config_changes import ConfigChange
-from moldau.cluster.configs import ConfigEntry
-from moldau.cluster.controller import set_configs
+from moldau.cluster.configs import definitions as configs
+from moldau.cluster.configs.definitions import ConfigEntry
+from moldau.cluster.controller import config_changes as changes
+from moldau.cluster.controller.commands import set_configs
+from moldau.cluster.controller.config_changes import ConfigChange
 from moldau.cluster.image import ClusterImage
 from moldau.cluster.records import Record, ResourceType
 from moldau.protocol.errors import MALFORMED_REQUEST, ErrorCode, KafkaError

@@ -4,9 +4,9 @@ Bytes arrive in a buffer that all connections of the loop share; whole frames ar
 of it, and only a frame that is still incomplete gets a buffer of its own, which is used again.
 Replies are bytes and slices of files; a slice is read when the socket has room for it.
 
-Law: a frame is handled synchronously, so its view is valid only during the call. Nothing is
-allocated from a length that the peer merely claims. Reading pauses while the peer does not take
-its replies or has too many requests open.
+Invariant: a frame is handled synchronously, so its view is valid only during the call. Nothing is allocated
+from a length that the peer merely claims. Reading pauses while the peer does not take its replies or has
+too many requests open.
 """
 
 import asyncio

@@ -1,6 +1,6 @@
 """All that a handler may touch: the broker's services, and what is known of the request at hand.
 
-Law: handlers take ``(request, context)`` and return a value; they hold no state of their own.
+Invariant: handlers take ``(request, context)`` and return a value; they hold no state of their own.
 """
 
 from collections.abc import Callable
@@ -10,21 +10,21 @@ from typing import TYPE_CHECKING
 from moldau.base.clock import Clock
 from moldau.base.names import Uuid
 from moldau.base.tasks import Background, Timers
-from moldau.cluster.broker_settings import BrokerSettings
-from moldau.cluster.config_layers import ConfigLayers
+from moldau.cluster.configs.broker_settings import BrokerSettings
+from moldau.cluster.configs.layers import ConfigLayers
 from moldau.cluster.image import ClusterImage
 from moldau.cluster.metadata import Metadata
 from moldau.replication.replicas import Replicas
 
 if TYPE_CHECKING:
     from moldau.broker.connection import Connection
-    from moldau.broker.coordination import Coordinator
+    from moldau.broker.coordination.producer_ids import ProducerIds
+    from moldau.broker.coordination.shards import Coordinator
+    from moldau.broker.coordination.transactions import Transactions
     from moldau.broker.fetch_sessions import FetchSessions
-    from moldau.broker.producer_ids import ProducerIds
     from moldau.broker.purgatory import Purgatory
     from moldau.broker.restores import Restores
     from moldau.broker.schema_validation import SchemaValidator
-    from moldau.broker.transaction_coordination import Transactions
     from moldau.coordinators.groups.shard import GroupShard
     from moldau.replication.branching import Branching
 

@@ -1,6 +1,6 @@
 """From a frame to a reply: header, version, decoding, the handler, and every way it can end.
 
-Law: every request is answered, errors included, or its connection is closed with a line in the log
+Invariant: every request is answered, errors included, or its connection is closed with a line in the log
 that says why. This is the one place where a ``KafkaError`` becomes an answer.
 """
 

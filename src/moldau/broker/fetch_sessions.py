@@ -3,8 +3,8 @@
 A session lives in the broker, not in a connection; it has an epoch that grows with each request.
 Partitions that gave data move to the end of the session, so that a small limit starves nobody.
 
-Law: the number of sessions is bounded; the one that was used longest ago makes room, once it has
-been quiet for long enough.
+Invariant: the number of sessions is bounded; the one that was used longest ago makes room, once it has been
+quiet for long enough.
 """
 
 from collections.abc import Callable, Iterable

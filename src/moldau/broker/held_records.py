@@ -1,7 +1,7 @@
 """Records of a produce request that has to wait for somebody.
 
-Law: whoever lets a produce request wait keeps its records first, since the buffer that they came in serves
-the next request.
+Invariant: whoever lets a produce request wait keeps its records first, since the buffer that they came in
+serves the next request.
 """
 
 from moldau.protocol.messages.produce import ProduceRequest

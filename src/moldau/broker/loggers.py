@@ -1,12 +1,12 @@
 """The broker's own loggers as config resources: their levels are read and set like configs.
 
-Law: levels live in this process only and are gone with it, as in Kafka.
+Invariant: levels live in this process only and are gone with it, as in Kafka.
 """
 
 import logging
 from collections.abc import Mapping
 
-from moldau.cluster.topic_configs import BROKER_LOGGERS
+from moldau.cluster.configs.topic_configs import BROKER_LOGGERS
 
 
 def levels() -> dict[str, int]:

@@ -3,7 +3,7 @@
 A handler that cannot answer yet returns a ``Parked``: what it waits for, how long, and a function
 that tries again. Waiting is a value; no coroutine hangs in the middle of a decision.
 
-Law: a parked request is answered exactly once, or cancelled with its connection.
+Invariant: a parked request is answered exactly once, or cancelled with its connection.
 """
 
 from collections.abc import Callable, Iterable

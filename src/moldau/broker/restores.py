@@ -1,7 +1,7 @@
 """The topics that are being restored from snapshots: begun, not ended yet.
 
-Law: there are only so many at once, and one that nobody sends to is given up after a while, so that a client
-that went away leaves nothing behind.
+Invariant: there are only so many at once, and one that nobody sends to is given up after a while, so that a
+client that went away leaves nothing behind.
 """
 
 import logging
@@ -11,8 +11,8 @@ from moldau.base.names import Uuid, format_uuid
 from moldau.broker import topic_branches
 from moldau.broker.context import Services
 from moldau.broker.topic_branches import Branched, BranchPartition
-from moldau.cluster.config_layers import topic_values
-from moldau.cluster.topics import NewTopic
+from moldau.cluster.configs.layers import topic_values
+from moldau.cluster.controller.topics import NewTopic
 from moldau.protocol.errors import ErrorCode, KafkaError
 from moldau.replication.branching import Restore
 

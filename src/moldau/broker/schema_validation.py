@@ -6,7 +6,7 @@ with a record that names no schema, or one that its subject does not have, is re
 the indexes of the culprits. A registry that cannot be asked is no fault of the records: REQUEST_TIMED_OUT,
 which producers try again.
 
-Law: nothing is appended here, and nothing here runs unless a topic asks for it.
+Invariant: nothing is appended here, and nothing here runs unless a topic asks for it.
 """
 
 import asyncio

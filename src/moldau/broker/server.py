@@ -1,6 +1,6 @@
 """The listeners: where they bind, which connections they have, and how they end.
 
-Law: a listener is on the loopback address unless its setting says otherwise. Stopping answers what
+Invariant: a listener is on the loopback address unless its setting says otherwise. Stopping answers what
 was asked before it closes.
 """
 
@@ -13,8 +13,8 @@ from moldau.base.memory import ReusedMemory
 from moldau.broker.connection import RECEIVE_BUFFER_BYTES, Connection, Limits
 from moldau.broker.dispatch import Dispatch
 from moldau.broker.purgatory import Parked, Purgatory
-from moldau.cluster.broker_settings import BrokerSettings, parse_connection_limits
-from moldau.cluster.listeners import Listener
+from moldau.cluster.configs.broker_settings import BrokerSettings, parse_connection_limits
+from moldau.cluster.configs.listeners import Listener
 
 log = logging.getLogger("moldau.broker.server")
 

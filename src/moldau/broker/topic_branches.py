@@ -1,8 +1,8 @@
 """Forks and restored topics on behalf of a request: where to cut, what the new topic is, when it is known.
 
-Law: what can be refused is refused before a byte is copied, and decided again when the data is in place, for
-others may have changed the cluster meanwhile. Data whose topic may or may not have become known is left to
-the next start, which knows.
+Invariant: what can be refused is refused before a byte is copied, and decided again when the data is in
+place, for others may have changed the cluster meanwhile. Data whose topic may or may not have become known
+is left to the next start, which knows.
 """
 
 import logging
@@ -12,12 +12,12 @@ from typing import NamedTuple
 
 from moldau.base.names import INTERNAL_TOPICS, Uuid
 from moldau.broker.context import Services
-from moldau.cluster.branches import create_branch
-from moldau.cluster.config_changes import validate_topic_overrides
-from moldau.cluster.controller import Decision
+from moldau.cluster.controller.branches import create_branch
+from moldau.cluster.controller.commands import Decision
+from moldau.cluster.controller.config_changes import validate_topic_overrides
+from moldau.cluster.controller.topics import CreatedTopic, NewTopic, ReplicaAssignment
 from moldau.cluster.image import ClusterImage
 from moldau.cluster.records import ResourceType
-from moldau.cluster.topics import CreatedTopic, NewTopic, ReplicaAssignment
 from moldau.protocol.errors import ErrorCode, KafkaError
 from moldau.replication import branching
 from moldau.replication.partition import Partition

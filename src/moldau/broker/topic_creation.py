@@ -1,16 +1,16 @@
 """Topics made on behalf of a request: the broker's defaults, its rules for configs, and new ids.
 
-Law: deciding is the controller's; this file only brings it what it needs from this broker.
+Invariant: deciding is the controller's; this file only brings it what it needs from this broker.
 """
 
 import logging
 from collections.abc import Sequence
 
 from moldau.broker.context import Services
-from moldau.cluster.config_changes import validate_topic_overrides
-from moldau.cluster.controller import Decision
+from moldau.cluster.controller.commands import Decision
+from moldau.cluster.controller.config_changes import validate_topic_overrides
+from moldau.cluster.controller.topics import CreatedTopic, NewTopic, create_topics
 from moldau.cluster.image import ClusterImage
-from moldau.cluster.topics import CreatedTopic, NewTopic, create_topics
 from moldau.protocol.errors import KafkaError
 
 log = logging.getLogger("moldau.broker.topics")

@@ -1,7 +1,7 @@
 """What can be wrong with a data directory.
 
-Law: reads and changes nothing, and takes no lock; it may look at a directory that a broker is using, and then
-does not complain of what is being written. A few headers are read of each log, not its data.
+Invariant: reads and changes nothing, and takes no lock; it may look at a directory that a broker is using,
+and then does not complain of what is being written. A few headers are read of each log, not its data.
 """
 
 import os
@@ -14,7 +14,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from moldau.base.settings import parse_properties
-from moldau.cli.diagnosis import Finding, Severity, ok
+from moldau.cli.reports.diagnosis import Finding, Severity, ok
 from moldau.protocol.errors import KafkaError
 from moldau.protocol.records import HEADER_SIZE, LOG_OVERHEAD, MAGIC, MIN_BATCH_LENGTH, read_header
 

@@ -1,6 +1,6 @@
 """The directory that a ``moldau log`` command is given, and who holds it.
 
-Law: here alone a path that leads nowhere becomes one line and exit code 2.
+Invariant: here alone a path that leads nowhere becomes one line and exit code 2.
 """
 
 from pathlib import Path
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
-    from moldau.storage.layout import Target
+    from moldau.inspection.layout import Target
 
 CANNOT_READ = 2
 
@@ -21,7 +21,7 @@ class CannotRead(click.ClickException):
 
 
 def target_at(path: Path) -> "Target":
-    from moldau.storage.layout import NothingToRead, look_at
+    from moldau.inspection.layout import NothingToRead, look_at
 
     try:
         return look_at(path)

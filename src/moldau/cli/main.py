@@ -1,11 +1,11 @@
 """The ``moldau`` command: a table of commands, each imported when it is called.
 
 A command of our own is a ``click.Command`` named by "module:attribute". A tool with Kafka's flags lives in
-``moldau.cli.kafka.<module>`` and is one function, ``run(arguments: list[str]) -> int``: it gets the arguments
-as they were typed, parses them as Kafka's own tool does, and returns the exit code.
+``moldau.cli.kafka_tools.<module>`` and is one function, ``run(arguments: list[str]) -> int``: it gets the
+arguments as they were typed, parses them as Kafka's own tool does, and returns the exit code.
 
-Law: nothing is imported here but click, so that ``moldau --help`` stays fast; every error ends as one line on
-stderr with a next step, exit code 1 (2 for wrong usage).
+Invariant: nothing is imported here but click, so that ``moldau --help`` stays fast; every error ends as one
+line on stderr with a next step, exit code 1 (2 for wrong usage).
 """
 
 import sys
@@ -49,7 +49,7 @@ COMMANDS = {
     "doctor": ("moldau.cli.commands.doctor:doctor", "Explain what is wrong, and what to do about it."),
 }
 
-#: Name -> module below ``moldau.cli.kafka``, and what it does in a few words.
+#: Name -> module below ``moldau.cli.kafka_tools``, and what it does in a few words.
 KAFKA_TOOLS = {
     "kafka-topics": ("topics", "Create, list, describe, alter and delete topics."),
     "kafka-console-producer": ("console_producer", "Write lines of standard input to a topic."),
@@ -125,7 +125,7 @@ def _kafka_tool(name: str) -> click.Command:
     module, text = KAFKA_TOOLS[name]
 
     def callback(arguments: list[str]) -> None:
-        tool: Any = import_module(f"moldau.cli.kafka.{module}")
+        tool: Any = import_module(f"moldau.cli.kafka_tools.{module}")
         sys.exit(tool.run(arguments))
 
     return KafkaTool(name, callback=callback, help=text)

@@ -1,7 +1,7 @@
 """Where a group shall go on reading: from a wish ("earliest", "two back", "yesterday at noon") to offsets.
 
-Law: asks the cluster, changes nothing. Every offset that comes out lies within its partition as it is now; a
-wish beyond its ends is moved to the end that is nearer, and said so.
+Invariant: asks the cluster, changes nothing. Every offset that comes out lies within its partition as it is
+now; a wish beyond its ends is moved to the end that is nearer, and said so.
 """
 
 from collections.abc import Iterable, Mapping
@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from moldau.base.names import TopicPartition
-from moldau.client.admin import Admin, raise_errors
-from moldau.client.descriptions import EARLIEST, LATEST, ListedOffset
-from moldau.client.group_descriptions import CommittedOffset
-from moldau.client.metadata import Cluster
+from moldau.client.admin.admin import Admin, raise_errors
+from moldau.client.admin.descriptions import EARLIEST, LATEST, ListedOffset
+from moldau.client.groups.descriptions import CommittedOffset
+from moldau.client.transport.cluster import Cluster
 from moldau.protocol.errors import ErrorCode, KafkaError
 
 

@@ -1,7 +1,7 @@
 """How commands speak: tables for people, JSON for programs.
 
-Law: results go to stdout, everything else to stderr; rich is imported only to draw. Where stdout is no
-terminal a table is never cut or wrapped, so that ``grep`` and ``awk`` find whole lines.
+Invariant: results go to stdout, everything else to stderr; rich is imported only to draw. Where stdout is
+no terminal a table is never cut or wrapped, so that ``grep`` and ``awk`` find whole lines.
 """
 
 import json

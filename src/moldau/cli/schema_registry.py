@@ -1,7 +1,7 @@
 """What the commands around schemas share: the registry's address, its errors, schemas with their references.
 
-Law: here alone an error of the registry becomes one line with a next step. The registry may be anybody's:
-only Confluent's API is used.
+Invariant: here alone an error of the registry becomes one line with a next step. The registry may be
+anybody's: only Confluent's API is used.
 """
 
 import re
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 if TYPE_CHECKING:
-    from moldau.client.schema_registry import Reference, RegisteredSchema, RegistryClient
+    from moldau.client.registry.schema_registry import Reference, RegisteredSchema, RegistryClient
     from moldau.registry.schemas import ParsedSchema
 
 _F = TypeVar("_F", bound=Callable[..., Any])
@@ -67,8 +67,8 @@ def registry_options(function: _F) -> _F:
 @contextmanager
 def connected(registry: str, user: str | None, ca: str | None) -> "Iterator[RegistryClient]":
     """A client; what the registry refuses becomes one line and exit code 1."""
-    from moldau.client.schema_registry import RegistryClient, RegistryError
-    from moldau.registry.limits import InvalidSchema
+    from moldau.client.registry.schema_registry import RegistryClient, RegistryError
+    from moldau.schemas.limits import InvalidSchema
 
     name, _, password = (user or "").partition(":")
     try:
@@ -99,7 +99,7 @@ def file_schema(path: Path, schema_type: str | None) -> tuple[str, str]:
 
 def references_of(given: tuple[str, ...]) -> "list[Reference]":
     """``NAME=SUBJECT:VERSION``; a subject may hold colons itself."""
-    from moldau.client.schema_registry import Reference
+    from moldau.client.registry.schema_registry import Reference
 
     found = []
     for text in given:
@@ -113,8 +113,8 @@ def references_of(given: tuple[str, ...]) -> "list[Reference]":
 
 def parsed(client: "RegistryClient", schema: "RegisteredSchema", depth: int = 0) -> "ParsedSchema":
     """A schema with everything that it refers to, as the rules take it."""
-    from moldau.registry.limits import InvalidSchema
     from moldau.registry.schemas import Reference, SchemaType, parse
+    from moldau.schemas.limits import InvalidSchema
 
     if depth > 50:
         raise InvalidSchema("its references lead in a circle")

@@ -6,8 +6,8 @@
         async def work(cluster: Cluster) -> int: ...
         found = connected(bootstrap_server, work)
 
-Law: here alone an error of the client becomes one line with a next step. asyncio and the client are imported
-when a command runs, not before.
+Invariant: here alone an error of the client becomes one line with a next step. asyncio and the client are
+imported when a command runs, not before.
 """
 
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 if TYPE_CHECKING:
-    from moldau.client.metadata import Cluster
+    from moldau.client.transport.cluster import Cluster
     from moldau.protocol.errors import KafkaError
 
 _T = TypeVar("_T")
@@ -80,7 +80,7 @@ def connected(
     timeout_seconds: float = 30.0,
 ) -> _T:
     """Runs ``work`` with a cluster; what it raises becomes one line and exit code 1."""
-    from moldau.client.metadata import Cluster
+    from moldau.client.transport.cluster import Cluster
 
     async def inside() -> _T:
         timeout_ms = max(1, round(timeout_seconds * 1000))

@@ -1,6 +1,6 @@
 """Moments as people write them, and back.
 
-Law: pure; the present comes in as an argument.
+Invariant: pure; the present comes in as an argument.
 """
 
 import re

@@ -1,8 +1,8 @@
 """The cluster as it stands: an immutable image, and the one way from an image and records to the next.
 
-Law: an image never changes once it has been handed out; ``apply_all`` copies each map that a run of records
-touches once and shares the rest. Nothing here decides: a record is taken as true. Reading it must not need
-more than dictionary look-ups, for the broker does so on its hot path.
+Invariant: an image never changes once it has been handed out; ``apply_all`` copies each map that a run of
+records touches once and shares the rest. Nothing here decides: a record is taken as true. Reading it must
+not need more than dictionary look-ups, for the broker does so on its hot path.
 """
 
 from collections.abc import Callable, Iterable, Mapping

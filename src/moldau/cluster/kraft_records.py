@@ -4,8 +4,9 @@ A record's value is a frame: version of the frame, API key, version of the recor
 record in the encoding of the protocol. Topics, partitions, configs, producer ids and features are decoded;
 users, ACLs, quotas and tokens are counted, so that nobody finds out later that they are missing.
 
-Law: pure: bytes in, a picture of the cluster out. Records between the beginning and the abort of a metadata
-transaction do not count. What cannot be read is an ``UnreadableRecord``; kinds without meaning here pass.
+Invariant: pure: bytes in, a picture of the cluster out. Records between the beginning and the abort of a
+metadata transaction do not count. What cannot be read is an ``UnreadableRecord``; kinds without meaning
+here pass.
 """
 
 from collections import Counter

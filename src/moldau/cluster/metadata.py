@@ -1,9 +1,9 @@
 """The broker's metadata: the current image, and the one way to change it.
 
-Law: lives on the event loop. Commands are decided one after the other, each on an image that holds all
-before it, and nothing is answered, applied or told before the store has it. While one append is under way
-the next commands wait and then share an append: a hundred topics in a row cost a few fsyncs. Listeners are
-called in the order of the log, with every change, ours and the others' alike.
+Invariant: lives on the event loop. Commands are decided one after the other, each on an image that holds
+all before it, and nothing is answered, applied or told before the store has it. While one append is under
+way the next commands wait and then share an append: a hundred topics in a row cost a few fsyncs. Listeners
+are called in the order of the log, with every change, ours and the others' alike.
 """
 
 import asyncio
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from moldau.base.tasks import Background
-from moldau.cluster.controller import Decision
+from moldau.cluster.controller.commands import Decision
 from moldau.cluster.image import EMPTY_IMAGE, ClusterImage, difference
 from moldau.cluster.records import MetadataError, Record
 from moldau.cluster.store.contract import Changes, MetadataStore, StaleControllerEpoch, StaleVersion

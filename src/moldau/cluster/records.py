@@ -1,8 +1,8 @@
 """What can change in a cluster: one frozen record for every change, and its form in JSON.
 
-Law: a record says what is true from now on, never how it came about, so that replaying the log needs no
-rules. The JSON form (a type name, a version, then the fields) is kept for ever: a field is added with a new
-version of its record, and what this release cannot read is refused, never skipped.
+Invariant: a record says what is true from now on, never how it came about, so that replaying the log needs
+no rules. The JSON form (a type name, a version, then the fields) is kept for ever: a field is added with a
+new version of its record, and what this release cannot read is refused, never skipped.
 """
 
 import json

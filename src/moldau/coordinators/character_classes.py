@@ -1,7 +1,7 @@
 """Sets of characters, as regular expressions write them: literals, classes, Unicode's categories and scripts.
 
-Law: values only. A set is asked for one character at a time and is never written out: there are more than a
-million of them.
+Invariant: values only. A set is asked for one character at a time and is never written out: there are more
+than a million of them.
 """
 
 import unicodedata

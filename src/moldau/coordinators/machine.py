@@ -3,7 +3,7 @@
 A machine reads its state and decides; it never writes hard state while it decides. ``apply`` is the
 only writer of hard state, live and on load alike, so that loading is not a second code path.
 
-Law: no sockets, no disk, no clock: time comes in as an argument and waiting is a reply that has not
+Invariant: no sockets, no disk, no clock: time comes in as an argument and waiting is a reply that has not
 been emitted yet.
 """
 

@@ -4,8 +4,8 @@ An expression is read into a program of states that is run over all of its possi
 expression makes the broker search for ever. Characters that all sets of an expression treat alike are one to
 it, and the steps that were made once are remembered.
 
-Law: an expression has to match the whole text. What RE2 refuses is refused with its words; a program that
-would grow too large is refused too.
+Invariant: an expression has to match the whole text. What RE2 refuses is refused with its words; a program
+that would grow too large is refused too.
 """
 
 from dataclasses import replace

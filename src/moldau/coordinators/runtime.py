@@ -4,9 +4,9 @@ One runtime serves one internal topic; each of its partitions that this node lea
 request is decided on the event loop in one go. Its records are appended to the partition, applied to
 the machine, and the replies go out when the high watermark has passed the last of them.
 
-Law: what was not appended is not applied, and everybody in the step hears of it; there is no rollback.
-No reply is sent before its records are committed. Only ``apply`` writes hard state. An alarm whose records
-could not be appended goes off again.
+Invariant: what was not appended is not applied, and everybody in the step hears of it; there is no
+rollback. No reply is sent before its records are committed. Only ``apply`` writes hard state. An alarm
+whose records could not be appended goes off again.
 """
 
 import asyncio

@@ -3,9 +3,9 @@
 Partitions come with their topic ids, offsets and leader epochs; the offsets of groups and the state of
 transactions are partitions too (``__consumer_offsets``, ``__transaction_state``) and have the same format.
 
-Law: sources are never changed: no lock, no rename, and a hard link only to a file that nobody writes to any
-more, on either side. The new directory is put together beside its place and renamed when all of it is on
-disk: half an import is never taken for a whole one.
+Invariant: sources are never changed: no lock, no rename, and a hard link only to a file that nobody writes
+to any more, on either side. The new directory is put together beside its place and renamed when all of it
+is on disk: half an import is never taken for a whole one.
 """
 
 import os
@@ -15,8 +15,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from moldau.base.names import TopicPartition, Uuid, parse_uuid
-from moldau.cluster.config_changes import ConfigChange, alter_default_broker, alter_group, alter_topic
-from moldau.cluster.config_layers import NO_LAYERS, initial_default_broker_configs
+from moldau.cluster.configs.layers import NO_LAYERS, initial_default_broker_configs
+from moldau.cluster.controller.config_changes import (
+    ConfigChange,
+    alter_default_broker,
+    alter_group,
+    alter_topic,
+)
 from moldau.cluster.records import (
     NO_LEADER,
     ClusterCreated,
@@ -28,13 +33,9 @@ from moldau.cluster.records import (
     TopicCreated,
 )
 from moldau.importing.metadata import ImportFailed, SourceMetadata, SourceTopic, read_metadata
-from moldau.protocol.errors import KafkaError
-from moldau.storage import checkpoints, dump
-from moldau.storage.checkpoints import MetaProperties
-from moldau.storage.errors import CorruptFileError
-from moldau.storage.files import OsFiles
-from moldau.storage.inspection import read_offsets
-from moldau.storage.layout import (
+from moldau.inspection import dump
+from moldau.inspection.contents import read_offsets
+from moldau.inspection.layout import (
     CLEANED_SUFFIX,
     SWAP_SUFFIX,
     NothingToRead,
@@ -43,9 +44,14 @@ from moldau.storage.layout import (
     look_at,
     offset_of,
 )
-from moldau.storage.leader_epochs import LeaderEpochs
-from moldau.storage.log_directory import new_id
-from moldau.storage.segment import INDEX_SUFFIXES, LOG_SUFFIX, SNAPSHOT_SUFFIX, file_name
+from moldau.protocol.errors import KafkaError
+from moldau.storage.directory import checkpoints
+from moldau.storage.directory.checkpoints import MetaProperties
+from moldau.storage.directory.log_directory import new_id
+from moldau.storage.errors import CorruptFileError
+from moldau.storage.files import OsFiles
+from moldau.storage.log.leader_epochs import LeaderEpochs
+from moldau.storage.log.segment import INDEX_SUFFIXES, LOG_SUFFIX, SNAPSHOT_SUFFIX, file_name
 
 STAGING_SUFFIX = ".importing"
 _SEGMENT_SUFFIXES = (LOG_SUFFIX, *INDEX_SUFFIXES, SNAPSHOT_SUFFIX)

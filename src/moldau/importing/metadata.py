@@ -3,7 +3,7 @@
 From Moldau's own ``metadata.sqlite``, from the metadata log of Apache Kafka (``__cluster_metadata-0``, with
 its newest snapshot), or, where there is neither, from nothing: the partitions' directories still have names.
 
-Law: reads only; Moldau's database is opened as a copy, because opening tidies up.
+Invariant: reads only; Moldau's database is opened as a copy, because opening tidies up.
 """
 
 import re
@@ -18,9 +18,9 @@ from moldau.cluster import kraft_records
 from moldau.cluster.image import EMPTY_IMAGE, ClusterImage
 from moldau.cluster.kraft_records import KraftCluster
 from moldau.cluster.records import MetadataError, ResourceType
-from moldau.storage import dump
-from moldau.storage.dump import DumpError
-from moldau.storage.layout import read_partition
+from moldau.inspection import dump
+from moldau.inspection.dump import DumpError
+from moldau.inspection.layout import read_partition
 
 KRAFT_DIRECTORY = "__cluster_metadata-0"
 MOLDAU_FILE = "metadata.sqlite"

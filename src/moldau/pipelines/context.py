@@ -8,8 +8,8 @@ A stream that is read here belongs to the query that the function's result becom
 query's name, and it begins with the first record of the topic unless ``starting_offsets="latest"`` is given
 or the query has a checkpoint. In a dry run a stream is the last records of the topic, as a batch.
 
-Law: a topic that is not there is told here, in one sentence, before Spark is asked. A context belongs to one
-query; a batch dataset is computed once for all of them.
+Invariant: a topic that is not there is told here, in one sentence, before Spark is asked. A context belongs
+to one query; a batch dataset is computed once for all of them.
 """
 
 from collections.abc import Callable, Mapping

@@ -9,8 +9,8 @@ Spark wants to be told where checkpoints lie, forgets its tables between runs un
 disk, and takes no settings of its start from a spec. So a copy of the spec that has a place for everything is
 written to the pipeline's home, and ``spark-pipelines`` is given the copy.
 
-Law: what the spec or the user says wins over what the home would give. Definitions are read by Spark, never
-here. Every process that was started here is ended here.
+Invariant: what the spec or the user says wins over what the home would give. Definitions are read by Spark,
+never here. Every process that was started here is ended here.
 """
 
 import os
@@ -32,11 +32,11 @@ from moldau.pipelines.definitions import check_name
 from moldau.pipelines.errors import PipelineError
 from moldau.pipelines.home import PipelineHome, PipelineState
 from moldau.pipelines.running import RunOptions, now
-from moldau.spark.failures import sentence
-from moldau.spark.interpreter import worker_python
-from moldau.spark.java import find_java
-from moldau.spark.progress import FAILED, RUNNING, STOPPED
-from moldau.spark.session import recommended_settings, with_java_options
+from moldau.spark.query.failures import sentence
+from moldau.spark.query.progress import FAILED, RUNNING, STOPPED
+from moldau.spark.session.create import recommended_settings, with_java_options
+from moldau.spark.session.interpreter import worker_python
+from moldau.spark.session.java import find_java
 
 #: What Spark itself looks for in a directory.
 SPEC_NAMES = ("spark-pipeline.yml", "spark-pipeline.yaml")

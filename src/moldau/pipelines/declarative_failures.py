@@ -1,13 +1,13 @@
 """What went wrong in a run of ``spark-pipelines``, in one sentence, out of everything that it has said.
 
-Law: text to text. What the sentence leaves out stays in the pipeline's log.
+Invariant: text to text. What the sentence leaves out stays in the pipeline's log.
 """
 
 import os.path
 import re
 from pathlib import Path
 
-from moldau.spark.failures import sentence
+from moldau.spark.query.failures import sentence
 
 #: An event goes on until the next one, a line of Spark's log, or the trace of the program itself.
 _UNTIL_NEXT = r"(.*?)(?=\n\d{4}-\d\d-\d\d |\n\d\d/\d\d/\d\d |\nTraceback|\Z)"

@@ -9,7 +9,7 @@
 A function that carries a decorator is a step: its result is written. A function without one is a dataset
 that steps ask for by its name. A file of SQL is read into the same values.
 
-Law: values only. Nothing here knows Spark, a cluster or a directory; a decorator only leaves a mark.
+Invariant: values only. Nothing here knows Spark, a cluster or a directory; a decorator only leaves a mark.
 """
 
 import re

@@ -1,7 +1,7 @@
 """A pipeline on the last records of real data: what each step would give, without giving it.
 
-Law: reads and shows. Nothing is written, no offset is committed, no checkpoint is made; streams are batches
-of their last records, so a window or a join shows what those records alone would give.
+Invariant: reads and shows. Nothing is written, no offset is committed, no checkpoint is made; streams are
+batches of their last records, so a window or a join shows what those records alone would give.
 """
 
 import contextlib
@@ -15,7 +15,7 @@ from moldau.pipelines.definitions import Pipeline
 from moldau.pipelines.errors import PipelineError
 from moldau.pipelines.running import RunOptions, built
 from moldau.pipelines.topics import Topics
-from moldau.spark.failures import sentence
+from moldau.spark.query.failures import sentence
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -1,6 +1,6 @@
 """The one error of this room: a sentence for the person who wrote or runs a pipeline.
 
-Law: its text says what is wrong and what to do next; where it stands in a file it says the line.
+Invariant: its text says what is wrong and what to do next; where it stands in a file it says the line.
 """
 
 

@@ -1,7 +1,7 @@
 """From a file to a pipeline: Python with decorated functions, or SQL.
 
-Law: a file is run once, here, and asked for its steps; a mistake in it is told with its line and without the
-way there. A pipeline is named after its file unless a name is given.
+Invariant: a file is run once, here, and asked for its steps; a mistake in it is told with its line and
+without the way there. A pipeline is named after its file unless a name is given.
 """
 
 import sys

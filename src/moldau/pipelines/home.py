@@ -8,8 +8,8 @@
                       queries.json    which topics each checkpoint was made with
                       tables/         Parquet directories with relative names
 
-Law: only the process that holds the lock writes. A file is replaced whole or not at all. Whether a pipeline
-runs is told by the lock, never by a number in a file: a process that died holds nothing.
+Invariant: only the process that holds the lock writes. A file is replaced whole or not at all. Whether a
+pipeline runs is told by the lock, never by a number in a file: a process that died holds nothing.
 """
 
 import fcntl
@@ -25,7 +25,7 @@ from typing import Any
 
 from moldau.pipelines.definitions import check_name
 from moldau.pipelines.errors import PipelineError
-from moldau.spark.progress import FAILED, RUNNING, STARTING, STOPPED, QueryStatus
+from moldau.spark.query.progress import FAILED, RUNNING, STARTING, STOPPED, QueryStatus
 
 #: Beside the states of a query: the process is gone and has not said why.
 DIED = "died"

@@ -1,12 +1,12 @@
 """Metrics of a pipeline as Prometheus reads them.
 
-Law: a state to text. Names end with their unit; a value that is not known is left out.
+Invariant: a state to text. Names end with their unit; a value that is not known is left out.
 """
 
 from collections.abc import Callable, Iterator
 
 from moldau.pipelines.home import PipelineState
-from moldau.spark.progress import RUNNING, QueryStatus
+from moldau.spark.query.progress import RUNNING, QueryStatus
 
 _METRICS: tuple[tuple[str, str, str, Callable[[QueryStatus], float | None]], ...] = (
     ("moldau_query_up", "gauge", "1 while the query runs.", lambda q: float(q.state == RUNNING)),

@@ -1,6 +1,6 @@
 """The metrics of a running pipeline over HTTP, for Prometheus to scrape.
 
-Law: answers GET /metrics and nothing else, on a thread of its own that ends with ``close``.
+Invariant: answers GET /metrics and nothing else, on a thread of its own that ends with ``close``.
 """
 
 import threading

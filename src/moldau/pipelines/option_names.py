@@ -1,6 +1,6 @@
 """Options of ``format("moldau")`` as Python and SQL write them: ``value_format`` for ``value.format``.
 
-Law: a name is looked up in the source's own table; what is not in it is handed on, so that the source
+Invariant: a name is looked up in the source's own table; what is not in it is handed on, so that the source
 refuses it with its own words and the nearest name.
 """
 

@@ -5,8 +5,9 @@
 
 ``run_file`` does all of that for one file and returns when the pipeline has ended.
 
-Law: nothing is started before every function has returned its DataFrame and every topic is known to be there.
-A query that fails ends the pipeline: what the others have done is kept, and the next run goes on from it.
+Invariant: nothing is started before every function has returned its DataFrame and every topic is known to
+be there. A query that fails ends the pipeline: what the others have done is kept, and the next run goes on
+from it.
 """
 
 import logging
@@ -31,15 +32,15 @@ from moldau.pipelines.files import line_in, load
 from moldau.pipelines.home import PipelineHome, PipelineState, home_directory
 from moldau.pipelines.topics import Topics
 from moldau.pipelines.writing import shaped, start_query, target, trigger_of, write_batch
-from moldau.spark.failures import sentence
-from moldau.spark.progress import FAILED, RUNNING, STARTING, STOPPED, QueryStatus
+from moldau.spark.query.failures import sentence
+from moldau.spark.query.progress import FAILED, RUNNING, STARTING, STOPPED, QueryStatus
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
     from moldau.pipelines.metrics_server import MetricsServer
-    from moldau.spark.query_listener import Publisher, QueryListener
+    from moldau.spark.query.listener import Publisher, QueryListener
 
 log = logging.getLogger("moldau.pipelines")
 
@@ -234,7 +235,7 @@ class RunningPipeline:
 
     def _watch(self, spark: "SparkSession") -> None:
         from moldau.pipelines.metrics_server import MetricsServer
-        from moldau.spark.query_listener import Publisher, QueryListener
+        from moldau.spark.query.listener import Publisher, QueryListener
 
         if self.options.publish:
             self._publisher = Publisher(self._topics.wire)
@@ -291,7 +292,7 @@ class RunningPipeline:
 
 def open_session(name: str, options: RunOptions, output: str | Path) -> "SparkSession":
     """A session whose JVM prints to a file."""
-    from moldau.spark.session import spark_session
+    from moldau.spark.session.create import spark_session
 
     settings = {"spark.sql.streaming.stopTimeout": "30s", **options.conf}
     interrupted = signal.getsignal(signal.SIGINT)

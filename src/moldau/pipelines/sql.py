@@ -9,8 +9,8 @@
     CREATE VIEW cheap AS SELECT * FROM orders WHERE price < 10;
     CREATE TABLE archive WITH (path = 'archive', partition_by = 'product') AS SELECT * FROM orders;
 
-Law: text to values. Only what stands around a query is read here; the query itself, and the types of columns,
-go to Spark as they were written. Every mistake is told with its line.
+Invariant: text to values. Only what stands around a query is read here; the query itself, and the types of
+columns, go to Spark as they were written. Every mistake is told with its line.
 """
 
 import re

@@ -1,7 +1,7 @@
 """Statements of SQL as steps: a source is a function that returns a stream, a query one that asks Spark.
 
-Law: the same pipeline that Python would have given: names, groups, checkpoints and outputs are alike. A query
-sees the sources and queries that it mentions and that stand before it.
+Invariant: the same pipeline that Python would have given: names, groups, checkpoints and outputs are alike.
+A query sees the sources and queries that it mentions and that stand before it.
 """
 
 from collections.abc import Callable, Mapping

@@ -1,6 +1,7 @@
 """The file that ``moldau pipeline init`` writes: a pipeline that runs as it is, and says what each line does.
 
-Law: an example that a reader changes into their own; it runs against any cluster that has its one topic.
+Invariant: an example that a reader changes into their own; it runs against any cluster that has its one
+topic.
 """
 
 from string import Template

@@ -1,18 +1,19 @@
 """What a pipeline asks of the cluster itself: is a topic there, make one, where do its last records begin.
 
-Law: every answer comes within seconds or as a PipelineError with what to do; records are never read here.
+Invariant: every answer comes within seconds or as a PipelineError with what to do; records are never read
+here.
 """
 
 import json
 
 from moldau.base.names import TopicPartition
-from moldau.client.admin import Admin
-from moldau.client.descriptions import NewTopic
+from moldau.client.admin.admin import Admin
+from moldau.client.admin.descriptions import NewTopic
 from moldau.pipelines.errors import PipelineError
 from moldau.protocol.errors import ErrorCode, KafkaError
-from moldau.spark.listing import list_offsets, partitions_of
-from moldau.spark.offsets import EARLIEST, LATEST, offsets_to_json
 from moldau.spark.options import OptionError, read_options
+from moldau.spark.read.listing import list_offsets, partitions_of
+from moldau.spark.read.offsets import EARLIEST, LATEST, offsets_to_json
 from moldau.spark.wire import Wire, connect
 
 #: The broker's own default where nothing is said.

@@ -1,7 +1,7 @@
 """Results to where they go: a topic, Parquet files, the console; a stream as a query, a batch at once.
 
-Law: what the columns of a result are is decided here, before anything runs: a key or a value that is not
-there is told with the columns that are.
+Invariant: what the columns of a result are is decided here, before anything runs: a key or a value that is
+not there is told with the columns that are.
 """
 
 import hashlib

@@ -3,7 +3,7 @@
 The wheel's own ``__init__`` looks its version up in the installed metadata, which costs more time
 than all other imports of this room together. A broker starts often, so only the extension is taken.
 
-Law: one function, of any buffer; never a version in Python, which would be a thousand times slower.
+Invariant: one function, of any buffer; never a version in Python, which would be a thousand times slower.
 """
 
 from collections.abc import Callable

@@ -8,7 +8,7 @@ and nested structures are written out in place, which is about twice as fast as 
 ``splices`` collects record batches that are not in memory: pairs of a position in ``out`` and an
 object with a ``size``, whose bytes belong there. Their length is already written.
 
-Law: a reader raises ``MalformedMessage`` and nothing else, whatever the bytes; it never allocates
+Invariant: a reader raises ``MalformedMessage`` and nothing else, whatever the bytes; it never allocates
 from a length that was not compared with the bytes that are there, and copies no record batch.
 """
 

@@ -1,9 +1,9 @@
 """The four codecs of record batches, in the framings that Kafka's clients write and read.
 
-Law: bytes in, bytes out. Lengths that stand inside compressed data are the claims of a stranger: each one is
-checked against what the data can hold and against ``limit`` before memory is taken for it. Every fault of
-the input is a ``KafkaError``; nothing else leaves ``decompress``. What Kafka's own library does not read is
-refused, as Java consumers would be stuck on it.
+Invariant: bytes in, bytes out. Lengths that stand inside compressed data are the claims of a stranger: each
+one is checked against what the data can hold and against ``limit`` before memory is taken for it. Every
+fault of the input is a ``KafkaError``; nothing else leaves ``decompress``. What Kafka's own library does
+not read is refused, as Java consumers would be stuck on it.
 """
 
 import struct

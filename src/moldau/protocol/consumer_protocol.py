@@ -3,7 +3,8 @@
 They travel as opaque bytes in JoinGroup and SyncGroup, each behind two bytes that hold its version. A reader
 takes a newer version than it knows as the newest that it knows: later versions only append fields.
 
-Law: the broker hands the bytes on as they came; it looks inside only to learn which topics a group reads.
+Invariant: the broker hands the bytes on as they came; it looks inside only to learn which topics a group
+reads.
 """
 
 import struct as _struct

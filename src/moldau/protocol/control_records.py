@@ -1,7 +1,7 @@
 """The markers that end a transaction in a partition: a control batch of one record.
 
-Law: a marker is 78 bytes long: key ``version, type``, value ``version, coordinator epoch``. Only brokers
-write one; a client that fetches it steps over it.
+Invariant: a marker is 78 bytes long: key ``version, type``, value ``version, coordinator epoch``. Only
+brokers write one; a client that fetches it steps over it.
 """
 
 import struct

@@ -1,7 +1,7 @@
 """A batch without its last records: what is left when a log ends in the middle of one.
 
-Law: pure. Offsets, times, producer and codec of what stays are as they were, so that a reader cannot tell
-the cut batch from one that a producer has sent like that.
+Invariant: pure. Offsets, times, producer and codec of what stays are as they were, so that a reader cannot
+tell the cut batch from one that a producer has sent like that.
 """
 
 from moldau.protocol.compression import Buffer

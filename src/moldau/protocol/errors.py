@@ -1,6 +1,6 @@
 """Error codes of the protocol, and the one error that reaches a client.
 
-Law: anything that a client should be told is raised as ``KafkaError`` and answered at one place
+Invariant: anything that a client should be told is raised as ``KafkaError`` and answered at one place
 (``broker/dispatch`` or the per-partition loop of an API). Nothing else is ever put on the wire.
 """
 

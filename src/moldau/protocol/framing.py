@@ -4,7 +4,7 @@ Request header v1 is API key, version, correlation id and client id; v2, used by
 adds tagged fields. Response header v0 is the correlation id; v1 adds tagged fields. ApiVersions is
 always answered with header v0, because the client does not know yet what the broker speaks.
 
-Law: malformed bytes raise ``MalformedMessage``; unknown tagged fields are passed over.
+Invariant: malformed bytes raise ``MalformedMessage``; unknown tagged fields are passed over.
 """
 
 import struct

@@ -1,8 +1,8 @@
 """The records behind a batch's header, once they are not compressed: hop over them, decode them, write them.
 
-Law: nothing here knows of batches, and other rooms take its names from ``records``. Every length is a claim
-until the bytes bear it out; bytes that make no sense are CORRUPT_MESSAGE (``records_error`` says it in words
-instead), never another exception.
+Invariant: nothing here knows of batches, and other rooms take its names from ``records``. Every length is a
+claim until the bytes bear it out; bytes that make no sense are CORRUPT_MESSAGE (``records_error`` says it
+in words instead), never another exception.
 """
 
 from collections.abc import Sequence

@@ -1,6 +1,6 @@
 """Variable-length numbers, and the one error that malformed bytes raise.
 
-Law: nothing here allocates from a length that was not compared with the bytes that are there.
+Invariant: nothing here allocates from a length that was not compared with the bytes that are there.
 """
 
 from typing import Any

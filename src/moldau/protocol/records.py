@@ -1,8 +1,8 @@
 """Record batches of magic 2: read, check and patch them in place, and build them.
 
-Law: the functions of the append path look at a batch's header and at the lengths of its records, never at
-keys or values. Counts and lengths that stand in the bytes are checked before anything is sized by them, and
-malformed bytes are a ``KafkaError``, never another exception.
+Invariant: the functions of the append path look at a batch's header and at the lengths of its records,
+never at keys or values. Counts and lengths that stand in the bytes are checked before anything is sized by
+them, and malformed bytes are a ``KafkaError``, never another exception.
 """
 
 import struct

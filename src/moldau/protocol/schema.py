@@ -14,7 +14,7 @@ A declaration is a plain class with slots and an ``__init__`` that takes every f
 name; a field that a version does not know keeps its default there. ``codec`` turns a declaration
 into readers and writers, one pair a version.
 
-Law: declaring is cheap, because a broker declares hundreds of structures while it starts: no
+Invariant: declaring is cheap, because a broker declares hundreds of structures while it starts: no
 ``dataclasses``, no evaluation of type hints, nothing compiled before it is used.
 """
 

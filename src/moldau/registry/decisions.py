@@ -4,9 +4,9 @@
     decision.entries     # to be written as one; none when nothing has to change
     decision.answer      # what the client hears when they are written
 
-Law: pure. Nothing here changes the state: that is ``State.apply``'s, once the entries are in the log. A
-``RegistryError`` means that nothing is to be written. A new id is one above all that were ever given in the
-context, and a schema that the context knows already keeps the id that it has.
+Invariant: pure. Nothing here changes the state: that is ``State.apply``'s, once the entries are in the log.
+A ``RegistryError`` means that nothing is to be written. A new id is one above all that were ever given in
+the context, and a schema that the context knows already keeps the id that it has.
 """
 
 from collections.abc import Callable, Mapping

@@ -3,9 +3,9 @@
 The group is an ordinary one of Kafka's, with the protocol type ``sr`` and the bytes of Confluent's registry:
 each member tells its address, and the member that shares out names one of them the leader of all.
 
-Law: ``leads`` is true only between the end of a round that named us and the first sign that another round
-begins. That is a hint for where to send writes, never a licence: the licence is the fence of the log, and
-``confirm`` asks the coordinator before it is taken.
+Invariant: ``leads`` is true only between the end of a round that named us and the first sign that another
+round begins. That is a hint for where to send writes, never a licence: the licence is the fence of the log,
+and ``confirm`` asks the coordinator before it is taken.
 """
 
 import asyncio
@@ -16,9 +16,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from moldau.client.coordinator_line import CoordinatorLine
-from moldau.client.groups import coordinator_moved
-from moldau.client.metadata import Cluster
+from moldau.client.groups.coordinator_connection import CoordinatorLine
+from moldau.client.groups.groups import coordinator_moved
+from moldau.client.transport.cluster import Cluster
 from moldau.protocol.errors import ErrorCode, KafkaError
 from moldau.protocol.messages.heartbeat import HeartbeatRequest
 from moldau.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse

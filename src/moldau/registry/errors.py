@@ -1,7 +1,7 @@
 """What the registry answers when it will not or cannot: Confluent's error codes with their words.
 
-Law: one exception, ``RegistryError``; one function for each thing that can be wrong. Clients decide by the
-code, so a code means here what it means there.
+Invariant: one exception, ``RegistryError``; one function for each thing that can be wrong. Clients decide
+by the code, so a code means here what it means there.
 """
 
 #: Says that nothing was done.

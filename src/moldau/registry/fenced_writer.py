@@ -3,8 +3,9 @@
 ``fence`` takes the transactional id: whoever held it before can write nothing from then on, and what it left
 open is aborted. ``write`` then writes records that become visible together, and tells the offset of the last.
 
-Law: a write succeeds only if nobody else has fenced since our own ``fence``. After any failure this writer is
-``broken``: what became of the records is not known, and nothing is written before the next ``fence``.
+Invariant: a write succeeds only if nobody else has fenced since our own ``fence``. After any failure this
+writer is ``broken``: what became of the records is not known, and nothing is written before the next
+``fence``.
 """
 
 from collections.abc import Sequence
@@ -13,9 +14,9 @@ from typing import Any
 
 from moldau.base.clock import Clock
 from moldau.base.names import ZERO_UUID, TopicPartition
-from moldau.client.connection import Connection, error_code
-from moldau.client.metadata import Cluster
-from moldau.client.transactions import Transactions
+from moldau.client.admin.transactions import Transactions
+from moldau.client.transport.cluster import Cluster
+from moldau.client.transport.connection import Connection, error_code
 from moldau.protocol.errors import ErrorCode, KafkaError
 from moldau.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
 from moldau.protocol.messages.end_txn import EndTxnRequest

@@ -1,8 +1,8 @@
 """From the texts of the state to parsed schemas: references are followed, what was parsed is remembered.
 
-Law: pure but for its memory, which is bounded and holds nothing that could not be parsed again. A schema of
-a client that makes no sense is error 42201. A stored one that makes none (``of``) is None: it stays where it
-is, can be read, and stands in the way of whatever has to be compared with it.
+Invariant: pure but for its memory, which is bounded and holds nothing that could not be parsed again. A
+schema of a client that makes no sense is error 42201. A stored one that makes none (``of``) is None: it
+stays where it is, can be read, and stands in the way of whatever has to be compared with it.
 """
 
 from collections import OrderedDict
@@ -11,8 +11,8 @@ from functools import partial
 from typing import Any, Protocol, TypeAlias, cast
 
 from moldau.registry import errors, schemas
-from moldau.registry.compatibility import Level, compared, conflicts
 from moldau.registry.records import SchemaValue
+from moldau.registry.rules.compatibility import Level, compared, conflicts
 from moldau.registry.schemas import InvalidSchema, ParsedSchema, Reference, SchemaType
 from moldau.registry.state import State
 from moldau.registry.subjects import within

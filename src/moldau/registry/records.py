@@ -6,9 +6,9 @@
 The topic is compacted, so two registries that share it have to write the same bytes for the same key. A value
 of None takes back what an earlier record of the key said.
 
-Law: pure. Reading never raises: a key of a kind that is not known, or bytes that are no record at all, become
-an ``Entry`` with an ``UnknownKey`` that holds them as they are. Fields of a value that are not known are kept
-in ``more`` and written again.
+Invariant: pure. Reading never raises: a key of a kind that is not known, or bytes that are no record at
+all, become an ``Entry`` with an ``UnknownKey`` that holds them as they are. Fields of a value that are not
+known are kept in ``more`` and written again.
 """
 
 import json

@@ -12,12 +12,12 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from moldau.registry.avro_schema import AvroSchema, normal_text_of, parse_avro, text_of
-from moldau.registry.json_schema import JsonDocument, parse_json
-from moldau.registry.limits import MAX_REFERENCES, check_size, compact
-from moldau.registry.limits import InvalidSchema as InvalidSchema
-from moldau.registry.protobuf_schema import ProtobufSchema, parse_protobuf
-from moldau.registry.protobuf_schema import serialized as _serialized_protobuf
+from moldau.schemas.avro.schema import AvroSchema, normal_text_of, parse_avro, text_of
+from moldau.schemas.json_schema.schema import JsonDocument, parse_json
+from moldau.schemas.limits import MAX_REFERENCES, check_size, compact
+from moldau.schemas.limits import InvalidSchema as InvalidSchema
+from moldau.schemas.protobuf.schema import ProtobufSchema, parse_protobuf
+from moldau.schemas.protobuf.schema import serialized as _serialized_protobuf
 
 
 class SchemaType(StrEnum):

@@ -1,7 +1,8 @@
 """Runs one instance of the registry: connects, reads the log, listens, and stops in good order.
 
-Law: the ready line is the caller's and comes when requests are answered, not before. When it is told to stop
-the server finishes what it is answering, leaves the group, and only then hangs up. Signals are the caller's.
+Invariant: the ready line is the caller's and comes when requests are answered, not before. When it is told
+to stop the server finishes what it is answering, leaves the group, and only then hangs up. Signals are the
+caller's.
 """
 
 import asyncio
@@ -13,8 +14,8 @@ from pathlib import Path
 
 import uvicorn
 
-from moldau.client.metadata import Cluster
-from moldau.registry.api import Api, ApiOptions
+from moldau.client.transport.cluster import Cluster
+from moldau.registry.api.app import Api, ApiOptions
 from moldau.registry.election import GROUP, Identity
 from moldau.registry.service import Registry
 from moldau.registry.store import TOPIC

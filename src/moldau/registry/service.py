@@ -3,9 +3,9 @@
 Reads look at ``state``. A write is a decision: ``change`` runs it when this instance leads, writes what it
 decided and returns its answer; ``NotLeader`` says where else it has to go.
 
-Law: one decision at a time, and none on a state that may lag: before the first one after every change of
-leader, and after every failure, the log is fenced and read to its end. An answer goes out when the records
-behind it are committed and applied.
+Invariant: one decision at a time, and none on a state that may lag: before the first one after every change
+of leader, and after every failure, the log is fenced and read to its end. An answer goes out when the
+records behind it are committed and applied.
 """
 
 import asyncio
@@ -14,7 +14,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 from moldau.base.clock import Clock
-from moldau.client.metadata import Cluster
+from moldau.client.transport.cluster import Cluster
 from moldau.protocol.errors import ErrorCode, KafkaError
 from moldau.registry import errors
 from moldau.registry.decisions import Decision, Decisions, Wanted

@@ -3,9 +3,9 @@
 ``apply`` takes one entry, live and at the start alike; everything else only looks. What should be written is
 decided in ``decisions``.
 
-Law: pure. ``apply`` is the only writer, takes any entry and never raises. An id stands for one schema in its
-context for as long as any version has it: a record that says otherwise is counted and left out. A number that
-was an id once is not given out again (``next_id``).
+Invariant: pure. ``apply`` is the only writer, takes any entry and never raises. An id stands for one schema
+in its context for as long as any version has it: a record that says otherwise is counted and left out. A
+number that was an id once is not given out again (``next_id``).
 """
 
 import hashlib

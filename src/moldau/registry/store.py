@@ -8,9 +8,9 @@
 Every instance reads; one writes. ``lead`` takes the log from whoever wrote before (``fenced_writer``) and
 then reads to the end, which a NOOP record marks, as it does in Confluent's registry.
 
-Law: only what was read is applied, our own records too, so that every instance comes to the same state. A
-record that makes no sense is applied as such and never stops the reader. ``append`` returns when its records
-are applied, or raises; then ``leads`` is false and only ``lead`` helps.
+Invariant: only what was read is applied, our own records too, so that every instance comes to the same
+state. A record that makes no sense is applied as such and never stops the reader. ``append`` returns when
+its records are applied, or raises; then ``leads`` is false and only ``lead`` helps.
 """
 
 import asyncio
@@ -20,10 +20,10 @@ from contextlib import suppress
 
 from moldau.base.clock import Clock, SystemClock
 from moldau.base.names import TopicPartition
-from moldau.client.admin import Admin, raise_errors
-from moldau.client.consumer import BEGINNING, END, Consumer, at_offset
-from moldau.client.descriptions import READ_COMMITTED, ConfigResource, NewTopic, ResourceType
-from moldau.client.metadata import Cluster
+from moldau.client.admin.admin import Admin, raise_errors
+from moldau.client.admin.descriptions import READ_COMMITTED, ConfigResource, NewTopic, ResourceType
+from moldau.client.consumer.consumer import BEGINNING, END, Consumer, at_offset
+from moldau.client.transport.cluster import Cluster
 from moldau.protocol.errors import ErrorCode, KafkaError
 from moldau.registry.fenced_writer import FencedWriter
 from moldau.registry.records import Entry, NoopKey, UnknownKey, read, write

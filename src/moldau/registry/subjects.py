@@ -1,6 +1,7 @@
 """Names of subjects: ``name`` in the default context, ``:.context:name`` in another one.
 
-Law: pure. One subject has one name: the default context is never written out, so ``:.:name`` is ``name``.
+Invariant: pure. One subject has one name: the default context is never written out, so ``:.:name`` is
+``name``.
 """
 
 from moldau.registry.errors import invalid_subject

@@ -1,8 +1,9 @@
 """New topics that have data from their first moment: forks of others, and what a snapshot brings back.
 
-Law: files are linked, copied and flushed in the executor, decisions fall on the loop. A branch is taken into
-use in one order: its directories are whole and on the device, they get their names, checkpoints tell where
-they begin, and only then the metadata says that the topic exists. Whatever fails before that leaves nothing.
+Invariant: files are linked, copied and flushed in the executor, decisions fall on the loop. A branch is
+taken into use in one order: its directories are whole and on the device, they get their names, checkpoints
+tell where they begin, and only then the metadata says that the topic exists. Whatever fails before that
+leaves nothing.
 """
 
 import asyncio
@@ -17,13 +18,13 @@ from moldau.base.names import TopicPartition, Uuid
 from moldau.protocol.errors import ErrorCode, KafkaError
 from moldau.replication.partition import Partition
 from moldau.replication.replicas import Replicas
-from moldau.storage.branches import Branch, BranchError, abort_transactions, publish
+from moldau.storage.branches.branch import Branch, BranchError, abort_transactions, publish
+from moldau.storage.branches.forking import ForkJob, begin_fork
+from moldau.storage.branches.restoring import PartitionRestore
+from moldau.storage.directory.logs import Logs
 from moldau.storage.files import Files
-from moldau.storage.forking import ForkJob, begin_fork
-from moldau.storage.log import Log
-from moldau.storage.log_config import LogConfig
-from moldau.storage.logs import Logs
-from moldau.storage.restoring import PartitionRestore
+from moldau.storage.log.config import LogConfig
+from moldau.storage.log.log import Log
 
 log = logging.getLogger("moldau.replication")
 

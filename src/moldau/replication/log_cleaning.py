@@ -1,9 +1,9 @@
 """Compaction while the broker runs: when it is looked for work, and where the work is done.
 
-Law: what to do is decided on the loop, and results are put in place there; the work itself goes to threads of
-its own, so that a compaction of an hour keeps no flush waiting. Whoever has finished looks for more at once;
-when there is nothing to do, the next look is after ``log.cleaner.backoff.ms``. Settings count from the next
-look on.
+Invariant: what to do is decided on the loop, and results are put in place there; the work itself goes to
+threads of its own, so that a compaction of an hour keeps no flush waiting. Whoever has finished looks for
+more at once; when there is nothing to do, the next look is after ``log.cleaner.backoff.ms``. Settings count
+from the next look on.
 """
 
 import asyncio
@@ -12,13 +12,13 @@ from concurrent.futures import ThreadPoolExecutor
 
 from moldau.base.clock import Clock
 from moldau.base.tasks import Background, Timers
-from moldau.cluster.broker_settings import BrokerSettings
+from moldau.cluster.configs.broker_settings import BrokerSettings
 from moldau.replication.replicas import Replicas
-from moldau.storage.cleaner import Cleaner, CleanerSettings, CleaningJob
-from moldau.storage.cleaner_worker import ProcessWorker, ThreadWorker, Worker
+from moldau.storage.compaction.cleaner import Cleaner, CleanerSettings, CleaningJob
+from moldau.storage.compaction.cleaner_worker import ProcessWorker, ThreadWorker, Worker
+from moldau.storage.directory.logs import Logs
 from moldau.storage.files import Files, OsFiles
-from moldau.storage.log import Log
-from moldau.storage.logs import Logs
+from moldau.storage.log.log import Log
 
 _SHORTEST_SECONDS = 0.1
 #: More than anyone asks for; a thread exists only once there is something for it to do.

@@ -1,8 +1,8 @@
 """What the logs of a node need from time to time: flushing, checkpoints, retention, removal of files.
 
-Law: decided on the loop, in steps too short to be felt; done to files in the executor. Checkpoints are
-written one at a time, each from what is true when its turn comes, so that an old one never replaces a newer.
-A round of retention that is still under way is not joined by a second.
+Invariant: decided on the loop, in steps too short to be felt; done to files in the executor. Checkpoints
+are written one at a time, each from what is true when its turn comes, so that an old one never replaces a
+newer. A round of retention that is still under way is not joined by a second.
 """
 
 import asyncio
@@ -12,13 +12,13 @@ from contextlib import suppress
 
 from moldau.base.clock import Clock
 from moldau.base.tasks import Background, Timers
-from moldau.cluster.broker_settings import BrokerSettings
+from moldau.cluster.configs.broker_settings import BrokerSettings
 from moldau.protocol.errors import KafkaError
 from moldau.replication.replicas import Replicas
+from moldau.storage.directory.logs import Logs
 from moldau.storage.jobs import CheckpointJob, FileRemovalJob, RemovalJob
-from moldau.storage.log import Log
-from moldau.storage.logs import Logs
-from moldau.storage.trimming import begin_drop, expire_segments, finish_drop, has_old_segments, must_flush
+from moldau.storage.log.log import Log
+from moldau.storage.log.trimming import begin_drop, expire_segments, finish_drop, has_old_segments, must_flush
 
 _FLUSH_CHECK_SECONDS = 1.0
 _REMOVAL_CHECK_SECONDS = 5.0

@@ -1,7 +1,7 @@
 """One replica of one partition on this node: its role, its bounds, and who waits for it to move.
 
-Law: no I/O of its own; the log is handed in and is the only thing that touches a disk. Positions
-that readers may see (high watermark, last stable offset) are decided here and nowhere else.
+Invariant: no I/O of its own; the log is handed in and is the only thing that touches a disk. Positions that
+readers may see (high watermark, last stable offset) are decided here and nowhere else.
 """
 
 from collections.abc import Callable
@@ -11,8 +11,8 @@ from moldau.base.names import TopicPartition, Uuid
 from moldau.protocol.control_records import Marker, encode_marker
 from moldau.protocol.errors import ErrorCode, KafkaError
 from moldau.replication.schema_validation import Claims, SchemaValidation, claims_of
-from moldau.storage.log import Appended, Log
-from moldau.storage.validation import decompressed_limit, null_records
+from moldau.storage.log.log import Appended, Log
+from moldau.storage.log.validation import decompressed_limit, null_records
 
 READ_UNCOMMITTED = 0
 READ_COMMITTED = 1

@@ -1,6 +1,6 @@
 """All replicas of this node: found by name or id, made and dropped as the cluster's image says.
 
-Law: the event-loop thread owns everything here. Flushing goes to an executor, and so does making the
+Invariant: the event-loop thread owns everything here. Flushing goes to an executor, and so does making the
 directories of topics with many partitions before they exist; nothing else leaves the loop.
 """
 
@@ -16,8 +16,8 @@ from moldau.cluster.image import EMPTY_IMAGE, ClusterImage, PartitionImage, Topi
 from moldau.protocol.errors import ErrorCode, KafkaError
 from moldau.replication.partition import Partition
 from moldau.replication.schema_validation import SchemaValidation, schema_validation
-from moldau.storage.log import Log, LogConfig
-from moldau.storage.logs import Logs
+from moldau.storage.directory.logs import Logs
+from moldau.storage.log.log import Log, LogConfig
 
 log = logging.getLogger("moldau.replication")
 

@@ -3,8 +3,8 @@
 A value or key in Confluent's format begins with a zero byte and the id of its schema in four bytes; newer
 serializers put a one and a guid into a header instead. What is null names no schema and is fine.
 
-Law: values to values; whether a schema exists is asked elsewhere. A batch that the log refuses anyhow gives
-no claims: the log says why. Nothing here runs for a topic that does not ask for it.
+Invariant: values to values; whether a schema exists is asked elsewhere. A batch that the log refuses anyhow
+gives no claims: the log says why. Nothing here runs for a topic that does not ask for it.
 """
 
 from collections.abc import Mapping
@@ -23,7 +23,7 @@ from moldau.protocol.records import (
     payload_of,
     read_header,
 )
-from moldau.storage.validation import rejected_records
+from moldau.storage.log.validation import rejected_records
 
 #: The id or the guid by which a record names its schema.
 SchemaName: TypeAlias = int | str

@@ -1,13 +1,14 @@
 """Avro serializers and deserializers with the wire format of Confluent's.
 
-Law: a schema is registered, fetched and compiled once; after that a record costs one look-up and one call of
-a compiled function. Both may be shared by threads: two that come first at once do the same work twice.
+Invariant: a schema is registered, fetched and compiled once; after that a record costs one look-up and one
+call of a compiled function. Both may be shared by threads: two that come first at once do the same work
+twice.
 """
 
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from moldau.client.schema_registry import Reference, RegisteredSchema, RegistryClient
+from moldau.client.registry.schema_registry import Reference, RegisteredSchema, RegistryClient
 from moldau.serde.avro_decode import Decode, compile_decoder
 from moldau.serde.avro_encode import compile_encoder
 from moldau.serde.avro_models import avro_schema_of, from_avro, to_avro

@@ -1,7 +1,7 @@
 """Whether a value fits an Avro schema, and if not, where and why.
 
-Law: pure, and slow beside the compiled encoders: it runs after one of them has failed, and where a union has
-several branches that could be meant. It accepts what the encoders accept.
+Invariant: pure, and slow beside the compiled encoders: it runs after one of them has failed, and where a
+union has several branches that could be meant. It accepts what the encoders accept.
 """
 
 from collections.abc import Iterator, Mapping

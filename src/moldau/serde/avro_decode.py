@@ -1,8 +1,9 @@
 """Compiles the schema that data was written with, and the one it is read with, into a function that decodes.
 
-Law: what the two schemas decide is decided beforehand: which fields are read, left out or filled with their
-defaults, which numbers are promoted, which branch stands for which. Data that does not make sense raises
-``SerdeError``; no length that the data claims makes it hang, or take memory that the data does not pay for.
+Invariant: what the two schemas decide is decided beforehand: which fields are read, left out or filled with
+their defaults, which numbers are promoted, which branch stands for which. Data that does not make sense
+raises ``SerdeError``; no length that the data claims makes it hang, or take memory that the data does not
+pay for.
 """
 
 import copy

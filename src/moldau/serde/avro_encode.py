@@ -1,8 +1,8 @@
 """Compiles an Avro schema into a Python function that encodes its values.
 
-Law: one function for each record of the schema, with everything that the schema decides decided beforehand.
-The bytes are those of fastavro and Java. A value that does not fit raises ``SerdeError`` with the path of the
-field; nothing is written with a value bent into shape.
+Invariant: one function for each record of the schema, with everything that the schema decides decided
+beforehand. The bytes are those of fastavro and Java. A value that does not fit raises ``SerdeError`` with
+the path of the field; nothing is written with a value bent into shape.
 """
 
 from collections.abc import Callable

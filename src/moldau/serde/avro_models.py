@@ -1,7 +1,7 @@
 """Dataclasses and pydantic models as Avro records.
 
-Law: pure. A class gives the same schema each time. What has no counterpart in Avro is refused with a word on
-what to write instead; nothing is guessed.
+Invariant: pure. A class gives the same schema each time. What has no counterpart in Avro is refused with a
+word on what to write instead; nothing is guessed.
 """
 
 import json

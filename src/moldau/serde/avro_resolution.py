@@ -1,6 +1,7 @@
 """Avro's schema resolution: what of a writer's schema stands for what of a reader's.
 
-Law: pure, by the rules of the specification. What has no counterpart raises ``Unresolved`` with its reason.
+Invariant: pure, by the rules of the specification. What has no counterpart raises ``Unresolved`` with its
+reason.
 """
 
 from typing import Any, TypeAlias

@@ -1,6 +1,7 @@
 """Avro schemas for the compilers: parsed once, with every named type at hand.
 
-Law: fastavro parses and checks; nothing here reads data. A schema that cannot be used is a ``SerdeError``.
+Invariant: fastavro parses and checks; nothing here reads data. A schema that cannot be used is a
+``SerdeError``.
 """
 
 import json

@@ -1,14 +1,15 @@
 """How serializers and deserializers are called: by confluent-kafka's clients, and by anyone else.
 
-Law: ``serializer(value, context)`` is what SerializingProducer calls and ``serialize(topic, value)`` what is
-called by hand; both come to the same. None is None, on both sides: a tombstone has no schema. What is made
-for a topic or a schema is kept; both may be shared by threads, of which two may do the same work at first.
+Invariant: ``serializer(value, context)`` is what SerializingProducer calls and ``serialize(topic, value)``
+what is called by hand; both come to the same. None is None, on both sides: a tombstone has no schema. What
+is made for a topic or a schema is kept; both may be shared by threads, of which two may do the same work at
+first.
 """
 
 from collections.abc import Callable
 from typing import Any, Protocol, TypeAlias
 
-from moldau.client.schema_registry import RegistryClient
+from moldau.client.registry.schema_registry import RegistryClient
 from moldau.serde.errors import SerdeError, shown
 from moldau.serde.options import ReaderOptions, WriterOptions, strategy_of
 from moldau.serde.wire import KEY_HEADER, VALUE_HEADER, Headers, SchemaRef, header_of, put_header, read_prefix

@@ -1,8 +1,8 @@
 """The one error of the serializers.
 
-Law: whatever goes wrong with a value, its bytes, its schema or the registry is a ``SerdeError`` that says
-what is wrong and, where that can be known, at which field. Mistakes in the program, as an unknown option, are
-not.
+Invariant: whatever goes wrong with a value, its bytes, its schema or the registry is a ``SerdeError`` that
+says what is wrong and, where that can be known, at which field. Mistakes in the program, as an unknown
+option, are not.
 """
 
 from collections.abc import Sequence

@@ -1,8 +1,8 @@
 """Dataclasses and pydantic models as JSON Schema.
 
-Law: pure. A pydantic model describes itself; for a dataclass the schema is made here (draft 7). Both are
-closed, as nothing else than their fields is written: so a field with a default may be added later without a
-word from the registry.
+Invariant: pure. A pydantic model describes itself; for a dataclass the schema is made here (draft 7). Both
+are closed, as nothing else than their fields is written: so a field with a default may be added later
+without a word from the registry.
 """
 
 import base64

@@ -1,7 +1,8 @@
 """JSON serializers and deserializers with the wire format of Confluent's, checked against JSON Schema.
 
-Law: a schema is registered, fetched and compiled once. No schema makes this read from the network: what it
-refers to is among its references in the registry, or it cannot be used. Formats are remarks, not checks.
+Invariant: a schema is registered, fetched and compiled once. No schema makes this read from the network:
+what it refers to is among its references in the registry, or it cannot be used. Formats are remarks, not
+checks.
 """
 
 import json
@@ -11,7 +12,7 @@ from urllib.parse import urljoin
 
 import jsonschema_rs
 
-from moldau.client.schema_registry import Reference, RegisteredSchema, RegistryClient
+from moldau.client.registry.schema_registry import Reference, RegisteredSchema, RegistryClient
 from moldau.serde.calls import MAX_KEPT, Deserializer, Serializer, Write, checked, framed, unframed
 from moldau.serde.errors import SerdeError, path_text, shown
 from moldau.serde.json_models import from_json, json_schema_of, to_json

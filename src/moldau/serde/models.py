@@ -1,7 +1,7 @@
 """Dataclasses and pydantic models: their fields, and their values to plain ones and back.
 
-Law: a class is looked at once and turned into functions. pydantic is never imported here: a class can only be
-a model of its if the program has imported it.
+Invariant: a class is looked at once and turned into functions. pydantic is never imported here: a class can
+only be a model of its if the program has imported it.
 """
 
 import dataclasses

@@ -1,7 +1,7 @@
 """What can be chosen about serializers and deserializers, and the names of their subjects.
 
-Law: pure values. The defaults are Confluent's: the subject of a topic, registering by oneself, the id before
-the payload.
+Invariant: pure values. The defaults are Confluent's: the subject of a topic, registering by oneself, the id
+before the payload.
 """
 
 from collections.abc import Callable

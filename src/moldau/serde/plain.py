@@ -1,7 +1,7 @@
 """Kafka's own serializers, those without a schema: texts, numbers, bytes, and what people write themselves.
 
-Law: the bytes of ``org.apache.kafka.common.serialization``: big-endian numbers, UTF-8. They fit where the
-others do: ``serializer(value, context)`` and ``serialize(topic, value)``. What is None stays None.
+Invariant: the bytes of ``org.apache.kafka.common.serialization``: big-endian numbers, UTF-8. They fit where
+the others do: ``serializer(value, context)`` and ``serialize(topic, value)``. What is None stays None.
 """
 
 import struct

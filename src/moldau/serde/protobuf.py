@@ -1,7 +1,7 @@
 """Protobuf serializers and deserializers with the wire format of Confluent's.
 
-Law: generated classes are used as they are; without one a class is made from the descriptor that the registry
-answers. The files that a schema imports are registered before it, under their own names.
+Invariant: generated classes are used as they are; without one a class is made from the descriptor that the
+registry answers. The files that a schema imports are registered before it, under their own names.
 """
 
 from collections.abc import Callable, Sequence
@@ -10,7 +10,7 @@ from typing import Any
 from google.protobuf import json_format
 from google.protobuf.message import DecodeError, EncodeError, Message
 
-from moldau.client.schema_registry import Reference, RegisteredSchema, RegistryClient
+from moldau.client.registry.schema_registry import Reference, RegisteredSchema, RegistryClient
 from moldau.serde.calls import (
     MAX_KEPT,
     Deserializer,

@@ -1,8 +1,8 @@
 """Protobuf's descriptors between Python and the registry.
 
-Law: no .proto text is parsed here: the registry has a real compiler and answers with descriptors. Every
-schema gets a pool of its own, so that two that use the same names do not meet. Of the files that a schema
-imports only Google's own come from this installation; the others are its references.
+Invariant: no .proto text is parsed here: the registry has a real compiler and answers with descriptors.
+Every schema gets a pool of its own, so that two that use the same names do not meet. Of the files that a
+schema imports only Google's own come from this installation; the others are its references.
 """
 
 import base64
@@ -17,7 +17,7 @@ from google.protobuf import descriptor_pb2, message_factory
 from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message import DecodeError
 
-from moldau.client.schema_registry import Reference, RegisteredSchema, RegistryClient
+from moldau.client.registry.schema_registry import Reference, RegisteredSchema, RegistryClient
 from moldau.serde.errors import SerdeError
 from moldau.serde.registered import asked, referenced
 from moldau.serde.wire import SchemaRef

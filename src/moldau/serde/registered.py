@@ -1,14 +1,14 @@
 """Between a serializer and the registry: which subject, which id, which texts a schema stands on.
 
-Law: the registry is asked once for each subject and each id; its failures become ``SerdeError``. Nothing here
-knows what a schema says.
+Invariant: the registry is asked once for each subject and each id; its failures become ``SerdeError``.
+Nothing here knows what a schema says.
 """
 
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
-from moldau.client.schema_registry import Reference, RegisteredSchema, RegistryClient, RegistryError
+from moldau.client.registry.schema_registry import Reference, RegisteredSchema, RegistryClient, RegistryError
 from moldau.serde.errors import SerdeError
 from moldau.serde.options import Strategy, WriterOptions
 from moldau.serde.wire import SchemaRef, guid_prefix, id_prefix

@@ -1,6 +1,7 @@
 """Python source that is put together and compiled: lines, names for values, functions.
 
-Law: what comes from a schema reaches the source as a constant's name or as a ``repr``, never as it is.
+Invariant: what comes from a schema reaches the source as a constant's name or as a ``repr``, never as it
+is.
 """
 
 from collections.abc import Callable, Iterator

@@ -1,8 +1,8 @@
 """How bytes say which schema they were written with: before the payload, or in a header of the record.
 
-Law: pure. The prefix is magic 0 and the id in four bytes, or magic 1 and the guid in sixteen; for Protobuf
-the indexes of the message follow. The headers ``__key_schema_id`` and ``__value_schema_id`` hold the same
-bytes, and then the payload has no prefix.
+Invariant: pure. The prefix is magic 0 and the id in four bytes, or magic 1 and the guid in sixteen; for
+Protobuf the indexes of the message follow. The headers ``__key_schema_id`` and ``__value_schema_id`` hold
+the same bytes, and then the payload has no prefix.
 """
 
 import struct

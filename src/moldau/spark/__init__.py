@@ -14,20 +14,20 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from moldau.spark.options import OptionError as OptionError
-    from moldau.spark.query_listener import listen as listen
-    from moldau.spark.session import JavaNotFound as JavaNotFound
-    from moldau.spark.session import find_java as find_java
-    from moldau.spark.session import spark_session as spark_session
+    from moldau.spark.query.listener import listen as listen
+    from moldau.spark.session.create import JavaNotFound as JavaNotFound
+    from moldau.spark.session.create import find_java as find_java
+    from moldau.spark.session.create import spark_session as spark_session
     from moldau.spark.topic_frames import Topic as Topic
     from moldau.spark.topic_frames import topic as topic
 
 _HOMES = {
-    "JavaNotFound": "session",
+    "JavaNotFound": "session.create",
     "OptionError": "options",
     "Topic": "topic_frames",
-    "find_java": "session",
-    "listen": "query_listener",
-    "spark_session": "session",
+    "find_java": "session.create",
+    "listen": "query.listener",
+    "spark_session": "session.create",
     "topic": "topic_frames",
 }
 __all__ = sorted(_HOMES)

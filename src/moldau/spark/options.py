@@ -1,8 +1,8 @@
 """The options of ``format("moldau")``: declared once, read into values, refused with a hint.
 
-Law: pure. A name is known or it is an error that suggests the nearest one: a misspelt option that is ignored
-is how data gets lost. Names are compared without regard to case, as Spark does. The table below is also the
-documentation: ``docs/spark-options.md`` is written from it.
+Invariant: pure. A name is known or it is an error that suggests the nearest one: a misspelt option that is
+ignored is how data gets lost. Names are compared without regard to case, as Spark does. The table below is
+also the documentation: ``docs/spark-options.md`` is written from it.
 """
 
 import difflib
@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from moldau.base.names import TopicPartition
-from moldau.client.security import PLAINTEXT, SETTINGS, Security
-from moldau.spark.offsets import (
+from moldau.client.transport.security import PLAINTEXT, SETTINGS, Security
+from moldau.spark.read.offsets import (
     AtTimestamp,
     AtTimestamps,
     Earliest,

@@ -1,7 +1,7 @@
 """The columns of a record by name: those that are read, with their types in Spark's SQL, and those written.
 
-Law: names and nothing else, so that a process which only plans need not wait for Arrow. Names, order and
-types of what is read are those of Spark's own connector.
+Invariant: names and nothing else, so that a process which only plans need not wait for Arrow. Names, order
+and types of what is read are those of Spark's own connector.
 """
 
 from moldau.spark.options import OptionError

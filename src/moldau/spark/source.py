@@ -1,7 +1,7 @@
 """The door for Spark: ``spark.read.format("moldau")`` and its three siblings.
 
-Law: only here, in the readers and in the writers is pyspark imported; everything else in this room runs
-without it. Options are checked before anything is asked or written, so that a mistake is told at once.
+Invariant: only here, in the readers and in the writers is pyspark imported; everything else in this room
+runs without it. Options are checked before anything is asked or written, so that a mistake is told at once.
 """
 
 import hashlib
@@ -18,17 +18,17 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from moldau.spark.heap import keep_what_is_there
+from moldau.spark.jvm.shared_columns import Asked, asked
 from moldau.spark.options import READ, WRITE, OptionError, WriteOptions, read_options, write_options
+from moldau.spark.query.telling import plainly
 from moldau.spark.record_columns import HEADERS_SQL, NEVER_NULL, READ_COLUMNS
-from moldau.spark.shared_columns import Asked, asked
-from moldau.spark.telling import plainly
-from moldau.spark.typed_options import typed_options
+from moldau.spark.session.heap import keep_what_is_there
+from moldau.spark.typed.options import typed_options
 
 if TYPE_CHECKING:
-    from moldau.spark.batch_reader import Output
-    from moldau.spark.typed_plan import TypedPlan
-    from moldau.spark.typed_write import WritePlan
+    from moldau.spark.read.batch_reader import Output
+    from moldau.spark.typed.plan import TypedPlan
+    from moldau.spark.typed.write import WritePlan
 
 _LIMITS = ("starting", "ending", "asof")
 
@@ -61,7 +61,7 @@ class MoldauSource(DataSource):
 
     @plainly
     def reader(self, schema: StructType) -> DataSourceReader:
-        from moldau.spark.batch_reader import FilteringReader, TopicReader
+        from moldau.spark.read.batch_reader import FilteringReader, TopicReader
 
         keep_what_is_there()
         options = read_options(self.options)
@@ -73,13 +73,13 @@ class MoldauSource(DataSource):
 
     @plainly
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        from moldau.spark.stream_reader import TopicStreamReader
+        from moldau.spark.read.stream_reader import TopicStreamReader
 
         options = read_options(self.options, streaming=True)
         return TopicStreamReader(options, self._output(asked(schema)))
 
     def _output(self, wanted: Asked) -> "Output":
-        from moldau.spark.batch_reader import Output
+        from moldau.spark.read.batch_reader import Output
 
         columns = wanted.columns
         plan = self._plan_for(columns)
@@ -89,7 +89,7 @@ class MoldauSource(DataSource):
         typed = typed_options(self.options, READ)
         if typed.plain:
             return None
-        from moldau.spark.typed_plan import plan_reading
+        from moldau.spark.typed.plan import plan_reading
 
         # Where reading begins and ends has another meaning for streams, and none for types.
         given = {k: v for k, v in self.options.items() if not k.lower().startswith(_LIMITS)}
@@ -107,7 +107,7 @@ class MoldauSource(DataSource):
 
     @plainly
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
-        from moldau.spark.writers import TopicWriter
+        from moldau.spark.write.writers import TopicWriter
 
         keep_what_is_there()
         if overwrite:
@@ -117,7 +117,7 @@ class MoldauSource(DataSource):
 
     @plainly
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:
-        from moldau.spark.writers import TopicStreamWriter
+        from moldau.spark.write.writers import TopicStreamWriter
 
         keep_what_is_there()
         if overwrite:
@@ -133,7 +133,7 @@ class MoldauSource(DataSource):
             return None
         from pyspark.sql.pandas.types import to_arrow_schema
 
-        from moldau.spark.typed_write import plan_writing
+        from moldau.spark.typed.write import plan_writing
 
         return plan_writing(typed, options, to_arrow_schema(schema, timezone="UTC"))
 

@@ -1,6 +1,6 @@
 """Times as users write them down.
 
-Law: pure. A time without a zone is UTC.
+Invariant: pure. A time without a zone is UTC.
 """
 
 from datetime import UTC, datetime

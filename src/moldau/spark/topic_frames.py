@@ -9,8 +9,8 @@
     orders.arrow(), orders.pandas()     the records without Spark, over the same kernels
     orders.as_of("2026-01-31T12:00Z")   the last record of each key at that time, for all of these
 
-Law: a thin front; everything it does can be said with ``format("moldau")`` and its options. A method returns
-a new value or data, and never changes the topic value that it was called on.
+Invariant: a thin front; everything it does can be said with ``format("moldau")`` and its options. A method
+returns a new value or data, and never changes the topic value that it was called on.
 """
 
 from collections.abc import Mapping
@@ -21,15 +21,15 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from moldau.client.schema_registry import RegistryError
+from moldau.client.registry.schema_registry import RegistryError
 from moldau.protocol.errors import KafkaError
-from moldau.spark.columns import COLUMNS, HEADERS_TYPE, arrow_batch
-from moldau.spark.listing import partitions_of, resolve
 from moldau.spark.options import READ, OptionError, option_name, read_options
-from moldau.spark.planning import OffsetRange, ranges_between
-from moldau.spark.range_pieces import pieces_of_range
+from moldau.spark.read.columns import COLUMNS, HEADERS_TYPE, arrow_batch
+from moldau.spark.read.listing import partitions_of, resolve
+from moldau.spark.read.planning import OffsetRange, ranges_between
+from moldau.spark.read.range_pieces import pieces_of_range
 from moldau.spark.times import parse_time
-from moldau.spark.typed_options import typed_options
+from moldau.spark.typed.options import typed_options
 from moldau.spark.wire import connect
 
 if TYPE_CHECKING:
@@ -113,7 +113,7 @@ class Topic:
                 starts = {tp: max(start, ends[tp] - last) for tp, start in starts.items()}
             return ranges_between(starts, ends)
 
-        from moldau.spark.typed_plan import plan_reading
+        from moldau.spark.typed.plan import plan_reading
 
         typed = plan_reading(typed_options(self._reading(), READ), options)
         columns = list(COLUMNS)
@@ -125,7 +125,7 @@ class Topic:
         batches: list[pa.RecordBatch] = []
         for wanted in wire.ask(plan()):
             if typed is not None:
-                from moldau.spark.typed_columns import typed_batches
+                from moldau.spark.typed.columns import typed_batches
 
                 batches += typed_batches(wire, wanted, options, names, typed)
                 continue

@@ -6,7 +6,8 @@ the next one finds them open.
 Fetches go over lines instead: connections that the task itself reads, without a loop in between. They are
 lent to one reader at a time.
 
-Law: nobody else in this room makes a loop, a thread or a connection. A process that was forked begins anew.
+Invariant: nobody else in this room makes a loop, a thread or a connection. A process that was forked begins
+anew.
 """
 
 import asyncio
@@ -18,8 +19,8 @@ from concurrent.futures import Future
 from typing import Any, TypeVar
 
 from moldau.base.names import TopicPartition
-from moldau.client.line import Line
-from moldau.client.metadata import Cluster
+from moldau.client.transport.blocking_connection import Line
+from moldau.client.transport.cluster import Cluster
 from moldau.spark.options import ClusterOptions
 
 _T = TypeVar("_T")

@@ -1,7 +1,7 @@
 """What can be wrong with a data directory, told to the person who runs the node.
 
-Law: clients never see these; towards them a log answers ``KafkaError`` only. Each message names the file or
-directory that it is about, so that a log line is enough to act on.
+Invariant: clients never see these; towards them a log answers ``KafkaError`` only. Each message names the
+file or directory that it is about, so that a log line is enough to act on.
 """
 
 

@@ -1,6 +1,6 @@
 """What the files of a partition are called.
 
-Law: Kafka's names: twenty digits of the first offset and a suffix that tells the kind.
+Invariant: Kafka's names: twenty digits of the first offset and a suffix that tells the kind.
 """
 
 from collections.abc import Iterable

@@ -1,8 +1,8 @@
 """The only door to the disk: files, directories, and slices of files that wait to be sent.
 
-Law: nothing else in this room imports ``os``. A file knows its size without asking the system, an append is
-all or nothing, and a descriptor stays open for as long as anyone holds its ``File``: a slice on its way to a
-consumer outlives the deletion of its segment. Paths are plain strings with ``/``.
+Invariant: nothing else in this room imports ``os``. A file knows its size without asking the system, an
+append is all or nothing, and a descriptor stays open for as long as anyone holds its ``File``: a slice on
+its way to a consumer outlives the deletion of its segment. Paths are plain strings with ``/``.
 """
 
 import contextlib

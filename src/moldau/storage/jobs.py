@@ -1,16 +1,16 @@
 """Work on files that may take its time: decided by the thread that owns the logs, run by any other.
 
-Law: a job is given all it needs when it is made; running it touches files and the job itself, never a log.
-What went wrong stands in ``error`` afterwards, for the owner to judge. Flushing has its own file.
+Invariant: a job is given all it needs when it is made; running it touches files and the job itself, never a
+log. What went wrong stands in ``error`` afterwards, for the owner to judge. Flushing has its own file.
 """
 
 import contextlib
 import logging
 
 from moldau.base.names import TopicPartition
+from moldau.storage.directory.log_directory import LogDirectory
 from moldau.storage.files import Files
-from moldau.storage.log_directory import LogDirectory
-from moldau.storage.segment import DELETED_SUFFIX, Segment, snapshot_offsets, snapshot_path
+from moldau.storage.log.segment import DELETED_SUFFIX, Segment, snapshot_offsets, snapshot_path
 
 log = logging.getLogger("moldau.storage")
 

@@ -1,8 +1,8 @@
 """Files without a disk: for brokers that live inside a test, and with faults for the tests of this room.
 
-Law: the contract of ``files.Files``, kept by the same test suite. Contents are durable after ``flush`` only,
-and the names of files after ``flush_directory``, where a test asks for a power cut that takes names too. The
-names of directories are durable at once.
+Invariant: the contract of ``files.Files``, kept by the same test suite. Contents are durable after
+``flush`` only, and the names of files after ``flush_directory``, where a test asks for a power cut that
+takes names too. The names of directories are durable at once.
 """
 
 import errno

@@ -7,8 +7,8 @@
         ...
         assert [record.value for record in broker.records("orders")] == [b"one"]
 
-Law: importing this costs next to nothing, because pytest loads the plugin beside it in every run;
-a name brings its module with it when it is first used.
+Invariant: importing this costs next to nothing, because pytest loads the plugin beside it in every run; a
+name brings its module with it when it is first used.
 """
 
 from importlib import import_module

@@ -1,7 +1,7 @@
 """A real broker inside the process, for tests: own thread, own event loop, own port, in memory.
 
-Law: everything that touches the broker's state runs on its loop; the methods here only hand work
-over and wait. Nothing is left behind: no thread, no file, no port.
+Invariant: everything that touches the broker's state runs on its loop; the methods here only hand work over
+and wait. Nothing is left behind: no thread, no file, no port.
 """
 
 import asyncio

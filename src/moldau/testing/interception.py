@@ -5,8 +5,8 @@ change the request in place and return None to let it pass, or return ``fail(cod
 ``drop()`` or a response of its own. It may be a coroutine function, and may raise a ``KafkaError``
 instead of returning it.
 
-Law: an interceptor runs on the broker's thread. What goes wrong inside it reaches the test that
-put it there, and its client gets an answer all the same.
+Invariant: an interceptor runs on the broker's thread. What goes wrong inside it reaches the test that put
+it there, and its client gets an answer all the same.
 """
 
 import asyncio

@@ -3,7 +3,7 @@
 One broker serves a whole test session (each worker process of xdist has its own) and is reset
 before every test that asks for it, which takes milliseconds.
 
-Law: loading the plugin costs nothing; the broker is imported when a test first asks for it.
+Invariant: loading the plugin costs nothing; the broker is imported when a test first asks for it.
 """
 
 import sys

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from moldau.cli.commands.consume import Shown, formatter, parse_start, text_of
-from moldau.client.consumer import BEGINNING, END, at_offset, at_timestamp
-from moldau.client.fetched import ConsumerRecord
+from moldau.client.consumer.consumer import BEGINNING, END, at_offset, at_timestamp
+from moldau.client.consumer.fetched import ConsumerRecord
 from moldau.protocol.records import TimestampType
 from moldau.testing import Broker
 

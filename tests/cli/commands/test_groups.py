@@ -10,11 +10,11 @@ from click.testing import Result
 from moldau.base.names import TopicPartition
 from moldau.cli.commands.groups import parse_where
 from moldau.cli.offset_resets import Reset, Wish
-from moldau.client.admin import raise_errors
-from moldau.client.group_consumer import GroupConsumer
-from moldau.client.group_descriptions import CommittedOffset
-from moldau.client.groups import Groups
-from moldau.client.metadata import Cluster
+from moldau.client.admin.admin import raise_errors
+from moldau.client.groups.descriptions import CommittedOffset
+from moldau.client.groups.group_consumer import GroupConsumer
+from moldau.client.groups.groups import Groups
+from moldau.client.transport.cluster import Cluster
 from moldau.testing import Broker
 
 

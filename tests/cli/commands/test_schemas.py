@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from moldau.client.schema_registry import Reference, RegistryClient
+from moldau.client.registry.schema_registry import Reference, RegistryClient
 
 V1 = '{"type":"record","name":"Order","fields":[{"name":"id","type":"long"}]}'
 V2 = (

@@ -12,7 +12,7 @@ from uuid import UUID
 import pytest
 
 from moldau.cli.commands.schemas_generate import module_text
-from moldau.client.schema_registry import RegistryClient
+from moldau.client.registry.schema_registry import RegistryClient
 from moldau.registry.schemas import SchemaType, parse
 from moldau.serde.avro_models import avro_schema_of
 
@@ -106,7 +106,7 @@ def test_avro_there_and_back():
     assert fields["price"]["type"] == ORDER["fields"][2]["type"]
     assert fields["day"]["type"] == {"type": "int", "logicalType": "date"}
     # The registry sees no difference that would break anybody, either way round.
-    from moldau.registry.compatibility import Level, incompatibilities
+    from moldau.registry.rules.compatibility import Level, incompatibilities
 
     new = parse(SchemaType.AVRO, json.dumps(again))
     assert incompatibilities(Level.FULL, new, [parse(SchemaType.AVRO, json.dumps(ORDER))]) == []

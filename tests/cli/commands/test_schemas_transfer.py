@@ -6,7 +6,7 @@ import click
 import pytest
 
 from moldau.cli.commands.schemas_transfer import context_of, exported, in_order, read
-from moldau.client.schema_registry import Reference, RegistryClient
+from moldau.client.registry.schema_registry import Reference, RegistryClient
 
 ADDRESS = '{"type":"record","name":"Address","namespace":"x","fields":[{"name":"street","type":"string"}]}'
 USER = '{"type":"record","name":"User","fields":[{"name":"home","type":"x.Address"}]}'

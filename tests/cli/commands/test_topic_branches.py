@@ -4,9 +4,9 @@ from typing import Any
 import click
 import pytest
 
-from moldau.cli.commands.consume_table import remarks
 from moldau.cli.commands.topic_branches import offsets_of
-from moldau.client.time_travel import Table
+from moldau.cli.reports.consume_table import remarks
+from moldau.client.snapshots.time_travel import Table
 from moldau.testing import Broker
 
 NOW = 1_700_000_000_000

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from moldau.coordinators.groups.classic import ClassicGroup
-from moldau.coordinators.groups.consumer import ConsumerGroup
+from moldau.coordinators.groups.classic.group import ClassicGroup
+from moldau.coordinators.groups.consumer.group import ConsumerGroup
 from moldau.protocol import consumer_protocol
 from moldau.protocol.consumer_protocol import (
     ConsumerProtocolAssignment,

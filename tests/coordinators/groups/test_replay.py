@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from moldau.coordinators.groups.classic import ClassicGroup
+from moldau.coordinators.groups.classic.group import ClassicGroup
 from moldau.coordinators.groups.records import GroupMetadata, GroupMetadataTombstone
 from moldau.coordinators.groups.shard import GroupShard
 from moldau.protocol.errors import ErrorCode

@@ -7,7 +7,7 @@ Version notes: v1 tells members that speak the classic protocol from the others.
 
 from moldau.broker.authorized_operations import GROUP_OPERATIONS
 from moldau.broker.context import RequestContext
-from moldau.broker.group_requests import ask_each
+from moldau.broker.coordination.group_requests import ask_each
 from moldau.coordinators.groups.shard import GroupShard
 from moldau.protocol.errors import KafkaError
 from moldau.protocol.messages.consumer_group_describe import (

@@ -10,7 +10,7 @@ Not done: assignors of a member's own (Kafka has none either).
 from typing import Any
 
 from moldau.broker.context import RequestContext
-from moldau.broker.group_requests import ask
+from moldau.broker.coordination.group_requests import ask
 from moldau.coordinators.groups.shard import GroupShard
 from moldau.protocol.errors import KafkaError
 from moldau.protocol.messages.consumer_group_heartbeat import (

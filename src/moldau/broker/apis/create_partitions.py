@@ -7,9 +7,9 @@ Not done: quotas on partition mutations.
 from typing import Any
 
 from moldau.broker.context import RequestContext
-from moldau.cluster.controller import Decision
+from moldau.cluster.controller.commands import Decision
+from moldau.cluster.controller.topics import NewPartitions, create_partitions
 from moldau.cluster.image import ClusterImage
-from moldau.cluster.topics import NewPartitions, create_partitions
 from moldau.protocol.errors import KafkaError
 from moldau.protocol.messages.create_partitions import (
     CreatePartitionsRequest,

@@ -9,8 +9,8 @@ from typing import Any
 
 from moldau.broker.context import RequestContext
 from moldau.broker.topic_creation import create
-from moldau.cluster.configs import describe_topic
-from moldau.cluster.topics import CreatedTopic, NewTopic, ReplicaAssignment
+from moldau.cluster.configs.definitions import describe_topic
+from moldau.cluster.controller.topics import CreatedTopic, NewTopic, ReplicaAssignment
 from moldau.protocol.errors import KafkaError
 from moldau.protocol.messages.create_topics import (
     CreatableTopic,

@@ -6,7 +6,7 @@ Behaviour: forgets groups without members, their offsets included; each is judge
 from typing import Any
 
 from moldau.broker.context import RequestContext
-from moldau.broker.group_requests import ask_each
+from moldau.broker.coordination.group_requests import ask_each
 from moldau.coordinators.groups.shard import GroupShard
 from moldau.protocol.errors import KafkaError
 from moldau.protocol.messages.delete_groups import (

@@ -7,7 +7,7 @@ its files are renamed at once and removed after ``file.delete.delay.ms``.
 from typing import Any
 
 from moldau.broker.context import RequestContext
-from moldau.cluster.topics import TopicSelector, delete_topics
+from moldau.cluster.controller.topics import TopicSelector, delete_topics
 from moldau.protocol.errors import ErrorCode, KafkaError
 from moldau.protocol.messages.delete_topics import (
     DeletableTopicResult,

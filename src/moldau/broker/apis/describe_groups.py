@@ -8,7 +8,7 @@ from typing import Any
 
 from moldau.broker.authorized_operations import GROUP_OPERATIONS
 from moldau.broker.context import RequestContext
-from moldau.broker.group_requests import ask_each
+from moldau.broker.coordination.group_requests import ask_each
 from moldau.coordinators.groups.shard import GroupShard
 from moldau.protocol.errors import KafkaError
 from moldau.protocol.messages.describe_groups import (

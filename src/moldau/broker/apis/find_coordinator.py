@@ -8,8 +8,8 @@ Version notes: many keys at once from v4; share groups (v6) have no coordinator 
 from collections.abc import Awaitable
 from typing import Any
 
-from moldau.broker import coordination
 from moldau.broker.context import RequestContext
+from moldau.broker.coordination import shards as coordination
 from moldau.protocol.errors import MALFORMED_REQUEST, ErrorCode, KafkaError
 from moldau.protocol.messages.find_coordinator import (
     Coordinator,

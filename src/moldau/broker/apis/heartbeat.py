@@ -6,7 +6,7 @@ Behaviour: a member shows that it is alive, and hears whether a rebalance is on.
 from typing import Any
 
 from moldau.broker.context import RequestContext
-from moldau.broker.group_requests import ask
+from moldau.broker.coordination.group_requests import ask
 from moldau.coordinators.groups.shard import GroupShard
 from moldau.protocol.errors import KafkaError
 from moldau.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse

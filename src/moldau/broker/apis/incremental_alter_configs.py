@@ -9,7 +9,7 @@ from typing import Any
 
 from moldau.broker.config_resources import change
 from moldau.broker.context import RequestContext
-from moldau.cluster.config_changes import ConfigChange
+from moldau.cluster.controller.config_changes import ConfigChange
 from moldau.protocol.errors import ErrorCode, KafkaError
 from moldau.protocol.messages.incremental_alter_configs import (
     AlterConfigsResource,

@@ -8,7 +8,7 @@ Version notes: from v4 a new member is first given an id (MEMBER_ID_REQUIRED); s
 from typing import Any
 
 from moldau.broker.context import RequestContext
-from moldau.broker.group_requests import ask
+from moldau.broker.coordination.group_requests import ask
 from moldau.coordinators.groups.shard import GroupShard
 from moldau.protocol.errors import KafkaError
 from moldau.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse

@@ -6,7 +6,7 @@ Behaviour: members go at once instead of by their session's end; from v3 several
 from typing import Any
 
 from moldau.broker.context import RequestContext
-from moldau.broker.group_requests import ask
+from moldau.broker.coordination.group_requests import ask
 from moldau.coordinators.groups.shard import GroupShard
 from moldau.protocol.errors import KafkaError
 from moldau.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse

@@ -7,7 +7,7 @@ shard still loads the answer says so, instead of leaving groups out.
 from typing import Any
 
 from moldau.broker.context import RequestContext
-from moldau.broker.group_requests import client_of
+from moldau.broker.coordination.group_requests import client_of
 from moldau.coordinators.groups.shard import GroupShard
 from moldau.coordinators.machine import Step, Token
 from moldau.protocol.errors import ErrorCode, KafkaError

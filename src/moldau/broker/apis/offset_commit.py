@@ -10,7 +10,7 @@ from typing import Any
 
 from moldau.base.names import ZERO_UUID
 from moldau.broker.context import RequestContext
-from moldau.broker.group_requests import ask
+from moldau.broker.coordination.group_requests import ask
 from moldau.cluster.image import TopicImage
 from moldau.coordinators.groups.offsets import refuse_commit
 from moldau.coordinators.groups.shard import GroupShard

@@ -7,7 +7,7 @@ from collections.abc import Awaitable
 from typing import Any
 
 from moldau.broker.context import RequestContext
-from moldau.broker.group_requests import ask
+from moldau.broker.coordination.group_requests import ask
 from moldau.coordinators.groups.shard import GroupShard
 from moldau.protocol.errors import ErrorCode, KafkaError
 from moldau.protocol.messages.offset_delete import (

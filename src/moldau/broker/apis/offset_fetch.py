@@ -8,7 +8,7 @@ Version notes: many groups from v8, topics by id from v10.
 from typing import Any
 
 from moldau.broker.context import RequestContext
-from moldau.broker.group_requests import ask, ask_each
+from moldau.broker.coordination.group_requests import ask, ask_each
 from moldau.coordinators.groups.shard import GroupShard
 from moldau.protocol.errors import ErrorCode, KafkaError
 from moldau.protocol.messages.offset_fetch import (

@@ -127,7 +127,7 @@ def _transactional(request: ProduceRequest, context: RequestContext, refusals: R
     if len(writers) > 1:
         mapping = dict.fromkeys(partitions, ErrorCode.INVALID_PRODUCER_ID_MAPPING)
         return _append(request, context, mapping, refusals)
-    from moldau.broker.transactional_writes import admit
+    from moldau.broker.coordination.transactional_writes import admit
 
     assert request.transactional_id is not None
     adds = context.api_version >= 12

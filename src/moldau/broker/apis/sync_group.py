@@ -6,7 +6,7 @@ Behaviour: the leader brings everybody's assignment; a follower waits for its ow
 from typing import Any
 
 from moldau.broker.context import RequestContext
-from moldau.broker.group_requests import ask
+from moldau.broker.coordination.group_requests import ask
 from moldau.coordinators.groups.shard import GroupShard
 from moldau.protocol.errors import KafkaError
 from moldau.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse

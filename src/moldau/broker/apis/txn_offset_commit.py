@@ -10,8 +10,8 @@ from typing import Any
 
 from moldau.base.names import TopicPartition
 from moldau.broker.context import RequestContext
-from moldau.broker.group_requests import ask
-from moldau.broker.transactional_writes import admit
+from moldau.broker.coordination.group_requests import ask
+from moldau.broker.coordination.transactional_writes import admit
 from moldau.coordinators.groups.offsets import refuse_txn_commit
 from moldau.coordinators.groups.shard import GroupShard
 from moldau.protocol.errors import ErrorCode, KafkaError

@@ -1,7 +1,7 @@
 """``moldau broker``: one broker in the foreground.
 
-Law: from options to properties, and from what can go wrong at the start to one line with a next step. The
-broker itself is ``moldau.node``'s. The ready line is printed when the broker accepts connections, not
+Invariant: from options to properties, and from what can go wrong at the start to one line with a next step.
+The broker itself is ``moldau.node``'s. The ready line is printed when the broker accepts connections, not
 before.
 """
 

@@ -1,6 +1,6 @@
 """``moldau configs``: show and change the configs of topics and brokers.
 
-Law: a resource is a topic unless an option says otherwise; what a command changes it says.
+Invariant: a resource is a topic unless an option says otherwise; what a command changes it says.
 """
 
 from collections.abc import Callable
@@ -12,8 +12,8 @@ from moldau.cli.output import note, print_json, print_table
 from moldau.cli.session import bootstrap_option, connected, json_option, pairs, timeout_option
 
 if TYPE_CHECKING:
-    from moldau.client.descriptions import ConfigEntry, ConfigResource
-    from moldau.client.metadata import Cluster
+    from moldau.client.admin.descriptions import ConfigEntry, ConfigResource
+    from moldau.client.transport.cluster import Cluster
 
 
 @click.group(short_help="Show and change the configs of topics and brokers.")
@@ -74,7 +74,7 @@ def get(
     what = resource(topic, broker, all_brokers, group, client_metrics)
 
     async def work(cluster: "Cluster") -> "list[ConfigEntry]":
-        from moldau.client.admin import Admin
+        from moldau.client.admin.admin import Admin
         from moldau.protocol.errors import KafkaError
 
         outcome = (await Admin(cluster).describe_configs({what: list(names) or None}))[what]
@@ -164,7 +164,7 @@ def resource(
     topic: str | None, broker: int | None, all_brokers: bool, group: str | None, client_metrics: str | None
 ) -> "ConfigResource":
     """What the configs belong to; wrong usage unless exactly one thing is named."""
-    from moldau.client.descriptions import ConfigResource, ResourceType
+    from moldau.client.admin.descriptions import ConfigResource, ResourceType
 
     named = [
         ConfigResource(kind, name)
@@ -230,8 +230,8 @@ def _change(
     bootstrap_server: str,
 ) -> None:
     async def work(cluster: "Cluster") -> None:
-        from moldau.client.admin import Admin, raise_errors
-        from moldau.client.descriptions import ConfigChange, ConfigOperation
+        from moldau.client.admin.admin import Admin, raise_errors
+        from moldau.client.admin.descriptions import ConfigChange, ConfigOperation
 
         changes = [ConfigChange(name, ConfigOperation[operation], value) for name, value in values.items()]
         raise_errors(await Admin(cluster).incremental_alter_configs({what: changes}))

@@ -1,7 +1,8 @@
 """``moldau consume``: read records of a topic.
 
-Law: reads what was there when it began and ends, unless told to follow; records of a partition are shown in
-order. Bytes go out as they are with the format ``value``; the others show text, and say so where it is none.
+Invariant: reads what was there when it began and ends, unless told to follow; records of a partition are
+shown in order. Bytes go out as they are with the format ``value``; the others show text, and say so where
+it is none.
 """
 
 import sys
@@ -11,17 +12,17 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from moldau.cli.commands.consume_table import consume_table
 from moldau.cli.commands.topic_branches import time_of
 from moldau.cli.output import note
+from moldau.cli.reports.consume_table import consume_table
 from moldau.cli.session import bootstrap_option, connected, timeout_option
 from moldau.cli.times import HOW_TO_WRITE, format_time, parse_time
 
 if TYPE_CHECKING:
     from moldau.base.names import TopicPartition
-    from moldau.client.consumer import Start
-    from moldau.client.fetched import ConsumerRecord
-    from moldau.client.metadata import Cluster
+    from moldau.client.consumer.consumer import Start
+    from moldau.client.consumer.fetched import ConsumerRecord
+    from moldau.client.transport.cluster import Cluster
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +137,7 @@ def _end_of(as_of: str | None, as_table: bool, start: str, going_on: bool) -> in
 
 def parse_start(text: str, now_ms: int) -> "Start":
     """``earliest``, ``latest``, an offset, or a time, which may follow an ``@``; ValueError otherwise."""
-    from moldau.client.consumer import BEGINNING, END, at_offset, at_timestamp
+    from moldau.client.consumer.consumer import BEGINNING, END, at_offset, at_timestamp
 
     if text in ("earliest", "beginning"):
         return BEGINNING
@@ -244,9 +245,9 @@ async def _consume(
     format_record: "Callable[[ConsumerRecord], bytes]",
     as_of_ms: int | None = None,
 ) -> int:
-    from moldau.client.consumer import BEGINNING, END, Consumer, at_offset
-    from moldau.client.descriptions import READ_COMMITTED, READ_UNCOMMITTED
-    from moldau.client.time_travel import ends_as_of
+    from moldau.client.admin.descriptions import READ_COMMITTED, READ_UNCOMMITTED
+    from moldau.client.consumer.consumer import BEGINNING, END, Consumer, at_offset
+    from moldau.client.snapshots.time_travel import ends_as_of
 
     out = sys.stdout.buffer
     count = 0

@@ -1,6 +1,6 @@
 """``moldau doctor``: explain what is wrong with an installation, a data directory or a cluster.
 
-Law: looks and changes nothing; every finding that is not "ok" says what to do next. Exit code 1 when
+Invariant: looks and changes nothing; every finding that is not "ok" says what to do next. Exit code 1 when
 there is a problem, 0 for warnings and less.
 """
 
@@ -13,7 +13,7 @@ from moldau.cli.output import print_json, print_table
 from moldau.cli.session import json_option
 
 if TYPE_CHECKING:
-    from moldau.cli.diagnosis import Finding
+    from moldau.cli.reports.diagnosis import Finding
 
 
 @click.command(short_help="Explain what is wrong, and what to do about it.")
@@ -35,7 +35,7 @@ def doctor(
     """
     from moldau.base.clock import SystemClock
     from moldau.cli.data_directory import examine_directory
-    from moldau.cli.diagnosis import Severity, check_port, examine_installation
+    from moldau.cli.reports.diagnosis import Severity, check_port, examine_installation
 
     directories = [Path(name) for name in data_dirs]
     findings = list(examine_installation(SystemClock().monotonic, (directories or [Path.cwd()])[0]))
@@ -68,7 +68,7 @@ def doctor(
 
 def _examine_cluster(bootstrap_server: str) -> "list[Finding]":
     """Whether the cluster answers, every broker can be reached and every partition has its replicas."""
-    from moldau.cli.cluster_checks import examine_cluster
+    from moldau.cli.reports.cluster_checks import examine_cluster
     from moldau.cli.session import run
 
     return run(examine_cluster(bootstrap_server))

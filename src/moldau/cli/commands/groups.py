@@ -1,6 +1,6 @@
 """``moldau groups``: list, describe, reset and delete consumer groups, and say why one lags.
 
-Law: rows are made by pure functions. Offsets are changed only after the plan was shown and agreed to.
+Invariant: rows are made by pure functions. Offsets are changed only after the plan was shown and agreed to.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -13,9 +13,9 @@ from moldau.cli.times import HOW_TO_WRITE, parse_time
 
 if TYPE_CHECKING:
     from moldau.base.names import TopicPartition
-    from moldau.cli.group_lag import Look
     from moldau.cli.offset_resets import NewOffsets, Reset
-    from moldau.client.metadata import Cluster
+    from moldau.cli.reports.group_lag import Look
+    from moldau.client.transport.cluster import Cluster
 
 #: Longer than the five seconds after which most clients commit by themselves.
 _WATCH_SECONDS = 6.0
@@ -54,8 +54,8 @@ def list_groups(
     """
 
     async def work(cluster: "Cluster") -> list[dict[str, Any]]:
-        from moldau.cli.group_lag import look
-        from moldau.client.groups import Groups
+        from moldau.cli.reports.group_lag import look
+        from moldau.client.groups.groups import Groups
 
         wanted = {state.lower() for state in states}
         rows = []
@@ -107,7 +107,7 @@ def describe(names: tuple[str, ...], as_json: bool, timeout_seconds: float, boot
     """
 
     async def work(cluster: "Cluster") -> "list[Look]":
-        from moldau.cli.group_lag import look
+        from moldau.cli.reports.group_lag import look
 
         return [await look(cluster, name, 0) for name in names]
 
@@ -219,7 +219,7 @@ def why(
         from asyncio import sleep
 
         from moldau.base.clock import SystemClock
-        from moldau.cli.group_lag import look
+        from moldau.cli.reports.group_lag import look
 
         clock = SystemClock()
         first = await look(cluster, name, clock.now_ms())
@@ -230,7 +230,7 @@ def why(
         await sleep(watch_seconds)
         return first, await look(cluster, name, clock.now_ms())
 
-    from moldau.cli.group_lag import reasons
+    from moldau.cli.reports.group_lag import reasons
 
     first, second = connected(bootstrap_server, work, timeout_seconds=timeout_seconds)
     found = reasons(first, second)
@@ -332,9 +332,9 @@ async def _plan(
     cluster: "Cluster", name: str, scopes: tuple[str, ...], wish: "Reset"
 ) -> "tuple[NewOffsets, dict[TopicPartition, int]]":
     from moldau.cli.offset_resets import NoCommittedOffset, new_offsets, partitions_of
-    from moldau.client.admin import Admin, raise_errors
-    from moldau.client.group_descriptions import CommittedOffset
-    from moldau.client.groups import Groups
+    from moldau.client.admin.admin import Admin, raise_errors
+    from moldau.client.groups.descriptions import CommittedOffset
+    from moldau.client.groups.groups import Groups
     from moldau.protocol.errors import KafkaError
 
     asked = Groups(cluster)
@@ -373,9 +373,9 @@ def _show_plan(plan: "NewOffsets", committed: "dict[TopicPartition, int]", as_js
 
 
 async def _commit(cluster: "Cluster", name: str, plan: "NewOffsets") -> None:
-    from moldau.client.admin import raise_errors
-    from moldau.client.group_descriptions import CommittedOffset
-    from moldau.client.groups import Groups
+    from moldau.client.admin.admin import raise_errors
+    from moldau.client.groups.descriptions import CommittedOffset
+    from moldau.client.groups.groups import Groups
 
     offsets = {partition: CommittedOffset(offset) for partition, offset in plan.offsets.items()}
     raise_errors(await Groups(cluster).commit(name, offsets))
@@ -401,7 +401,7 @@ def delete(
         click.confirm(f"Delete {', '.join(names)} and all committed offsets?", abort=True, err=True)
 
     async def work(cluster: "Cluster") -> dict[str, str | None]:
-        from moldau.client.groups import Groups
+        from moldau.client.groups.groups import Groups
 
         outcomes = await Groups(cluster).delete(names)
         return {name: None if error is None else error.code.name for name, error in outcomes.items()}

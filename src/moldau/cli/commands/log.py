@@ -2,8 +2,8 @@
 
 Here the group and ``inspect``; ``log_checks`` has verify and repair, ``log_import`` has import.
 
-Law: needs no broker and asks none: everything comes from the files. Only repair writes to the directory that
-it is given, and it holds the directory's lock while it does.
+Invariant: needs no broker and asks none: everything comes from the files. Only repair writes to the
+directory that it is given, and it holds the directory's lock while it does.
 """
 
 from pathlib import Path
@@ -18,8 +18,8 @@ from moldau.cli.output import note, print_json, print_table, progress, size_text
 from moldau.cli.session import json_option
 
 if TYPE_CHECKING:
-    from moldau.storage.inspection import PartitionView
-    from moldau.storage.layout import Target
+    from moldau.inspection.contents import PartitionView
+    from moldau.inspection.layout import Target
 
 _MOST_ROWS = 20
 
@@ -85,7 +85,7 @@ def inspect_log(
     if plot_file is not None:
         _plot(views, plot_file)
     if as_json:
-        from moldau.cli.log_pictures import partition_json
+        from moldau.cli.reports.log_charts import partition_json
 
         print_json([partition_json(view) for view in views])
         return
@@ -103,7 +103,7 @@ def inspect_log(
 
 
 def _look(target: "Target", sampled_batches: int) -> "list[PartitionView]":
-    from moldau.storage.inspection import inspect, read_offsets
+    from moldau.inspection.contents import inspect, read_offsets
 
     offsets = read_offsets(None if target.root is None else str(target.root))
     bar, task = progress("reading", target.size)
@@ -125,7 +125,7 @@ def _look(target: "Target", sampled_batches: int) -> "list[PartitionView]":
 
 
 def _plot(views: "list[PartitionView]", plot_file: str) -> None:
-    from moldau.cli.log_pictures import plot
+    from moldau.cli.reports.log_charts import plot
 
     try:
         plot(views, plot_file)
@@ -137,8 +137,8 @@ def _plot(views: "list[PartitionView]", plot_file: str) -> None:
 
 
 def _print_overview(target: "Target", views: "list[PartitionView]", *, show_all: bool) -> None:
-    from moldau.cli.log_pictures import PARTITION_COLUMNS, bars, partition_row
-    from moldau.storage.inspection import SizesOverTime
+    from moldau.cli.reports.log_charts import PARTITION_COLUMNS, bars, partition_row
+    from moldau.inspection.contents import SizesOverTime
 
     shown = [view for view in views if view.size or show_all]
     records = sum(view.records for view in views)
@@ -156,7 +156,7 @@ def _print_overview(target: "Target", views: "list[PartitionView]", *, show_all:
 
 
 def _print_details(view: "PartitionView") -> None:
-    from moldau.cli import log_pictures
+    from moldau.cli.reports import log_charts as log_pictures
 
     click.echo(f"\n{view.name}: {view.records:,} records in {view.batches:,} batches, {size_text(view.size)}")
     for line in log_pictures.facts(view):

@@ -1,7 +1,8 @@
 """``moldau log verify`` and ``moldau log repair``: is everything in order, and if not, what can be done.
 
-Law: verify reads only; its exit code is 0 when all is well, 1 when something was found, 2 when it could not
-look. Repair shows its plan and asks before it writes, and holds the lock of the directory meanwhile.
+Invariant: verify reads only; its exit code is 0 when all is well, 1 when something was found, 2 when it
+could not look. Repair shows its plan and asks before it writes, and holds the lock of the directory
+meanwhile.
 """
 
 import os
@@ -17,11 +18,11 @@ from moldau.cli.session import json_option
 
 if TYPE_CHECKING:
     from moldau.base.names import Uuid
-    from moldau.storage.findings import Finding
-    from moldau.storage.layout import Target
-    from moldau.storage.repair import Step
-    from moldau.storage.segment_checks import SegmentReport
-    from moldau.storage.verification import Job
+    from moldau.inspection.findings import Finding
+    from moldau.inspection.layout import Target
+    from moldau.inspection.repair import Step
+    from moldau.inspection.segment_checks import SegmentReport
+    from moldau.inspection.verification import Job
 
 #: Below it, starting other processes takes longer than the work.
 _WORTH_OTHER_PROCESSES = 64 << 20
@@ -75,7 +76,7 @@ def verify(paths: tuple[Path, ...], running: bool, quick: bool, jobs: int | None
 
 
 def _plan(targets: "Sequence[Target]", *, deep: bool, running: bool) -> "list[Job]":
-    from moldau.storage.verification import plan
+    from moldau.inspection.verification import plan
 
     expected = None if running else _expected_partitions(targets)
     names = frozenset(partition.name for target in targets for partition in target.partitions)
@@ -221,7 +222,7 @@ def repair(path: Path, dry_run: bool, yes: bool) -> None:
 
 
 def _planned_steps(target: "Target") -> "list[Step]":
-    from moldau.storage.repair import plan_partition, plan_root
+    from moldau.inspection.repair import plan_partition, plan_root
 
     steps: list[Step] = []
     bar, task = progress("looking", target.size)

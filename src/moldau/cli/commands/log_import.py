@@ -1,6 +1,6 @@
 """``moldau log import``: the data directories of a stopped Kafka broker as a new one of Moldau.
 
-Law: the sources are read only. What is not taken over is said, before anything is copied.
+Invariant: the sources are read only. What is not taken over is said, before anything is copied.
 """
 
 from pathlib import Path

@@ -1,6 +1,6 @@
 """``moldau offsets``: where the partitions of a topic begin and end.
 
-Law: reads only.
+Invariant: reads only.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -12,7 +12,7 @@ from moldau.cli.session import bootstrap_option, connected, json_option, timeout
 from moldau.cli.times import HOW_TO_WRITE, format_time, parse_time
 
 if TYPE_CHECKING:
-    from moldau.client.metadata import Cluster
+    from moldau.client.transport.cluster import Cluster
 
 
 @click.command(short_help="Show where the partitions of a topic begin and end.")
@@ -72,8 +72,8 @@ async def _rows(
     from asyncio import gather
 
     from moldau.base.names import TopicPartition
-    from moldau.client.admin import Admin, raise_errors
-    from moldau.client.descriptions import (
+    from moldau.client.admin.admin import Admin, raise_errors
+    from moldau.client.admin.descriptions import (
         EARLIEST,
         LATEST,
         READ_COMMITTED,

@@ -1,7 +1,7 @@
 """``moldau pipeline``: write, run, watch and stop data pipelines on Spark.
 
-Law: rows are made by pure functions from what a pipeline has written about itself; ``run`` alone starts
-Spark. A pipeline is ended by asking it, and by force only where that is said.
+Invariant: rows are made by pure functions from what a pipeline has written about itself; ``run`` alone
+starts Spark. A pipeline is ended by asking it, and by force only where that is said.
 """
 
 import os
@@ -19,7 +19,7 @@ from moldau.cli.session import json_option
 
 if TYPE_CHECKING:
     from moldau.pipelines.home import PipelineHome, PipelineState
-    from moldau.spark.progress import QueryStatus
+    from moldau.spark.query.progress import QueryStatus
 
 _LOOK_SECONDS = 0.2
 

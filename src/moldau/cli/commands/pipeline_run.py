@@ -1,7 +1,7 @@
 """``moldau pipeline run``: in the foreground, in the background, or dry, on the last records of real data.
 
-Law: every failure ends as one line with what to do next; ``--verbose`` shows the way there. Ctrl-C and
-SIGTERM end the queries after their batch; a second one ends at once.
+Invariant: every failure ends as one line with what to do next; ``--verbose`` shows the way there. Ctrl-C
+and SIGTERM end the queries after their batch; a second one ends at once.
 """
 
 import os
@@ -166,7 +166,7 @@ def _one_line(verbose: bool) -> Iterator[None]:
     """What goes wrong, as one line; everything with ``--verbose``."""
     try:
         from moldau.pipelines.errors import PipelineError
-        from moldau.spark.java import JavaNotFound
+        from moldau.spark.session.java import JavaNotFound
     except ModuleNotFoundError as missing:
         raise click.ClickException(_extra(missing)) from missing
     try:

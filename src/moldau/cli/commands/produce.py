@@ -1,7 +1,7 @@
 """``moldau produce``: write records to a topic, from lines, files or a generator.
 
-Law: every line that was read is written and acknowledged before the command ends with 0; the first record
-that the broker refuses ends it with 1 and its reason. Records keep the order of their lines.
+Invariant: every line that was read is written and acknowledged before the command ends with 0; the first
+record that the broker refuses ends it with 1 and its reason. Records keep the order of their lines.
 """
 
 import sys
@@ -15,9 +15,9 @@ from moldau.cli.output import note, print_json, progress, size_text
 from moldau.cli.session import bootstrap_option, connected, json_option, pairs, timeout_option
 
 if TYPE_CHECKING:
-    from moldau.client.accumulator import RecordMetadata
-    from moldau.client.metadata import Cluster
-    from moldau.client.producer import Producer
+    from moldau.client.producer.accumulator import RecordMetadata
+    from moldau.client.producer.producer import Producer
+    from moldau.client.transport.cluster import Cluster
     from moldau.protocol.errors import KafkaError
 
 _READ_BYTES = 1 << 16
@@ -90,7 +90,7 @@ def produce(
     timeout_ms = max(1, round(timeout_seconds * 1000))
 
     async def work(cluster: "Cluster") -> None:
-        from moldau.client.producer import Producer
+        from moldau.client.producer.producer import Producer
         from moldau.protocol.compression import COMPRESSION_NAMES
 
         async with await Producer.open(

@@ -1,7 +1,8 @@
 """``moldau registry``: one instance of the schema registry in the foreground.
 
-Law: from options to ``ServerOptions``, and from what can go wrong at the start to one line with a next step.
-The registry itself is ``moldau.registry``'s. The ready line comes when requests are answered, not before.
+Invariant: from options to ``ServerOptions``, and from what can go wrong at the start to one line with a
+next step. The registry itself is ``moldau.registry``'s. The ready line comes when requests are answered,
+not before.
 """
 
 import logging

@@ -1,7 +1,7 @@
 """``moldau schemas``: look at, register, check, compare and delete the schemas of a registry.
 
-Law: over Confluent's API only, so that it serves any registry. ``check`` and ``diff`` end with exit code 1
-where something breaks, for scripts. What deletes asks first.
+Invariant: over Confluent's API only, so that it serves any registry. ``check`` and ``diff`` end with exit
+code 1 where something breaks, for scripts. What deletes asks first.
 """
 
 from itertools import groupby

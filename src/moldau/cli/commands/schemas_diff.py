@@ -1,7 +1,7 @@
 """``moldau schemas diff``: what changed between two schemas, and whom the change breaks.
 
-Law: both schemas are compared here, by the rules that our registry uses, so that the answer is the same for
-any registry and for any level. Pure but for fetching the two.
+Invariant: both schemas are compared here, by the rules that our registry uses, so that the answer is the
+same for any registry and for any level. Pure but for fetching the two.
 """
 
 from collections.abc import Iterator
@@ -24,7 +24,7 @@ from moldau.cli.schema_registry import (
 from moldau.cli.session import json_option
 
 if TYPE_CHECKING:
-    from moldau.client.schema_registry import RegisteredSchema, RegistryClient
+    from moldau.client.registry.schema_registry import RegisteredSchema, RegistryClient
 
 _COLOURS = {"+": "green", "-": "red", "@": "cyan"}
 
@@ -94,7 +94,7 @@ def _pair(
     schema_type: str | None,
     references: tuple[str, ...],
 ) -> "tuple[RegisteredSchema, RegisteredSchema]":
-    from moldau.client.schema_registry import RegisteredSchema
+    from moldau.client.registry.schema_registry import RegisteredSchema
 
     if file is not None:
         if new is not None:
@@ -113,7 +113,7 @@ def breaks(
     client: "RegistryClient", old: "RegisteredSchema", new: "RegisteredSchema"
 ) -> list[dict[str, Any]]:
     """Every reason why readers of one schema do not understand writers of the other."""
-    from moldau.registry.compatibility import Level, conflicts
+    from moldau.registry.rules.compatibility import Level, conflicts
 
     earlier, later = parsed(client, old), parsed(client, new)
     found = []

@@ -1,7 +1,7 @@
 """``moldau schemas generate``: dataclasses from a subject.
 
-Law: what is written compiles, and is the same each time. A file of the user's is never written over unless
-that was said.
+Invariant: what is written compiles, and is the same each time. A file of the user's is never written over
+unless that was said.
 """
 
 from pathlib import Path
@@ -53,25 +53,25 @@ def generate(
 
 
 def module_text(subject: str, version: object, schema: object, plain: bool = False) -> str:
-    from moldau.cli.generated_classes import Module
-    from moldau.registry.avro_schema import AvroSchema
-    from moldau.registry.json_schema import JsonDocument
-    from moldau.registry.protobuf_schema import ProtobufSchema
+    from moldau.cli.codegen.classes import Module
     from moldau.registry.schemas import ParsedSchema
+    from moldau.schemas.avro.schema import AvroSchema
+    from moldau.schemas.json_schema.schema import JsonDocument
+    from moldau.schemas.protobuf.schema import ProtobufSchema
 
     assert isinstance(schema, ParsedSchema)
     module = Module(f"Version {version} of {subject}; written by 'moldau schemas generate'.")
     match schema.form:
         case AvroSchema() as avro:
-            from moldau.cli.generated_avro import write_avro
+            from moldau.cli.codegen.avro import write_avro
 
             write_avro(module, avro, plain)
         case JsonDocument() as document:
-            from moldau.cli.generated_json import write_json
+            from moldau.cli.codegen.json import write_json
 
             write_json(module, document, subject.removesuffix("-value").removesuffix("-key"))
         case ProtobufSchema() as protobuf:
-            from moldau.cli.generated_protobuf import write_protobuf
+            from moldau.cli.codegen.protobuf import write_protobuf
 
             write_protobuf(module, protobuf)
     return module.text()

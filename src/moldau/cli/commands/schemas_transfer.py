@@ -1,8 +1,8 @@
 """``moldau schemas export`` and ``import``: a whole registry as one file of JSON lines.
 
-Law: ids, versions, references, deleted versions, configs and modes come out as they went in. An import writes
-only while the registry is in the mode IMPORT, in which it takes ids as they are given; what fails half-way
-leaves it there, and says so.
+Invariant: ids, versions, references, deleted versions, configs and modes come out as they went in. An
+import writes only while the registry is in the mode IMPORT, in which it takes ids as they are given; what
+fails half-way leaves it there, and says so.
 """
 
 import json
@@ -19,7 +19,7 @@ from moldau.cli.output import note
 from moldau.cli.schema_registry import connected, explain, registry_options
 
 if TYPE_CHECKING:
-    from moldau.client.schema_registry import RegistryClient
+    from moldau.client.registry.schema_registry import RegistryClient
 
 #: One line of the file.
 Row: TypeAlias = dict[str, Any]
@@ -87,7 +87,7 @@ def exported(client: "RegistryClient", prefix: str = _EVERYWHERE) -> Iterator[Ro
 
 
 def _settings(client: "RegistryClient", name: str | None) -> Iterator[Row]:
-    from moldau.client.schema_registry import RegistryError
+    from moldau.client.registry.schema_registry import RegistryError
 
     for kind in ("config", "mode"):
         path = f"/{kind}" if name is None else f"/{kind}/{_quoted(name)}"
@@ -162,7 +162,7 @@ def read(lines: Iterable[str]) -> list[Row]:
 
 
 def _import(client: "RegistryClient", rows: list[Row], force: bool) -> None:
-    from moldau.client.schema_registry import RegistryError
+    from moldau.client.registry.schema_registry import RegistryError
 
     schemas = in_order(row for row in rows if row["kind"] == "schema")
     contexts = sorted({found for row in schemas if (found := context_of(row["subject"]))})

@@ -1,6 +1,6 @@
 """``moldau topics fork``, ``snapshot`` and ``restore``: topics as they were.
 
-Law: as in ``topics``; what is written to a file of the user's is whole or not there.
+Invariant: as in ``topics``; what is written to a file of the user's is whole or not there.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -15,9 +15,9 @@ from moldau.cli.times import format_time, parse_time
 if TYPE_CHECKING:
     from rich.progress import Progress
 
-    from moldau.client.metadata import Cluster
-    from moldau.client.snapshots import SnapshotPartition
-    from moldau.client.time_travel import ForkedTopic
+    from moldau.client.snapshots.snapshots import SnapshotPartition
+    from moldau.client.snapshots.time_travel import ForkedTopic
+    from moldau.client.transport.cluster import Cluster
 
 _CONFIG_HELP = "Change a config of the source; NAME= takes it away. Repeatable."
 
@@ -88,7 +88,7 @@ def fork(
     changes = configs_of(configs)
 
     async def work(cluster: "Cluster") -> dict[str, Any]:
-        from moldau.client.time_travel import fork_topic
+        from moldau.client.snapshots.time_travel import fork_topic
 
         described = await cluster.topic(source)
         offsets = None if offset is None else offsets_of(offset, len(described.partitions))
@@ -147,7 +147,7 @@ def _with_files(
     timeout_seconds: float,
 ) -> dict[str, Any]:
     """As ``connected``, with a bar; what is wrong with a file becomes one line too."""
-    from moldau.client.snapshot_files import SnapshotFileError
+    from moldau.client.snapshots.files import SnapshotFileError
 
     try:
         with bar:
@@ -182,13 +182,13 @@ def snapshot(
       moldau topics snapshot orders ./orders-snapshot --at '2026-01-31T00:00:00Z'
     """
     from moldau.base.clock import SystemClock
-    from moldau.client.snapshot_files import open_writer
+    from moldau.client.snapshots.files import open_writer
 
     at = None if timestamp is None else time_of(timestamp, "--at")
     bar, task = progress(f"Reading {topic}", None, shown=not as_json)
 
     async def work(cluster: "Cluster") -> dict[str, Any]:
-        from moldau.client.snapshots import take_snapshot
+        from moldau.client.snapshots.snapshots import take_snapshot
 
         await cluster.topic(topic)
         writer = open_writer(target)
@@ -248,14 +248,14 @@ def restore(
       moldau topics restore orders.tar.zst
       moldau topics restore orders.tar.zst orders-of-january --config retention.ms=-1
     """
-    from moldau.client.snapshot_files import read_snapshot
+    from moldau.client.snapshots.files import read_snapshot
 
     changes = configs_of(configs)
     bar, task = progress(f"Restoring {name or source}", None, shown=not as_json)
 
     async def work(cluster: "Cluster") -> dict[str, Any]:
         from moldau.base.names import format_uuid
-        from moldau.client.snapshots import restore_snapshot
+        from moldau.client.snapshots.snapshots import restore_snapshot
 
         made = await restore_snapshot(
             cluster,

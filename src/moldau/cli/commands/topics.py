@@ -1,6 +1,6 @@
 """``moldau topics``: list, create, describe, alter and delete topics; fork, snapshot and restore them.
 
-Law: each command asks the cluster once for what it shows; rows are made by pure functions.
+Invariant: each command asks the cluster once for what it shows; rows are made by pure functions.
 """
 
 from typing import TYPE_CHECKING, Any, TypeGuard
@@ -12,9 +12,9 @@ from moldau.cli.output import note, print_json, print_table, size_text
 from moldau.cli.session import bootstrap_option, connected, json_option, pairs, timeout_option
 
 if TYPE_CHECKING:
-    from moldau.client.admin import Admin
-    from moldau.client.descriptions import TopicDescription
-    from moldau.client.metadata import Cluster
+    from moldau.client.admin.admin import Admin
+    from moldau.client.admin.descriptions import TopicDescription
+    from moldau.client.transport.cluster import Cluster
     from moldau.protocol.errors import KafkaError
 
 
@@ -60,7 +60,7 @@ def list_topics(
     async def work(cluster: "Cluster") -> list[dict[str, Any]]:
         from asyncio import gather
 
-        from moldau.client.admin import Admin, raise_errors
+        from moldau.client.admin.admin import Admin, raise_errors
 
         admin = Admin(cluster)
         if names:
@@ -127,8 +127,8 @@ def create(
 
     async def work(cluster: "Cluster") -> list[dict[str, Any]]:
         from moldau.base.names import format_uuid
-        from moldau.client.admin import Admin
-        from moldau.client.descriptions import CreatedTopic, NewTopic
+        from moldau.client.admin.admin import Admin
+        from moldau.client.admin.descriptions import CreatedTopic, NewTopic
 
         new = [NewTopic(n, partitions or -1, replication_factor or -1, configs=dict(wanted)) for n in names]
         made = await Admin(cluster).create_topics(new, timeout_ms=round(timeout_seconds * 1000))
@@ -182,8 +182,8 @@ def describe(names: tuple[str, ...], as_json: bool, timeout_seconds: float, boot
     async def work(cluster: "Cluster") -> list[dict[str, Any]]:
         from asyncio import gather
 
-        from moldau.client.admin import Admin, raise_errors
-        from moldau.client.descriptions import ConfigResource, ConfigSource, ResourceType
+        from moldau.client.admin.admin import Admin, raise_errors
+        from moldau.client.admin.descriptions import ConfigResource, ConfigSource, ResourceType
 
         admin = Admin(cluster)
         found = await admin.describe_topics(names)
@@ -230,8 +230,8 @@ def alter(name: str, partitions: int, as_json: bool, timeout_seconds: float, boo
     """
 
     async def work(cluster: "Cluster") -> None:
-        from moldau.client.admin import Admin, raise_errors
-        from moldau.client.descriptions import NewPartitions
+        from moldau.client.admin.admin import Admin, raise_errors
+        from moldau.client.admin.descriptions import NewPartitions
 
         raise_errors(await Admin(cluster).create_partitions({name: NewPartitions(partitions)}))
 
@@ -268,7 +268,7 @@ def delete(
         click.confirm(f"Delete {', '.join(names)} and all records in it?", abort=True, err=True)
 
     async def work(cluster: "Cluster") -> list[str]:
-        from moldau.client.admin import Admin
+        from moldau.client.admin.admin import Admin
 
         outcomes = await Admin(cluster).delete_topics(names, timeout_ms=round(timeout_seconds * 1000))
         deleted = []
@@ -290,7 +290,7 @@ def delete(
 
 def named(error: "KafkaError", name: str) -> "KafkaError":
     """The error with the name of the topic, which brokers leave out of some messages."""
-    from moldau.client.metadata import topic_error
+    from moldau.client.transport.cluster import topic_error
 
     return error if error.message and name in error.message else topic_error(name, error.code)
 
@@ -383,7 +383,7 @@ def _print_details(result: dict[str, Any]) -> None:
 
 
 def _is_topic(outcome: "TopicDescription | KafkaError") -> TypeGuard["TopicDescription"]:
-    from moldau.client.descriptions import TopicDescription
+    from moldau.client.admin.descriptions import TopicDescription
 
     return isinstance(outcome, TopicDescription)
 
@@ -395,7 +395,7 @@ async def _offsets(
     from asyncio import gather
 
     from moldau.base.names import TopicPartition
-    from moldau.client.descriptions import EARLIEST, LATEST, ListedOffset
+    from moldau.client.admin.descriptions import EARLIEST, LATEST, ListedOffset
 
     led = [TopicPartition(t.name, p.index) for t in topics for p in t.partitions if p.leader_id >= 0]
     begins, ends = await gather(

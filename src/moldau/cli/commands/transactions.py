@@ -1,7 +1,7 @@
 """``moldau transactions``: which are open, since when, where; and an end to those that were forgotten.
 
-Law: only ``abort`` changes anything, and only what is open: an id that nobody used is never made by it. The
-age of a transaction is told by this machine's clock.
+Invariant: only ``abort`` changes anything, and only what is open: an id that nobody used is never made by
+it. The age of a transaction is told by this machine's clock.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -13,8 +13,8 @@ from moldau.cli.session import bootstrap_option, connected, json_option, timeout
 from moldau.cli.times import format_time, parse_time
 
 if TYPE_CHECKING:
-    from moldau.client.metadata import Cluster
-    from moldau.client.transactions import TransactionDescription, TransactionListing, Transactions
+    from moldau.client.admin.transactions import TransactionDescription, TransactionListing, Transactions
+    from moldau.client.transport.cluster import Cluster
 
 #: States in which readers of committed records wait for an end.
 OPEN_STATES = ("Ongoing", "PrepareCommit", "PrepareAbort")
@@ -64,7 +64,7 @@ def list_(
         filters["states"] = OPEN_STATES
 
     async def work(cluster: "Cluster") -> list[dict[str, Any]]:
-        from moldau.client.transactions import Transactions
+        from moldau.client.admin.transactions import Transactions
 
         asked = Transactions(cluster)
         found = await asked.list_transactions(**filters)
@@ -134,7 +134,7 @@ def describe(ids: tuple[str, ...], as_json: bool, timeout_seconds: float, bootst
     """
 
     async def work(cluster: "Cluster") -> list[dict[str, Any]]:
-        from moldau.client.transactions import Transactions
+        from moldau.client.admin.transactions import Transactions
 
         asked = Transactions(cluster)
         return [await _details(asked, await _known(asked, each)) for each in ids]
@@ -176,7 +176,7 @@ async def _known(asked: "Transactions", transactional_id: str) -> "TransactionDe
 
 async def _details(asked: "Transactions", found: "TransactionDescription") -> dict[str, Any]:
     from moldau.base.clock import SystemClock
-    from moldau.client.admin import Admin
+    from moldau.client.admin.admin import Admin
     from moldau.protocol.errors import KafkaError
 
     producers = await Admin(asked.cluster).describe_producers(found.partitions) if found.partitions else {}
@@ -231,7 +231,7 @@ def abort(
         click.confirm(f"Abort {', '.join(ids)} and fence the producer?", abort=True, err=True)
 
     async def work(cluster: "Cluster") -> list[dict[str, Any]]:
-        from moldau.client.transactions import Transactions
+        from moldau.client.admin.transactions import Transactions
 
         asked = Transactions(cluster)
         # Every id is looked at before the first one is ended: a mistyped name changes nothing.

@@ -1,7 +1,8 @@
 """``moldau up``: the platform on this machine with one command, and ``--demo`` to see it at work.
 
-Law: from options to services and back to the prompt. What runs where is printed when it runs; a service
-that ends by itself ends the others, and its last lines are shown. An end that was asked for is exit code 0.
+Invariant: from options to services and back to the prompt. What runs where is printed when it runs; a
+service that ends by itself ends the others, and its last lines are shown. An end that was asked for is exit
+code 0.
 """
 
 import asyncio
@@ -11,10 +12,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from moldau.cli.commands.up_services import DEFAULT_REGISTRY_PORT, Wishes
+from moldau.cli.up.services import DEFAULT_REGISTRY_PORT, Wishes
 
 if TYPE_CHECKING:
-    from moldau.cli.commands.up_processes import Processes, ServiceFailed
+    from moldau.cli.up.processes import Processes, ServiceFailed
 
 #: A connection breaks before the process at its other end is seen to be dead.
 _DEATH_SECONDS = 2.0
@@ -93,7 +94,7 @@ def up(
 
     wishes = Wishes(port, host, data_dirs, config_file, settings, registry_port, not no_registry, log_level)
     if demo:
-        from moldau.cli.commands.up_demo import demonstrate
+        from moldau.cli.up.demo import demonstrate
 
         run(demonstrate(wishes, seconds, rate))
     else:
@@ -102,8 +103,8 @@ def up(
 
 async def _serve(wishes: Wishes, seconds: float | None) -> None:
     from moldau.base.clock import SystemClock
-    from moldau.cli.commands.up_processes import Processes, ServiceFailed
-    from moldau.cli.commands.up_terminal import stop_wishes
+    from moldau.cli.up.processes import Processes, ServiceFailed
+    from moldau.cli.up.terminal import stop_wishes
 
     clock = SystemClock()
     began = clock.monotonic()
@@ -126,7 +127,7 @@ async def start_platform(
     wishes: Wishes, processes: "Processes", *, free_port_will_do: bool = False
 ) -> list[tuple[str, str, str]]:
     """Starts broker and registry; returns what runs where: service, address, log file."""
-    from moldau.cli.commands.up_services import (
+    from moldau.cli.up.services import (
         broker_service,
         local_address,
         registry_service,
@@ -161,7 +162,7 @@ async def watched(
     ``watching`` are tasks that look at the services: one that fails is told too, but a service that died at
     the same time is the better reason.
     """
-    from moldau.cli.commands.up_terminal import until
+    from moldau.cli.up.terminal import until
 
     death = asyncio.create_task(processes.first_death())
     wish = asyncio.create_task(until(stop, seconds))

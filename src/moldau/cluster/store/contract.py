@@ -1,9 +1,9 @@
 """Where the metadata log lives: the narrow contract that every store keeps.
 
-Law: a store keeps records in order and knows nothing of their meaning. One append is one version and is
-durable when the call returns; it happens at the version that the caller expects, or not at all. A session
-and the controller's office end with the process that holds them. Everything that may wait for a disk or a
-network is awaited; listeners are called on the event loop, in order, and get no version twice.
+Invariant: a store keeps records in order and knows nothing of their meaning. One append is one version and
+is durable when the call returns; it happens at the version that the caller expects, or not at all. A
+session and the controller's office end with the process that holds them. Everything that may wait for a
+disk or a network is awaited; listeners are called on the event loop, in order, and get no version twice.
 """
 
 from collections.abc import Callable, Sequence

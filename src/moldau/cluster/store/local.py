@@ -1,9 +1,9 @@
 """The metadata store of one machine: a SQLite file that its broker processes share, and held file locks.
 
-Law: the event loop never waits for the disk: every blocking call runs on the one thread of this store, in
-the order of the calls. A session is a held lock on ``sessions/<id>.lock`` and the controller's office one on
-``controller.lock``, so the system itself gives both back when their process dies, however it dies. Lock
-files are never removed: two processes could then hold "the same" lock on two files.
+Invariant: the event loop never waits for the disk: every blocking call runs on the one thread of this
+store, in the order of the calls. A session is a held lock on ``sessions/<id>.lock`` and the controller's
+office one on ``controller.lock``, so the system itself gives both back when their process dies, however it
+dies. Lock files are never removed: two processes could then hold "the same" lock on two files.
 """
 
 import asyncio

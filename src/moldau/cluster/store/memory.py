@@ -1,7 +1,7 @@
 """The metadata store without files, for brokers embedded in a test.
 
-Law: the same contract as the stores on disk, within one event loop. Stores that share a ``MemoryLog`` are
-brokers of one cluster; closing a store is the death of its broker.
+Invariant: the same contract as the stores on disk, within one event loop. Stores that share a ``MemoryLog``
+are brokers of one cluster; closing a store is the death of its broker.
 """
 
 import asyncio

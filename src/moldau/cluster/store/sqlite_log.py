@@ -1,8 +1,8 @@
 """The metadata log in one SQLite file: plain blocking calls for one thread of one process.
 
-Law: several processes share the file, so every change is one immediate transaction that checks first what
-it builds on. A file that cannot be read is never overwritten, never emptied and never taken for a new one:
-the error says what to do. ``store/local.py`` keeps all of this off the event loop.
+Invariant: several processes share the file, so every change is one immediate transaction that checks first
+what it builds on. A file that cannot be read is never overwritten, never emptied and never taken for a new
+one: the error says what to do. ``store/local.py`` keeps all of this off the event loop.
 
 The file (``PRAGMA application_id`` "MOLD"): ``schema`` the version of this layout, ``state`` one row that
 every change updates, ``log`` one row per append, ``snapshot`` the records that stand for all rows of the

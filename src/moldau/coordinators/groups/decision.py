@@ -1,6 +1,6 @@
 """What a decision about groups is made with, and where its outcome is gathered.
 
-Law: gathers and nothing else; a decision that is under way is never seen by anybody but its maker.
+Invariant: gathers and nothing else; a decision that is under way is never seen by anybody but its maker.
 """
 
 from collections.abc import Callable, Hashable

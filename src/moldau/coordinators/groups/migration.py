@@ -4,23 +4,23 @@ A classic group becomes a consumer group when the first member of the new protoc
 what they are and speak on as classic members. When the last member of the new protocol goes, those who are
 left are a classic group again, and begin a round. ``group.consumer.migration.policy`` says which is allowed.
 
-Law: a change of protocol is the records of one decision; who waits for the end of a round of a group that is
-no longer is told to join again.
+Invariant: a change of protocol is the records of one decision; who waits for the end of a round of a group
+that is no longer is told to join again.
 """
 
 from collections.abc import Iterable
 from typing import Any
 
-from moldau.coordinators.groups import consumer_records as r
-from moldau.coordinators.groups.assignors import Partition, Partitions
-from moldau.coordinators.groups.classic import CONSUMER_PROTOCOL_TYPE, ClassicGroup, Member
-from moldau.coordinators.groups.classic import session_alarm as classic_session_alarm
-from moldau.coordinators.groups.consumer import ConsumerGroup
-from moldau.coordinators.groups.consumer_change import Change, session_alarm
-from moldau.coordinators.groups.consumer_cluster import ClusterView
-from moldau.coordinators.groups.consumer_member import ConsumerMember
+from moldau.coordinators.groups.classic.group import CONSUMER_PROTOCOL_TYPE, ClassicGroup, Member
+from moldau.coordinators.groups.classic.group import session_alarm as classic_session_alarm
+from moldau.coordinators.groups.classic.rebalance import refuse_join, refuse_sync
+from moldau.coordinators.groups.consumer import records as r
+from moldau.coordinators.groups.consumer.assignors import Partition, Partitions
+from moldau.coordinators.groups.consumer.change import Change, session_alarm
+from moldau.coordinators.groups.consumer.group import ConsumerGroup
+from moldau.coordinators.groups.consumer.member import ConsumerMember
+from moldau.coordinators.groups.consumer.topics import ClusterView
 from moldau.coordinators.groups.decision import Decision, GroupSettings
-from moldau.coordinators.groups.rebalance import refuse_join, refuse_sync
 from moldau.coordinators.groups.records import GroupMember, GroupMetadata
 from moldau.protocol import consumer_protocol
 from moldau.protocol.consumer_protocol import (

@@ -3,16 +3,16 @@
 Offsets that were committed inside a transaction wait under its producer until the marker comes; of two
 commits for one partition the one that stands later in the log counts, whenever its transaction ended.
 
-Law: ``Offsets`` is hard state and is written by ``apply`` alone; the functions below it only read it.
+Invariant: ``Offsets`` is hard state and is written by ``apply`` alone; the functions below it only read it.
 """
 
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 from moldau.base.names import Uuid
+from moldau.coordinators.groups.classic.states import Group
 from moldau.coordinators.groups.decision import Decision
 from moldau.coordinators.groups.records import OffsetCommit, OffsetCommitTombstone
-from moldau.coordinators.groups.states import Group
 from moldau.coordinators.machine import Writer
 from moldau.protocol.errors import ErrorCode, KafkaError
 from moldau.protocol.messages.offset_commit import (

@@ -3,7 +3,7 @@
 A key is two bytes that say what kind of record it is, and the fields of that kind; a value is two bytes of
 version and the fields of that version. A record without a value deletes what its key stands for.
 
-Law: bytes to values and back; what a record means is decided by whoever applies it.
+Invariant: bytes to values and back; what a record means is decided by whoever applies it.
 """
 
 import struct as _struct

@@ -3,16 +3,18 @@
 A request comes as its message and leaves as a ``Step``; the replies are the messages of its API. What differs
 between the types of groups is in the groups themselves; the tables of records and alarms take more types.
 
-Law: decides, and writes hard state nowhere but in ``apply`` and ``end_transaction``.
+Invariant: decides, and writes hard state nowhere but in ``apply`` and ``end_transaction``.
 """
 
 from collections.abc import Callable, Hashable, Iterable
 from typing import Any
 
-from moldau.coordinators.groups import membership, offsets, rebalance, records
-from moldau.coordinators.groups.classic import ClassicGroup
-from moldau.coordinators.groups.consumer import ConsumerGroup
-from moldau.coordinators.groups.consumer_shard import ConsumerGroups
+from moldau.coordinators.groups import offsets, records
+from moldau.coordinators.groups.classic import membership, rebalance
+from moldau.coordinators.groups.classic.group import ClassicGroup
+from moldau.coordinators.groups.classic.states import ClassicState, Group, GroupType
+from moldau.coordinators.groups.consumer.group import ConsumerGroup
+from moldau.coordinators.groups.consumer.shard import ConsumerGroups
 from moldau.coordinators.groups.decision import Client, Decision, GroupSettings, Parked
 from moldau.coordinators.groups.offsets import Offsets
 from moldau.coordinators.groups.records import (
@@ -21,7 +23,6 @@ from moldau.coordinators.groups.records import (
     OffsetCommit,
     OffsetCommitTombstone,
 )
-from moldau.coordinators.groups.states import ClassicState, Group, GroupType
 from moldau.coordinators.groups.surroundings import Surroundings
 from moldau.coordinators.machine import Alarm, Step, Token, Writer
 from moldau.protocol.errors import ErrorCode, KafkaError

@@ -1,6 +1,6 @@
 """What consumer groups must know of the cluster around them: its topics, and the configs of a group.
 
-Law: asked for, never held on to: what is true now may be different at the next decision.
+Invariant: asked for, never held on to: what is true now may be different at the next decision.
 """
 
 from collections.abc import Callable, Iterable

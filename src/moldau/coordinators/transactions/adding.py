@@ -1,6 +1,6 @@
 """AddPartitionsToTxn taken apart and its answer put together: one transaction, or many in a batch.
 
-Law: a transaction of which the caller refused one partition is not attempted at all, as Kafka does.
+Invariant: a transaction of which the caller refused one partition is not attempted at all, as Kafka does.
 """
 
 from collections.abc import Mapping

@@ -3,7 +3,7 @@
 A transaction times out at its very moment, not at the next of some regular looks. Ids that are too old are
 looked for now and then; what an append refused is tried again by the sweep.
 
-Law: values only; the time comes in as an argument.
+Invariant: values only; the time comes in as an argument.
 """
 
 from collections.abc import Hashable, Mapping

@@ -1,6 +1,6 @@
 """Answers of the transaction coordinator in the words that each kind of client knows.
 
-Law: values only.
+Invariant: values only.
 """
 
 from collections.abc import Iterable

@@ -3,8 +3,8 @@
 A shard emits ``WriteMarkers`` once the end is committed in its log. Whoever carries it out keeps the orders
 in a ``MarkerQueue``, sends each leader what concerns it, and tells the shard when nothing is left.
 
-Law: an order is never dropped because a partition cannot be reached; it is dropped when the transaction is
-another coordinator's by now.
+Invariant: an order is never dropped because a partition cannot be reached; it is dropped when the
+transaction is another coordinator's by now.
 """
 
 from collections.abc import Callable, Iterable

@@ -1,6 +1,6 @@
 """What can be asked about transactions: DescribeTransactions and ListTransactions.
 
-Law: reads only. A list is made over all shards of a node, a description asks the one shard of its id.
+Invariant: reads only. A list is made over all shards of a node, a description asks the one shard of its id.
 """
 
 from collections.abc import Iterable

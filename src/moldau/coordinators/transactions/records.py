@@ -3,7 +3,7 @@
 Key: version 0, the transactional id. Value: version 1 (flexible; the second producer identity, the former
 producer id and the client's transaction version are tagged fields); version 0, of old releases, is read too.
 
-Law: the bytes are Kafka's own. What is not understood is told apart from what is corrupt.
+Invariant: the bytes are Kafka's own. What is not understood is told apart from what is corrupt.
 """
 
 import struct as _struct

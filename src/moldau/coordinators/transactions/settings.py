@@ -1,6 +1,6 @@
 """The settings of a broker that the transaction coordinator asks for, and what they allow.
 
-Law: a value; whoever makes it knows where the numbers come from and when they change.
+Invariant: a value; whoever makes it knows where the numbers come from and when they change.
 """
 
 from dataclasses import dataclass

@@ -4,8 +4,9 @@ Each method stands for one request and says what is to be appended, answered and
 decided in ``transaction``; here are the answers in the words of each API, the alarms, and the writes that
 wait while the end before them is being written.
 
-Law: ``apply`` is the only writer of hard state, and hard state is exactly what the records say. Besides it
-there are only courtesies (who repeats a request, who waits) that a reload may forget without harm.
+Invariant: ``apply`` is the only writer of hard state, and hard state is exactly what the records say.
+Besides it there are only courtesies (who repeats a request, who waits) that a reload may forget without
+harm.
 """
 
 from collections.abc import Callable, Hashable, Iterable, Mapping

@@ -3,9 +3,9 @@
 A client of the second transaction protocol (KIP-890) may abort what it never began, so that its epoch
 grows: hence the ways from EMPTY and COMPLETE_* to PREPARE_ABORT.
 
-Law: numbers and names are those of Kafka's log and tools. DEAD and PREPARE_EPOCH_FENCE are known so that
-filters may name them; nothing is ever written in one of them, because here a fence is written as the abort
-that it is and a forgotten id as a deletion.
+Invariant: numbers and names are those of Kafka's log and tools. DEAD and PREPARE_EPOCH_FENCE are known so
+that filters may name them; nothing is ever written in one of them, because here a fence is written as the
+abort that it is and a forgotten id as a deletion.
 """
 
 from enum import IntEnum

@@ -3,8 +3,8 @@
 A transaction is a value. A move takes the value, what a client claims and the time, and returns the next
 value, or raises KafkaError with the answer that Kafka's own coordinator gives.
 
-Law: no I/O, no clock, no state besides the value; the value holds nothing that the log does not hold. An
-end that was decided is never changed. Of two clients that claim an id, at most one is its owner.
+Invariant: no I/O, no clock, no state besides the value; the value holds nothing that the log does not hold.
+An end that was decided is never changed. Of two clients that claim an id, at most one is its owner.
 """
 
 from collections.abc import Iterable

@@ -3,7 +3,7 @@
 It makes the topics, writes the customers, says that it is ready, and goes on until SIGTERM or Ctrl-C. The
 last line tells what it wrote.
 
-Law: over the wire only, like any producer. What the cluster refuses ends it with one line.
+Invariant: over the wire only, like any producer. What the cluster refuses ends it with one line.
 """
 
 import argparse
@@ -15,12 +15,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from moldau.base.clock import Clock, SystemClock
-from moldau.client.accumulator import RecordMetadata
-from moldau.client.admin import Admin, raise_errors
-from moldau.client.descriptions import NewTopic
-from moldau.client.metadata import Cluster
-from moldau.client.producer import Producer
-from moldau.client.schema_registry import RegistryClient, RegistryError
+from moldau.client.admin.admin import Admin, raise_errors
+from moldau.client.admin.descriptions import NewTopic
+from moldau.client.producer.accumulator import RecordMetadata
+from moldau.client.producer.producer import Producer
+from moldau.client.registry.schema_registry import RegistryClient, RegistryError
+from moldau.client.transport.cluster import Cluster
 from moldau.pipelines.demo.records import (
     ORDER_SCHEMA,
     DemoRecord,

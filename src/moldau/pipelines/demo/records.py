@@ -3,8 +3,8 @@
 Orders are typed: Avro in the registry's wire format, by the serializer that is handed in. Clicks and
 customers are JSON.
 
-Law: pure. An order that cannot be read is made here, from the bytes of a good one, so that the rest of the
-shop need not know how values look.
+Invariant: pure. An order that cannot be read is made here, from the bytes of a good one, so that the rest
+of the shop need not know how values look.
 """
 
 import json

@@ -4,8 +4,8 @@ It says when its queries run, and ends them after their batch on SIGTERM or Ctrl
 after the other, each when the one before has done its first batch: all at once they would share two cores,
 and the first result would come with the last.
 
-Law: nothing more than ``moldau pipeline run`` does, but for that order and Spark's settings for a small
-machine; an error is one line.
+Invariant: nothing more than ``moldau pipeline run`` does, but for that order and Spark's settings for a
+small machine; an error is one line.
 """
 
 import argparse
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from moldau.pipelines.errors import PipelineError
 from moldau.pipelines.files import load
 from moldau.pipelines.running import RunningPipeline, RunOptions
-from moldau.spark.java import JavaNotFound
+from moldau.spark.session.java import JavaNotFound
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery

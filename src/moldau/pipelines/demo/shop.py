@@ -7,8 +7,9 @@
 A customer looks at a product (a click), and some of them order it a few seconds later. Some orders arrive
 late, a few so late that their window is closed, and some are bad in one of several ways.
 
-Law: pure. The same seed and the same times give the same events; time comes in as an argument. What is made
-here is the truth that tests compare the pipeline's results with, so every event says what is wrong with it.
+Invariant: pure. The same seed and the same times give the same events; time comes in as an argument. What
+is made here is the truth that tests compare the pipeline's results with, so every event says what is wrong
+with it.
 """
 
 import heapq

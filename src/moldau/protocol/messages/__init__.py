@@ -1,6 +1,6 @@
 """The messages of the protocol: one file per API, named like its ``ApiKey`` in lower case.
 
-Law: nothing is imported before it is asked for; a broker that never meets an API never pays for it.
+Invariant: nothing is imported before it is asked for; a broker that never meets an API never pays for it.
 """
 
 from importlib import import_module

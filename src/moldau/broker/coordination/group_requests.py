@@ -1,0 +1,51 @@
+"""How handlers reach the group coordinator: one group at a time, or many groups spread over shards.
+
+Invariant: a group is the business of one shard; a request that names many is cut into one piece a shard,
+and its answers are put together again in the order of the request.
+"""
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+from moldau.broker.context import RequestContext
+from moldau.coordinators.groups.decision import Client
+from moldau.coordinators.groups.shard import GroupShard
+from moldau.coordinators.machine import Step, Token
+from moldau.protocol.errors import KafkaError
+
+#: One method of the shard, as ``GroupShard.join``.
+Method = Callable[[GroupShard, Any, int, Client, Token, int], Step]
+
+
+def client_of(context: RequestContext) -> Client:
+    return Client(context.client_id or "", f"/{context.connection.host}")
+
+
+def ask(context: RequestContext, group_id: str, method: Method, request: Any) -> Any:
+    """The shard's reply to a request about one group, now or as an awaitable."""
+    client, version = client_of(context), context.api_version
+
+    def decide(shard: GroupShard, token: Token, now_ms: int) -> Step:
+        return method(shard, request, version, client, token, now_ms)
+
+    return context.services.groups.ask(group_id, decide)
+
+
+async def ask_each(
+    context: RequestContext, group_ids: Sequence[str], method: Method, piece: Callable[[str], Any]
+) -> list[Any]:
+    """One reply, or the error it ended with, for each group; ``piece`` is the request for one of them."""
+    replies: list[Any] = []
+    for group_id in group_ids:
+        try:
+            replies.append(ask(context, group_id, method, piece(group_id)))
+        except KafkaError as error:
+            replies.append(error)
+    # All are asked by now, and nearly always all have answered.
+    for place, reply in enumerate(replies):
+        if isinstance(reply, Awaitable):
+            try:
+                replies[place] = await reply
+            except KafkaError as error:
+                replies[place] = error
+    return replies

@@ -1,0 +1,89 @@
+"""The partitions of an internal topic as a coordinator's journal.
+
+Invariant: appends go through the partition like everybody's, so that followers, readers and the high
+watermark see them; reading gives what is committed, and a corrupt piece is named and passed over.
+"""
+
+import logging
+from collections.abc import Iterator
+from typing import Any
+
+from moldau.base.clock import Clock
+from moldau.coordinators.machine import Writer
+from moldau.coordinators.runtime import Entry
+from moldau.protocol.control_records import decode_marker
+from moldau.protocol.errors import KafkaError
+from moldau.protocol.records import BatchHeader, Record, batches, decode_records, encode_batch
+from moldau.replication.partition import Partition
+from moldau.replication.replicas import Replicas
+
+log = logging.getLogger("moldau.coordinators")
+
+_READ_BYTES = 1024 * 1024
+#: Coordinators write small batches; one that expands beyond this is not theirs.
+_DECODED_LIMIT = 64 * 1024 * 1024
+#: Without the detour over the constructor that takes fields by name: a coordinator loads a million of them.
+_new_entry = tuple.__new__
+
+
+class PartitionJournal:
+    def __init__(self, topic: str, replicas: Replicas, clock: Clock, base_sequence: int) -> None:
+        """``base_sequence`` is what Kafka writes in the batches of this topic; it means nothing there."""
+        self._topic = topic
+        self._replicas = replicas
+        self._clock = clock
+        self._base_sequence = base_sequence
+
+    def append(self, partition: int, records: list[tuple[bytes, bytes | None]], writer: Writer | None) -> int:
+        """Appends records in one batch and returns the offset behind them."""
+        now_ms = self._clock.now_ms()
+        batch = encode_batch(
+            [Record(offset, now_ms, key, value) for offset, (key, value) in enumerate(records)],
+            producer_id=-1 if writer is None else writer.producer_id,
+            producer_epoch=-1 if writer is None else writer.producer_epoch,
+            base_sequence=self._base_sequence,
+            transactional=writer is not None,
+        )
+        held = self._replicas.find(self._topic, partition)
+        return held.append_internal(memoryview(batch), now_ms).last_offset + 1
+
+    def committed(self, partition: int) -> int:
+        """KafkaError while the log is offline: that it cannot be read does not mean that it is empty."""
+        held = self._replicas.find(self._topic, partition)
+        held.leading_log()
+        return held.high_watermark
+
+    def read(self, partition: int) -> Iterator[Entry]:
+        held = self._replicas.find(self._topic, partition)
+        offset = held.leading_log().log_start_offset
+        # Looked at again and again: a marker may be written while this is being read.
+        while offset < (end := held.high_watermark):
+            data = self._piece(held, offset, end)
+            if data is None:
+                return
+            for position, header in batches(data):
+                if header.base_offset >= end:
+                    return
+                offset = header.last_offset + 1
+                yield from self._entries(data, position, header)
+
+    def _piece(self, held: Partition, offset: int, end: int) -> bytes | None:
+        found: Any = held.leading_log().read(offset, _READ_BYTES, end, at_least_one=True)
+        piece: bytes | None = None if found is None else found.read()
+        return piece
+
+    def _entries(self, data: bytes, position: int, header: BatchHeader) -> list[Entry]:
+        writer = None
+        if header.is_transactional:
+            writer = Writer(header.producer_id, header.producer_epoch)
+        try:
+            if header.is_control:
+                marker = decode_marker(data, position, header)
+                if marker is None or writer is None:
+                    return []
+                return [Entry(header.base_offset, None, None, writer, marker.committed)]
+            records = decode_records(data, position, header, limit=_DECODED_LIMIT)
+        except KafkaError as error:
+            log.error("%s: batch at offset %d passed over: %s", self._topic, header.base_offset, error)
+            return []
+        return [_new_entry(Entry, (offset, key, value, writer, None)) for offset, _, key, value, _ in records]

@@ -1,0 +1,92 @@
+"""The transaction coordinator of this node, put together: its topic, its journal, its machines.
+
+Invariant: the machines are imported when the first shard is loaded; a broker that never meets a transaction
+does not pay for one.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+from moldau.base.clock import Clock
+from moldau.base.tasks import Background, Timers
+from moldau.broker.coordination.journal import PartitionJournal
+from moldau.broker.coordination.shards import Coordinator, InternalTopic
+from moldau.cluster.configs.broker_settings import BrokerSettings
+from moldau.coordinators.runtime import Runtime
+from moldau.replication.replicas import Replicas
+
+if TYPE_CHECKING:
+    from moldau.broker.coordination.markers import MarkerWriter
+    from moldau.coordinators.groups.shard import GroupShard
+    from moldau.coordinators.transactions.markers import WriteMarkers
+    from moldau.coordinators.transactions.settings import TransactionSettings
+    from moldau.coordinators.transactions.shard import TransactionShard
+
+TRANSACTIONS_TOPIC = InternalTopic(
+    "__transaction_state",
+    "transaction.state.log",
+    {"cleanup.policy": "compact", "compression.type": "uncompressed"},
+)
+
+
+class Transactions:
+    """The coordinator of transactions, and the one who writes their markers."""
+
+    def __init__(
+        self,
+        node_id: int,
+        settings: BrokerSettings,
+        replicas: Replicas,
+        clock: Clock,
+        timers: Timers,
+        background: Background,
+        groups: "Coordinator[GroupShard]",
+    ) -> None:
+        self._settings = settings
+        self._replicas = replicas
+        self._clock = clock
+        self._timers = timers
+        self._groups = groups
+        self._writer: MarkerWriter | None = None
+        journal = PartitionJournal(TRANSACTIONS_TOPIC.name, replicas, clock, base_sequence=-1)
+        runtime: Runtime[TransactionShard] = Runtime(
+            TRANSACTIONS_TOPIC.name, self._new_shard, journal, clock, timers, background, self._carry_out
+        )
+        self.coordinator: Coordinator[TransactionShard] = Coordinator(TRANSACTIONS_TOPIC, runtime, node_id)
+
+    @property
+    def markers(self) -> "MarkerWriter":
+        if self._writer is None:
+            from moldau.broker.coordination.markers import MarkerWriter
+
+            offsets = self._groups.runtime.end_transaction
+            topic = self._groups.topic.name
+            self._writer = MarkerWriter(self._replicas, self._clock, self._timers, topic, offsets)
+            self._writer.done = self._written
+        return self._writer
+
+    def _new_shard(self, partition: int) -> "TransactionShard":
+        from moldau.coordinators.transactions.shard import TransactionShard
+
+        held = self._replicas.find(TRANSACTIONS_TOPIC.name, partition)
+        return TransactionShard(self.current_settings, lambda: held.leader_epoch)
+
+    def current_settings(self) -> "TransactionSettings":
+        from moldau.coordinators.transactions.settings import TransactionSettings
+
+        settings = self._settings
+        return TransactionSettings(
+            settings.transaction_max_timeout_ms,
+            settings.transactional_id_expiration_ms,
+            settings.transaction_two_phase_commit_enable,
+        )
+
+    def _carry_out(self, order: Any) -> None:
+        self.markers.carry_out(order)
+
+    def _written(self, order: "WriteMarkers") -> None:
+        """Every partition has its marker: the transaction is over."""
+        partition = self.coordinator.partition_for(order.transactional_id)
+        name, producer_id, epoch = order.transactional_id, order.producer_id, order.producer_epoch
+        self.coordinator.runtime.tell(
+            partition, lambda shard, now_ms: shard.markers_written(name, producer_id, epoch, now_ms)
+        )

@@ -1,0 +1,179 @@
+"""Options as Kafka's own tools take them.
+
+    KINDS = Options(
+        Option("topic", "The topic to read.", "topic"),
+        Option("max-messages", "Stop after so many.", "count", int),
+        Option("from-beginning", "Start at the first record."),
+    )
+    given = KINDS.parse(["--topic", "orders", "--from-beginning"])
+    given.value("topic"), given.has("from-beginning"), given.values("property")
+
+The rules are those of the option library that Kafka's tools use, because scripts rely on them: ``--name
+value``, ``--name=value`` and ``-name value`` mean the same; a value that is required is the next word,
+whatever it looks like; a value that may be left out is the next word unless that looks like an option;
+names are never abbreviated; words that belong to no option are kept aside in ``rest``. Numbers are read
+only when a tool asks for the value, so that a tool may first complain about what weighs more.
+
+Invariant: words in, values out; what is wrong is an ``OptionError`` in the words of Kafka's tools. Nothing
+is printed.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+Kind = type[str] | type[int] | type[float]
+
+
+class OptionError(Exception):
+    """Words that do not make a command. ``with_usage`` says whether the tool shows how to use it as well."""
+
+    def __init__(self, message: str, *, with_usage: bool = True) -> None:
+        super().__init__(message)
+        self.message = message
+        self.with_usage = with_usage
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One option: without ``argument`` a switch, else what its value is called in the usage."""
+
+    name: str
+    help: str
+    argument: str | None = None
+    kind: Kind = str
+    default: Any = None
+    #: The value may be left out.
+    optional: bool = False
+    #: All words up to the next option are values.
+    several: bool = False
+    #: One letter that stands for the name.
+    letter: str = ""
+    #: Taken, but not shown in the usage: names of older versions.
+    hidden: bool = False
+
+
+class Given:
+    """What a command line said."""
+
+    def __init__(self, options: dict[str, Option], found: dict[str, list[str]], rest: list[str]) -> None:
+        self._options = options
+        self._found = found
+        self.rest = rest
+
+    def has(self, name: str) -> bool:
+        return name in self._found
+
+    def value(self, name: str) -> Any:
+        """The one value of an option, or its default; OptionError when there are several or it is bad."""
+        option = self._options[name]
+        words = self._found.get(name, [])
+        if len(words) > 1:
+            raise OptionError(
+                f"Found multiple arguments for option {name}, but you asked for only one", with_usage=False
+            )
+        return _convert(option, words[0]) if words else option.default
+
+    def values(self, name: str) -> list[str]:
+        """The words that were given for an option, in their order."""
+        return list(self._found.get(name, []))
+
+
+class Options:
+    """The options of a tool."""
+
+    def __init__(self, *options: Option) -> None:
+        self.options = options
+        self._by_name = {option.name: option for option in options}
+        self._by_letter = {option.letter: option for option in options if option.letter}
+
+    def parse(self, words: Sequence[str]) -> Given:
+        found: dict[str, list[str]] = {}
+        rest: list[str] = []
+        left = list(words)
+        while left:
+            word = left.pop(0)
+            if word == "--":
+                rest += left
+                break
+            if not looks_like_an_option(word):
+                rest.append(word)
+                continue
+            name, equals, value = word.lstrip("-").partition("=")
+            option = self._by_name.get(name) or (self._by_letter.get(name) if word[1] != "-" else None)
+            if option is None:
+                raise OptionError(f"{name} is not a recognized option")
+            _take(option, found.setdefault(option.name, []), [value] if equals else None, left)
+        return Given(self._by_name, found, rest)
+
+
+def looks_like_an_option(word: str) -> bool:
+    return len(word) > 1 and word[0] == "-"
+
+
+def _take(option: Option, values: list[str], joined: list[str] | None, left: list[str]) -> None:
+    """Moves the words that are values of this option out of ``left``."""
+    if option.argument is None:
+        return
+    if joined is not None:
+        values += joined
+    elif option.several:
+        if not left or looks_like_an_option(left[0]):
+            raise OptionError(f"Option {option.name} requires an argument")
+        while left and not looks_like_an_option(left[0]):
+            values.append(left.pop(0))
+    elif option.optional:
+        if left and (not looks_like_an_option(left[0]) or _is_number(option, left[0])):
+            values.append(left.pop(0))
+    elif left:
+        values.append(left.pop(0))
+    else:
+        raise OptionError(f"Option {option.name} requires an argument", with_usage=False)
+
+
+def _is_number(option: Option, word: str) -> bool:
+    if option.kind is str:
+        return False
+    try:
+        option.kind(word)
+    except ValueError:
+        return False
+    return True
+
+
+def _convert(option: Option, word: str) -> Any:
+    try:
+        return option.kind(word)
+    except ValueError:
+        raise OptionError(
+            f"Cannot parse argument '{word}' of option {option.name}", with_usage=False
+        ) from None
+
+
+# What most tools check, in the words of Kafka's tools -------------------------------------------------------
+
+
+def require(given: Given, *names: str) -> None:
+    for name in names:
+        if not given.has(name):
+            raise OptionError(f'Missing required argument "[{name}]"')
+
+
+def exactly_one(given: Given, *names: str) -> None:
+    if sum(given.has(name) for name in names) != 1:
+        listed = ", ".join(f"[{name}]" for name in names)
+        raise OptionError(f"Exactly one of the following arguments is required: {listed}")
+
+
+def refuse_with(given: Given, name: str, others: Iterable[str]) -> None:
+    """``name`` does not go together with any of the others."""
+    if given.has(name):
+        for other in others:
+            if given.has(other):
+                raise OptionError(f'Option "[{name}]" can\'t be used with option "[{other}]"')
+
+
+def parse_pairs(words: Iterable[str]) -> dict[str, str]:
+    """``key=value`` words; a word without "=" is a key with an empty value, as in Kafka's tools."""
+    pairs = (word.partition("=") for word in words)
+    return {key: value for key, _, value in pairs}

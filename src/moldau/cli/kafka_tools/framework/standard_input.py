@@ -1,0 +1,52 @@
+"""Standard input for an event loop: bytes as they come, from a terminal, a pipe or a file.
+
+Invariant: the loop waits for bytes and never blocks on someone who types; the descriptor is left as it is,
+because a terminal shares it with standard output. It needs asyncio's own loop: others make the descriptor
+non-blocking.
+"""
+
+import asyncio
+import io
+import os
+from collections.abc import AsyncIterator
+from typing import BinaryIO
+
+CHUNK_BYTES = 65_536
+
+
+async def chunks(stream: BinaryIO) -> AsyncIterator[bytes]:
+    """Everything up to the end of the stream."""
+    try:
+        descriptor = stream.fileno()
+    except (OSError, io.UnsupportedOperation):
+        descriptor = -1  # bytes in memory
+    while data := await _next_chunk(stream, descriptor):
+        yield data
+
+
+async def _next_chunk(stream: BinaryIO, descriptor: int) -> bytes:
+    if descriptor < 0:
+        return stream.read(CHUNK_BYTES)
+    await _until_readable(descriptor)
+    try:
+        return os.read(descriptor, CHUNK_BYTES)
+    except OSError:
+        return b""  # the terminal has gone
+
+
+async def _until_readable(descriptor: int) -> None:
+    loop = asyncio.get_running_loop()
+    readable: asyncio.Future[None] = loop.create_future()
+
+    def ready() -> None:
+        if not readable.done():
+            readable.set_result(None)
+
+    try:
+        loop.add_reader(descriptor, ready)
+    except PermissionError:
+        return  # a file on disk cannot be waited for, and need not be
+    try:
+        await readable
+    finally:
+        loop.remove_reader(descriptor)

@@ -1,0 +1,131 @@
+"""``moldau kafka-log-dirs``: what lies in the log directories of brokers, as Kafka's LogDirsCommand prints
+it.
+
+Invariant: one line of JSON on standard output behind two lines of progress; the JSON is made by a pure
+function.
+"""
+
+import asyncio
+import json
+from collections.abc import Mapping, Sequence
+
+from moldau.cli.kafka_tools.framework.bootstrap import (
+    BOOTSTRAP_SERVER,
+    COMMAND_CONFIG,
+    modern,
+    open_cluster,
+    read_properties,
+)
+from moldau.cli.kafka_tools.framework.exceptions import (
+    ToolError,
+    exception_line,
+    exception_name,
+    execution_lines,
+    sentence,
+)
+from moldau.cli.kafka_tools.framework.options import Given, Option, OptionError, Options, require
+from moldau.cli.kafka_tools.framework.tool import Console, Tool, run_standard
+from moldau.client.admin.admin import Admin
+from moldau.client.admin.descriptions import LogDir
+from moldau.client.transport.connection import error_code
+from moldau.protocol.errors import KafkaError
+
+TOOL = Tool(
+    "kafka-log-dirs",
+    "Shows the log directories of brokers and the sizes of the partitions in them.",
+    Options(
+        BOOTSTRAP_SERVER,
+        COMMAND_CONFIG,
+        Option("describe", "Describe the log directories."),
+        Option("topic-list", "Topics with commas between; all without it.", "topics", default=""),
+        Option("broker-list", "Ids of brokers with commas between; all without it.", "ids", default=""),
+    ),
+    ("--bootstrap-server localhost:9092 --describe --topic-list orders,payments",),
+)
+
+
+def run(arguments: list[str]) -> int:
+    return run_standard(TOOL, main, arguments)
+
+
+def main(words: Sequence[str], console: Console) -> int:
+    if not words:
+        raise OptionError("This tool helps to query log directory usage on the specified brokers.")
+    given = TOOL.options.parse(modern(words, console, broker_list=False))
+    require(given, "bootstrap-server", "describe")
+    try:
+        return asyncio.run(_describe(given, console))
+    except ToolError as error:
+        console.error(sentence(error))
+        console.error(exception_line(error))
+    except KafkaError as error:
+        console.error(exception_line(error))
+        for line in execution_lines(error):
+            console.error(line)
+    return 1
+
+
+def parse_brokers(text: str) -> list[int]:
+    """Ids in their order, each once."""
+    try:
+        return list(dict.fromkeys(int(word) for word in text.split(",") if word))
+    except ValueError:
+        bad = next(word for word in text.split(",") if word and not word.lstrip("-").isdecimal())
+        raise ToolError("java.lang.NumberFormatException", f'For input string: "{bad}"') from None
+
+
+def describe_json(brokers: Mapping[int, Sequence[LogDir]], topics: Sequence[str]) -> str:
+    """All directories as one line; only the partitions of the topics named, or of all when none is."""
+    found = [
+        {"broker": broker, "logDirs": [_directory(directory, topics) for directory in directories]}
+        for broker, directories in brokers.items()
+    ]
+    return json.dumps({"brokers": found, "version": 1}, separators=(",", ":"), ensure_ascii=False)
+
+
+def _directory(directory: LogDir, topics: Sequence[str]) -> dict[str, object]:
+    error = exception_name(error_code(directory.error_code)) if directory.error_code else None
+    partitions = [
+        {
+            "partition": f"{topic}-{index}",
+            "size": replica.size,
+            "offsetLag": replica.offset_lag,
+            "isFuture": replica.is_future,
+        }
+        for (topic, index), replica in directory.replicas.items()
+        if not topics or topic in topics
+    ]
+    return {"partitions": partitions, "error": error, "logDir": directory.path}
+
+
+async def _describe(given: Given, console: Console) -> int:
+    wanted = parse_brokers(given.value("broker-list"))
+    topics = [topic for topic in given.value("topic-list").split(",") if topic]
+    properties = read_properties(given.value("command-config"))
+    async with await open_cluster(
+        given.value("bootstrap-server"), properties, console, client_id="adminclient-1", call="listNodes"
+    ) as cluster:
+        admin = Admin(cluster)
+        existing = sorted(broker.node_id for broker in (await admin.describe_cluster()).brokers)
+        missing = [broker for broker in wanted if broker not in existing]
+        if missing:
+            console.error(
+                f"ERROR: The given brokers do not exist from --broker-list: {_listed(missing)}. "
+                f"Current existent brokers: {_listed(existing)}"
+            )
+            return 1
+        console.print("Querying brokers for log directories information")
+        asked = wanted or existing
+        outcomes = await admin.describe_log_dirs(asked)
+    found: dict[int, list[LogDir]] = {}
+    for broker, outcome in outcomes.items():
+        if isinstance(outcome, KafkaError):
+            raise outcome
+        found[broker] = outcome
+    console.print(f"Received log directory information from brokers {_listed(asked)}")
+    console.print(describe_json(found, topics))
+    return 0
+
+
+def _listed(brokers: Sequence[int]) -> str:
+    return ",".join(str(broker) for broker in brokers)

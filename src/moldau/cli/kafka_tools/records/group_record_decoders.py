@@ -1,0 +1,135 @@
+"""Records of ``__consumer_offsets`` as JSON, in the words of Kafka's own dump tool.
+
+Invariant: a record in, texts out, for the kinds that ``coordinators.groups`` writes. What cannot be read,
+and kinds that are not known, are told in the place of the key.
+"""
+
+import json
+import re
+import struct
+from base64 import b64decode, b64encode
+from collections.abc import Callable
+from typing import Any
+
+from moldau.base.names import ZERO_UUID, format_uuid
+from moldau.coordinators.groups import records as classic
+from moldau.coordinators.groups.consumer import records as consumer
+from moldau.protocol import consumer_protocol
+from moldau.protocol.consumer_protocol import ConsumerProtocolAssignment, ConsumerProtocolSubscription
+from moldau.protocol.primitives import MalformedMessage
+from moldau.protocol.records import Record
+from moldau.protocol.schema import Field, declaration
+
+_NUMBER = struct.Struct(">h")
+_DELETED = "<DELETE>"
+
+#: From the kind of a key to its class and the class of its value.
+_KINDS: dict[int, tuple[type, type]] = {
+    classic.OLD_OFFSET_COMMIT_KEY: (classic.OffsetCommitKey, classic.OffsetCommitValue),
+    classic.OFFSET_COMMIT_KEY: (classic.OffsetCommitKey, classic.OffsetCommitValue),
+    classic.GROUP_METADATA_KEY: (classic.GroupMetadataKey, classic.GroupMetadataValue),
+    consumer.METADATA_KEY: (consumer.GroupKey, consumer.ConsumerGroupMetadataValue),
+    consumer.MEMBER_METADATA_KEY: (consumer.MemberKey, consumer.MemberMetadataValue),
+    consumer.TARGET_ASSIGNMENT_METADATA_KEY: (consumer.GroupKey, consumer.TargetAssignmentMetadataValue),
+    consumer.TARGET_ASSIGNMENT_MEMBER_KEY: (consumer.MemberKey, consumer.TargetAssignmentValue),
+    consumer.CURRENT_ASSIGNMENT_KEY: (consumer.MemberKey, consumer.CurrentAssignmentValue),
+    consumer.REGULAR_EXPRESSION_KEY: (consumer.RegularExpressionKey, consumer.RegularExpressionValue),
+}
+
+
+def group_records(record: Record) -> tuple[str, str | None]:
+    """A record of ``__consumer_offsets``."""
+    try:
+        kind = _number(record.key)
+        if kind not in _KINDS:
+            return f"Unknown record type {kind} at offset {record.offset}, skipping.", None
+        key_class, value_class = _KINDS[kind]
+        key = classic.read_key(key_class, record.key or b"")
+        shown = _text({"type": str(kind), "data": _object(key, 0)})
+        return shown, _DELETED if record.value is None else _value(value_class, record)
+    except (MalformedMessage, ValueError, struct.error) as error:
+        return f"Could not read record at offset {record.offset} due to: {error}", None
+
+
+def _value(cls: type, record: Record) -> str:
+    assert record.value is not None
+    version = _number(record.value)
+    data = _object(classic.read_value(cls, record.value), version)
+    if cls is consumer.MemberMetadataValue:
+        # Its last part is a structure that may be null, which the machine's own reader knows.
+        member = classic.decode(record.key or b"", record.value)
+        data["classicMemberMetadata"] = None if member.classic is None else _classic_member(member.classic)
+    elif cls is classic.GroupMetadataValue:
+        _open_members(data)
+    return _text({"version": str(version), "data": data})
+
+
+def _classic_member(member: Any) -> dict[str, Any]:
+    protocols = [
+        {"name": name, "metadata": b64encode(metadata).decode()} for name, metadata in member.protocols
+    ]
+    return {"sessionTimeoutMs": member.session_timeout_ms, "supportedProtocols": protocols}
+
+
+def _open_members(data: dict[str, Any]) -> None:
+    """Consumers tell each other in a form that is known; what other members say stays bytes."""
+    if data["protocolType"] != "consumer":
+        return
+    for member in data["members"]:
+        for name, cls in (
+            ("subscription", ConsumerProtocolSubscription),
+            ("assignment", ConsumerProtocolAssignment),
+        ):
+            member[name] = _opened(cls, member[name])
+
+
+def _opened(cls: Any, encoded: str) -> Any:
+    buffer = b64decode(encoded)
+    try:
+        return _object(consumer_protocol.read(cls, buffer), _number(buffer))
+    except (MalformedMessage, ValueError):
+        return encoded
+
+
+# Any structure ------------------------------------------------------------------------------------------
+
+
+def _object(message: Any, version: int) -> dict[str, Any]:
+    """The fields of a structure that its version has; tagged ones only where they say something."""
+    shown: dict[str, Any] = {}
+    for field in declaration(type(message)).fields:
+        if version not in field.present:
+            continue
+        value = getattr(message, field.name)
+        if version in field.tagged and value in (field.default, ZERO_UUID, []):
+            continue
+        shown[_camel(field.name)] = _json(field, value, version)
+    return shown
+
+
+def _json(field: Field, value: Any, version: int) -> Any:
+    one: Callable[[Any], Any] = lambda each: each  # noqa: E731
+    if not isinstance(field.kind, str):
+        one = lambda each: _object(each, version)  # noqa: E731
+    elif field.kind == "uuid":
+        one = format_uuid
+    elif field.kind == "bytes":
+        one = lambda each: b64encode(each).decode()  # noqa: E731
+    if value is None:
+        return None
+    return [one(each) for each in value] if field.is_array else one(value)
+
+
+def _camel(name: str) -> str:
+    return re.sub(r"_(.)", lambda match: match[1].upper(), name)
+
+
+def _number(buffer: bytes | None) -> int:
+    if buffer is None or len(buffer) < _NUMBER.size:
+        raise ValueError("it has no version")
+    number: int = _NUMBER.unpack_from(buffer)[0]
+    return number
+
+
+def _text(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))

@@ -1,0 +1,246 @@
+"""Between the lines of the console tools and records with a schema: Avro, JSON Schema and Protobuf.
+
+Properties are those of Confluent's tools: ``value.schema`` or ``value.schema.file`` is registered under the
+topic's subject (``auto.register=false`` looks it up), ``value.schema.id`` names one that is there, and
+``use.latest.version=true`` takes the subject's latest; the same with ``key``. ``schema.registry.url`` and
+``basic.auth.user.info`` say where and who; ``schema.registry.…`` in front of a name is passed over.
+
+Invariant: text in, bytes out, and back. Everything that is wrong is a ``ToolError`` with Java's name for
+it.
+"""
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from moldau.cli.kafka_tools.framework.exceptions import ToolError
+from moldau.client.registry.schema_registry import Reference, RegisteredSchema, RegistryClient, RegistryError
+from moldau.serde.calls import unframed
+from moldau.serde.errors import SerdeError
+from moldau.serde.registered import referenced, writer_schema
+from moldau.serde.wire import Headers, SchemaRef, id_prefix
+
+_CONFIG = "org.apache.kafka.common.config.ConfigException"
+_SERIALIZATION = "org.apache.kafka.common.errors.SerializationException"
+_NAMES = {"AVRO": "Avro", "JSON": "JSON", "PROTOBUF": "Protobuf"}
+
+#: From a value in JSON to what follows the id of the schema, and back from the whole data.
+Encode: TypeAlias = Callable[[Any], bytes]
+Decode: TypeAlias = Callable[[bytes, int], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What the properties of a tool say."""
+
+    properties: Mapping[str, str]
+
+    @classmethod
+    def of(cls, properties: Mapping[str, str]) -> "Settings":
+        prefix = "schema.registry."
+        short = {
+            name.removeprefix(prefix): text
+            for name, text in properties.items()
+            if name.startswith(prefix) and name != "schema.registry.url"
+        }
+        return cls({**short, **properties})
+
+    def flag(self, *names: str, default: bool) -> bool:
+        found = next((self.properties[name] for name in names if name in self.properties), None)
+        return default if found is None else found.strip().lower() == "true"
+
+    def client(self) -> RegistryClient:
+        url = self.properties.get("schema.registry.url", "http://localhost:8081")
+        user, _, password = self.properties.get("basic.auth.user.info", "").partition(":")
+        try:
+            return RegistryClient(
+                url,
+                user=user or None,
+                password=password or None,
+                ca_location=self.properties.get("ssl.ca.location"),
+            )
+        except RegistryError as error:
+            raise ToolError(_CONFIG, error.message) from error
+
+    def text(self, part: str) -> str | None:
+        """The schema of keys or values, from the property or from the file that it names."""
+        path = self.properties.get(f"{part}.schema.file")
+        if path is None:
+            return self.properties.get(f"{part}.schema")
+        try:
+            return Path(path).read_text("utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise ToolError(_CONFIG, f"{part}.schema.file {path} cannot be read: {error}") from error
+
+    def references(self, part: str) -> list[Reference]:
+        text = self.properties.get(f"{part}.refs", "[]")
+        try:
+            return [Reference(each["name"], each["subject"], each["version"]) for each in json.loads(text)]
+        except (ValueError, KeyError, TypeError) as error:
+            form = '[{"name": …, "subject": …, "version": …}]'
+            raise ToolError(_CONFIG, f"{part}.refs has not the form {form}: {error}") from error
+
+
+def chosen_schema(
+    client: RegistryClient, settings: Settings, schema_type: str, topic: str, part: str
+) -> RegisteredSchema:
+    """The schema that records are written with, as the registry has it."""
+    subject = f"{topic}-{part}"
+    number = settings.properties.get(f"{part}.schema.id")
+    try:
+        if number is not None:
+            if not number.strip().isdecimal():
+                raise ToolError(_CONFIG, f"{part}.schema.id is a number, not {number!r}")
+            found = client.by_id(int(number))
+        elif settings.flag("use.latest.version", default=False):
+            found = client.version(subject)
+        else:
+            found = _registered(client, settings, schema_type, subject, part)
+    except RegistryError as error:
+        raise ToolError(_SERIALIZATION, f"The schema of {subject} cannot be had: {error.message}") from error
+    if found.schema_type != schema_type:
+        message = f"The schema of {subject} is {found.schema_type}, not {schema_type}: use that tool"
+        raise ToolError(_CONFIG, message)
+    return found
+
+
+def _registered(
+    client: RegistryClient, settings: Settings, schema_type: str, subject: str, part: str
+) -> RegisteredSchema:
+    text = settings.text(part)
+    if text is None:
+        names = f"{part}.schema, {part}.schema.file, {part}.schema.id"
+        raise ToolError(_CONFIG, f"Must provide one of {names} (or use.latest.version=true) as a property")
+    references = settings.references(part)
+    normalize = settings.flag("normalize.schemas", default=False)
+    if not settings.flag("auto.register", "auto.register.schemas", default=True):
+        return client.lookup(subject, text, schema_type, references, normalize=normalize)
+    schema_id = client.register(subject, text, schema_type, references, normalize=normalize)
+    return RegisteredSchema(schema_id, schema_type, text, tuple(references), subject)
+
+
+class TypedWriter:
+    """Lines of JSON to the bytes of keys or values."""
+
+    def __init__(self, settings: Settings, schema_type: str, topic: str, part: str) -> None:
+        client = settings.client()
+        self._name = _NAMES[schema_type]
+        schema = chosen_schema(client, settings, schema_type, topic, part)
+        full_name = settings.properties.get(f"{part}.schema.full.name")
+        try:
+            self._encode = _encoder(client, schema, full_name)
+        except SerdeError as error:
+            raise ToolError(_SERIALIZATION, str(error)) from error
+        self._prefix = id_prefix(schema.schema_id)
+
+    def write(self, line: bytes) -> bytes:
+        text = line.decode("utf-8", "surrogateescape")
+        try:
+            return self._prefix + self._encode(json.loads(text))
+        except (ValueError, SerdeError, OverflowError) as error:
+            message = f"Error deserializing json {text} to {self._name}: {error}"
+            raise ToolError(_SERIALIZATION, message) from error
+
+
+class TypedReader:
+    """Bytes of keys or values to a line of JSON, by the schema that each names itself."""
+
+    def __init__(self, settings: Settings, schema_type: str, part: str) -> None:
+        self._client = settings.client()
+        self._schema_type = schema_type
+        self._is_key = part == "key"
+        self._decoders: dict[SchemaRef, Decode] = {}
+
+    def read(self, data: bytes, headers: Headers) -> tuple[bytes, SchemaRef]:
+        """The line, and the schema."""
+        try:
+            ref, frame, at = unframed(data, self._is_key, headers)
+            decode = self._decoders.get(ref)
+            if decode is None:
+                schema = writer_schema(self._client, ref, self._schema_type)
+                decode = self._decoders[ref] = _decoder(self._client, schema, ref)
+            # An id in a header leaves the data whole; Protobuf's indexes stand behind the id, wherever it is.
+            value = decode(data if frame is data else frame + data, at)
+        except SerdeError as error:
+            raise ToolError(_SERIALIZATION, str(error)) from error
+        return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace"), ref
+
+
+def _encoder(client: RegistryClient, schema: RegisteredSchema, full_name: str | None) -> Encode:
+    match schema.schema_type:
+        case "AVRO":
+            from moldau.cli.kafka_tools.records import avro_json
+            from moldau.serde.avro_schema import parse_avro
+
+            avro = parse_avro(schema.text, list(referenced(client, schema.references).values()))
+            return lambda value: avro_json.encode(avro, value)
+        case "JSON":
+            from moldau.serde.json_schema import compile_check, encode_json
+
+            check = compile_check(schema.text, referenced(client, schema.references))
+
+            def encode(value: Any) -> bytes:
+                check(value)
+                return encode_json(value)
+
+            return encode
+        case _:
+            return _protobuf_encoder(client, schema, full_name)
+
+
+def _protobuf_encoder(client: RegistryClient, schema: RegisteredSchema, full_name: str | None) -> Encode:
+    from google.protobuf import json_format
+
+    from moldau.serde.protobuf_schema import file_of, message_class, message_indexes, message_named
+    from moldau.serde.wire import write_indexes
+
+    file = file_of(client, schema, SchemaRef(schema_id=schema.schema_id), schema.subject)
+    made = message_class(message_named(file, full_name))
+    indexes = write_indexes(message_indexes(made.DESCRIPTOR))
+
+    def encode(value: Any) -> bytes:
+        try:
+            message: bytes = json_format.ParseDict(value, made()).SerializeToString()
+        except json_format.ParseError as error:
+            raise SerdeError(str(error)) from error
+        return indexes + message
+
+    return encode
+
+
+def _decoder(client: RegistryClient, schema: RegisteredSchema, ref: SchemaRef) -> Decode:
+    match schema.schema_type:
+        case "AVRO":
+            from moldau.cli.kafka_tools.records import avro_json
+            from moldau.serde.avro_schema import parse_avro
+
+            avro = parse_avro(schema.text, list(referenced(client, schema.references).values()))
+            return lambda data, at: avro_json.decode(avro, data, at)
+        case "JSON":
+            from moldau.serde.json_schema import decode_json
+
+            return lambda data, at: decode_json(data[at:])
+        case _:
+            return _protobuf_decoder(client, schema, ref)
+
+
+def _protobuf_decoder(client: RegistryClient, schema: RegisteredSchema, ref: SchemaRef) -> Decode:
+    from google.protobuf import json_format
+    from google.protobuf.message import DecodeError
+
+    from moldau.serde.protobuf_schema import file_of, message_at, message_class
+    from moldau.serde.wire import read_indexes
+
+    file = file_of(client, schema, ref)
+
+    def decode(data: bytes, at: int) -> Any:
+        indexes, at = read_indexes(data, at)
+        try:
+            message = message_class(message_at(file, indexes)).FromString(data[at:])
+        except DecodeError as error:
+            raise SerdeError(f"The data is damaged: {error}.") from error
+        return json_format.MessageToDict(message, always_print_fields_with_no_presence=True)
+
+    return decode

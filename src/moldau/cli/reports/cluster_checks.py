@@ -1,0 +1,66 @@
+"""What can be wrong with a cluster, as a client sees it.
+
+Invariant: asks and changes nothing; what does not answer is a finding, not an error.
+"""
+
+from moldau.cli.reports.diagnosis import Finding, Severity, ok
+from moldau.client.transport.cluster import Cluster, Topic
+from moldau.client.transport.connection import BrokerNotAvailable
+from moldau.protocol.errors import KafkaError
+
+_PATIENCE_MS = 5_000
+
+
+async def examine_cluster(bootstrap_server: str) -> list[Finding]:
+    """Whether it answers, whether each broker can be reached, whether each partition has its replicas."""
+    patience = {"request_timeout_ms": _PATIENCE_MS, "connect_timeout_ms": _PATIENCE_MS}
+    try:
+        cluster = await Cluster.open(bootstrap_server, client_id="moldau-doctor", **patience)
+    except BrokerNotAvailable as error:
+        return [
+            Finding(
+                Severity.PROBLEM, bootstrap_server, str(error), "start the broker, or correct the address"
+            )
+        ]
+    async with cluster:
+        found = [ok("cluster", f"{cluster.cluster_id}, {len(cluster.brokers)} broker(s)")]
+        for node_id, broker in sorted(cluster.brokers.items()):
+            found.append(await _check_broker(cluster, node_id, broker.address))
+        if cluster.controller_id not in cluster.brokers:
+            step = "topics cannot be changed until there is one: look at the brokers' logs"
+            found.append(Finding(Severity.PROBLEM, "controller", "there is none", step))
+        found += check_topics(await cluster.topics(None))
+        return found
+
+
+async def _check_broker(cluster: Cluster, node_id: int, address: str) -> Finding:
+    try:
+        connection = await cluster.connection(node_id)
+    except KafkaError as error:
+        step = "start the broker, or correct its advertised.listeners"
+        return Finding(Severity.PROBLEM, f"broker {node_id}", f"{address}: {error}", step)
+    return ok(f"broker {node_id}", f"{address} answers, {len(connection.api_versions)} APIs")
+
+
+def check_topics(topics: list[Topic]) -> list[Finding]:
+    """Partitions without a leader, and with fewer replicas in sync than they have."""
+    partitions = [(topic.name, p) for topic in topics for p in topic.partitions]
+    offline = [f"{name}-{p.index}" for name, p in partitions if p.leader_id < 0]
+    lagging = [
+        f"{name}-{p.index}" for name, p in partitions if p.leader_id >= 0 and len(p.isr) < len(p.replicas)
+    ]
+    found = []
+    if offline:
+        step = "start the brokers that hold them: 'moldau topics describe TOPIC' names them"
+        found.append(Finding(Severity.PROBLEM, "partitions", f"without a leader: {_some(offline)}", step))
+    if lagging:
+        step = "see whether a broker is down; they catch up by themselves when it is back"
+        found.append(Finding(Severity.WARNING, "partitions", f"under-replicated: {_some(lagging)}", step))
+    return found or [
+        ok("partitions", f"{len(partitions)} in {len(topics)} topic(s), all with their replicas")
+    ]
+
+
+def _some(names: list[str]) -> str:
+    more = len(names) - 5
+    return ", ".join(names[:5]) + (f" and {more} more" if more > 0 else "")

@@ -1,0 +1,171 @@
+"""``moldau up --demo``: broker, registry, a producer, a pipeline on Spark, and a view of all of it.
+
+Invariant: what the demo needs is looked for before anything starts. An end that was asked for stops the
+producer first; when the time given with ``--seconds`` is over, the pipeline finishes what was produced, so
+that the summary tells of whole results. A service that dies ends the demo with exit code 1 and its last
+lines.
+"""
+
+import asyncio
+import sys
+from importlib.util import find_spec
+
+import click
+
+from moldau.base.clock import SystemClock
+from moldau.cli.commands.up import make_home, show_services, start_platform, told, watched
+from moldau.cli.output import console
+from moldau.cli.reports.live_view import Picture, first_result, plain_line, render, summary
+from moldau.cli.up.processes import Processes, Service, ServiceFailed
+from moldau.cli.up.services import Wishes, why_no_registry
+from moldau.cli.up.terminal import stop_wishes
+from moldau.cli.up.watch import Watch
+from moldau.client.transport.cluster import Cluster
+
+_LOOK_SECONDS = 0.5
+#: Without a terminal a line now and then is enough.
+_LINE_SECONDS = 5.0
+#: How long the pipeline may take to catch up at the end; on two busy cores a batch takes seconds.
+_CATCH_UP_SECONDS = 180.0
+#: Spark starts in seconds on a quiet machine; a busy one gets its time.
+_PIPELINE_START_SECONDS = 240.0
+_SPARK_NEEDS = ("pyspark", "pyarrow")
+
+
+async def demonstrate(wishes: Wishes, seconds: float | None, clicks_per_second: float) -> None:
+    """Runs the demo until it is stopped, or until its stream has run for so many seconds."""
+    check_needs(wishes)
+    make_home(wishes)
+    clock = SystemClock()
+    began = clock.monotonic()
+    try:
+        with stop_wishes() as stop:
+            async with Processes(wishes.log_directory) as processes:
+                rows = await start_platform(wishes, processes, free_port_will_do=True)
+                address, registry = rows[0][1], rows[1][1]
+                async with await Cluster.open(address, client_id="moldau-up") as cluster:
+                    watch = Watch(cluster, clock, began, (("broker", address), ("registry", registry)))
+                    await watch.mark_start()
+                    await processes.start(producer_service(address, registry, clicks_per_second))
+                    await processes.launch(pipeline_service(wishes, address, registry))
+                    rows += [(name, "", str(processes.log_of(name))) for name in ("producer", "pipeline")]
+                    show_services(rows)
+                    await _Demo(watch, processes, clock).run(stop, seconds)
+    except ServiceFailed as failure:
+        raise told(failure) from failure
+    click.echo("moldau stopped")
+
+
+def check_needs(wishes: Wishes) -> None:
+    """One sentence about what is missing: the extras, the registry, Java."""
+    if any(find_spec(name) is None for name in _SPARK_NEEDS):
+        raise click.ClickException("the demo needs Spark. Next: pip install 'moldau[spark,registry]'")
+    reason = why_no_registry(wishes)
+    if reason is not None:
+        raise click.ClickException(f"the demo needs the schema registry, and it is {reason}")
+    from moldau.spark.session.java import JavaNotFound, find_java
+
+    try:
+        find_java()
+    except JavaNotFound as error:
+        raise click.ClickException(str(error)) from error
+
+
+def producer_service(address: str, registry: str, clicks_per_second: float) -> Service:
+    command = (
+        *(sys.executable, "-m", "moldau.pipelines.demo.producer", "--bootstrap-servers", address),
+        *("--registry", registry, "--clicks-per-second", str(clicks_per_second)),
+    )
+    return Service("producer", command, "moldau demo producer ready")
+
+
+def pipeline_service(wishes: Wishes, address: str, registry: str) -> Service:
+    module = "moldau.pipelines.demo.runner"
+    home = str(wishes.home.absolute() / "demo")
+    return Service(
+        "pipeline",
+        (sys.executable, "-m", module, "--bootstrap-servers", address, "--home", home),
+        "moldau demo pipeline ready",
+        {"MOLDAU_SCHEMA_REGISTRY_URL": registry},
+        stop_seconds=60.0,
+        start_seconds=_PIPELINE_START_SECONDS,
+    )
+
+
+class _Demo:
+    """From the moment when everything was started to the summary."""
+
+    def __init__(self, watch: Watch, processes: Processes, clock: SystemClock) -> None:
+        self._watch = watch
+        self._processes = processes
+        self._clock = clock
+        self._notes: tuple[str, ...] = ()
+        self._picture = Picture(0.0)
+        self._screen = console()
+
+    async def run(self, stop: asyncio.Event, seconds: float | None) -> None:
+        watching = [asyncio.create_task(each) for each in (self._show(), *self._watch.readers())]
+        try:
+            await watched(self._processes, stop, seconds, watching)
+            await self._processes.stop("producer")
+            if not stop.is_set():
+                await self._catch_up(stop, watching)
+            self._picture = await self._watch.look(self._notes)
+        finally:
+            for task in watching:
+                task.cancel()
+            await asyncio.gather(*watching, return_exceptions=True)
+        for line in summary(self._picture):
+            click.echo(line)
+
+    async def _catch_up(self, stop: asyncio.Event, watching: list[asyncio.Task[None]]) -> None:
+        """Waits until the queries have read everything that was produced."""
+        self._say("the producer has stopped; the pipeline reads the rest")
+        deadline = self._clock.monotonic() + _CATCH_UP_SECONDS
+        while not await self._watch.caught_up():
+            left = deadline - self._clock.monotonic()
+            if left <= 0 or stop.is_set():
+                self._say("the pipeline has not read everything that was produced: results are not whole")
+                return
+            await watched(self._processes, stop, min(_LOOK_SECONDS, left), watching)
+        self._notes = ()
+
+    def _say(self, note: str) -> None:
+        """Into the picture; without one, as a line."""
+        self._notes = (note,)
+        if not self._screen.is_terminal:
+            click.echo(note)
+
+    async def _show(self) -> None:
+        if not self._screen.is_terminal:
+            await self._print_lines()
+            return
+        from rich.live import Live
+
+        with Live(console=self._screen, auto_refresh=False, screen=True) as live:
+            while True:
+                self._picture = await self._watch.look(self._notes)
+                live.update(render(self._picture), refresh=True)
+                await asyncio.sleep(_LOOK_SECONDS)
+
+    async def _print_lines(self) -> None:
+        """A line every few seconds, and one at once when the first result is there."""
+        told_first = False
+        while True:
+            self._picture = await self._watch.look(self._notes)
+            click.echo(plain_line(self._picture))
+            if not told_first and self._picture.first_result_seconds is not None:
+                told_first = True
+                click.echo(first_result(self._picture))
+            await _pause(_LINE_SECONDS, None if told_first else self._watch.first_result)
+
+
+async def _pause(seconds: float, unless: asyncio.Event | None) -> None:
+    if unless is None:
+        await asyncio.sleep(seconds)
+        return
+    try:
+        async with asyncio.timeout(seconds):
+            await unless.wait()
+    except TimeoutError:
+        return

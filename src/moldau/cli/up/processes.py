@@ -1,0 +1,194 @@
+"""Processes that are started together and ended together.
+
+    async with Processes(directory) as processes:
+        match = await processes.start(Service("broker", command, ready=r"moldau ready: (\\S+)"))
+        died = await processes.first_death()
+
+Each service has a process of its own and a log file of its own; what it says is read here, so that the line
+which tells that it is ready is seen, and its last lines are at hand when it ends by itself.
+
+Invariant: whoever is started is ended, in the reverse order, by SIGTERM and only then by SIGKILL; also when
+this process is killed (on Linux). A terminal's Ctrl-C reaches the supervisor alone, which ends the others.
+"""
+
+import asyncio
+import contextlib
+import ctypes
+import os
+import re
+import signal
+import sys
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Any, BinaryIO
+
+#: How many lines of a service are kept for the moment when it dies.
+LAST_LINES = 12
+#: A log file that has grown to this is put aside as NAME.log.1, and a new one is begun.
+MAX_LOG_BYTES = 16 * 1024 * 1024
+#: A line longer than this comes in pieces.
+_MAX_LINE_BYTES = 1024 * 1024
+#: Who is not ready yet has nothing to finish.
+_UNREADY_STOP_SECONDS = 3.0
+_PR_SET_PDEATHSIG = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """One process: how it is started, and the line that it prints when it works."""
+
+    name: str
+    command: tuple[str, ...]
+    ready: str
+    environment: Mapping[str, str] = field(default_factory=dict)
+    #: How long it may take to end by itself, and to come up.
+    stop_seconds: float = 30.0
+    start_seconds: float = 60.0
+
+
+class ServiceFailed(Exception):
+    """A service that did not come up, or ended by itself; ``lines`` are the last ones of its log."""
+
+    def __init__(self, name: str, said: str, lines: Sequence[str], log: Path) -> None:
+        self.name = name
+        self.lines = tuple(lines)
+        self.log = log
+        super().__init__(said)
+
+
+class _Running:
+    """A service that was started: its process, its log and its last lines."""
+
+    def __init__(self, service: Service, process: asyncio.subprocess.Process, log: Path) -> None:
+        self.service = service
+        self.process = process
+        self.log = log
+        self.lines: deque[str] = deque(maxlen=LAST_LINES)
+        self.ready: asyncio.Future[re.Match[str]] = asyncio.get_running_loop().create_future()
+        #: Set when the process has ended and all that it said was read.
+        self.ended = asyncio.create_task(self._read())
+
+    async def _read(self) -> int:
+        assert self.process.stdout is not None
+        log: BinaryIO = self.log.open("wb")
+        try:
+            while True:
+                try:
+                    line = await self.process.stdout.readuntil(b"\n")
+                except asyncio.IncompleteReadError as rest:
+                    line = rest.partial
+                except asyncio.LimitOverrunError as long:
+                    line = await self.process.stdout.readexactly(long.consumed)
+                if not line:
+                    return await self.process.wait()
+                log = self._note(log, line)
+        finally:
+            log.close()
+
+    def _note(self, log: BinaryIO, line: bytes) -> BinaryIO:
+        log.write(line)
+        log.flush()
+        text = line.decode("utf-8", "replace").rstrip()
+        self.lines.append(text)
+        match = re.search(self.service.ready, text)
+        if match is not None and not self.ready.done():
+            self.ready.set_result(match)
+        if log.tell() < MAX_LOG_BYTES:
+            return log
+        log.close()
+        self.log.replace(self.log.with_name(self.log.name + ".1"))
+        return self.log.open("wb")
+
+    def failure(self, how: str) -> ServiceFailed:
+        code = self.process.returncode
+        said = f"the {self.service.name} {how}{'' if code is None else f' (exit code {code})'}"
+        return ServiceFailed(self.service.name, said, tuple(self.lines), self.log)
+
+
+class Processes:
+    """The services of one ``moldau up``."""
+
+    def __init__(self, log_directory: Path) -> None:
+        self._log_directory = log_directory
+        self._running: dict[str, _Running] = {}
+
+    async def __aenter__(self) -> "Processes":
+        self._log_directory.mkdir(parents=True, exist_ok=True)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.stop_all()
+
+    def log_of(self, name: str) -> Path:
+        return self._log_directory / f"{name}.log"
+
+    def pid_of(self, name: str) -> int:
+        return self._running[name].process.pid
+
+    async def start(self, service: Service) -> re.Match[str]:
+        """Starts a service; returns its ready line, or raises ``ServiceFailed`` when that does not come."""
+        running = await self.launch(service)
+        return await self.ready(running.service.name)
+
+    async def launch(self, service: Service) -> _Running:
+        """Starts a service and does not wait until it is ready."""
+        process = await asyncio.create_subprocess_exec(
+            *service.command,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.STDOUT,
+            env={**os.environ, "PYTHONUNBUFFERED": "1", **service.environment},
+            limit=_MAX_LINE_BYTES,
+            start_new_session=True,
+            preexec_fn=_end_with_the_parent if sys.platform == "linux" else None,
+        )
+        running = _Running(service, process, self.log_of(service.name))
+        self._running[service.name] = running
+        return running
+
+    async def ready(self, name: str) -> re.Match[str]:
+        """The ready line of a service that was launched."""
+        running = self._running[name]
+        either: set[asyncio.Future[Any]] = {running.ready, running.ended}
+        patience = running.service.start_seconds
+        await asyncio.wait(either, timeout=patience, return_when=asyncio.FIRST_COMPLETED)
+        if running.ready.done():
+            return running.ready.result()
+        if running.ended.done():
+            raise running.failure("did not start")
+        raise running.failure(f"was not ready after {patience:.0f} s")
+
+    async def first_death(self) -> ServiceFailed:
+        """Waits until a service ends that nobody asked to."""
+        tasks = {running.ended: running for running in self._running.values()}
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        return tasks[done.pop()].failure("ended by itself")
+
+    async def stop(self, name: str) -> None:
+        """Ends one service: a friendly signal, some time, and then force, for its own children too."""
+        running = self._running.pop(name)
+        if not running.ended.done():
+            with contextlib.suppress(ProcessLookupError):
+                running.process.send_signal(signal.SIGTERM)
+            patience = running.service.stop_seconds if running.ready.done() else _UNREADY_STOP_SECONDS
+            await asyncio.wait({running.ended}, timeout=patience)
+        # It leads a session of its own, so that this reaches whatever it left behind, and nobody else.
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(running.process.pid, signal.SIGKILL)
+        await running.ended
+        if not running.ready.done():
+            running.ready.cancel()
+
+    async def stop_all(self) -> None:
+        for name in reversed(list(self._running)):
+            await self.stop(name)
+
+
+def _end_with_the_parent() -> None:
+    """In the child, before the program starts: SIGTERM when the parent is gone, however it went."""
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)

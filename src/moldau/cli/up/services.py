@@ -1,0 +1,123 @@
+"""What ``moldau up`` starts: the broker and the schema registry as commands of their own.
+
+Invariant: nothing is started here. Ports are looked at before anything runs, so that a taken one is one
+sentence and not a service that dies; whether a service can run at all (its extra is installed) is known
+here.
+"""
+
+import socket
+import sys
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+
+import click
+
+from moldau.cli.commands.broker import DEFAULT_DATA_DIRECTORY, DEFAULT_HOST, DEFAULT_PORT
+from moldau.cli.up.processes import Service
+
+DEFAULT_REGISTRY_PORT = 8081
+
+#: The ready lines of the two commands, and where they say that they listen.
+BROKER_READY = r"moldau ready: \S*?PLAINTEXT://(\S+?)[,\s]"
+REGISTRY_READY = r"moldau registry ready: (\S+)"
+
+#: What the extra ``registry`` brings.
+_REGISTRY_NEEDS = ("fastavro", "grpc_tools", "jsonschema", "starlette", "uvicorn")
+#: A listener on every address is reached at this one from the same machine.
+_EVERY_ADDRESS = {"0.0.0.0": "127.0.0.1", "[::]": "[::1]"}
+
+
+@dataclass(frozen=True, slots=True)
+class Wishes:
+    """The options of ``moldau up``; a port of None is the usual one."""
+
+    port: int | None = None
+    host: str | None = None
+    data_dirs: tuple[str, ...] = ()
+    config_file: Path | None = None
+    settings: tuple[str, ...] = ()
+    registry_port: int | None = None
+    with_registry: bool = True
+    log_level: str = "info"
+
+    @property
+    def home(self) -> Path:
+        """Where logs and what is not the broker's own are kept: a directory beside the broker's data."""
+        return Path(self.data_dirs[0] if self.data_dirs else DEFAULT_DATA_DIRECTORY)
+
+    @property
+    def log_directory(self) -> Path:
+        return self.home / "up"
+
+
+def moldau_command(*arguments: str) -> tuple[str, ...]:
+    return (sys.executable, "-m", "moldau", *arguments)
+
+
+def broker_service(wishes: Wishes, *, free_port_will_do: bool) -> Service:
+    """The broker; a taken port is an error, or another one is taken where the user named none."""
+    host = wishes.host or DEFAULT_HOST
+    arguments = ["broker", "--log-level", wishes.log_level]
+    # A file of settings has its own listeners, unless the command line says otherwise.
+    if wishes.config_file is None or wishes.port is not None or wishes.host is not None:
+        port = chosen_port(host, wishes.port, DEFAULT_PORT, "--port", free_port_will_do)
+        arguments += ["--host", host, "--port", str(port)]
+    if wishes.config_file is not None:
+        arguments += ["--config", str(wishes.config_file)]
+    for directory in wishes.data_dirs:
+        arguments += ["--data-dir", directory]
+    for setting in wishes.settings:
+        arguments += ["--set", setting]
+    return Service("broker", moldau_command(*arguments), BROKER_READY)
+
+
+def registry_service(wishes: Wishes, bootstrap_servers: str, *, free_port_will_do: bool) -> Service:
+    host = wishes.host or DEFAULT_HOST
+    port = chosen_port(
+        host, wishes.registry_port, DEFAULT_REGISTRY_PORT, "--registry-port", free_port_will_do
+    )
+    arguments = ("registry", "--host", host, "--port", str(port), "-b", bootstrap_servers)
+    return Service("registry", moldau_command(*arguments), REGISTRY_READY)
+
+
+def why_no_registry(wishes: Wishes) -> str | None:
+    """What to say instead of starting the registry; None where nothing stands against it."""
+    if not wishes.with_registry:
+        return "left out (--no-registry)"
+    if any(find_spec(name) is None for name in _REGISTRY_NEEDS):
+        return "not installed: pip install 'moldau[registry]'"
+    return None
+
+
+def local_address(listener: str) -> str:
+    """How this machine reaches a listener, from the address that the broker tells."""
+    host, _, port = listener.rpartition(":")
+    return f"{_EVERY_ADDRESS.get(host, host)}:{port}"
+
+
+def chosen_port(host: str, wanted: int | None, usual: int, option: str, free_port_will_do: bool) -> int:
+    """The port to listen on: the user's, the usual one, or (0) any free one where the usual is taken."""
+    port = usual if wanted is None else wanted
+    if port == 0 or not _taken(host, port):
+        return port
+    if wanted is None and free_port_will_do:
+        return 0
+    raise click.ClickException(
+        f"port {port} of {host} is in use. Next: stop what listens there, or choose another with "
+        f"{option} (0 takes a free one)"
+    )
+
+
+def _taken(host: str, port: int) -> bool:
+    """Whether somebody listens there; what else is wrong with an address the service says itself."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        with socket.socket(family, socket.SOCK_STREAM) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind((host, port))
+    except OSError as error:
+        import errno
+
+        return error.errno == errno.EADDRINUSE
+    return False

@@ -1,0 +1,128 @@
+"""What a Fetch brought: batches, without those that a reader must not see.
+
+Invariant: pure. Control batches are never shown. With ``READ_COMMITTED`` neither are batches of
+transactions that were aborted, as the broker names them; without it they are shown, as Kafka's own consumer
+does.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from moldau.base.names import TopicPartition
+from moldau.protocol.control_records import decode_marker
+from moldau.protocol.errors import ErrorCode, KafkaError
+from moldau.protocol.messages.fetch import AbortedTransaction
+from moldau.protocol.payload import Headers
+from moldau.protocol.records import BatchHeader, Record, TimestampType, batches, crc_matches, decode_records
+
+#: What a batch may grow to when it is decompressed: the broker's limit for a batch, many times over.
+MAX_DECOMPRESSED_BYTES = 256 * 1024 * 1024
+
+
+class ConsumerRecord(NamedTuple):
+    """One record with all that is known of it."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp: int
+    timestamp_type: TimestampType
+    key: bytes | None
+    value: bytes | None
+    headers: Headers
+    leader_epoch: int
+
+
+class FetchedBatch:
+    """A batch of one partition; decoded when its records are asked for."""
+
+    __slots__ = ("_buffer", "_position", "fetch_offset", "header", "partition", "topic")
+
+    def __init__(
+        self,
+        topic: str,
+        partition: int,
+        header: BatchHeader,
+        buffer: memoryview,
+        position: int,
+        fetch_offset: int,
+    ) -> None:
+        self.topic = topic
+        self.partition = partition
+        self.header = header
+        #: Records before this offset were not asked for, though they travel in the same batch.
+        self.fetch_offset = fetch_offset
+        self._buffer = buffer
+        self._position = position
+
+    @property
+    def topic_partition(self) -> TopicPartition:
+        return TopicPartition(self.topic, self.partition)
+
+    def records(self) -> list[Record]:
+        """Offset, timestamp, key, value and headers of each record, from the offset that was asked for."""
+        found = decode_records(self._buffer, self._position, self.header, limit=MAX_DECOMPRESSED_BYTES)
+        if self.header.base_offset >= self.fetch_offset:
+            return found
+        return [record for record in found if record.offset >= self.fetch_offset]
+
+    def consumer_records(self) -> Iterator[ConsumerRecord]:
+        """The same with topic, partition, kind of timestamp and leader epoch beside each."""
+        kind = self.header.timestamp_type
+        epoch = self.header.partition_leader_epoch
+        for offset, timestamp, key, value, headers in self.records():
+            yield ConsumerRecord(
+                self.topic, self.partition, offset, timestamp, kind, key, value, headers, epoch
+            )
+
+
+class Step(NamedTuple):
+    """How far reading has come, and what is to be shown there: None for a batch that nobody sees."""
+
+    next_offset: int
+    batch: FetchedBatch | None
+
+
+def read_batches(
+    topic: str,
+    partition: int,
+    buffer: memoryview,
+    *,
+    fetch_offset: int,
+    aborted_transactions: Sequence[AbortedTransaction] | None,
+    check_crcs: bool = True,
+) -> Iterator[Step]:
+    """Every whole batch in the bytes of one partition; ``aborted_transactions`` None shows aborted ones too.
+
+    CORRUPT_MESSAGE where a checksum does not fit.
+    """
+    waiting = sorted(aborted_transactions or (), key=lambda a: a.first_offset, reverse=True)
+    aborted: set[int] = set()
+    for position, header in batches(buffer):
+        if header.last_offset < fetch_offset:
+            continue
+        if check_crcs and not crc_matches(buffer, position, header.size):
+            raise KafkaError(
+                ErrorCode.CORRUPT_MESSAGE,
+                f"the batch of {topic}-{partition} at offset {header.base_offset} has a wrong checksum",
+            )
+        while waiting and waiting[-1].first_offset <= header.last_offset:
+            aborted.add(waiting.pop().producer_id)
+        shown = True
+        if header.is_control:
+            shown = False
+            marker = decode_marker(buffer, position, header)
+            if marker is not None and not marker.committed:
+                aborted.discard(header.producer_id)
+        elif header.is_transactional and header.producer_id in aborted:
+            shown = False
+        batch = FetchedBatch(topic, partition, header, buffer, position, fetch_offset) if shown else None
+        yield Step(header.last_offset + 1, batch)
+
+
+def end_of(buffer: memoryview, fetch_offset: int) -> int:
+    """The offset behind the last whole batch; the headers alone are looked at."""
+    end = fetch_offset
+    for _, header in batches(buffer):
+        end = max(end, header.last_offset + 1)
+    return end

@@ -1,0 +1,206 @@
+"""Records that wait to be sent: batches in a queue for each partition, with their sequence numbers.
+
+Invariant: pure; no socket, no clock and no task. A queue keeps its batches in order: one that must be sent
+again goes before all that were never sent, and then only one is on its way until the rest of the failed
+ones is done.
+"""
+
+import struct
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from moldau.protocol.compression import Compression
+from moldau.protocol.errors import KafkaError
+from moldau.protocol.records import (
+    NO_SEQUENCE,
+    PRODUCER_ID_AT,
+    BatchBuilder,
+    add_to_sequence,
+    update_crc,
+)
+
+#: More than the varints, the attributes and the header count of any record take beside its own bytes.
+RECORD_OVERHEAD = 36
+
+_STAMP = struct.Struct(">qhi")
+
+
+class RecordMetadata(NamedTuple):
+    """Where a record was written; the offset is -1 when the broker does not say (acks=0)."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp: int
+
+
+class ProducerIdentity(NamedTuple):
+    producer_id: int
+    producer_epoch: int
+
+
+#: What is called when a record is written, or is known not to be.
+OnDelivery = Callable[[RecordMetadata | KafkaError], None]
+
+
+class Batch:
+    """Records for one partition that travel together and share one fate."""
+
+    __slots__ = (
+        "attempts",
+        "base_sequence",
+        "builder",
+        "callbacks",
+        "count",
+        "deadline",
+        "listeners",
+        "order",
+        "outcome",
+        "queue",
+        "records",
+        "reserved",
+    )
+
+    def __init__(self, queue: "PartitionQueue", reserved: int, deadline: float) -> None:
+        self.queue = queue
+        #: Bytes of the producer's memory that this batch takes until it is done.
+        self.reserved = reserved
+        self.deadline = deadline
+        self.builder = BatchBuilder()
+        #: How many records it holds, once it is full.
+        self.count = 0
+        self.records: bytearray | None = None
+        self.base_sequence = NO_SEQUENCE
+        #: Counts the batches of a queue in the order in which they were first sent.
+        self.order = -1
+        self.attempts = 0
+        self.callbacks: list[tuple[int, int, OnDelivery]] = []
+        self.listeners: list[Callable[[], None]] = []
+        #: Base offset and log append time, or the error, once that is known.
+        self.outcome: tuple[int, int] | KafkaError | None = None
+
+    def metadata(self, index: int, timestamp: int) -> RecordMetadata | KafkaError:
+        """The fate of one of its records."""
+        outcome = self.outcome
+        assert outcome is not None, "asked before the batch is done"
+        if isinstance(outcome, KafkaError):
+            return outcome
+        base_offset, append_time = outcome
+        return RecordMetadata(
+            self.queue.topic,
+            self.queue.index,
+            base_offset + index if base_offset >= 0 else -1,
+            timestamp if append_time < 0 else append_time,
+        )
+
+    def finish(self, outcome: tuple[int, int] | KafkaError) -> None:
+        """Tells everyone who waits; a batch is finished once."""
+        assert self.outcome is None
+        self.outcome = outcome
+        for index, timestamp, callback in self.callbacks:
+            callback(self.metadata(index, timestamp))
+        for listener in self.listeners:
+            listener()
+
+
+class PartitionQueue:
+    """The batches of one partition: one that is filled, those that are full, those on their way."""
+
+    __slots__ = ("filling", "full", "in_flight", "index", "next_order", "next_sequence", "resending", "topic")
+
+    def __init__(self, topic: str, index: int) -> None:
+        self.topic = topic
+        self.index = index
+        self.filling: Batch | None = None
+        self.full: deque[Batch] = deque()
+        self.in_flight: list[Batch] = []
+        self.next_sequence = 0
+        self.next_order = 0
+        self.resending = False
+
+    def close_batch(self) -> None:
+        """What is being filled is full now."""
+        if self.filling is not None:
+            self.filling.count = self.filling.builder.count
+            self.full.append(self.filling)
+            self.filling = None
+
+    def can_send(self, max_in_flight: int) -> bool:
+        if not self.full:
+            return False
+        return len(self.in_flight) < (1 if self.resending else max_in_flight)
+
+    def take(self, identity: ProducerIdentity | None, compression: Compression, level: int | None) -> Batch:
+        """The next batch to send, with its bytes; it counts as on its way."""
+        batch = self.full.popleft()
+        if batch.records is None:
+            self.resending = False  # all that failed have arrived: this one was never sent
+            self._build(batch, identity, compression, level)
+            batch.order = self.next_order
+            self.next_order += 1
+        batch.attempts += 1
+        self.in_flight.append(batch)
+        return batch
+
+    def arrived(self, batch: Batch) -> None:
+        """The batch has its outcome, good or bad."""
+        self.in_flight.remove(batch)
+
+    def send_again(self, batch: Batch) -> None:
+        """The batch goes back to its place in the order."""
+        self.in_flight.remove(batch)
+        self.resending = True
+        # Answers of several requests may come in any order when a connection breaks.
+        sent = sorted([batch, *(b for b in self.full if b.order >= 0)], key=lambda b: b.order)
+        never_sent = [b for b in self.full if b.order < 0]
+        self.full = deque([*sent, *never_sent])
+
+    def restart_sequences(self, identity: ProducerIdentity) -> None:
+        """A new producer id counts from 0; nothing may be on its way when this is called."""
+        assert not self.in_flight
+        self.next_sequence = 0
+        for batch in self.full:
+            if batch.records is not None:
+                batch.base_sequence = self._count(batch)
+                _STAMP.pack_into(batch.records, PRODUCER_ID_AT, *identity, batch.base_sequence)
+                update_crc(batch.records, 0)
+
+    def drop_all(self) -> list[Batch]:
+        """Every batch that is not on its way, taken out of the queue."""
+        self.close_batch()
+        dropped = list(self.full)
+        self.full.clear()
+        return dropped
+
+    def expired(self, now: float) -> list[Batch]:
+        """Batches that have waited too long, taken out of the queue."""
+        late = [batch for batch in self.full if batch.deadline <= now]
+        if late:
+            self.full = deque(batch for batch in self.full if batch.deadline > now)
+        return late
+
+    def _build(
+        self, batch: Batch, identity: ProducerIdentity | None, compression: Compression, level: int | None
+    ) -> None:
+        if identity is None:
+            batch.records = batch.builder.build(compression=compression, level=level)
+            return
+        batch.base_sequence = self._count(batch)
+        batch.records = batch.builder.build(
+            compression=compression,
+            level=level,
+            producer_id=identity.producer_id,
+            producer_epoch=identity.producer_epoch,
+            base_sequence=batch.base_sequence,
+        )
+
+    def _count(self, batch: Batch) -> int:
+        sequence = self.next_sequence
+        self.next_sequence = add_to_sequence(sequence, batch.count)
+        return sequence
+
+
+def headers_size(headers: Sequence[tuple[str, bytes | None]]) -> int:
+    """At least as many bytes as the headers of a record take."""
+    return sum(4 * len(name) + len(value or b"") + 10 for name, value in headers)

@@ -1,0 +1,72 @@
+"""SASL over a connection that has just been made: the handshake, then the exchange's tokens.
+
+Invariant: a refusal is final (``AuthenticationFailed``): trying a wrong password again helps nobody and
+locks accounts. Secrets stand in no message.
+"""
+
+import secrets
+import ssl
+from typing import TYPE_CHECKING
+
+from moldau.client.transport.sasl import SaslFailed, begin
+from moldau.client.transport.security import Security
+from moldau.protocol.api_keys import ApiKey
+from moldau.protocol.errors import ErrorCode, KafkaError
+from moldau.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
+from moldau.protocol.messages.sasl_handshake import SaslHandshakeRequest
+
+if TYPE_CHECKING:
+    from moldau.client.transport.connection import Connection
+
+
+class AuthenticationFailed(KafkaError):
+    """The broker refused us, or we refused the broker."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(ErrorCode.SASL_AUTHENTICATION_FAILED, message)
+
+    def __str__(self) -> str:
+        return str(self.message)
+
+
+async def authenticate(connection: "Connection", security: Security) -> None:
+    """Logs in; afterwards the connection takes requests."""
+    address, mechanism = connection.address, security.mechanism
+    if ApiKey.SASL_HANDSHAKE not in connection.api_versions:
+        raise AuthenticationFailed(
+            f"{address} asks for no login: "
+            f"use security.protocol={'SSL' if security.encrypted else 'PLAINTEXT'}"
+        )
+    answer = await connection.send(SaslHandshakeRequest(mechanism=mechanism))
+    if answer.error_code:
+        raise AuthenticationFailed(
+            f"{address} does not take sasl.mechanism={mechanism}; "
+            f"it offers {', '.join(answer.mechanisms) or 'none'}"
+        )
+    try:
+        exchange = begin(mechanism, security.credentials, secrets.token_urlsafe(24))
+        token: bytes | None = exchange.first()
+        while token is not None:
+            answer = await connection.send(SaslAuthenticateRequest(auth_bytes=token))
+            if answer.error_code:
+                raise SaslFailed(answer.error_message or "the broker refused the credentials")
+            token = exchange.answer(bytes(answer.auth_bytes))
+    except SaslFailed as error:
+        name = security.credentials.username
+        who = f" as {name!r}" if name else ""
+        raise AuthenticationFailed(
+            f"no login at {address}{who} with {mechanism}: {error}; check sasl.username and sasl.password"
+        ) from None
+
+
+def refused_certificate(address: str, error: ssl.SSLError) -> AuthenticationFailed:
+    """Why a TLS handshake failed, and what helps."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return AuthenticationFailed(
+            f"the certificate of {address} is not trusted: {error.verify_message}; "
+            "name the authority that signed it with ssl.ca.location"
+        )
+    return AuthenticationFailed(
+        f"no TLS with {address}: {error.reason or error}; check that this is a TLS listener "
+        "(security.protocol) and that the client's certificate is the right one"
+    )

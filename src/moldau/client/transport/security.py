@@ -1,0 +1,210 @@
+"""How a client proves who it is and whom it trusts: TLS and SASL, from the settings of Kafka's clients.
+
+    security = Security.of({"security.protocol": "SASL_SSL", "sasl.mechanism": "SCRAM-SHA-512",
+                            "sasl.username": "ada", "sasl.password": "secret", "ssl.ca.location": "ca.pem"})
+    cluster = await Cluster.open("broker:9093", security=security)
+
+Both vocabularies are read: Java's (``sasl.jaas.config``, ``ssl.truststore.location`` …) and librdkafka's
+(``sasl.username``, ``ssl.ca.location`` …). Certificates are PEM; a Java key store is refused with the
+command that converts it.
+
+Invariant: values and nothing else, so that they can be compared, hashed and sent to another process. A
+setting that cannot be met is a ``ValueError`` at once: nothing is ever sent in the clear that was meant to
+be secret.
+"""
+
+import re
+import ssl
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from moldau.client.transport.sasl import MECHANISMS, Credentials
+
+PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+
+_PEM = "PEM only; a Java key store is refused with the command that converts it"
+_LIBRDKAFKA = "new: librdkafka's name"
+
+#: Every setting that is read here: name, default, meaning, and what differs from the Java client.
+SETTINGS: tuple[tuple[str, str, str, str], ...] = (
+    ("security.protocol", "PLAINTEXT", "PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL.", "same"),
+    ("sasl.mechanism", "", "PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 or OAUTHBEARER.", "no GSSAPI"),
+    ("sasl.mechanisms", "", "The same.", _LIBRDKAFKA),
+    ("sasl.jaas.config", "", "Java's line with username=… and password=….", "only the two are read"),
+    ("sasl.username", "", "Who logs in.", _LIBRDKAFKA),
+    ("sasl.password", "", "The password.", _LIBRDKAFKA),
+    ("sasl.oauthbearer.token", "", "A token that was fetched before.", "new: no token endpoint is asked"),
+    ("ssl.truststore.location", "the system's", "File of the authorities that are trusted.", _PEM),
+    ("ssl.truststore.certificates", "", "The same as a text.", "same"),
+    ("ssl.truststore.type", "PEM", "Taken and not needed: the file is looked at.", _PEM),
+    ("ssl.truststore.password", "", "Taken and not needed.", _PEM),
+    ("ssl.ca.location", "the system's", "File of the authorities that are trusted.", _LIBRDKAFKA),
+    ("ssl.ca.pem", "", "The same as a text.", _LIBRDKAFKA),
+    ("ssl.keystore.location", "", "File with the client's certificate and its key.", _PEM),
+    ("ssl.keystore.certificate.chain", "", "The client's certificate as a text.", "same"),
+    ("ssl.keystore.key", "", "The client's key as a text.", "same"),
+    ("ssl.keystore.type", "PEM", "Taken and not needed: the file is looked at.", _PEM),
+    ("ssl.keystore.password", "", "Taken and not needed.", _PEM),
+    ("ssl.certificate.location", "", "File with the client's certificate.", _LIBRDKAFKA),
+    ("ssl.certificate.pem", "", "The same as a text.", _LIBRDKAFKA),
+    ("ssl.key.location", "", "File with the client's key.", _LIBRDKAFKA),
+    ("ssl.key.pem", "", "The same as a text.", _LIBRDKAFKA),
+    ("ssl.key.password", "", "The password of the key.", "same"),
+    ("ssl.endpoint.identification.algorithm", "https", "https, or nothing: names are not compared.", "same"),
+    ("enable.ssl.certificate.verification", "true", "false trusts everybody: for trying out.", _LIBRDKAFKA),
+)
+
+_JAAS = re.compile(r"""(\w+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|'((?:[^'\\]|\\.)*)'|([^\s;"']+))""")
+
+
+@dataclass(frozen=True, slots=True)
+class Security:
+    """One client's security; the default is none."""
+
+    protocol: str = "PLAINTEXT"
+    mechanism: str = ""
+    credentials: Credentials = field(default_factory=Credentials)
+    #: PEM texts, not paths: another process may not have the files.
+    authorities: str = ""
+    certificate: str = ""
+    key: str = field(default="", repr=False)
+    key_password: str = field(default="", repr=False)
+    check_host: bool = True
+    check_certificate: bool = True
+
+    @classmethod
+    def of(cls, settings: Mapping[str, str]) -> "Security":
+        """Security from settings of Kafka's clients; those of other matters are passed over."""
+        protocol = settings.get("security.protocol", "PLAINTEXT").strip().upper()
+        if protocol not in PROTOCOLS:
+            raise ValueError(f"security.protocol is one of {', '.join(PROTOCOLS)}, not {protocol!r}")
+        if protocol == "PLAINTEXT":
+            return cls()
+        mechanism, credentials = _sasl(settings) if protocol.startswith("SASL") else ("", Credentials())
+        if protocol == "SASL_PLAINTEXT":
+            return cls(protocol, mechanism, credentials)
+        certificate, key = _identity(settings)
+        return cls(
+            protocol,
+            mechanism,
+            credentials,
+            _authorities(settings),
+            certificate,
+            key,
+            settings.get("ssl.key.password", ""),
+            settings.get("ssl.endpoint.identification.algorithm", "https").strip().lower() == "https",
+            settings.get("enable.ssl.certificate.verification", "true").strip().lower() != "false",
+        )
+
+    @property
+    def encrypted(self) -> bool:
+        return self.protocol.endswith("SSL")
+
+    def tls_context(self) -> ssl.SSLContext | None:
+        """What a connection is made with; None for one in the clear."""
+        if not self.encrypted:
+            return None
+        try:
+            context = ssl.create_default_context(cadata=self.authorities or None)
+        except ssl.SSLError as error:
+            raise ValueError(f"the certificates to trust cannot be read as PEM: {error}") from None
+        context.check_hostname = self.check_host and self.check_certificate
+        if not self.check_certificate:
+            context.verify_mode = ssl.CERT_NONE
+        if self.certificate:
+            self._load_identity(context)
+        return context
+
+    def _load_identity(self, context: ssl.SSLContext) -> None:
+        """Python reads a chain from files only: they are made for a moment, for this user alone."""
+        import tempfile
+
+        with tempfile.TemporaryDirectory(prefix="moldau-tls-") as home:
+            chain, key = Path(home) / "chain.pem", Path(home) / "key.pem"
+            chain.write_text(self.certificate)
+            key.write_text(self.key or self.certificate)
+            try:
+                context.load_cert_chain(chain, key, password=lambda: self.key_password)
+            except (ssl.SSLError, OSError) as error:
+                raise ValueError(
+                    "the client's certificate and key cannot be used: "
+                    f"{error}; check ssl.certificate.location, ssl.key.location and ssl.key.password"
+                ) from None
+
+
+#: No security: what a broker on a laptop has.
+PLAINTEXT = Security()
+
+
+def _sasl(settings: Mapping[str, str]) -> tuple[str, Credentials]:
+    mechanism = (
+        (settings.get("sasl.mechanism") or settings.get("sasl.mechanisms") or "GSSAPI").strip().upper()
+    )
+    if mechanism not in MECHANISMS:
+        raise ValueError(f"sasl.mechanism={mechanism} is not supported; there are {', '.join(MECHANISMS)}")
+    given = {name: _first(*values) for name, *values in _JAAS.findall(settings.get("sasl.jaas.config", ""))}
+    if mechanism == "OAUTHBEARER":
+        token = settings.get("sasl.oauthbearer.token", "") or given.get("token", "")
+        if not token:
+            raise ValueError("sasl.mechanism=OAUTHBEARER needs sasl.oauthbearer.token")
+        return mechanism, Credentials(token=token)
+    username = settings.get("sasl.username", "") or given.get("username", "")
+    password = settings.get("sasl.password", "") or given.get("password", "")
+    if not username:
+        raise ValueError(
+            f"sasl.mechanism={mechanism} needs sasl.username and sasl.password, or both in sasl.jaas.config"
+        )
+    return mechanism, Credentials(username, password)
+
+
+def _first(*values: str) -> str:
+    text = next((value for value in values if value), "")
+    return re.sub(r"\\(.)", r"\1", text)
+
+
+def _authorities(settings: Mapping[str, str]) -> str:
+    inline = settings.get("ssl.truststore.certificates") or settings.get("ssl.ca.pem")
+    if inline:
+        return _text(inline)
+    return _file(settings, "ssl.ca.location", "ssl.truststore.location")
+
+
+def _identity(settings: Mapping[str, str]) -> tuple[str, str]:
+    chain = settings.get("ssl.keystore.certificate.chain") or settings.get("ssl.certificate.pem")
+    key = settings.get("ssl.keystore.key") or settings.get("ssl.key.pem")
+    certificate = (
+        _text(chain) if chain else _file(settings, "ssl.certificate.location", "ssl.keystore.location")
+    )
+    private = _text(key) if key else _file(settings, "ssl.key.location")
+    if private and not certificate:
+        raise ValueError("ssl.key.location is given without ssl.certificate.location")
+    return certificate, private
+
+
+def _text(pem: str) -> str:
+    """A properties file has a PEM text on one line, with ``\\n`` written out."""
+    return pem.replace("\\n", "\n")
+
+
+def _file(settings: Mapping[str, str], *names: str) -> str:
+    """The text of the first file that is named."""
+    for name in names:
+        path = settings.get(name)
+        if not path:
+            continue
+        data = _read(name, path)
+        if b"-----BEGIN" not in data:
+            raise ValueError(
+                f"{name}={path} is no PEM file: convert a Java key store with "
+                "keytool -importkeystore -deststoretype PKCS12, then openssl pkcs12 -in STORE -out FILE.pem"
+            )
+        return data.decode("utf-8", "replace")
+    return ""
+
+
+def _read(name: str, path: str) -> bytes:
+    try:
+        return Path(path).read_bytes()
+    except OSError as error:
+        raise ValueError(f"{name}={path} cannot be read: {error.strerror}") from None

@@ -1,0 +1,185 @@
+"""The controller's commands on the cluster, its brokers, configs and producer ids (topics: ``topics.py``).
+
+Invariant: command + image -> records, or KafkaError; pure, so ids and time come in as arguments. A command
+that has nothing to change returns no records. Whoever appends them has decided on the very image that they
+follow: that is the store's expected version, not a lock here.
+"""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Generic, NamedTuple, TypeVar
+
+from moldau.base.names import Uuid
+from moldau.cluster.controller.elections import elections_after_loss, elections_after_return
+from moldau.cluster.image import ClusterImage
+from moldau.cluster.records import (
+    BrokerFenced,
+    BrokerRegistered,
+    BrokerUnregistered,
+    ClusterCreated,
+    ConfigChanged,
+    ControllerElected,
+    FeatureLevel,
+    Listener,
+    ProducerIdsAllocated,
+    Record,
+    ResourceType,
+)
+from moldau.protocol.errors import ErrorCode, KafkaError
+
+PRODUCER_ID_BLOCK_SIZE = 1000
+_MAX_PRODUCER_ID = 2**63 - 1
+
+Outcome = TypeVar("Outcome", covariant=True)
+
+
+class Decision(NamedTuple, Generic[Outcome]):
+    """What a command comes to: the records to append, and what to answer once they are stored."""
+
+    records: tuple[Record, ...]
+    outcome: Outcome
+
+
+class BrokerRegistration(NamedTuple):
+    """What a broker process says about itself when it comes up."""
+
+    broker_id: int
+    incarnation_id: Uuid
+    listeners: tuple[Listener, ...]
+    rack: str | None = None
+    log_directories: tuple[Uuid, ...] = ()
+    cluster_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)  # a tuple has a count already
+class ProducerIdBlock:
+    first_id: int
+    count: int
+
+
+# --- The cluster and its brokers -------------------------------------------------------------------------
+
+
+def create_cluster(
+    image: ClusterImage, cluster_id: str, features: Mapping[str, int], configs: Mapping[str, str]
+) -> list[Record]:
+    """The first records of a log; nothing where a cluster exists. ``configs`` hold for all its brokers."""
+    if image.cluster_id is not None:
+        return []
+    return [
+        ClusterCreated(cluster_id),
+        *(FeatureLevel(name, level) for name, level in features.items()),
+        *(ConfigChanged(ResourceType.BROKER, "", name, value) for name, value in configs.items()),
+    ]
+
+
+def take_office(image: ClusterImage, broker_id: int, controller_epoch: int) -> list[Record]:
+    """The winner of a campaign makes itself known to all brokers."""
+    if controller_epoch <= image.controller_epoch:
+        raise KafkaError(
+            ErrorCode.STALE_CONTROLLER_EPOCH,
+            f"Broker {image.controller_id} is the controller of the later epoch {image.controller_epoch}",
+        )
+    return [ControllerElected(broker_id, controller_epoch)]
+
+
+def register_broker(image: ClusterImage, registration: BrokerRegistration) -> Decision[int]:
+    """A broker comes up; the outcome is its epoch. Partitions that wait for it get their leader back.
+
+    That no other live process has this id is the business of the session that the broker holds in the store.
+    """
+    if registration.cluster_id is not None and registration.cluster_id != image.cluster_id:
+        raise KafkaError(
+            ErrorCode.INCONSISTENT_CLUSTER_ID,
+            f"Expected cluster ID {image.cluster_id}, but got cluster ID {registration.cluster_id}",
+        )
+    broker_id = registration.broker_id
+    known = image.brokers.get(broker_id)
+    if known is not None and known.incarnation_id == registration.incarnation_id and not known.fenced:
+        return Decision((), known.broker_epoch)
+    broker_epoch = max(image.version + 1, 0 if known is None else known.broker_epoch + 1)
+    registered = BrokerRegistered(
+        broker_id,
+        broker_epoch,
+        registration.incarnation_id,
+        registration.listeners,
+        registration.rack,
+        registration.log_directories,
+    )
+    return Decision((registered, *elections_after_return(image, broker_id)), broker_epoch)
+
+
+def fence_broker(image: ClusterImage, broker_id: int) -> list[Record]:
+    """A broker is lost or stops: others take over what it led. Nothing for one that is fenced already."""
+    if not image.is_live(broker_id):
+        return []
+    return [BrokerFenced(broker_id), *elections_after_loss(image, broker_id)]
+
+
+def fence_missing_brokers(image: ClusterImage, sessions: Collection[int]) -> list[Record]:
+    """Fences every live broker that holds no session, one after the other in the order of their ids."""
+    records: list[Record] = []
+    for broker_id in sorted(broker.broker_id for broker in image.live_brokers()):
+        if broker_id not in sessions:
+            fenced = fence_broker(image, broker_id)
+            image = image.apply_all(fenced, version=image.version)
+            records.extend(fenced)
+    return records
+
+
+def unregister_broker(image: ClusterImage, broker_id: int) -> list[Record]:
+    """A broker leaves for good. Its replicas stay assigned: moving them is another command."""
+    if broker_id not in image.brokers:
+        raise KafkaError(
+            ErrorCode.BROKER_ID_NOT_REGISTERED, f"Broker ID {broker_id} is not currently registered"
+        )
+    return [*elections_after_loss(image, broker_id), BrokerUnregistered(broker_id)]
+
+
+# --- Configs ---------------------------------------------------------------------------------------------
+
+
+def set_configs(
+    image: ClusterImage, resource_type: ResourceType, resource_name: str, configs: Mapping[str, str]
+) -> list[Record]:
+    """Makes these the only overrides of a resource (AlterConfigs); they have been validated."""
+    before = image.configs(resource_type, resource_name)
+    removed: dict[str, str | None] = {name: None for name in before if name not in configs}
+    return change_configs(image, resource_type, resource_name, removed | dict(configs))
+
+
+def change_configs(
+    image: ClusterImage, resource_type: ResourceType, resource_name: str, changes: Mapping[str, str | None]
+) -> list[Record]:
+    """Sets the named overrides and takes away those with None (IncrementalAlterConfigs); all validated."""
+    if resource_type is ResourceType.TOPIC and resource_name not in image.topics_by_name:
+        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{resource_name}' does not exist.")
+    before = image.configs(resource_type, resource_name)
+    return [
+        ConfigChanged(resource_type, resource_name, name, value)
+        for name, value in changes.items()
+        if before.get(name) != value
+    ]
+
+
+# --- Producer ids ----------------------------------------------------------------------------------------
+
+
+def allocate_producer_ids(
+    image: ClusterImage, broker_id: int, broker_epoch: int, count: int = PRODUCER_ID_BLOCK_SIZE
+) -> Decision[ProducerIdBlock]:
+    """A block of ids for one broker to hand out; what a broker does not use before it stops is lost."""
+    broker = image.brokers.get(broker_id)
+    if broker is None:
+        raise KafkaError(
+            ErrorCode.BROKER_ID_NOT_REGISTERED, f"Broker ID {broker_id} is not currently registered"
+        )
+    if broker.broker_epoch != broker_epoch:
+        raise KafkaError(
+            ErrorCode.STALE_BROKER_EPOCH,
+            f"Broker {broker_id} has the epoch {broker.broker_epoch}, but asks with {broker_epoch}",
+        )
+    first_id = image.next_producer_id
+    if first_id > _MAX_PRODUCER_ID - count:
+        raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, "All producer ids have been given out")
+    return Decision((ProducerIdsAllocated(broker_id, first_id, count),), ProducerIdBlock(first_id, count))

@@ -1,0 +1,408 @@
+"""The controller's commands on topics: create, delete, add partitions.
+
+Invariant: command + image -> records and one outcome per topic; pure, so ids and randomness come in as
+arguments. The order of the checks and the sentences are those of Kafka's own controller: tools and people
+match on them. One bad topic never spoils its neighbours in a request, and a request that is refused changes
+nothing.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import NamedTuple
+
+from moldau.base.names import ZERO_UUID, Uuid, collision_key, topic_name_error
+from moldau.cluster.controller.commands import Decision
+from moldau.cluster.controller.placement import place_replicas
+from moldau.cluster.image import ClusterImage
+from moldau.cluster.records import (
+    ConfigChanged,
+    PartitionChanged,
+    Record,
+    ResourceType,
+    TopicCreated,
+    TopicDeleted,
+)
+from moldau.protocol.errors import ErrorCode, KafkaError
+
+#: More than this in one request would be one append of unreasonable size.
+MAX_PARTITIONS_PER_REQUEST = 10_000
+_METADATA_TOPIC = "__cluster_metadata"
+
+_EMPTY: Mapping[str, str | None] = MappingProxyType({})
+
+#: Raises KafkaError(INVALID_CONFIG) when a topic may not have these overrides.
+ConfigValidator = Callable[[Mapping[str, str]], None]
+
+
+class ReplicaAssignment(NamedTuple):
+    partition: int
+    broker_ids: tuple[int, ...]
+
+
+class NewTopic(NamedTuple):
+    """A topic to create; -1 asks for the broker's default."""
+
+    name: str
+    partition_count: int = -1
+    replication_factor: int = -1
+    assignments: tuple[ReplicaAssignment, ...] = ()
+    configs: Mapping[str, str | None] = _EMPTY
+
+
+class CreatedTopic(NamedTuple):
+    topic_id: Uuid
+    name: str
+    partition_count: int
+    replication_factor: int
+    configs: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)  # a tuple has a count already
+class NewPartitions:
+    """The partition count that a topic shall have; replicas of the added ones if the client chose them."""
+
+    name: str
+    count: int
+    assignments: tuple[tuple[int, ...], ...] | None = None
+
+
+class TopicSelector(NamedTuple):
+    """A topic by its name or by its id, as a client has asked for it."""
+
+    name: str | None = None
+    topic_id: Uuid = ZERO_UUID
+
+
+class DeletedTopic(NamedTuple):
+    topic_id: Uuid
+    name: str
+
+
+# --- Create ----------------------------------------------------------------------------------------------
+
+
+def create_topics(
+    image: ClusterImage,
+    topics: Sequence[NewTopic],
+    *,
+    topic_ids: Sequence[Uuid],
+    seed: int,
+    default_partition_count: int = 1,
+    default_replication_factor: int = 1,
+    validate_configs: ConfigValidator,
+) -> Decision[tuple[CreatedTopic | KafkaError, ...]]:
+    """One outcome for each topic, in order. To validate only, drop the records.
+
+    ``topic_ids`` holds one new id per topic; ``seed`` is a random number for the placement of replicas.
+    """
+    total = sum(_asked_partitions(topic, default_partition_count) for topic in topics)
+    if total > MAX_PARTITIONS_PER_REQUEST:
+        return Decision((), (_too_many_partitions(),) * len(topics))
+    counts = Counter(topic.name for topic in topics)
+    records: list[Record] = []
+    outcomes: list[CreatedTopic | KafkaError] = []
+    new_names: dict[str, str] = {}
+    for index, topic in enumerate(topics):
+        try:
+            if counts[topic.name] > 1:
+                raise KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
+            _check_new_name(image, topic.name, new_names)
+            configs = _checked_configs(topic, validate_configs)
+            replicas = _replicas_of_new_topic(
+                image, topic, seed + index, default_partition_count, default_replication_factor
+            )
+        except KafkaError as error:
+            outcomes.append(error)
+            continue
+        new_names[collision_key(topic.name)] = topic.name
+        topic_id = topic_ids[index]
+        records.append(TopicCreated(topic_id, topic.name))
+        records.extend(
+            ConfigChanged(ResourceType.TOPIC, topic.name, name, value) for name, value in configs.items()
+        )
+        records.extend(_new_partitions(image, topic_id, 0, replicas))
+        outcomes.append(CreatedTopic(topic_id, topic.name, len(replicas), len(replicas[0]), configs))
+    return Decision(tuple(records), tuple(outcomes))
+
+
+def create_topic(
+    image: ClusterImage,
+    topic: NewTopic,
+    *,
+    topic_id: Uuid,
+    seed: int,
+    default_partition_count: int = 1,
+    default_replication_factor: int = 1,
+    validate_configs: ConfigValidator,
+) -> Decision[CreatedTopic]:
+    """One topic, for auto-creation and internal topics; KafkaError when it may not be."""
+    decision = create_topics(
+        image,
+        (topic,),
+        topic_ids=(topic_id,),
+        seed=seed,
+        default_partition_count=default_partition_count,
+        default_replication_factor=default_replication_factor,
+        validate_configs=validate_configs,
+    )
+    outcome = decision.outcome[0]
+    if isinstance(outcome, KafkaError):
+        raise outcome
+    return Decision(decision.records, outcome)
+
+
+def _asked_partitions(topic: NewTopic, default_partition_count: int) -> int:
+    if topic.assignments:
+        return len(topic.assignments)
+    return default_partition_count if topic.partition_count == -1 else max(topic.partition_count, 0)
+
+
+def _check_new_name(image: ClusterImage, name: str, new_names: Mapping[str, str]) -> None:
+    if name == _METADATA_TOPIC:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"Creation of internal topic {name} is prohibited.")
+    problem = topic_name_error(name)
+    if problem is not None:
+        raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic name is invalid: {problem}")
+    if name in image.topics_by_name:
+        raise KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
+    key = collision_key(name)
+    others = image.names_by_collision_key.get(key) or ((new_names[key],) if key in new_names else ())
+    if others:
+        raise KafkaError(
+            ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic '{name}' collides with existing topic: {others[0]}"
+        )
+
+
+def _checked_configs(topic: NewTopic, validate: ConfigValidator) -> dict[str, str]:
+    configs: dict[str, str] = {}
+    for name, value in topic.configs.items():
+        if value is None:
+            raise KafkaError(ErrorCode.INVALID_CONFIG, f"Null value not supported for topic configs: {name}")
+        configs[name] = value
+    validate(configs)
+    return configs
+
+
+def _replicas_of_new_topic(
+    image: ClusterImage,
+    topic: NewTopic,
+    seed: int,
+    default_partition_count: int,
+    default_replication_factor: int,
+) -> list[tuple[int, ...]]:
+    if topic.assignments:
+        return _assigned_replicas(image, topic)
+    if topic.replication_factor == 0 or topic.replication_factor < -1:
+        raise KafkaError(
+            ErrorCode.INVALID_REPLICATION_FACTOR,
+            "Replication factor must be larger than 0, or -1 to use the default value.",
+        )
+    if topic.partition_count == 0 or topic.partition_count < -1:
+        raise KafkaError(
+            ErrorCode.INVALID_PARTITIONS, "Number of partitions was set to an invalid non-positive value."
+        )
+    return place_replicas(
+        image.brokers.values(),
+        first_partition=0,
+        partition_count=default_partition_count if topic.partition_count == -1 else topic.partition_count,
+        replication_factor=(
+            default_replication_factor if topic.replication_factor == -1 else topic.replication_factor
+        ),
+        seed=seed,
+    )
+
+
+def _assigned_replicas(image: ClusterImage, topic: NewTopic) -> list[tuple[int, ...]]:
+    for count, what in (
+        (topic.replication_factor, "replication factor"),
+        (topic.partition_count, "numPartitions"),
+    ):
+        if count != -1:
+            raise KafkaError(
+                ErrorCode.INVALID_REQUEST,
+                f"A manual partition assignment was specified, but {what} was not set to -1.",
+            )
+    by_partition: dict[int, tuple[int, ...]] = {}
+    replication_factor: int | None = None
+    for assignment in topic.assignments:
+        if assignment.partition in by_partition:
+            raise _bad_assignment(
+                f"Found multiple manual partition assignments for partition {assignment.partition}"
+            )
+        _check_assignment(image, assignment.partition, assignment.broker_ids, replication_factor)
+        replication_factor = len(assignment.broker_ids)
+        by_partition[assignment.partition] = assignment.broker_ids
+    if any(partition not in by_partition for partition in range(len(by_partition))):
+        raise _bad_assignment("partitions should be a consecutive 0-based integer sequence")
+    return [by_partition[partition] for partition in range(len(by_partition))]
+
+
+def _check_assignment(
+    image: ClusterImage, partition: int, broker_ids: Sequence[int], replication_factor: int | None
+) -> None:
+    if not broker_ids:
+        raise _bad_assignment("The manual partition assignment includes an empty replica list.")
+    previous: int | None = None
+    for broker_id in sorted(broker_ids):
+        if broker_id not in image.brokers:
+            raise _bad_assignment(
+                f"The manual partition assignment includes broker {broker_id}, but no such broker is "
+                "registered."
+            )
+        if broker_id == previous:
+            raise _bad_assignment(
+                f"The manual partition assignment includes the broker {broker_id} more than once."
+            )
+        previous = broker_id
+    if replication_factor is not None and len(broker_ids) != replication_factor:
+        raise _bad_assignment(
+            f"The manual partition assignment includes a partition with {len(broker_ids)} replica(s), but "
+            f"this is not consistent with previous partitions, which have {replication_factor} replica(s)."
+        )
+    if not any(image.is_live(broker_id) for broker_id in broker_ids):
+        raise _bad_assignment(
+            f"All brokers specified in the manual partition assignment for partition {partition} are fenced "
+            "or in controlled shutdown."
+        )
+
+
+def _bad_assignment(message: str) -> KafkaError:
+    return KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, message)
+
+
+def _too_many_partitions() -> KafkaError:
+    return KafkaError(ErrorCode.POLICY_VIOLATION, "Excessively large number of partitions per request.")
+
+
+def _new_partitions(
+    image: ClusterImage, topic_id: Uuid, first_partition: int, replicas: Sequence[tuple[int, ...]]
+) -> list[PartitionChanged]:
+    live = {broker.broker_id for broker in image.live_brokers()}
+    partitions = []
+    for partition, brokers in enumerate(replicas, first_partition):
+        isr = brokers if live.issuperset(brokers) else tuple(each for each in brokers if each in live)
+        partitions.append(PartitionChanged(topic_id, partition, brokers, isr, isr[0], 0, 0))
+    return partitions
+
+
+# --- Add partitions --------------------------------------------------------------------------------------
+
+
+def create_partitions(
+    image: ClusterImage, topics: Sequence[NewPartitions], *, seed: int
+) -> Decision[tuple[KafkaError | None, ...]]:
+    """One outcome for each topic, in order: None when its new partitions are in the records."""
+    total = sum(_added_partitions(image, topic) for topic in topics)
+    if total > MAX_PARTITIONS_PER_REQUEST:
+        # Kafka 4.3 answers UNKNOWN_SERVER_ERROR here after it has made a part of them.
+        return Decision((), (_too_many_partitions(),) * len(topics))
+    counts = Counter(topic.name for topic in topics)
+    records: list[Record] = []
+    outcomes: list[KafkaError | None] = []
+    for index, topic in enumerate(topics):
+        try:
+            if counts[topic.name] > 1:
+                raise KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
+            records.extend(_more_partitions(image, topic, seed + index))
+        except KafkaError as error:
+            outcomes.append(error)
+        else:
+            outcomes.append(None)
+    return Decision(tuple(records), tuple(outcomes))
+
+
+def _added_partitions(image: ClusterImage, topic: NewPartitions) -> int:
+    existing = image.topics_by_name.get(topic.name)
+    return 0 if existing is None else max(topic.count - len(existing.partitions), 0)
+
+
+def _more_partitions(image: ClusterImage, topic: NewPartitions, seed: int) -> list[PartitionChanged]:
+    existing = image.topics_by_name.get(topic.name)
+    if existing is None:
+        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    current = len(existing.partitions)
+    if topic.count == current:
+        raise KafkaError(ErrorCode.INVALID_PARTITIONS, f"Topic already has {current} partition(s).")
+    if topic.count < current:
+        raise KafkaError(
+            ErrorCode.INVALID_PARTITIONS,
+            f"The topic {topic.name} currently has {current} partition(s); {topic.count} would not be an "
+            "increase.",
+        )
+    added = topic.count - current
+    if topic.assignments is None:
+        replicas = place_replicas(
+            image.brokers.values(),
+            first_partition=current,
+            partition_count=added,
+            replication_factor=existing.replication_factor,
+            seed=seed,
+        )
+    else:
+        if len(topic.assignments) != added:
+            raise _bad_assignment(
+                f"Attempted to add {added} additional partition(s), but only {len(topic.assignments)} "
+                "assignment(s) were specified."
+            )
+        for partition, broker_ids in enumerate(topic.assignments, current):
+            _check_assignment(image, partition, broker_ids, existing.replication_factor)
+        replicas = list(topic.assignments)
+    return _new_partitions(image, existing.topic_id, current, replicas)
+
+
+# --- Delete ----------------------------------------------------------------------------------------------
+
+
+def delete_topics(
+    image: ClusterImage, topics: Sequence[TopicSelector]
+) -> Decision[tuple[DeletedTopic | KafkaError, ...]]:
+    """One outcome for each selector, in order; a topic that is named twice is not deleted."""
+    names = Counter(topic.name for topic in topics if topic.name is not None and topic.topic_id == ZERO_UUID)
+    ids = Counter(topic.topic_id for topic in topics if topic.topic_id != ZERO_UUID and topic.name is None)
+    records: list[Record] = []
+    outcomes: list[DeletedTopic | KafkaError] = []
+    for selector in topics:
+        try:
+            topic_id, name = _topic_to_delete(image, selector, names, ids)
+        except KafkaError as error:
+            outcomes.append(error)
+            continue
+        records.append(TopicDeleted(topic_id))
+        outcomes.append(DeletedTopic(topic_id, name))
+    return Decision(tuple(records), tuple(outcomes))
+
+
+def _topic_to_delete(
+    image: ClusterImage, selector: TopicSelector, names: Counter[str], ids: Counter[Uuid]
+) -> tuple[Uuid, str]:
+    if selector.name is None and selector.topic_id == ZERO_UUID:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "Neither topic name nor id were specified.")
+    if selector.name is None:
+        if ids[selector.topic_id] > 1:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate topic id.")
+        topic = image.topics_by_id.get(selector.topic_id)
+        if topic is None:
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID, "This server does not host this topic ID.")
+        if topic.name in names:
+            raise _named_twice()
+        return topic.topic_id, topic.name
+    if selector.topic_id != ZERO_UUID:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "You may not specify both topic name and topic id.")
+    if names[selector.name] > 1:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
+    topic = image.topics_by_name.get(selector.name)
+    if topic is None:
+        raise KafkaError(
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition."
+        )
+    if topic.topic_id in ids:
+        raise _named_twice()
+    return topic.topic_id, topic.name
+
+
+def _named_twice() -> KafkaError:
+    return KafkaError(
+        ErrorCode.INVALID_REQUEST, "The provided topic name maps to an ID that was already supplied."
+    )

@@ -1,0 +1,223 @@
+"""What lies in a data directory, in a partition's directory or around one file, told by names and sizes.
+
+Invariant: opens nothing, locks nothing, changes nothing: the directory may belong to a running broker, to
+Apache Kafka, or be a copy on a read-only disk. What is not understood is listed, never guessed at.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from moldau.base.names import TopicPartition
+from moldau.storage.directory import checkpoints
+from moldau.storage.directory.log_directory import DELETE_SUFFIX, STRAY_SUFFIX, parse_directory_name
+from moldau.storage.log.segment import (
+    DELETED_SUFFIX,
+    INDEX_SUFFIXES,
+    LOG_SUFFIX,
+    SNAPSHOT_SUFFIX,
+    file_name,
+    snapshot_offsets,
+)
+
+#: What repair has moved out of the way.
+DAMAGED_SUFFIX = ".damaged"
+CLEANED_SUFFIX = ".cleaned"
+SWAP_SUFFIX = ".swap"
+TEMPORARY_SUFFIX = ".tmp"
+STRAY_FILE_SUFFIX = ".stray"
+UNFINISHED_SUFFIX = ".unfinished"
+
+#: What an end of a file's name means, for files that are not in use.
+LEFTOVERS = {
+    CLEANED_SUFFIX: "a compaction was interrupted before it was done",
+    SWAP_SUFFIX: "a compaction was interrupted while its result was put in place",
+    DELETED_SUFFIX: "a deleted segment that waits to be removed",
+    TEMPORARY_SUFFIX: "a write of a small file was interrupted",
+    UNFINISHED_SUFFIX: "the fork or restore of a topic was interrupted, or is still on its way",
+    STRAY_FILE_SUFFIX: "data that a recovery moved aside because the log before it was cut",
+    DAMAGED_SUFFIX: "damaged bytes that a repair moved aside",
+}
+
+_KNOWN_NAMES = frozenset({checkpoints.LEADER_EPOCH_FILE, checkpoints.PARTITION_METADATA_FILE})
+_OFFSET_DIGITS = 20
+
+
+class NothingToRead(Exception):
+    """The path leads to no log; the message says what was expected there."""
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentFiles:
+    """One ``.log`` file and its neighbours."""
+
+    directory: Path
+    base_offset: int
+    size: int
+    #: Where the next segment begins; None for the last one, which a broker appends to.
+    next_base_offset: int | None
+    #: Where a clean stop has left the end of the log; None where that is not known.
+    log_end_offset: int | None = None
+
+    @property
+    def is_last(self) -> bool:
+        return self.next_base_offset is None
+
+    @property
+    def limit(self) -> int | None:
+        """Offsets from here on cannot stand in this segment."""
+        return self.log_end_offset if self.next_base_offset is None else self.next_base_offset
+
+    def path(self, suffix: str = LOG_SUFFIX) -> Path:
+        return self.directory / file_name(self.base_offset, suffix)
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionFiles:
+    path: Path
+    #: None when the directory is not named like a partition.
+    topic_partition: TopicPartition | None
+    segments: tuple[SegmentFiles, ...]
+    snapshots: tuple[int, ...]
+    #: Every plain file with its size.
+    sizes: dict[str, int]
+
+    @property
+    def name(self) -> str:
+        return self.path.name
+
+    @property
+    def size(self) -> int:
+        return sum(segment.size for segment in self.segments)
+
+    def ending_at(self, log_end_offset: int | None) -> "PartitionFiles":
+        """The same, knowing where the log must end."""
+        if log_end_offset is None or not self.segments:
+            return self
+        *sealed, last = self.segments
+        return replace(self, segments=(*sealed, replace(last, log_end_offset=log_end_offset)))
+
+    def leftovers(self) -> Iterator[tuple[str, str]]:
+        """Names of files that are out of use, and what that means."""
+        for name in self.sizes:
+            for suffix, meaning in LEFTOVERS.items():
+                if name.endswith(suffix):
+                    yield name, meaning
+
+    def orphans(self) -> list[str]:
+        """Index files whose ``.log`` file is not there."""
+        return [
+            name
+            for name in self.sizes
+            if name.endswith(INDEX_SUFFIXES)
+            and (offset := offset_of(name)) is not None
+            and file_name(offset, LOG_SUFFIX) not in self.sizes
+        ]
+
+    def unknown(self) -> list[str]:
+        """Names that no broker writes there."""
+        suffixes = (LOG_SUFFIX, *INDEX_SUFFIXES, SNAPSHOT_SUFFIX)
+        out_of_use = {name for name, _ in self.leftovers()}
+        return [
+            name
+            for name in self.sizes
+            if name not in _KNOWN_NAMES
+            and name not in out_of_use
+            and not (name.endswith(suffixes) and offset_of(name) is not None)
+        ]
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What a person has pointed at."""
+
+    path: Path
+    #: The data directory, where it is known: its lock and its checkpoints are there.
+    root: Path | None
+    partitions: tuple[PartitionFiles, ...]
+
+    @property
+    def size(self) -> int:
+        return sum(partition.size for partition in self.partitions)
+
+
+def look_at(path: Path) -> Target:
+    """A data directory, a partition's directory or one file of it; NothingToRead for anything else."""
+    if not path.exists():
+        raise NothingToRead(f"{path} does not exist")
+    path = path.resolve()
+    if path.is_file():
+        return _one_file(path)
+    partition = read_partition(path)
+    if partition.segments or checkpoints.PARTITION_METADATA_FILE in partition.sizes:
+        return Target(path, _root_of(path), (partition,))
+    partitions = tuple(find_partitions(path))
+    if not partitions and not (path / checkpoints.META_PROPERTIES_FILE).exists():
+        raise NothingToRead(f"{path} holds neither partitions nor the files of one")
+    return Target(path, path, partitions)
+
+
+def _one_file(path: Path) -> Target:
+    offset = offset_of(path.name)
+    partition = read_partition(path.parent)
+    segments = tuple(segment for segment in partition.segments if segment.base_offset == offset)
+    if not segments:
+        raise NothingToRead(f"{path} belongs to no segment: their names begin with an offset of 20 digits")
+    alone = PartitionFiles(
+        partition.path, partition.topic_partition, segments, partition.snapshots, partition.sizes
+    )
+    return Target(path, _root_of(path.parent), (alone,))
+
+
+def _root_of(partition: Path) -> Path | None:
+    """The data directory that a partition's directory stands in, if it stands in one."""
+    parent = partition.parent
+    names = (checkpoints.META_PROPERTIES_FILE, checkpoints.RECOVERY_POINT_FILE, checkpoints.LOCK_FILE)
+    return parent if any((parent / name).exists() for name in names) else None
+
+
+def find_partitions(root: Path) -> Iterator[PartitionFiles]:
+    """The partitions of a data directory in the order of their names and numbers."""
+    found = []
+    for path in root.iterdir():
+        topic_partition = parse_directory_name(path.name)
+        if topic_partition is not None and path.is_dir():
+            partition = read_partition(path)
+            if partition.segments or checkpoints.PARTITION_METADATA_FILE in partition.sizes:
+                found.append((topic_partition, partition))
+    return (partition for _, partition in sorted(found, key=lambda pair: pair[0]))
+
+
+def read_partition(path: Path) -> PartitionFiles:
+    sizes: dict[str, int] = {}
+    for entry in sorted(path.iterdir()):
+        try:
+            if entry.is_file():
+                sizes[entry.name] = entry.stat().st_size
+        except FileNotFoundError:
+            continue  # a running broker has removed it meanwhile
+    bases = [offset_of(name) for name in sizes if name.endswith(LOG_SUFFIX)]
+    offsets = [offset for offset in bases if offset is not None]
+    following: list[int | None] = [*offsets[1:], None] if offsets else []
+    segments = tuple(
+        SegmentFiles(path, offset, sizes[file_name(offset, LOG_SUFFIX)], after)
+        for offset, after in zip(offsets, following, strict=True)
+    )
+    return PartitionFiles(
+        path, parse_directory_name(path.name), segments, tuple(sorted(snapshot_offsets(sizes))), sizes
+    )
+
+
+def offset_of(name: str) -> int | None:
+    """The offset in the name of a segment's file; None when there is none."""
+    number = name.split(".", 1)[0]
+    return int(number) if len(number) == _OFFSET_DIGITS and number.isdecimal() else None
+
+
+def directories_out_of_use(root: Path) -> Iterator[tuple[str, str]]:
+    """Directories of partitions that were deleted or put aside, and what that means."""
+    for path in sorted(root.iterdir()):
+        if path.is_dir() and path.name.endswith(DELETE_SUFFIX):
+            yield path.name, "a deleted partition that waits to be removed"
+        elif path.is_dir() and path.name.endswith(STRAY_SUFFIX):
+            yield path.name, "a partition that was put aside because another topic has its name now"

@@ -1,0 +1,156 @@
+"""Whether data written with one Avro schema can be read with another: Avro's schema resolution, rule by
+rule.
+
+Reader and writer are taken as Avro's own checker takes them: names match unqualified or by an alias of the
+reader, int → long → float → double and string ↔ bytes are promotions, an enum's default stands in for
+symbols the reader lacks, every branch of the writer's union needs a home at the reader. Logical types only
+annotate: they never decide (Avro's checker, too).
+"""
+
+from dataclasses import dataclass, field
+
+from moldau.registry.rules.differences import Difference, TooComplex, Walk, under
+from moldau.schemas.avro.schema import AvroField, AvroType
+
+#: A step is cheap here, and unions of hundreds of records are met in practice.
+_MAX_COMPARISONS = 300_000
+#: reader kind -> what else than itself it can read
+_PROMOTIONS = {
+    "long": frozenset({"int"}),
+    "float": frozenset({"int", "long"}),
+    "double": frozenset({"int", "long", "float"}),
+    "bytes": frozenset({"string"}),
+    "string": frozenset({"bytes"}),
+}
+
+
+def unreadable(reader: AvroType, writer: AvroType) -> list[Difference]:
+    """Why the reader cannot take what the writer may have written; empty when it can."""
+    try:
+        return list(_Resolution().compare(reader, writer))
+    except (TooComplex, RecursionError):
+        return [Difference("SCHEMA_TOO_COMPLEX", "/")]
+
+
+def _shown(type_: AvroType) -> str:
+    return "RECORD" if type_.kind == "error" else type_.kind.upper()
+
+
+def _mismatch(reader: AvroType, writer: AvroType) -> list[Difference]:
+    information = f"reader type: {_shown(reader)} not compatible with writer type: {_shown(writer)}"
+    return [Difference("TYPE_MISMATCH", information=information)]
+
+
+@dataclass(slots=True)
+class _Resolution:
+    walk: Walk = field(default_factory=lambda: Walk(_MAX_COMPARISONS))
+
+    def compare(self, reader: AvroType, writer: AvroType) -> tuple[Difference, ...]:
+        return self.walk.compare(reader, writer, lambda: self._resolve(reader, writer))
+
+    def _resolve(self, reader: AvroType, writer: AvroType) -> list[Difference]:
+        if writer.kind == "union":
+            return self._writer_union(reader, writer)
+        if reader.kind == "union":
+            return self._reader_union(reader, writer)
+        if _shown(reader) != _shown(writer):
+            return [] if writer.kind in _PROMOTIONS.get(reader.kind, ()) else _mismatch(reader, writer)
+        if reader.inner is not None and writer.inner is not None:
+            return under(
+                "/items" if reader.kind == "array" else "/values", self.compare(reader.inner, writer.inner)
+            )
+        if not reader.name:
+            return []
+        found = _names(reader, writer)
+        if reader.kind == "fixed" and reader.size != writer.size:
+            information = f"expected: {writer.size}, found: {reader.size}"
+            found.append(Difference("FIXED_SIZE_MISMATCH", "/size", information=information))
+        elif reader.kind == "enum":
+            missing = writer.symbols.keys() - reader.symbols.keys()
+            if missing and reader.symbol_default is None:
+                information = f"[{', '.join(sorted(missing))}]"
+                found.append(Difference("MISSING_ENUM_SYMBOLS", "/symbols", information=information))
+        elif reader.kind in ("record", "error"):
+            found += self._fields(reader, writer)
+        return found
+
+    def _writer_union(self, reader: AvroType, writer: AvroType) -> list[Difference]:
+        found: list[Difference] = []
+        for index, branch in enumerate(writer.branches):
+            answer = self.compare(reader, branch)
+            if not answer:
+                continue
+            if reader.kind == "union":
+                found.append(_lacking(branch, f"/{index}"))
+            else:
+                found += under(f"/{index}", answer)
+        return found
+
+    def _reader_union(self, reader: AvroType, writer: AvroType) -> list[Difference]:
+        if any(not self.compare(branch, writer) for branch in reader.branches):
+            return []
+        return [_lacking(writer)]
+
+    def _fields(self, reader: AvroType, writer: AvroType) -> list[Difference]:
+        written = {each.name: each for each in writer.fields}
+        found: list[Difference] = []
+        for index, each in enumerate(reader.fields):
+            match = _source(each, written)
+            if match is not None:
+                found += under(f"/fields/{index}/type", self.compare(each.type, match.type))
+            elif not each.has_default:
+                found.append(
+                    Difference(
+                        "READER_FIELD_MISSING_DEFAULT_VALUE", f"/fields/{index}", information=each.name
+                    )
+                )
+        return found
+
+
+def _source(each: AvroField, written: dict[str, AvroField]) -> AvroField | None:
+    """The writer's field that feeds a reader's field: by its name, else by the first alias that names one."""
+    for name in (each.name, *each.aliases):
+        if name in written:
+            return written[name]
+    return None
+
+
+def _names(reader: AvroType, writer: AvroType) -> list[Difference]:
+    if reader.short_name == writer.short_name or writer.name in reader.aliases:
+        return []
+    return [Difference("NAME_MISMATCH", "/name", information=f"expected: {writer.name}")]
+
+
+def _lacking(branch: AvroType, path: str = "") -> Difference:
+    return Difference(
+        "MISSING_UNION_BRANCH", path, information=f"reader union lacking writer type: {_shown(branch)}"
+    )
+
+
+_DESCRIPTIONS = {
+    "FIXED_SIZE_MISMATCH": "The size of FIXED type field at path '{path}' in the {reader} schema does "
+    "not match with "
+    "the {writer} schema",
+    "TYPE_MISMATCH": "The type (path '{path}') of a field in the {reader} schema does not match with "
+    "the {writer} schema",
+    "NAME_MISMATCH": "The name of the schema has changed (path '{path}')",
+    "MISSING_ENUM_SYMBOLS": "The {reader} schema is missing enum symbols '{information}' at path "
+    "'{path}' in the "
+    "{writer} schema",
+    "MISSING_UNION_BRANCH": "The {reader} schema is missing a type inside a union field at path "
+    "'{path}' in the "
+    "{writer} schema",
+    "READER_FIELD_MISSING_DEFAULT_VALUE": "The field '{information}' at path '{path}' in the {reader} "
+    "schema has no default "
+    "value and is missing in the {writer} schema",
+    "SCHEMA_TOO_COMPLEX": "The {reader} schema takes too many steps to compare with the {writer} schema",
+}
+
+
+def message(difference: Difference, reader: str, writer: str) -> str:
+    """One line of the verbose answer; `reader` and `writer` are the words new and old, either way round."""
+    description = _DESCRIPTIONS[difference.kind].format(
+        path=difference.path or "/", information=difference.information, reader=reader, writer=writer
+    )
+    information = f"additionalInfo:'{difference.information}'"
+    return f"{{errorType:'{difference.kind}', description:'{description}', {information}}}"

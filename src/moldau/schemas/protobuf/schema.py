@@ -1,0 +1,158 @@
+"""Protobuf schemas as values: what protoc makes of them, and every type that a field may name.
+
+A schema arrives as the text of a .proto file or, from Python clients, as a base64 FileDescriptorProto; both
+end as descriptors that the real compiler has accepted. Imports are the registered references, the
+well-known types and Confluent's own two files, nothing else.
+"""
+
+import base64
+import binascii
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+from google.protobuf.message import DecodeError
+
+from moldau.schemas.limits import MAX_REFERENCES, InvalidSchema, check_size
+from moldau.schemas.protobuf.text import proto_text
+from moldau.schemas.protoc import check_file_name, compile_proto
+
+_MAIN = "default.proto"
+_STUB = "moldau-imports-of-a-descriptor.proto"
+_DESCRIPTOR = "google/protobuf/descriptor.proto"
+#: Files that Confluent's registry knows without being told, as every schema with tags or decimals imports
+#: them.
+_BUILT_IN = {
+    "confluent/meta.proto": """syntax = "proto3";
+package confluent;
+import "google/protobuf/descriptor.proto";
+message Meta {
+  string doc = 1;
+  map<string, string> params = 2;
+  repeated string tags = 3;
+}
+extend google.protobuf.FileOptions { Meta file_meta = 1088; }
+extend google.protobuf.MessageOptions { Meta message_meta = 1088; }
+extend google.protobuf.FieldOptions { Meta field_meta = 1088; }
+extend google.protobuf.EnumOptions { Meta enum_meta = 1088; }
+extend google.protobuf.EnumValueOptions { Meta enum_value_meta = 1088; }
+""",
+    "confluent/type/decimal.proto": """syntax = "proto3";
+package confluent.type;
+message Decimal {
+  bytes value = 1;
+  uint32 precision = 2;
+  int32 scale = 3;
+}
+""",
+}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Named:
+    """A message or an enum with the package and the file that declare it."""
+
+    descriptor: Any
+    package: str
+    file: str
+
+    @property
+    def local_name(self) -> str:
+        return self.full_name.removeprefix(f"{self.package}.") if self.package else self.full_name
+
+    full_name: str = ""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ProtobufSchema:
+    """`file` is the schema's own FileDescriptorProto, `types` all that it can see by full name, `imports`
+    texts by name.
+    """
+
+    text: str
+    file: Any
+    types: Mapping[str, Named]
+    imports: Mapping[str, str]
+    normalized: str
+
+
+def parse_protobuf(text: str, references: Mapping[str, ProtobufSchema]) -> ProtobufSchema:
+    imports: dict[str, str] = {}
+    for name, schema in references.items():
+        check_file_name(name)
+        imports.update(schema.imports)
+        imports[name] = schema.text
+    if len(imports) > MAX_REFERENCES:
+        raise InvalidSchema(f"The schema has more than {MAX_REFERENCES} references")
+    trimmed = _as_text(check_size(text), imports)
+    main = _MAIN
+    while main in imports:
+        main = f"_{main}"
+    compiled = compile_proto({**_BUILT_IN, **imports, main: trimmed}, main)
+    files = descriptor_pb2.FileDescriptorSet.FromString(compiled).file
+    types = {named.full_name: named for file in files for named in _types(file)}
+    own = next(file for file in files if file.name == main)
+    return ProtobufSchema(trimmed, own, types, imports, normal_text(own, files))
+
+
+def _as_text(text: str, imports: Mapping[str, str]) -> str:
+    try:
+        raw = base64.b64decode(text, validate=True)
+        file = descriptor_pb2.FileDescriptorProto.FromString(raw)
+    except (binascii.Error, ValueError, DecodeError):
+        return text
+    if not file.dependency:
+        return proto_text(file)
+    # Options can be printed only by one who knows what the imports declare.
+    lines = "".join(f'import "{check_file_name(name)}";\n' for name in file.dependency)
+    compiled = compile_proto({**_BUILT_IN, **imports, _STUB: f'syntax = "proto3";\n{lines}'}, _STUB)
+    return proto_text(_with_options(file, descriptor_pb2.FileDescriptorSet.FromString(compiled).file))
+
+
+def _types(file: Any) -> Iterator[Named]:
+    stack = [(file.package, each) for each in (*file.message_type, *file.enum_type)]
+    while stack:
+        scope, descriptor = stack.pop()
+        full_name = f"{scope}.{descriptor.name}" if scope else descriptor.name
+        yield Named(descriptor, file.package, file.name, full_name)
+        if isinstance(descriptor, descriptor_pb2.DescriptorProto):
+            stack.extend((full_name, each) for each in (*descriptor.nested_type, *descriptor.enum_type))
+
+
+def normal_text(own: Any, files: Iterable[Any]) -> str:
+    """The form of `normalize=true`: printed from the descriptor, so that neither comments nor layout nor the
+    order of imports count.
+    """
+    file = _with_options(own, files)
+    names = sorted(file.dependency)
+    public = {file.dependency[index] for index in file.public_dependency}
+    weak = {file.dependency[index] for index in file.weak_dependency}
+    for repeated in (file.dependency, file.public_dependency, file.weak_dependency):
+        del repeated[:]
+    file.dependency.extend(names)
+    file.public_dependency.extend(index for index, name in enumerate(names) if name in public)
+    file.weak_dependency.extend(index for index, name in enumerate(names) if name in weak)
+    return proto_text(file)
+
+
+def _with_options(own: Any, files: Iterable[Any]) -> Any:
+    """A copy of the descriptor that knows the extensions which its imports declare for options."""
+    by_name = {file.name: file for file in files}
+    if _DESCRIPTOR not in by_name:
+        return descriptor_pb2.FileDescriptorProto.FromString(own.SerializeToString())
+    pool = descriptor_pool.DescriptorPool()
+    for name, file in by_name.items():
+        if name != own.name:
+            pool.Add(file)
+    # Messages of a pool know an extension once its file has been loaded.
+    for name in by_name:
+        if name != own.name:
+            pool.FindFileByName(name)
+    kind = pool.FindMessageTypeByName("google.protobuf.FileDescriptorProto")
+    return message_factory.GetMessageClass(kind).FromString(own.SerializeToString())
+
+
+def serialized(schema: ProtobufSchema) -> str:
+    """The form of `format=serialized`, which Python clients ask for: a base64 FileDescriptorProto."""
+    return base64.b64encode(schema.file.SerializeToString(deterministic=True)).decode()

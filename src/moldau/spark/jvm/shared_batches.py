@@ -1,0 +1,269 @@
+"""Arrow batches for a JVM on the same machine, in memory that it maps: no byte of them goes through a socket.
+
+Spark's protocol between a worker and its JVM stays as it is; what goes through it is a note for each batch
+that says where its buffers lie: in a room, memory without a name (memfd) that the JVM opens below ``/proc``
+of this process. Where the decoder asks ``column_memory`` for space, what is fetched comes straight into the
+room and columns of bytes are pieces of it; other columns are written or copied there. The other side is
+``jvm/ColumnarSource.java``. It acknowledges what it has done with through a pipe, a byte for each batch, and
+a room is written again only after that.
+
+Invariant: there are a few rooms for each process, so that a fast reader waits for a slow query. Nothing
+outlives both processes, however they end. A JVM that has gone away is noticed within seconds.
+"""
+
+import mmap
+import os
+import select
+import struct
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+
+from moldau.spark.jvm.column_memory import PLACED, lending
+from moldau.spark.jvm.shared_columns import COLUMN
+
+Array: TypeAlias = Any
+
+#: What is written while the JVM works on the one before, and one that lies ready between.
+_ROOMS = 3
+#: A batch above this goes in parts: the JVM maps two gigabytes at most.
+_LARGEST_BYTES = 1024**3
+_SIGN_OF_LIFE_SECONDS = 1.0
+_GRAIN = 1024 * 1024
+#: A room does not grow above this for what is fetched, which is copied then.
+_LARGEST_FOR_PIECES = 64 * _GRAIN
+_ALIGNMENT = 64
+_SCHEMA = pa.schema([pa.field(COLUMN, pa.binary(), nullable=False)])
+#: Process, pipe, room, rows; the room's number and size; how many arrays, buffers and placed columns. After
+#: it come the length and the nulls of each array, then the place and the size of each buffer, then of each
+#: placed column its index, its nulls and where places and sizes lie. Its array and its buffers are empty.
+_HEAD = struct.Struct("<iiiiqqiii")
+_SIGN_OF_LIFE = bytes(_HEAD.size)
+#: Spark's stream to the JVM keeps back what is smaller than this, and nobody here can ask it not to.
+_LEAST_NOTE_BYTES = max(int(os.environ.get("SPARK_BUFFER_SIZE", 0)), 65536) + 1
+
+
+class _Room:
+    """Memory that another process can open while this one lives."""
+
+    _made = 0
+
+    def __init__(self, size: int) -> None:
+        size = -(-size // _GRAIN) * _GRAIN
+        _Room._made += 1
+        #: Tells a new room from an old one with the same descriptor.
+        self.number = _Room._made
+        self.size = size
+        self.descriptor = os.memfd_create("moldau-batches", os.MFD_CLOEXEC)
+        os.ftruncate(self.descriptor, size)
+        self._memory = mmap.mmap(self.descriptor, size)
+        self._bytes = np.frombuffer(self._memory, np.uint8)
+        self._address = int(self._bytes.ctypes.data)
+        self._used = 0
+        #: See ``column_memory``.
+        self.takes_pieces = False
+        #: What would have been enough for what was wanted of it.
+        self.wanted = size
+
+    def clear(self, *, takes_pieces: bool) -> None:
+        self._used = 0
+        self.takes_pieces = takes_pieces
+
+    def take(self, size: int) -> Array | None:
+        start = -(-self._used // _ALIGNMENT) * _ALIGNMENT
+        if start + size > self.size:
+            self.wanted = start + size
+            return None
+        self._used = start + size
+        return self._bytes[start : start + size]
+
+    def place_of(self, data: Array) -> int | None:
+        within = int(data.__array_interface__["data"][0]) - self._address
+        return within if 0 <= within < self.size else None
+
+    def pieces(self, column: Any) -> Any:
+        """A column that is ``PLACED`` here, with its bytes one behind the other and elsewhere."""
+        from moldau.spark.read.fast_decode import binary_array
+
+        at, sizes = (column.field(name).to_numpy() for name in ("at", "size"))
+        return binary_array(self._bytes, at, sizes)
+
+    def place(self, buffer: Any) -> tuple[int, int]:
+        """Where a buffer lies; it is copied here unless it was written here. -1 where there is no space."""
+        if buffer is None or buffer.size == 0:
+            return 0, 0
+        within = buffer.address - self._address
+        if not 0 <= within < self.size:
+            space = self.take(buffer.size)
+            if space is None:
+                return -1, 0
+            space[:] = np.frombuffer(buffer, np.uint8)
+            within = int(space.ctypes.data) - self._address
+        return within, buffer.size
+
+    def close(self) -> None:
+        """The memory goes when nobody here or there looks at it any more."""
+        os.close(self.descriptor)
+
+
+#: Rooms that the task before has left; a worker has one task at a time.
+_left: list[_Room] = []
+
+
+def hand_over(batches: Iterable[Any], *, as_they_lie: bool = False) -> Iterator[Any]:
+    """Notes in place of the batches, whose columns of bytes may be ``PLACED`` where that is said."""
+    sharing = _Sharing(as_they_lie)
+    each = iter(batches)
+    try:
+        while True:
+            yield from sharing.wait_for_room()
+            with lending(sharing.room):
+                batch = next(each, None)
+            if batch is None:
+                break
+            for index, part in enumerate(_parts(batch)):
+                if index:
+                    yield from sharing.wait_for_room()
+                yield sharing.put(part)
+            del batch
+        # A process that ends here may be gone before the JVM has opened the last room.
+        yield from sharing.until_taken()
+    finally:
+        sharing.close()
+
+
+def _parts(batch: Any) -> Iterator[Any]:
+    rows = batch.num_rows
+    if rows > 1 and batch.nbytes > _LARGEST_BYTES:
+        yield from _parts(batch.slice(0, rows // 2))
+        yield from _parts(batch.slice(rows // 2))
+    elif rows:
+        yield batch
+
+
+def _arrays(array: Any) -> Iterator[Any]:
+    """An array and those within it, in the order in which Arrow names their buffers."""
+    yield array
+    kind = array.type
+    if pa.types.is_struct(kind):
+        for index in range(kind.num_fields):
+            yield from _arrays(array.field(index))
+    elif pa.types.is_list(kind) or pa.types.is_map(kind):
+        yield from _arrays(array.values)
+
+
+def _places(room: _Room, columns: Sequence[Any]) -> tuple[tuple[int, int, int], list[int]] | None:
+    """What a note says of the columns, which are put into the room; None where there is no space for them."""
+    nodes: list[int] = []
+    buffers: list[tuple[int, int]] = []
+    placed: list[int] = []
+    for index, column in enumerate(columns):
+        if column.type == PLACED:
+            places, sizes = (column.field(name).buffers()[1] for name in ("at", "size"))
+            nulls = int((np.frombuffer(sizes, np.int64) < 0).sum()) if len(column) else 0
+            positions = room.place(places)[0], room.place(sizes)[0]
+            if min(positions) < 0:
+                return None
+            placed += (index, nulls, *positions)
+            nodes += (0, 0)
+            buffers += [(0, 0)] * 3
+        else:
+            nodes += (number for each in _arrays(column) for number in (len(each), each.null_count))
+            buffers += (room.place(each) for each in column.buffers())
+    if (-1, 0) in buffers:
+        return None
+    counts = len(nodes) // 2, len(buffers), len(placed) // 4
+    return counts, [*nodes, *(number for place in buffers for number in place), *placed]
+
+
+class _Sharing:
+    """The rooms of one task."""
+
+    def __init__(self, as_they_lie: bool) -> None:
+        self._as_they_lie = as_they_lie
+        self._free = _left[:] or [_Room(_GRAIN)]
+        _left.clear()
+        #: In the order in which the JVM acknowledges them.
+        self._taken: deque[_Room] = deque()
+        self._acknowledged, self._acknowledge = os.pipe()
+
+    @property
+    def room(self) -> _Room:
+        """The one that is written next."""
+        return self._free[-1]
+
+    def wait_for_room(self) -> Iterator[Any]:
+        """Signs of life while that takes long."""
+        self._take_back(0)
+        if not self._free and len(self._taken) < _ROOMS:
+            self._free.append(_Room(self._taken[-1].size))
+        while not self._free:
+            yield from self._wait()
+        if self.room.size < self.room.wanted <= _LARGEST_FOR_PIECES:
+            self._enlarge(self.room.wanted)
+        self.room.clear(takes_pieces=self._as_they_lie)
+
+    def put(self, batch: Any) -> Any:
+        """Sees that all of the batch is in the room, and tells where."""
+        if any(each.offset for column in batch.columns for each in _arrays(column)):
+            # A part of something larger: only what belongs to it.
+            return self.put(pa.ipc.read_record_batch(batch.serialize(), batch.schema))
+        columns, room = batch.columns, self.room
+        found = _places(room, columns)
+        if found is None:
+            columns = [room.pieces(each) if each.type == PLACED else each for each in columns]
+            buffers = (buffer for each in columns for buffer in each.buffers() if buffer is not None)
+            self._enlarge(sum(buffer.size + _ALIGNMENT for buffer in buffers))
+            room = self.room
+            found = _places(room, columns)
+            assert found is not None, "the room was made for these columns"
+        counts, numbers = found
+        self._taken.append(self._free.pop())
+        head = (os.getpid(), self._acknowledge, room.descriptor, batch.num_rows, room.number, room.size)
+        return _note(_HEAD.pack(*head, *counts) + struct.pack(f"<{len(numbers)}q", *numbers))
+
+    def _enlarge(self, needed: int) -> None:
+        self._free.pop().close()
+        self._free.append(_Room(needed * 3 // 2))
+
+    def until_taken(self) -> Iterator[Any]:
+        while self._taken:
+            yield from self._wait()
+
+    def close(self) -> None:
+        for descriptor in (self._acknowledged, self._acknowledge):
+            if descriptor >= 0:
+                os.close(descriptor)
+        # A room that was not acknowledged may still be looked at: it is given up, not written again.
+        _left.extend(self._free)
+        for room in self._taken:
+            room.close()
+
+    def _wait(self) -> Iterator[Any]:
+        if not self._take_back(_SIGN_OF_LIFE_SECONDS):
+            yield _note(_SIGN_OF_LIFE)
+
+    def _take_back(self, seconds: float) -> bool:
+        if not self._taken or not select.select([self._acknowledged], [], [], seconds)[0]:
+            return False
+        acknowledged = os.read(self._acknowledged, 64)
+        if not acknowledged:
+            raise BrokenPipeError("Spark has ended the task")
+        if self._acknowledge >= 0:
+            # The JVM has the pipe open now; without our own end, its end of it is seen.
+            os.close(self._acknowledge)
+            self._acknowledge = -1
+        for _ in acknowledged:
+            self._free.append(self._taken.popleft())
+        return True
+
+
+def _note(text: bytes) -> Any:
+    """A batch of one row; not by ``pa.array``, which loads pandas when it is first called."""
+    filled = text.ljust(-(-max(len(text), _LEAST_NOTE_BYTES) // _ALIGNMENT) * _ALIGNMENT, b"\0")
+    edges = pa.py_buffer(struct.pack("<ii", 0, len(filled)))
+    column = pa.Array.from_buffers(pa.binary(), 1, [None, edges, pa.py_buffer(filled)])
+    return pa.RecordBatch.from_arrays([column], schema=_SCHEMA)

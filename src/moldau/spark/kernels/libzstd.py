@@ -1,0 +1,68 @@
+"""libzstd's own function for whole frames, out of the library that the ``zstandard`` wheel carries.
+
+The wheel's Python interface cannot write into memory that is there already: it makes room for each batch
+anew, keeps a window beside it and copies from one to the other, which takes a third of the time of batches
+that were compressed as a stream, as all of the Java client's are.
+
+Invariant: documented functions of libzstd only, and None where the library is not to be had; nobody depends
+on it.
+"""
+
+import ctypes
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+#: What ZSTD_getErrorCode has for an output that does not fit; fixed since libzstd 1.3.
+_TOO_SMALL = 70
+#: More than this of a result is an error's number, counted from the top: no object is as large.
+_LARGEST_RESULT = 1 << 62
+
+DOES_NOT_FIT = -1
+BROKEN = -2
+
+
+class FrameReader:
+    """Decompresses whole frames from memory to memory; keeps its tables. Not for several threads."""
+
+    def __init__(self, library: Any) -> None:
+        self._decompress = library.ZSTD_decompressDCtx
+        self._free = library.ZSTD_freeDCtx
+        self._context = library.ZSTD_createDCtx()
+
+    def read(self, source: int, size: int, target: int, room: int) -> int:
+        """From address to address; how many bytes came out, or DOES_NOT_FIT, or BROKEN."""
+        result: int = self._decompress(self._context, target, room, source, size)
+        if result < _LARGEST_RESULT:
+            return result
+        return DOES_NOT_FIT if (1 << 64) - result == _TOO_SMALL else BROKEN
+
+    def __del__(self) -> None:
+        self._free(self._context)
+
+
+def frame_reader() -> FrameReader | None:
+    """A new reader; None where the library is not there."""
+    library = _load()
+    return None if library is None else FrameReader(library)
+
+
+@cache
+def _load() -> Any:
+    spec = find_spec("zstandard")
+    if spec is None or spec.origin is None or ctypes.sizeof(ctypes.c_size_t) != 8:
+        return None
+    for file in Path(spec.origin).parent.glob("_cffi.*"):
+        try:
+            library = ctypes.CDLL(str(file))
+            library.ZSTD_createDCtx.restype = ctypes.c_void_p
+            library.ZSTD_createDCtx.argtypes = []
+            library.ZSTD_freeDCtx.argtypes = [ctypes.c_void_p]
+            library.ZSTD_decompressDCtx.restype = ctypes.c_size_t
+            pointer, size = ctypes.c_void_p, ctypes.c_size_t
+            library.ZSTD_decompressDCtx.argtypes = [pointer, pointer, size, pointer, size]
+        except (OSError, AttributeError):
+            continue
+        return library
+    return None

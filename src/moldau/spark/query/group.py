@@ -1,0 +1,139 @@
+"""A query as a consumer group: its progress is committed, so that lag and resets work with Kafka's tools.
+
+The driver is the group's one member while the query runs, so a reset is refused then, as for any group that
+is at work. It says of itself, as JSON in the metadata of the member, which query it is, where it runs and how
+many records a second it reads. An offset that the group holds and the query did not write is a reset: it wins
+over the checkpoint, once. The query tells its own commits by the words that it leaves beside them.
+
+Invariant: the checkpoint decides what is processed; the group only shows it. A commit that fails is told in
+the log and never stops the query: the next one covers it.
+"""
+
+import asyncio
+import json
+import logging
+import platform
+from collections.abc import Iterable, Mapping, Sequence
+
+from moldau.base.clock import Clock, SystemClock
+from moldau.base.names import TopicPartition
+from moldau.client.groups.classic_membership import Membership, MembershipOptions
+from moldau.client.groups.descriptions import CommittedOffset
+from moldau.client.groups.groups import Groups
+from moldau.protocol.errors import KafkaError
+from moldau.spark.query.name import Query
+from moldau.spark.wire import Wire
+
+log = logging.getLogger("moldau.spark")
+
+#: Spark ends the process of a source without a word: the group has to notice by itself, and soon.
+_SESSION_TIMEOUT_MS = 10_000
+#: What the query writes beside its offsets.
+MARK = "committed by format(moldau)"
+#: What a member says of itself is told when it joins: so often, at most, it joins again to tell its rate.
+_TELL_SECONDS = 30.0
+
+
+class QueryGroup:
+    """Made on the driver; ``leave`` when the query stops."""
+
+    def __init__(
+        self, wire: Wire, group_id: str, clock: Clock | None = None, query: Query | None = None
+    ) -> None:
+        self._wire = wire
+        self._query = query or Query()
+        self._monotonic = (clock or SystemClock()).monotonic
+        #: When the rate was told last, the records since then, and what was told.
+        self._told_at = 0.0
+        self._records = 0
+        self._rate = 0.0
+        self._group_id = group_id
+        self._membership: Membership | None = None
+        self._beating: asyncio.Task[None] | None = None
+        self._topics: Sequence[str] = ()
+        self._committed: dict[TopicPartition, int] = {}
+
+    def resets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """Offsets of the group that someone else has set."""
+        wanted = set(partitions)
+        found = self._wire.ask(Groups(self._wire.cluster).committed(self._group_id))
+        return {
+            tp: committed.offset
+            for tp, committed in found.items()
+            if isinstance(committed, CommittedOffset) and tp in wanted and committed.metadata != MARK
+        }
+
+    def commit(self, offsets: Mapping[TopicPartition, int]) -> None:
+        """Says how far the query has come; joins the group first where need be."""
+        news = {tp: offset for tp, offset in offsets.items() if self._committed.get(tp) != offset}
+        if not news:
+            return
+        self._records += sum(max(o - self._committed.get(tp, o), 0) for tp, o in news.items())
+        try:
+            self._wire.ask(self._commit(news, sorted({tp.topic for tp in offsets})))
+        except KafkaError as error:
+            log.warning("group %s does not show the query's progress: %s", self._group_id, error)
+            return
+        self._committed |= news
+
+    def leave(self) -> None:
+        """Leaves the group, so that it can be reset at once."""
+        if self._membership is not None:
+            try:
+                self._wire.ask(self._leave())
+            except KafkaError as error:
+                log.warning("group %s: %s", self._group_id, error)
+
+    async def _commit(self, offsets: Mapping[TopicPartition, int], topics: Sequence[str]) -> None:
+        if self._membership is None or list(topics) != list(self._topics) or self._has_news():
+            await self._join(topics)
+        assert self._membership is not None
+        marked = {tp: CommittedOffset(offset, metadata=MARK) for tp, offset in offsets.items()}
+        for error in (await self._membership.commit(marked)).values():
+            if error is not None:
+                self._topics = ()  # put out of the group, perhaps: the next commit joins again
+                raise error
+
+    async def _join(self, topics: Sequence[str]) -> None:
+        if self._membership is None:
+            options = MembershipOptions(session_timeout_ms=_SESSION_TIMEOUT_MS, assignors=("range",))
+            self._membership = Membership(self._wire.cluster, self._group_id, options)
+        self._membership.user_data = self._about()
+        await self._membership.join(topics, ())
+        self._topics = topics
+        if self._beating is None:
+            self._beating = asyncio.get_running_loop().create_task(self._beat())
+
+    def _has_news(self) -> bool:
+        """Whether the rate is another one than was told, and that was a while ago."""
+        seconds = self._monotonic() - self._told_at
+        return seconds >= _TELL_SECONDS and abs(self._records / seconds - self._rate) > self._rate / 10
+
+    def _about(self) -> bytes:
+        now = self._monotonic()
+        if self._told_at and now > self._told_at:
+            self._rate = round(self._records / (now - self._told_at), 1)
+        self._told_at, self._records = now, 0
+        said: dict[str, object] = {"query": self._query.name or self._wire.options.client_id}
+        if self._query.query_id:
+            said["id"] = self._query.query_id
+        return json.dumps({**said, "host": platform.node(), "records/s": self._rate}).encode()
+
+    async def _beat(self) -> None:
+        membership = self._membership
+        assert membership is not None
+        while True:
+            await asyncio.sleep(membership.heartbeat_interval_ms / 1000)
+            try:
+                if await membership.beat():
+                    await membership.join(self._topics, ())
+            except KafkaError as error:
+                log.warning("group %s: a heartbeat failed: %s", self._group_id, error)
+
+    async def _leave(self) -> None:
+        assert self._membership is not None
+        if self._beating is not None:
+            self._beating.cancel()
+            self._beating = None
+        await self._membership.leave()
+        self._membership = None

@@ -1,0 +1,144 @@
+"""Spark's events of streaming queries, kept as statuses and published to a compacted topic.
+
+    from moldau.spark import listen
+
+    listener = listen(spark, "localhost:9092")
+
+The topic is ``__moldau_pipelines``: the key is the query's name, the value its QueryStatus as JSON.
+
+Invariant: watching never disturbs what is watched: a cluster that does not answer is told in the log, and
+the query goes on. Events come on a thread of Spark's; nothing here waits for the cluster on it.
+"""
+
+import asyncio
+import json
+import logging
+import platform
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.streaming.listener import StreamingQueryListener
+
+from moldau.client.admin.admin import Admin
+from moldau.client.admin.descriptions import NewTopic
+from moldau.client.producer.producer import Producer
+from moldau.client.transport.cluster import Cluster
+from moldau.protocol.errors import ErrorCode, KafkaError
+from moldau.spark.options import read_options
+from moldau.spark.query.failures import sentence
+from moldau.spark.query.progress import FAILED, STARTING, STOPPED, QueryStatus, with_progress
+from moldau.spark.wire import Wire, connect
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+log = logging.getLogger("moldau.spark")
+
+PIPELINES_TOPIC = "__moldau_pipelines"
+#: A status is small, and the newest counts: one that waits longer than this is of no use.
+_DELIVERY_TIMEOUT_MS = 30_000
+
+
+class Publisher:
+    """Writes statuses to the topic, in the background; ``flush`` before the program ends."""
+
+    def __init__(self, wire: Wire) -> None:
+        self._wire = wire
+        self._producer: Producer | None = None
+        self._pending: list[Any] = []
+        self._one_by_one = asyncio.Lock()
+
+    def publish(self, status: QueryStatus) -> None:
+        self._pending = [each for each in self._pending if not each.done()]
+        self._pending.append(self._wire.begin(self._send(status)))
+
+    def flush(self) -> None:
+        """Waits for what is on its way."""
+        for each in self._pending:
+            each.result()
+        self._pending = []
+
+    async def _send(self, status: QueryStatus) -> None:
+        key, value = status.name.encode(), json.dumps(status.to_json()).encode()
+        try:
+            async with self._one_by_one:
+                if self._producer is None:
+                    await make_topic(self._wire.cluster)
+                    self._producer = await Producer.open(
+                        self._wire.cluster, linger_ms=0, delivery_timeout_ms=_DELIVERY_TIMEOUT_MS
+                    )
+                await (await self._producer.send(PIPELINES_TOPIC, value, key))
+        except KafkaError as error:
+            log.warning("the progress of %s is not published: %s", status.name, error)
+
+
+async def make_topic(cluster: Cluster) -> None:
+    """The compacted topic, unless it is there."""
+    wanted = NewTopic(
+        PIPELINES_TOPIC, 1, min(3, max(len(cluster.brokers), 1)), configs={"cleanup.policy": "compact"}
+    )
+    outcome = (await Admin(cluster).create_topics([wanted]))[PIPELINES_TOPIC]
+    if isinstance(outcome, KafkaError) and outcome.code != ErrorCode.TOPIC_ALREADY_EXISTS:
+        raise outcome
+
+
+class QueryListener(StreamingQueryListener):
+    """The newest status of each query of a session, by name; ``on_change`` is told of each."""
+
+    def __init__(self, on_change: Callable[[QueryStatus], None] | None = None, group: str = "") -> None:
+        self._on_change = on_change
+        self._group = group
+        self._names: dict[str, str] = {}
+        self.statuses: dict[str, QueryStatus] = {}
+
+    def onQueryStarted(self, event: Any) -> None:
+        name = event.name or str(event.id)
+        self._names[str(event.runId)] = name
+        self._keep(
+            QueryStatus(
+                name,
+                str(event.id),
+                str(event.runId),
+                self._group or event.name or "",
+                platform.node(),
+                STARTING,
+                updated=event.timestamp or "",
+            )
+        )
+
+    def onQueryProgress(self, event: Any) -> None:
+        progress = json.loads(event.progress.json)
+        status = self._status(progress["runId"])
+        if status is not None:
+            self._keep(with_progress(status, progress))
+
+    def onQueryIdle(self, event: Any) -> None:
+        """Nothing came: what was known still holds, and nothing runs through."""
+        status = self._status(str(event.runId))
+        if status is not None:
+            idle = replace(status, input_rows_per_second=0.0, processed_rows_per_second=0.0, batch_rows=0)
+            self._keep(replace(idle, updated=event.timestamp or status.updated))
+
+    def onQueryTerminated(self, event: Any) -> None:
+        status = self._status(str(event.runId))
+        if status is not None:
+            error = sentence(event.exception) if event.exception else None
+            self._keep(replace(status, state=FAILED if error else STOPPED, error=error))
+
+    def _status(self, run_id: str) -> QueryStatus | None:
+        return self.statuses.get(self._names.get(run_id, ""))
+
+    def _keep(self, status: QueryStatus) -> None:
+        self.statuses[status.name] = status
+        if self._on_change is not None:
+            self._on_change(status)
+
+
+def listen(spark: "SparkSession", bootstrap_servers: str, **options: str) -> QueryListener:
+    """Publishes the progress of every query of a session from now on; more options say how to connect."""
+    given = {"kafka.bootstrap.servers": bootstrap_servers, "subscribe": PIPELINES_TOPIC, **options}
+    publisher = Publisher(connect(read_options(given).cluster))
+    listener = QueryListener(publisher.publish)
+    spark.streams.addListener(listener)
+    return listener

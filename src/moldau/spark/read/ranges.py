@@ -1,0 +1,121 @@
+"""Reads one offset range of one partition: fetches ahead while the bytes before are decoded.
+
+Invariant: every visible record of [start, end) comes once and in order, or an error says which is missing;
+a task never ends early in silence.
+"""
+
+from collections.abc import Iterator
+
+from moldau.base.names import TopicPartition
+from moldau.protocol.errors import ErrorCode, KafkaError
+from moldau.protocol.records import ATTRIBUTES_AT, COMPRESSION_MASK, HEADER_SIZE
+from moldau.spark.jvm.column_memory import bytes_for_pieces
+from moldau.spark.options import ReadOptions
+from moldau.spark.read.columns import Columns
+from moldau.spark.read.data_loss import DataLoss
+from moldau.spark.read.decoding import decode, next_offset_of
+from moldau.spark.read.decompression import Decompressor
+from moldau.spark.read.fetches import Fetched, Fetches
+from moldau.spark.read.listing import list_offset
+from moldau.spark.read.offsets import EARLIEST
+from moldau.spark.read.planning import OffsetRange
+from moldau.spark.wire import Wire
+
+#: What a record is taken to need before the first ones have come, and the least that is asked for.
+_FIRST_RECORD_BYTES = 4096
+_LEAST_FETCH_BYTES = 64 * 1024
+#: The first fetch of a range is a small one, and each is twice the one before: whoever wants a few rows to
+#: look at has them soon.
+_FIRST_FETCH_BYTES = 256 * 1024
+
+
+class RangeReader:
+    def __init__(self, wire: Wire, wanted: OffsetRange, options: ReadOptions) -> None:
+        self._wire = wire
+        self._wanted = wanted
+        self._options = options
+        self._partition = TopicPartition(wanted.topic, wanted.partition)
+        #: What a record of this range needs, as far as it has come.
+        self._record_bytes = float(_FIRST_RECORD_BYTES)
+        self._most_bytes = _FIRST_FETCH_BYTES
+        #: As far as is known from the last fetch.
+        self._compressed = False
+
+    def __iter__(self) -> Iterator[Columns]:
+        """The records in pieces, one for each fetch that brought any."""
+        if self._wanted.start >= self._wanted.end:
+            return
+        fetches = Fetches(self._wire, self._partition, self._wanted.end, self._options)
+        try:
+            yield from self._pieces(fetches)
+        finally:
+            fetches.close()
+
+    def _pieces(self, fetches: Fetches) -> Iterator[Columns]:
+        wanted, options = self._wanted, self._options
+        decompressor = Decompressor()
+        offset = wanted.start
+        fetches.begin(offset, self._fetch_bytes(offset))
+        while offset < wanted.end:
+            fetched = self._taken(fetches, offset)
+            if fetched is None:
+                offset = self._passed_over(offset)
+                if offset < wanted.end:
+                    fetches.begin(offset, self._fetch_bytes(offset))
+                continue
+            after = next_offset_of(fetched.records, offset)
+            if after == offset and fetched.visible_end >= wanted.end:
+                return  # compaction has left nothing there
+            if after > offset:
+                self._record_bytes = len(fetched.records) / (after - offset)
+                self._most_bytes = min(self._most_bytes * 2, options.partition_fetch_bytes)
+            if after < wanted.end:
+                fetches.begin(after, self._fetch_bytes(after))
+            self._compressed = _is_compressed(fetched.records)
+            columns = decode(
+                fetched.records,
+                decompressor=decompressor,
+                name=str(self._partition),
+                first_offset=offset,
+                end_offset=wanted.end,
+                aborted=fetched.aborted if options.read_committed else None,
+                headers=options.include_headers,
+            )
+            offset = after
+            del fetched  # its memory is free for the fetch after the next
+            if columns.rows:
+                yield columns
+
+    def _taken(self, fetches: Fetches, offset: int) -> Fetched | None:
+        """What the fetch brought; None where the offset is gone and that may be."""
+        try:
+            # What is compressed is of no use where columns are made; what comes out of it is.
+            return fetches.take(None if self._compressed else bytes_for_pieces)
+        except KafkaError as error:
+            if error.code != ErrorCode.OFFSET_OUT_OF_RANGE:
+                raise
+            if self._options.fail_on_data_loss:
+                raise self._lost(offset) from None
+            return None
+
+    def _passed_over(self, offset: int) -> int:
+        """Where reading goes on behind a hole; the end of the range when nothing is left of it."""
+        start = self._wire.ask(list_offset(self._wire.cluster, self._partition, EARLIEST))
+        return min(max(start, offset), self._wanted.end) if start > offset else self._wanted.end
+
+    def _lost(self, offset: int) -> DataLoss:
+        return DataLoss(
+            f"offset {offset} of {self._partition} is gone: retention or DeleteRecords has removed it, or "
+            "the topic was made anew, since this query planned to read it. Begin at what is left with "
+            "another checkpoint and startingOffsets=earliest, or set failOnDataLoss=false to pass over holes."
+        )
+
+    def _fetch_bytes(self, offset: int) -> int:
+        """No more than the rest of the range seems to need: what lies behind it would be fetched in vain."""
+        rest = int((self._wanted.end - offset) * self._record_bytes * 1.25)
+        return min(self._most_bytes, self._options.partition_fetch_bytes, rest + _LEAST_FETCH_BYTES)
+
+
+def _is_compressed(records: memoryview) -> bool:
+    """Whether the first batch is, and so probably the others."""
+    return len(records) > HEADER_SIZE and bool(records[ATTRIBUTES_AT + 1] & COMPRESSION_MASK)

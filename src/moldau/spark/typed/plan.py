@@ -1,0 +1,188 @@
+"""How the keys and values of a query are read: decided once, on the driver, with the schemas in hand.
+
+Invariant: what is decided here travels to the tasks as it is: a schema that is registered while the query
+runs changes nothing of its columns. A subject that is not there, or a schema that cannot be read, is told
+before any task begins.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from moldau.spark.options import OptionError, ReadOptions
+from moldau.spark.read.columns import COLUMNS, HEADERS_TYPE
+from moldau.spark.record_columns import NEVER_NULL
+from moldau.spark.typed.options import (
+    LATEST_VERSION,
+    REGISTRY_TYPES,
+    RegistryOptions,
+    SideOptions,
+    TypedOptions,
+)
+from moldau.spark.typed.registry import SchemaText, client_of, subject_schema, with_uses
+from moldau.spark.typed.shapes import SchemaError
+
+if TYPE_CHECKING:
+    from moldau.spark.typed.decoders import Decoder
+
+#: The columns beside a flattened value, and the connector's that they are.
+_BESIDE = {
+    "_key": "key",
+    "_topic": "topic",
+    "_partition": "partition",
+    "_offset": "offset",
+    "_timestamp": "timestamp",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class SidePlan:
+    """Keys or values: in which format, by which schema, and whether schema ids stand before them."""
+
+    side: str
+    format: str = "bytes"
+    schema: SchemaText | None = None
+    message: str | None = None
+    registry: RegistryOptions | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TypedPlan:
+    key: SidePlan
+    value: SidePlan
+    decode_errors: str = "fail"
+    dead_letter_topic: str | None = None
+    error_column: str = "_error"
+    flatten: bool = False
+    include_headers: bool = False
+
+    def decoders(self) -> "tuple[Decoder, Decoder]":
+        """Of keys and of values; a task makes its own."""
+        return tuple(_decoder(side) for side in (self.key, self.value))  # type: ignore[return-value]
+
+    def columns(self) -> list[tuple[str, pa.DataType]]:
+        """Names and types of the columns that the query shows."""
+        key, value = (_type(side) for side in (self.key, self.value))
+        headers = [("headers", HEADERS_TYPE)] if self.include_headers else []
+        if not self.flatten:
+            own = {"key": key, "value": value}
+            found = [(name, own.get(name, kind)) for name, kind in COLUMNS] + headers
+        else:
+            plain = dict(COLUMNS) | {"key": key}
+            fields = [(f.name, f.type) for f in value] if pa.types.is_struct(value) else [("value", value)]
+            found = fields + [(name, plain[of]) for name, of in _BESIDE.items()]
+            found += [(f"_{name}", kind) for name, kind in headers]
+        if self.decode_errors == "null":
+            found.append((self.error_column, pa.string()))
+        names = [name for name, _ in found]
+        if twice := next((name for name in names if names.count(name) > 1), None):
+            raise OptionError(
+                f"there would be two columns {twice}: leave out flatten, or set error.column to another name"
+            )
+        return found
+
+    def never_null(self) -> frozenset[str]:
+        """Columns that every record has, as the query shows them."""
+        if not self.flatten:
+            return NEVER_NULL
+        return frozenset(name for name, of in _BESIDE.items() if of in NEVER_NULL)
+
+    def connector_filters(self, filters: Iterable[Any]) -> Iterator[Any]:
+        """Filters on the connector's columns, under the connector's names."""
+        for each in filters:
+            attribute = each.attribute
+            if not self.flatten:
+                yield each
+            elif len(attribute) == 1 and attribute[0] in _BESIDE:
+                yield replace(each, attribute=(_BESIDE[attribute[0]],))
+
+    def place(self, name: str) -> str:
+        """What a column of this name is: one of the connector's, or a field of the value."""
+        if not self.flatten:
+            return name
+        return "headers" if name == "_headers" and self.include_headers else _BESIDE.get(name, name)
+
+
+def plan_reading(options: TypedOptions, read: ReadOptions) -> TypedPlan | None:
+    """What the options mean now; None where keys and values are bytes."""
+    if options.plain:
+        return None
+    plan = TypedPlan(
+        _side(options.key, options, read, needed=False),
+        _side(options.value, options, read, needed=True),
+        options.decode_errors,
+        options.dead_letter_topic,
+        options.error_column,
+        options.flatten,
+        read.include_headers,
+    )
+    plan.columns()
+    return plan
+
+
+def _side(said: SideOptions, options: TypedOptions, read: ReadOptions, *, needed: bool) -> SidePlan:
+    if said.format in ("bytes", "string") or (options.registry is None and said.format is None):
+        return SidePlan(said.side, said.format or "bytes")
+    if said.schema is not None:
+        assert said.format is not None
+        return SidePlan(said.side, said.format, SchemaText(said.schema), said.message, options.registry)
+    assert options.registry is not None, "a format without a schema was refused before"
+    client = client_of(options.registry)
+    subject = said.subject or f"{_only_topic(said, read)}-{said.side}"
+    version = said.version or LATEST_VERSION
+    found = subject_schema(client, subject, version)
+    if found is None:
+        if not needed and said.format is None and said.subject is None and said.version is None:
+            return SidePlan(said.side)
+        raise OptionError(
+            f"the registry at {options.registry.url} has no {_said(version)} of the subject {subject!r}: "
+            f"name the right one with {said.side}.subject, or set {said.side}.format=bytes"
+        )
+    kind = REGISTRY_TYPES.get(found.schema_type)
+    if kind is None or (said.format is not None and kind != said.format):
+        raise OptionError(
+            f"the subject {subject!r} holds {found.schema_type} schemas, not what {said.side}.format="
+            f"{said.format} says"
+        )
+    return SidePlan(said.side, kind, with_uses(client, found), said.message, options.registry)
+
+
+def _said(version: int | str) -> str:
+    return "version" if version == LATEST_VERSION else f"version {version}"
+
+
+def _only_topic(said: SideOptions, read: ReadOptions) -> str:
+    topics = set(read.topics) | {partition.topic for partition in read.assignment}
+    if len(topics) != 1:
+        raise OptionError(
+            f"several topics are read: name the subject of their schema with {said.side}.subject"
+        )
+    return topics.pop()
+
+
+def _type(side: SidePlan) -> pa.DataType:
+    """The type alone, without what only tasks need where that is to be had."""
+    if side.format not in ("avro", "json"):
+        return _decoder(side).type
+    assert side.schema is not None
+    try:
+        if side.format == "json":
+            from moldau.spark.typed.json.schema import json_type
+
+            return json_type(side.schema.text, dict(side.schema.uses))
+        from moldau.spark.typed.avro.schema import parse, reader_shape
+
+        return reader_shape(parse(side.schema.text, [text for _, text in side.schema.uses])).type
+    except SchemaError as error:
+        raise OptionError(f"the schema of {side.side}s cannot be used: {error}") from None
+
+
+def _decoder(side: SidePlan) -> "Decoder":
+    from moldau.spark.typed.decoders import decoder_of
+
+    try:
+        return decoder_of(side.format, side.schema, side.message, side.registry)
+    except SchemaError as error:
+        raise OptionError(f"the schema of {side.side}s cannot be used: {error}") from None

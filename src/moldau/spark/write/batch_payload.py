@@ -1,0 +1,58 @@
+"""The records of one batch on their way to the broker, and the header that is put before them.
+
+Invariant: a payload carries no producer id and no sequence: whoever sends it stamps the header, so that the
+same payload can be sent under another identity.
+"""
+
+import struct
+from dataclasses import dataclass, replace
+
+from moldau.protocol.checksum import crc32c
+from moldau.protocol.compression import Compression, compress
+from moldau.protocol.records import HEADER_SIZE, LOG_OVERHEAD, MAGIC, TRANSACTIONAL_MASK
+
+#: What a record is larger than its key, value and headers, at most.
+RECORD_OVERHEAD = 31
+
+# The two parts of a batch's header: the checksum in the first covers the second.
+_FRONT = struct.Struct(">qiibI")
+_BODY = struct.Struct(">hiqqqhii")
+
+
+@dataclass(frozen=True, slots=True)
+class Payload:
+    """The records of one batch, with room for the header before them."""
+
+    partition: int
+    count: int
+    base_timestamp: int
+    max_timestamp: int
+    compression: Compression
+    #: Can be written: the first ``HEADER_SIZE`` bytes are the header's.
+    content: memoryview
+
+    def compressed(self, compression: Compression) -> "Payload":
+        """The same records in less room."""
+        packed = bytearray(HEADER_SIZE) + compress(compression, self.content[HEADER_SIZE:])
+        return replace(self, compression=compression, content=memoryview(packed))
+
+    def batch(
+        self, producer_id: int, producer_epoch: int, base_sequence: int, *, transactional: bool
+    ) -> memoryview:
+        """The whole batch under an identity: this payload's own memory, with the header written."""
+        content = self.content
+        _BODY.pack_into(
+            content,
+            _FRONT.size,
+            self.compression | (TRANSACTIONAL_MASK if transactional else 0),
+            self.count - 1,
+            self.base_timestamp,
+            self.max_timestamp,
+            producer_id,
+            producer_epoch,
+            base_sequence,
+            self.count,
+        )
+        crc = crc32c(content[_FRONT.size :])
+        _FRONT.pack_into(content, 0, 0, len(content) - LOG_OVERHEAD, -1, MAGIC, crc)
+        return content

@@ -1,0 +1,350 @@
+"""Compaction of the logs of a node: what to clean next, who does it, and putting the result in place.
+
+Invariant: everything here happens in the thread that owns the logs, but for ``CleaningJob.run``, which may
+take its time in any other. A result is put in place only if the log is still the one that it was made from:
+nothing of it was deleted, cut or moved meanwhile; else it is thrown away, and the log is as if nothing had
+happened. A crash at any moment leaves either the old segments or the new one. A log with a broken batch is
+not touched again until the node starts anew, and nothing of it is lost.
+"""
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum, auto
+
+from moldau.base.names import TopicPartition
+from moldau.protocol.errors import KafkaError
+from moldau.storage.compaction.cleanable import Cleanable, assess
+from moldau.storage.compaction.cleaned_batch import LastRecord
+from moldau.storage.compaction.cleaned_segment import remove_leftovers
+from moldau.storage.compaction.cleaner_worker import Worker
+from moldau.storage.compaction.cleaning import (
+    CleanedGroup,
+    CleaningAbortedError,
+    CleaningPlan,
+    CleaningStep,
+    SegmentToClean,
+)
+from moldau.storage.compaction.swap import announce, put_in_place, settle
+from moldau.storage.directory import checkpoints
+from moldau.storage.directory.log_directory import LogDirectory
+from moldau.storage.directory.logs import Logs
+from moldau.storage.errors import CorruptFileError, CorruptLogError, StorageError, repair_steps
+from moldau.storage.files import Files
+from moldau.storage.jobs import CheckpointJob
+from moldau.storage.log.log import Log
+from moldau.storage.log.segment import Segment
+
+log = logging.getLogger("moldau.storage")
+
+
+@dataclass(frozen=True, slots=True)
+class CleanerSettings:
+    """What ``log.cleaner.*`` says of all compactions together."""
+
+    threads: int = 1
+    dedupe_buffer_size: int = 134_217_728
+    io_buffer_size: int = 524_288
+    io_buffer_load_factor: float = 0.9
+    io_max_bytes_per_second: float = float("inf")
+
+
+class Stage(Enum):
+    """Where a job stands between two steps."""
+
+    WORKS = auto()
+    #: A group has been written and will take its place once that is on the device.
+    ANNOUNCED = auto()
+
+
+class CleaningJob:
+    """One compaction: ``run`` does its next step in any thread, ``Cleaner.finish_cleaning`` takes note."""
+
+    def __init__(
+        self, files: Files, held: Log, plan: CleaningPlan, segments: list[Segment], worker: Worker
+    ) -> None:
+        self.log = held
+        self.plan = plan
+        #: What the plan was made from, by base offset; a group that has taken its place is in it as well.
+        self.segments = {segment.base_offset: segment for segment in segments}
+        self.worker = worker
+        self.step: CleaningStep | None = None
+        self.stage = Stage.WORKS
+        self.error: OSError | StorageError | CleaningAbortedError | None = None
+        self._files = files
+        self._has_begun = False
+
+    def run(self) -> None:
+        """Takes as long as it takes; the outcome is in ``step`` or ``error``."""
+        try:
+            if self.stage is Stage.ANNOUNCED:
+                self._files.flush_directory(self.plan.directory)
+                return
+            if not self._has_begun:
+                self._has_begun = True
+                self.worker.begin(self.plan)
+            elif self.step is not None and self.step.group is not None:
+                settle(self._files, self.plan.directory, self.step.group)
+            self.step = self.worker.step()
+        except (OSError, StorageError, CleaningAbortedError) as error:
+            self.error = error
+
+
+class Cleaner:
+    def __init__(
+        self,
+        files: Files,
+        logs: Logs,
+        new_worker: Callable[[], Worker],
+        *,
+        stable_offset: Callable[[Log], int] = lambda held: held.last_stable_offset,
+    ) -> None:
+        """``stable_offset``: up to where a log is replicated and has no open transaction."""
+        #: Partitions with a broken batch, and what is wrong with them.
+        self.uncleanable: dict[TopicPartition, str] = {}
+        self.jobs: list[CleaningJob] = []
+        self._files = files
+        self._logs = logs
+        self._new_worker = new_worker
+        self._stable_offset = stable_offset
+        self._idle: list[Worker] = []
+        #: Up to where logs are compacted; by the log itself, as another one may get its name.
+        self._offsets: dict[Log, int] = {}
+        self._changed: set[LogDirectory] = set()
+        self._closed = False
+        for directory in logs.online:
+            self._read_offsets(directory)
+
+    def _read_offsets(self, directory: LogDirectory) -> None:
+        try:
+            path = f"{directory.path}/{checkpoints.CLEANER_OFFSET_FILE}"
+            known = checkpoints.read_offsets(self._files, path)
+        except CorruptFileError as error:
+            log.warning("everything is compacted anew: %s", error)
+            return
+        for held in self._logs:
+            offset = known.get(held.topic_partition)
+            if offset is not None and self._logs.directory_of(held.topic_partition) is directory:
+                self._offsets[held] = offset
+
+    # -- beginning
+
+    def begin_cleaning(self, now_ms: int, settings: CleanerSettings) -> CleaningJob | None:
+        """The next compaction; None when there is none to begin, or as many as may be are under way."""
+        self._forget_what_is_gone()
+        if self._closed or len(self.jobs) >= settings.threads:
+            return None
+        due = [found for held in self._logs if (found := self._assess(held, now_ms)) and found.is_due]
+        for found in sorted(due, key=lambda each: each.dirty_ratio, reverse=True):
+            job = self._begin(found, now_ms, settings)
+            if job is not None:
+                return job
+        if not self.jobs:
+            # A worker may be a process: it is not kept for the next time.
+            while self._idle:
+                self._idle.pop().stop()
+        return None
+
+    def _forget_what_is_gone(self) -> None:
+        for job in self.jobs:
+            if not self._is_current(job.log):
+                job.worker.stop()
+        for held in [held for held in self._offsets if not self._is_current(held)]:
+            del self._offsets[held]
+            self._changed.update(self._logs.online)
+        for topic_partition in [known for known in self.uncleanable if self._logs.get(known) is None]:
+            del self.uncleanable[topic_partition]
+
+    def _is_current(self, held: Log) -> bool:
+        return held.offline is None and self._logs.get(held.topic_partition) is held
+
+    def _assess(self, held: Log, now_ms: int) -> Cleanable | None:
+        if not held.config.compact or held.offline is not None or held.cleaning is not None:
+            return None
+        if len(held.segments) == 1 or held.topic_partition in self.uncleanable:
+            return None
+        self._note_cut(held)
+        try:
+            return assess(held, self._offsets.get(held), self._stable_offset(held), now_ms)
+        except (CorruptLogError, OSError) as error:
+            self._give_up(held, error)
+            return None
+
+    def _note_cut(self, held: Log) -> None:
+        """What was cut off and written anew has not been compacted."""
+        cut = held.segments.take_lowest_cut()
+        if cut is not None and cut < self._offsets.get(held, 0):
+            self._offsets[held] = cut
+            self._note_change(held)
+
+    def _begin(self, found: Cleanable, now_ms: int, settings: CleanerSettings) -> CleaningJob | None:
+        held = found.log
+        segments = [each for each in held.segments if each.base_offset < found.end_offset]
+        try:
+            plan = self._plan(found, segments, now_ms, settings)
+        except KafkaError as error:
+            self._give_up(held, error)
+            return None
+        worker = self._idle.pop() if self._idle else self._new_worker()
+        job = CleaningJob(self._files, held, plan, segments, worker)
+        held.cleaning = job
+        self.jobs.append(job)
+        return job
+
+    def _plan(
+        self, found: Cleanable, segments: list[Segment], now_ms: int, settings: CleanerSettings
+    ) -> CleaningPlan:
+        held, config = found.log, found.log.config
+        return CleaningPlan(
+            topic_partition=held.topic_partition,
+            directory=held.directory,
+            segments=tuple(SegmentToClean(each.base_offset, each.size) for each in segments),
+            first_dirty_offset=found.first_dirty_offset,
+            end_offset=found.end_offset,
+            aborted=tuple(held.aborted_transactions(segments[0].base_offset, found.end_offset)),
+            last_records={
+                producer.producer_id: LastRecord(producer.last_offset, producer.epoch)
+                for producer in held.active_producers()
+            },
+            now_ms=now_ms,
+            delete_retention_ms=config.delete_retention_ms,
+            segment_bytes=config.segment_bytes,
+            segment_index_bytes=config.segment_index_bytes,
+            index_interval_bytes=config.index_interval_bytes,
+            memory_bytes=settings.dedupe_buffer_size // max(1, settings.threads),
+            load_factor=settings.io_buffer_load_factor,
+            read_bytes=settings.io_buffer_size,
+            bytes_per_second=settings.io_max_bytes_per_second / max(1, settings.threads),
+        )
+
+    def _give_up(self, held: Log, error: Exception) -> None:
+        self.uncleanable[held.topic_partition] = str(error)
+        log.error(
+            "%s is not compacted any more until the next start; nothing of it is lost: %s. Next: %s",
+            held.topic_partition,
+            error,
+            repair_steps(held.directory),
+        )
+
+    # -- finishing
+
+    def finish_cleaning(self, job: CleaningJob, now_ms: int) -> CleaningJob | None:
+        """Takes note of a step: the job again if it has to be run again, None when it is over."""
+        if self._goes_on(job, now_ms):
+            return job
+        self.jobs.remove(job)
+        job.log.cleaning = None
+        if job.error is None and not self._closed:
+            self._idle.append(job.worker)
+        else:
+            job.worker.stop()
+        return None
+
+    def _goes_on(self, job: CleaningJob, now_ms: int) -> bool:
+        held = job.log
+        if self._closed or not self._is_current(held) or held.segments.was_cut:
+            self._discard(job)
+            return False
+        if job.error is not None:
+            self._discard(job)
+            self._judge(held, job.error)
+            return False
+        assert job.step is not None
+        if job.step.group is None:
+            self._complete(job, job.step)
+            return False
+        return self._put_in_place(job, job.step.group, now_ms)
+
+    def _discard(self, job: CleaningJob) -> None:
+        try:
+            remove_leftovers(self._files, job.plan.directory)
+        except OSError as error:
+            # They go at the beginning of the next compaction, or at the next start.
+            log.debug("%s: %s", job.log.topic_partition, error)
+
+    def _judge(self, held: Log, error: OSError | StorageError | CleaningAbortedError) -> None:
+        if isinstance(error, CorruptLogError):
+            self._give_up(held, error)
+        elif isinstance(error, FileNotFoundError) or not isinstance(error, OSError):
+            log.warning("%s: the compaction came to nothing: %s", held.topic_partition, error)
+        else:
+            held.note_failure("compact", error)
+
+    def _put_in_place(self, job: CleaningJob, group: CleanedGroup, now_ms: int) -> bool:
+        held = job.log
+        old = [job.segments[base_offset] for base_offset in group.base_offsets]
+        if not held.segments.hold(old):
+            self._discard(job)
+            return False
+        try:
+            if job.stage is Stage.WORKS:
+                announce(self._files, held.directory, group)
+                job.stage = Stage.ANNOUNCED
+            else:
+                due_ms = now_ms + held.config.file_delete_delay_ms
+                put_in_place(self._files, held.segments, old, group, due_ms)
+                job.stage = Stage.WORKS
+        except OSError as error:
+            # Which names the files have now is not known; a start sorts it out.
+            held.note_failure("put compacted segments in place", error)
+            held.fail(str(error))
+            return False
+        return True
+
+    def _complete(self, job: CleaningJob, step: CleaningStep) -> None:
+        held, stats = job.log, step.stats
+        self._offsets[held] = step.next_dirty_offset
+        self._note_change(held)
+        if stats.keyless:
+            log.warning(
+                "%s: %d records without a key were dropped: a compacted topic cannot keep them",
+                held.topic_partition,
+                stats.keyless,
+            )
+        log.info(
+            "%s: compacted up to offset %d: %d of %d records stay, %d of %d bytes",
+            held.topic_partition,
+            step.next_dirty_offset,
+            stats.records_kept,
+            stats.records_read,
+            stats.bytes_written,
+            stats.bytes_read,
+        )
+
+    # -- remembering
+
+    def offset_of(self, held: Log) -> int | None:
+        """Up to where the log is compacted; None when it never was."""
+        return self._offsets.get(held)
+
+    def _note_change(self, held: Log) -> None:
+        directory = self._logs.directory_of(held.topic_partition)
+        if directory is not None:
+            self._changed.add(directory)
+
+    def begin_checkpoint(self) -> list[CheckpointJob]:
+        """Writes cleaner-offset-checkpoint where it has changed; to be run in order, one at a time."""
+        changed, self._changed = self._changed, set()
+        jobs = []
+        for directory in changed:
+            offsets = {
+                held.topic_partition: offset
+                for held, offset in self._offsets.items()
+                if self._logs.directory_of(held.topic_partition) is directory and self._is_current(held)
+            }
+            contents = {checkpoints.CLEANER_OFFSET_FILE: offsets}
+            jobs.append(CheckpointJob(directory, contents))
+        return jobs
+
+    def finish_checkpoint(self, job: CheckpointJob) -> None:
+        if job.error is not None:
+            # Too old an offset costs work, nothing else.
+            log.error("%s: the offsets of compaction cannot be written: %s", job.directory.path, job.error)
+            self._changed.add(job.directory)
+
+    def close(self) -> None:
+        """Stops every compaction that is under way, and begins none any more."""
+        self._closed = True
+        for worker in [*self._idle, *(job.worker for job in self.jobs)]:
+            worker.stop()
+        self._idle.clear()

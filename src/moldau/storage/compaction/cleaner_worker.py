@@ -1,0 +1,156 @@
+"""Who does the work of a compaction: a thread of this process, or a process of its own.
+
+Invariant: one compaction at a time. In a process it takes nothing from the threads that serve clients,
+which share one interpreter; that is for real disks. Files that live in memory are cleaned by a thread.
+``stop`` may come from any thread at any moment: what was written then is thrown away by whoever gave the
+order.
+"""
+
+import contextlib
+import pickle
+import struct
+import subprocess
+import sys
+from typing import IO, Any, Protocol
+
+from moldau.base.clock import Clock
+from moldau.storage.compaction.cleaning import (
+    Cleaning,
+    CleaningAbortedError,
+    CleaningPlan,
+    CleaningStep,
+    Pace,
+)
+from moldau.storage.errors import CorruptLogError, StorageError
+from moldau.storage.files import Files
+
+_LENGTH = struct.Struct(">I")
+
+
+class Worker(Protocol):
+    def begin(self, plan: CleaningPlan) -> None:
+        """Takes on a new compaction."""
+        ...
+
+    def step(self) -> CleaningStep:
+        """Does the next part; OSError, StorageError or CleaningAbortedError when it comes to nothing."""
+        ...
+
+    def stop(self) -> None:
+        """Ends the step that is under way, if any; nothing more is asked of the worker after that."""
+        ...
+
+
+class ThreadWorker:
+    """Works in the thread that calls it."""
+
+    def __init__(self, files: Files, clock: Clock) -> None:
+        self._files = files
+        self._pace = Pace(clock)
+        self._cleaning: Cleaning | None = None
+
+    def begin(self, plan: CleaningPlan) -> None:
+        self._cleaning = Cleaning(self._files, plan, self._pace)
+
+    def step(self) -> CleaningStep:
+        assert self._cleaning is not None
+        step = self._cleaning.step()
+        if step.group is None:
+            self._cleaning = None  # the memory of its keys goes with it
+        return step
+
+    def stop(self) -> None:
+        self._pace.stop()
+
+
+class ProcessWorker:
+    """Hands the work to a process, which is started for the first plan."""
+
+    def __init__(self) -> None:
+        self._process: subprocess.Popen[bytes] | None = None
+        self._stopped = False
+
+    def begin(self, plan: CleaningPlan) -> None:
+        if self._stopped:
+            raise CleaningAbortedError
+        if self._process is None:
+            command = [sys.executable, "-m", "moldau.storage.compaction.cleaner_process"]
+            self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+            if self._stopped:  # while it was being started
+                self.stop()
+        self._ask(plan)
+
+    def step(self) -> CleaningStep:
+        answer = self._ask(None)
+        assert isinstance(answer, CleaningStep)
+        return answer
+
+    def _ask(self, request: CleaningPlan | None) -> CleaningStep | None:
+        process = self._process
+        assert process is not None
+        assert process.stdin is not None
+        assert process.stdout is not None
+        try:
+            send(process.stdin, request)
+            answer = receive(process.stdout)
+        except (BrokenPipeError, EOFError, ValueError):
+            if self._stopped:  # the pipes may be closed by now
+                raise CleaningAbortedError from None
+            raise StorageError(f"the process of the compaction ended with {process.wait()}") from None
+        if isinstance(answer, tuple) and not isinstance(answer, CleaningStep):
+            raise _failure(answer)
+        if not isinstance(answer, CleaningStep | None):
+            raise StorageError(f"the process of the compaction answered {answer!r}")
+        return answer
+
+    def stop(self) -> None:
+        self._stopped = True
+        process = self._process
+        if process is not None:
+            process.kill()
+            process.wait()
+            for pipe in (process.stdin, process.stdout):
+                if pipe is not None:
+                    _close(pipe)
+
+
+# What passes between the two processes ---------------------------------------------------------------------
+
+
+def send(pipe: IO[bytes], message: object) -> None:
+    content = pickle.dumps(message)
+    pipe.write(_LENGTH.pack(len(content)) + content)
+    pipe.flush()
+
+
+def receive(pipe: IO[bytes]) -> Any:
+    """The next message; EOFError when the other side is gone."""
+    head = pipe.read(_LENGTH.size)
+    if len(head) < _LENGTH.size:
+        raise EOFError
+    (size,) = _LENGTH.unpack(head)
+    content = pipe.read(size)
+    if len(content) < size:
+        raise EOFError
+    return pickle.loads(content)
+
+
+def failure_message(error: Exception) -> tuple[object, ...]:
+    """An error as plain values; ``_failure`` makes it an error again."""
+    if isinstance(error, CorruptLogError):
+        return "corrupt", error.path, error.position, error.offset, error.reason
+    if isinstance(error, OSError):
+        return "os", error.errno, error.strerror, error.filename
+    return "failed", f"{type(error).__name__}: {error}"
+
+
+def _failure(message: tuple[Any, ...]) -> Exception:
+    kind, *fields = message
+    if kind == "corrupt":
+        return CorruptLogError(*fields)
+    return OSError(*fields) if kind == "os" else StorageError(*fields)
+
+
+def _close(pipe: IO[bytes]) -> None:
+    with contextlib.suppress(BrokenPipeError):
+        pipe.close()

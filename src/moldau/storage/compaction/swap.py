@@ -1,0 +1,124 @@
+"""A compacted segment takes the place of those it was made from, in memory and on disk; or after a crash.
+
+Invariant: three steps, and the names of each are on the device before the next. The new files are renamed
+from ``.cleaned`` to ``.swap``: once none is called ``.cleaned`` any more the new segment counts, before
+that the old ones do. The old files become ``.deleted``, and the new ones get their names beside the others.
+Then these go. ``tidy`` finishes or takes back what a crash has left, in Kafka's directories too, and may be
+interrupted itself. Nothing depends on the order in which a disk writes down names that it was not asked to
+write.
+"""
+
+import logging
+
+from moldau.storage.compaction.cleaned_segment import CLEANED_SUFFIX, SWAP_SUFFIX, remove_leftovers
+from moldau.storage.compaction.cleaning import CleanedGroup
+from moldau.storage.errors import CorruptLogError
+from moldau.storage.file_names import DELETED_SUFFIX, INDEX_SUFFIXES, LOG_SUFFIX, file_name, snapshot_path
+from moldau.storage.files import Files
+from moldau.storage.log.scan import Damage, scan
+from moldau.storage.log.segment import Segment
+from moldau.storage.log.segments import Segments
+
+log = logging.getLogger("moldau.storage")
+
+_TEMPORARY_SUFFIX = ".tmp"
+
+
+def announce(files: Files, directory: str, group: CleanedGroup) -> None:
+    """The first step: from now on, once this is on the device, a start puts the new segment in place."""
+    for path in _paths(directory, group):
+        files.rename(path + CLEANED_SUFFIX, path + SWAP_SUFFIX)
+    # One that is not ours would make the swap look unfinished after a crash.
+    remove_leftovers(files, directory, CLEANED_SUFFIX)
+
+
+def put_in_place(
+    files: Files, segments: Segments, old: list[Segment], group: CleanedGroup, due_ms: int
+) -> None:
+    """The second step; the old files go at ``due_ms``. After OSError only a start helps."""
+    new = Segment(files, segments.directory, old[0].base_offset, group.size, old[-1].created_ms)
+    new.index_interval_bytes = old[0].index_interval_bytes
+    renamed = [path for segment in old for path in segment.rename_to(DELETED_SUFFIX)]
+    for path in _paths(segments.directory, group):
+        files.link(path + SWAP_SUFFIX, path)
+    renamed += (snapshot_path(segments.directory, segment.base_offset) for segment in old[1:])
+    segments.replace(old, new, renamed, due_ms)
+
+
+def settle(files: Files, directory: str, group: CleanedGroup) -> None:
+    """The third step, in any thread."""
+    files.flush_directory(directory)
+    for path in _paths(directory, group):
+        files.remove(path + SWAP_SUFFIX)
+    files.flush_directory(directory)
+
+
+def _paths(directory: str, group: CleanedGroup) -> list[str]:
+    return [f"{directory}/{file_name(group.base_offsets[0], suffix)}" for suffix in group.suffixes]
+
+
+def tidy(files: Files, directory: str, names: dict[str, int]) -> dict[str, int]:
+    """Clears up what an interrupted deletion or compaction left behind, as Kafka does; what is there then."""
+    temporary = (DELETED_SUFFIX, CLEANED_SUFFIX, SWAP_SUFFIX, _TEMPORARY_SUFFIX)
+    if not any(name.endswith(temporary) for name in names):
+        return names
+    cleaned = [offset_of(name) for name in names if name.endswith(CLEANED_SUFFIX)]
+    # A swap that began while a segment was still being cleaned may hold only half of the result.
+    unfinished = min((offset for offset in cleaned if offset is not None), default=None)
+    swaps = {name: offset_of(name) for name in names if name.endswith(SWAP_SUFFIX)}
+    for name, offset in list(swaps.items()):
+        if offset is None or (unfinished is not None and offset >= unfinished):
+            files.remove(f"{directory}/{name}")
+            del swaps[name]
+    for name in names:
+        if name.endswith((CLEANED_SUFFIX, _TEMPORARY_SUFFIX)):
+            files.remove(f"{directory}/{name}")
+    for name, offset in swaps.items():
+        if name.endswith(LOG_SUFFIX + SWAP_SUFFIX) and offset is not None:
+            _finish_swap(files, directory, offset, names)
+    # What is left are indexes of a segment that has its place already.
+    for name in swaps:
+        path = f"{directory}/{name}"
+        target = path.removesuffix(SWAP_SUFFIX)
+        if not files.exists(path) or not target.endswith(INDEX_SUFFIXES):
+            continue
+        if files.exists(target):
+            files.remove(path)
+        else:
+            files.rename(path, target)
+    for name in names:
+        if name.endswith(DELETED_SUFFIX):
+            files.remove(f"{directory}/{name}")
+    files.flush_directory(directory)
+    return files.list_sizes(directory)
+
+
+def _finish_swap(files: Files, directory: str, base_offset: int, names: dict[str, int]) -> None:
+    """The new segment is whole: the old ones whose records it holds go, and it gets its name."""
+    path = f"{directory}/{file_name(base_offset, LOG_SUFFIX)}"
+    next_offset = _next_offset(files, path + SWAP_SUFFIX, base_offset)
+    log.info("%s: finishing a compaction that was interrupted", path)
+    for name in names:
+        offset = offset_of(name)
+        if offset is None or not base_offset <= offset < max(next_offset, base_offset + 1):
+            continue
+        # A snapshot of producers is named by an offset as well, but nothing is wrong with it.
+        if name in (file_name(offset, suffix) for suffix in (LOG_SUFFIX, *INDEX_SUFFIXES)):
+            files.remove(f"{directory}/{name}")
+    files.flush_directory(directory)
+    files.rename(path + SWAP_SUFFIX, path)
+
+
+def _next_offset(files: Files, path: str, base_offset: int) -> int:
+    next_offset = base_offset
+    for found in scan(files.open(path), base_offset):
+        if isinstance(found, Damage):
+            raise CorruptLogError(path, found.position, found.offset, found.reason)
+        next_offset = found[1].last_offset + 1
+    return next_offset
+
+
+def offset_of(name: str) -> int | None:
+    """The offset that the name of a partition's file begins with."""
+    number = name.split(".", 1)[0]
+    return int(number) if len(number) == 20 and number.isdecimal() else None

@@ -1,0 +1,203 @@
+"""One entry of ``log.dirs``: whose it is, how it was left, and the checkpoint files at its root.
+
+Invariant: a directory that failed once stays out of use until the node starts again. The marker of a clean
+stop is gone from the device before anything is written, so that a crash can never look like one.
+"""
+
+import logging
+import re
+import threading
+from collections.abc import Mapping
+
+from moldau.base.names import MAX_TOPIC_NAME_LENGTH, TopicPartition, format_uuid, topic_name_error
+from moldau.protocol.checksum import crc32c
+from moldau.storage.directory import checkpoints
+from moldau.storage.directory.checkpoints import MetaProperties
+from moldau.storage.errors import CorruptFileError, IdentityError
+from moldau.storage.files import Files, Lock
+
+log = logging.getLogger("moldau.storage")
+
+DELETE_SUFFIX = "-delete"
+STRAY_SUFFIX = "-stray"
+_MAX_NAME_LENGTH = 255
+_PARTITION_DIRECTORY = re.compile(rf"(.{{1,{MAX_TOPIC_NAME_LENGTH}}})-(\d{{1,10}})")
+#: The log of a KRaft controller looks like a partition and is none of ours.
+_NOT_OURS = frozenset({"__cluster_metadata-0"})
+
+
+class LogDirectory:
+    def __init__(self, files: Files, path: str) -> None:
+        self.path = path
+        self.directory_id = ""
+        #: Why it cannot be used; None while it can.
+        self.offline: str | None = None
+        self.clean = False
+        self.recovery_points: dict[TopicPartition, int] = {}
+        self.high_watermarks: dict[TopicPartition, int] = {}
+        self.log_start_offsets: dict[TopicPartition, int] = {}
+        self._files = files
+        self._lock: Lock | None = None
+        # Checkpoints: what the files have of each partition, and which job wrote each file last.
+        self._noted: dict[str, frozenset[TopicPartition]] = {}
+        self._written: dict[str, int] = {}
+        # Their checksums: what the file of the sums says, and of what is there.
+        self._sums: dict[str, list[int]] = {}
+        self._sums_on_disk: dict[str, int] = {}
+        self._checkpoint_number = 0
+        self._writing = threading.Lock()
+
+    def __repr__(self) -> str:
+        return f"LogDirectory({self.path!r})"
+
+    def take(self) -> MetaProperties | None:
+        """Locks the directory; whose it is, if it was used before."""
+        self._files.make_directory(self.path)
+        self._lock = self._files.lock(f"{self.path}/{checkpoints.LOCK_FILE}")
+        return checkpoints.read_meta_properties(self._files, self.path)
+
+    def identify(self, found: MetaProperties | None, node_id: int, cluster_id: str, comment: str) -> None:
+        """Makes sure that the directory belongs to this node of this cluster, or makes it so."""
+        if found is None:
+            self.directory_id = new_id(self._files)
+            properties = MetaProperties(node_id, cluster_id, self.directory_id)
+            checkpoints.write_meta_properties(self._files, self.path, properties, comment)
+            return
+        where = f"{self.path}/{checkpoints.META_PROPERTIES_FILE}"
+        if found.cluster_id != cluster_id:
+            raise IdentityError(
+                f"{where} says cluster.id={found.cluster_id}, but this node belongs to cluster {cluster_id}"
+            )
+        if found.node_id != node_id:
+            raise IdentityError(f"{where} says node.id={found.node_id}, but this node has the id {node_id}")
+        self.directory_id = found.directory_id
+
+    def siblings(self) -> dict[str, str]:
+        """The data directories that the node had when this one was used last, path -> id."""
+        try:
+            return checkpoints.read_siblings(self._files, self.path)
+        except CorruptFileError as error:
+            log.warning("ignoring a list of data directories: %s", error)
+            return {}
+
+    def note_siblings(self, siblings: Mapping[str, str]) -> None:
+        if self.siblings() != siblings:
+            checkpoints.write_siblings(self._files, self.path, siblings)
+
+    def read_checkpoints(self) -> None:
+        """How the directory was left; from here on it counts as not closed in order."""
+        self.clean = checkpoints.read_clean_shutdown(self._files, self.path)
+        if self.clean:
+            self._files.remove(f"{self.path}/{checkpoints.CLEAN_SHUTDOWN_FILE}")
+            self._files.flush_directory(self.path)
+        try:
+            self._sums = checkpoints.read_sums(self._files, self.path)
+        except CorruptFileError as error:
+            log.warning("checkpoints are not compared with their checksums: %s", error)
+        self.recovery_points = self._offsets(checkpoints.RECOVERY_POINT_FILE)
+        self.high_watermarks = self._offsets(checkpoints.HIGH_WATERMARK_FILE)
+        self.log_start_offsets = self._offsets(checkpoints.LOG_START_OFFSET_FILE)
+
+    def _offsets(self, name: str) -> dict[TopicPartition, int]:
+        path = f"{self.path}/{name}"
+        try:
+            if name in self._sums:
+                self._sums_on_disk[name] = crc32c(self._files.read_whole(path))
+                if self._sums_on_disk[name] not in self._sums[name]:
+                    raise CorruptFileError(path, "the checksum does not match")
+            found = checkpoints.read_offsets(self._files, path)
+            self._noted[name] = frozenset(found)
+            return found
+        except (CorruptFileError, FileNotFoundError) as error:
+            # Without recovery points more is checked than needed; without the others nothing is lost.
+            log.warning("ignoring a checkpoint: %s", error)
+            return {}
+
+    def next_checkpoint(self) -> int:
+        """A number for a checkpoint that is about to be written, larger than all before."""
+        self._checkpoint_number += 1
+        return self._checkpoint_number
+
+    def write_checkpoint(self, name: str, offsets: Mapping[TopicPartition, int], number: int) -> None:
+        """Any thread; what was decided earlier never replaces what was decided later."""
+        with self._writing:
+            if number < self._written.get(name, 0):
+                return
+            content = checkpoints.format_offsets(offsets)
+            # First the sums, and the old one with the new: whatever a crash leaves, they speak of it.
+            self._sums[name] = [crc32c(content), self._sums_on_disk.get(name, 0)]
+            checkpoints.write_sums(self._files, self.path, self._sums)
+            self._files.write_atomically(f"{self.path}/{name}", content)
+            self._sums_on_disk[name] = self._sums[name][0]
+            self._written[name] = number
+            self._noted[name] = frozenset(offsets)
+
+    def has_noted(self, topic_partition: TopicPartition) -> bool:
+        """Whether a checkpoint that says how a log has to be opened speaks of this partition."""
+        names = (checkpoints.RECOVERY_POINT_FILE, checkpoints.LOG_START_OFFSET_FILE)
+        return any(topic_partition in self._noted.get(name, ()) for name in names)
+
+    def partitions(self) -> list[tuple[TopicPartition, str]]:
+        """The partition directories; everything else is left alone."""
+        found = []
+        for name in self._files.list_directory(self.path):
+            path = f"{self.path}/{name}"
+            topic_partition = parse_directory_name(name)
+            if topic_partition is None or not self._files.is_directory(path):
+                continue
+            names = self._files.list_directory(path)
+            if checkpoints.PARTITION_METADATA_FILE in names or any(n.endswith(".log") for n in names):
+                found.append((topic_partition, path))
+            else:
+                log.warning("%s holds no log and is left alone", path)
+        return found
+
+    def leftovers(self) -> list[str]:
+        """Directories of deleted partitions that wait to be removed."""
+        names = self._files.list_directory(self.path)
+        return [f"{self.path}/{name}" for name in names if _is_deleted(name)]
+
+    def room(self) -> tuple[int, int]:
+        """The size of the volume, and what is left of it."""
+        return self._files.total_bytes(self.path), self._files.free_bytes(self.path)
+
+    def fail(self, reason: str) -> bool:
+        """Takes the directory out of use; False when it was already."""
+        if self.offline is not None:
+            return False
+        self.offline = reason
+        return True
+
+    def mark_clean(self, broker_epoch: int) -> None:
+        checkpoints.write_clean_shutdown(self._files, self.path, broker_epoch)
+
+    def release(self) -> None:
+        if self._lock is not None:
+            self._lock.release()
+            self._lock = None
+
+
+def new_id(files: Files) -> str:
+    """A random id as Kafka writes it: never with a dash in front, which tools would take for an option."""
+    while True:
+        text = format_uuid(bytes.fromhex(files.unique_hex()))
+        if not text.startswith("-"):
+            return text
+
+
+def parse_directory_name(name: str) -> TopicPartition | None:
+    match = _PARTITION_DIRECTORY.fullmatch(name)
+    if match is None or name in _NOT_OURS or topic_name_error(match[1]) is not None:
+        return None
+    return TopicPartition(match[1], int(match[2]))
+
+
+def renamed(topic_partition: TopicPartition, unique: str, suffix: str) -> str:
+    """The name of a directory that is out of use: Kafka's, with a long topic cut so that it stays a name."""
+    tail = f"-{topic_partition.partition}.{unique}{suffix}"
+    return topic_partition.topic[: _MAX_NAME_LENGTH - len(tail)] + tail
+
+
+def _is_deleted(name: str) -> bool:
+    stem = name.removesuffix(DELETE_SUFFIX)
+    return stem != name and re.fullmatch(r".+-\d+\.[0-9a-f]{32}", stem) is not None

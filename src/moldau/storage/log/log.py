@@ -1,0 +1,488 @@
+"""A partition's log: append, read, look up, roll, cut.
+
+Invariant: one thread, no locks, no waiting. An append decides completely (validation, producer state)
+before the one write, and changes state only after it. A read finds out where the bytes are and never
+touches them. What an error leaves behind is the log as it was.
+"""
+
+import logging
+import struct
+from collections.abc import Callable
+from typing import NamedTuple, TypeVar
+
+from moldau.base.names import TopicPartition, Uuid
+from moldau.protocol.errors import ErrorCode, KafkaError
+from moldau.protocol.records import CONTROL_MASK, TIMESTAMP_TYPE_MASK, BatchHeader
+from moldau.storage.errors import CorruptLogError, repair_steps
+from moldau.storage.files import Files, Slice
+from moldau.storage.log.config import LogConfig as LogConfig
+from moldau.storage.log.flush import FULL, FlushJob, Unflushed
+from moldau.storage.log.leader_epochs import LeaderEpochs
+from moldau.storage.log.producer_state import Producer, ProducerState, SeenBatch
+from moldau.storage.log.replay import apply_marker, check_internal, collect_aborted, load_producers
+from moldau.storage.log.rolling import must_roll
+from moldau.storage.log.segment import (
+    INDEX_SUFFIXES,
+    MAX_RELATIVE_OFFSET,
+    TXN_INDEX_SUFFIX,
+    Segment,
+    SegmentInfo,
+    snapshot_offsets,
+    snapshot_path,
+)
+from moldau.storage.log.segments import Segments
+from moldau.storage.log.time_lookup import TimestampOffset, max_timestamp, offset_for_timestamp
+from moldau.storage.log.trimming import delete_old_segments
+from moldau.storage.log.txn_index import AbortedTransaction
+from moldau.storage.log.validation import AppendError as AppendError
+from moldau.storage.log.validation import check_assigned, check_batch, offline_error, out_of_range, transform
+
+log = logging.getLogger("moldau.storage")
+_T = TypeVar("_T")
+
+#: Base offset, length and leader epoch stand together at the front of a batch and outside of its checksum.
+_place_batch = struct.Struct(">qii").pack_into
+_new_tuple: Callable[..., "Appended"] = tuple.__new__
+
+
+class Appended(NamedTuple):
+    """Where a batch went."""
+
+    base_offset: int
+    last_offset: int
+    #: The broker's time on topics of LogAppendTime, the time of the first append for a duplicate, else -1.
+    append_time_ms: int
+    log_start_offset: int
+    duplicate: bool
+    #: The topic's flush.messages is reached or a segment was sealed: begin a flush soon.
+    flush_due: bool
+
+
+class Log:
+    def __init__(
+        self,
+        files: Files,
+        topic_partition: TopicPartition,
+        topic_id: Uuid | None,
+        directory: str,
+        config: LogConfig,
+        segments: Segments,
+        *,
+        log_start_offset: int,
+        log_end_offset: int,
+        recovery_point: int,
+        producers: ProducerState,
+        leader_epochs: LeaderEpochs,
+        touched: bool = True,
+        on_failure: Callable[[str, OSError], None] = lambda path, error: None,
+    ) -> None:
+        self.topic_partition = topic_partition
+        self.topic_id = topic_id
+        self.directory = directory
+        self.log_start_offset = log_start_offset
+        self.log_end_offset = log_end_offset
+        self.producers = producers
+        self.leader_epochs = leader_epochs
+        #: Why the log cannot be used any more; None while it can.
+        self.offline: str | None = None
+        #: The compaction that is under way; retention leaves the log alone meanwhile.
+        self.cleaning: object | None = None
+        #: Called before data is cut that was on the device: the lower recovery point has to be there first.
+        self.before_cut: Callable[[], None] = lambda: None
+        self._files = files
+        self._segments = segments
+        self._on_failure = on_failure
+        self.unflushed = Unflushed(recovery_point)
+        #: Whether closing has anything to write.
+        self._touched = touched
+        self._config = config
+        self.config = config
+
+    # -- configuration and figures
+
+    @property
+    def config(self) -> LogConfig:
+        return self._config
+
+    @config.setter
+    def config(self, config: LogConfig) -> None:
+        self._config = config
+        self._prepare(self._segments.active)
+
+    def _prepare(self, segment: Segment) -> None:
+        """Tells the active segment what of the config concerns it."""
+        segment.index_interval_bytes = self._config.index_interval_bytes
+        segment.max_index_bytes = self._config.segment_index_bytes
+        segment.roll_timestamp = -2
+
+    @property
+    def size(self) -> int:
+        return self._segments.size
+
+    @property
+    def recovery_point(self) -> int:
+        """Everything below is on the device."""
+        return self.unflushed.recovery_point
+
+    @property
+    def last_stable_offset(self) -> int:
+        """Where the oldest open transaction begins, else the log end."""
+        first_open = self.producers.first_open_offset()
+        return self.log_end_offset if first_open is None else first_open
+
+    def active_producers(self) -> list[Producer]:
+        return self.producers.active()
+
+    def stable_offset_below(self, high_watermark: int) -> int:
+        """How far a reader of committed data may see."""
+        unstable = self.producers.first_unstable_offset(high_watermark, self.log_start_offset)
+        return high_watermark if unstable is None else min(unstable, high_watermark)
+
+    @property
+    def segments(self) -> Segments:
+        return self._segments
+
+    @property
+    def first_segment_offset(self) -> int:
+        return self._segments.to_list()[0].base_offset
+
+    def segments_info(self) -> list[SegmentInfo]:
+        return [segment.info() for segment in self._segments]
+
+    def __repr__(self) -> str:
+        return f"Log({self.topic_partition}, {self.log_start_offset}..{self.log_end_offset})"
+
+    # -- appending
+
+    def append(
+        self,
+        records: memoryview,
+        leader_epoch: int,
+        now_ms: int,
+        *,
+        produce_version: int = 13,
+        internal: bool = False,
+    ) -> Appended:
+        """Appends the one batch in ``records`` and writes its offset and epoch into that buffer.
+
+        ``internal`` is for what the platform itself writes: control batches, coordinators' records.
+        Raises AppendError; then nothing has changed.
+        """
+        if self.offline is not None:
+            raise offline_error(self.topic_partition, self.offline)
+        config = self._config
+        seen: SeenBatch | None = None
+        try:
+            header = check_batch(records, config, self.topic_partition, now_ms, produce_version, internal)
+            if config.log_append_time or config.compression is not None or header[5] & TIMESTAMP_TYPE_MASK:
+                records, header = transform(records, header, config, self.topic_partition, now_ms)
+            if header[9] >= 0:
+                if internal:
+                    check_internal(self.producers, records, header)
+                else:
+                    seen = self.producers.check(header)
+        except KafkaError as error:
+            raise self._refused(error) from None
+        if seen is not None:
+            return Appended(
+                seen.base_offset, seen.last_offset, seen.timestamp, self.log_start_offset, True, False
+            )
+        base_offset = self.log_end_offset
+        size = len(records)
+        _place_batch(records, 0, base_offset, size - 12, leader_epoch)
+        flush_due = self._write(records, size, header, base_offset, leader_epoch, now_ms)
+        return _new_tuple(
+            Appended,
+            (
+                base_offset,
+                base_offset + header[6],
+                now_ms if config.log_append_time else -1,
+                self.log_start_offset,
+                False,
+                flush_due,
+            ),
+        )
+
+    def _write(
+        self,
+        records: memoryview,
+        size: int,
+        header: BatchHeader,
+        base_offset: int,
+        leader_epoch: int,
+        now_ms: int,
+    ) -> bool:
+        """The one write, and what follows from it; whether a flush is due."""
+        config = self._config
+        segment = self._segments.active
+        last_offset = base_offset + header[6]
+        max_timestamp = header[8]
+        if (
+            segment.size + size > config.segment_bytes
+            or max_timestamp > segment.roll_timestamp
+            or last_offset - segment.base_offset > MAX_RELATIVE_OFFSET
+        ) and must_roll(segment, self._config, size, last_offset, max_timestamp, now_ms):
+            self.roll(now_ms, base_offset)
+            segment = self._segments.active
+        try:
+            segment.append(records, size, last_offset, max_timestamp)
+        except OSError as error:
+            raise self._write_failed(error) from error
+        self.log_end_offset = log_end_offset = last_offset + 1
+        if header[9] >= 0:
+            if not header[5] & CONTROL_MASK:
+                self.producers.apply(header, base_offset, now_ms)
+            else:
+                apply_marker(self.producers, segment, records, header, base_offset, now_ms)
+                self.unflushed.paths.append(segment.path(TXN_INDEX_SUFFIX))
+                self.unflushed.directories.append(self.directory)
+        if leader_epoch != self.leader_epochs.latest:
+            self.leader_epochs.assign(leader_epoch, base_offset)
+        unflushed = self.unflushed
+        if unflushed.since_ms < 0:
+            unflushed.since_ms = now_ms
+            self._touched = True
+        return unflushed.wanted or log_end_offset - unflushed.recovery_point >= config.flush_messages
+
+    def assign_leader_epoch(self, leader_epoch: int) -> None:
+        """A leader takes over: its epoch begins at the log end, whether or not it ever writes."""
+        self.leader_epochs.assign(leader_epoch, self.log_end_offset)
+
+    def append_batches(self, records: memoryview, now_ms: int) -> int:
+        """Appends batches that have their offsets and epochs already, as a replica does; the new log end.
+
+        All of them are checked before the first is written.
+        """
+        if self.offline is not None:
+            raise offline_error(self.topic_partition, self.offline)
+        try:
+            found = check_assigned(records, self.log_end_offset)
+        except KafkaError as error:
+            raise self._refused(error) from None
+        for position, header in found:
+            batch = records[position : position + header.size]
+            self._write(batch, header.size, header, header.base_offset, header.partition_leader_epoch, now_ms)
+        return self.log_end_offset
+
+    # -- refusing
+
+    def _refused(self, error: KafkaError) -> AppendError:
+        if not isinstance(error, AppendError):
+            error = AppendError(error.code, error.message, late=True)
+        if error.late:
+            error.log_start_offset = self.log_start_offset
+        return error
+
+    def _write_failed(self, error: OSError) -> AppendError:
+        self.note_failure("append", error)
+        return offline_error(self.topic_partition, f"{self.directory}: {error.strerror}")
+
+    def note_failure(self, attempt: str, error: OSError) -> None:
+        """The disk has refused something. A full one may have room again later, any other is broken."""
+        full = error.errno in FULL
+        step = ". Next: make room; the log goes on by itself" if full else ""
+        log.error("%s: cannot %s: %s%s", self.topic_partition, attempt, error, step)
+        if not full:
+            self._on_failure(self.directory, error)
+
+    def fail(self, reason: str) -> None:
+        """Takes the log out of use; only a restart brings it back."""
+        if self.offline is None:
+            self.offline = reason
+
+    # -- rolling
+
+    def roll(self, now_ms: int, base_offset: int | None = None) -> bool:
+        """Seals the active segment and begins a new one; False when the active one is empty."""
+        base_offset = self.log_end_offset if base_offset is None else base_offset
+        sealed = self._segments.active
+        if sealed.size == 0 and sealed.base_offset == base_offset:
+            return False
+        try:
+            segment = Segment.create(self._files, self.directory, base_offset, now_ms)
+        except OSError as error:
+            raise self._write_failed(error) from error
+        if sealed.size == 0:
+            self._segments.replace_active(segment)
+        else:
+            self._segments.add(segment)
+            self._seal(sealed, base_offset)
+        self._prepare(segment)
+        log.debug("%s: rolled a new segment at offset %d", self.topic_partition, base_offset)
+        return True
+
+    def _seal(self, segment: Segment, next_offset: int) -> None:
+        # The indexes of the sealed segment, and the name of the new one.
+        self.unflushed.paths += (segment.path(suffix) for suffix in INDEX_SUFFIXES)
+        self.unflushed.directories.append(self.directory)
+        self.unflushed.wanted = True
+        try:
+            segment.seal()
+            self._segments.keep_warm(segment)
+            self.unflushed.paths.append(self._write_snapshot(next_offset))
+        except OSError as error:
+            # Both can be built again from the log, and will be: the recovery point has not passed them.
+            log.warning("%s: index or snapshot not written at roll: %s", self.topic_partition, error)
+
+    def _write_snapshot(self, offset: int) -> str:
+        path = snapshot_path(self.directory, offset)
+        self._files.write_atomically(path, self.producers.snapshot(), sync=False)
+        return path
+
+    # -- reading
+
+    def read(self, offset: int, max_bytes: int, bound_offset: int, *, at_least_one: bool) -> Slice | None:
+        """The bytes from the batch of ``offset`` on that lie below ``bound_offset``; None if there are none.
+
+        The last batch may be cut, as clients expect. The first one is whole: where it does not fit into
+        ``max_bytes`` it comes nevertheless if ``at_least_one``, else nothing does.
+        """
+        log_end_offset = self.log_end_offset
+        if offset < self.log_start_offset or offset > log_end_offset:
+            raise self._out_of_range(offset)
+        if offset >= bound_offset or offset == log_end_offset:
+            return None
+        try:
+            return self._segments.read(offset, max_bytes, bound_offset, log_end_offset, at_least_one)
+        except (CorruptLogError, OSError) as error:
+            raise self.unreadable(error) from error
+
+    def unreadable(self, error: CorruptLogError | OSError) -> KafkaError:
+        """Something of the log cannot be read: says so, and is what a client is told."""
+        steps = repair_steps(self.directory)
+        log.error("%s cannot be read: %s. Next: %s", self.topic_partition, error, steps)
+        if isinstance(error, CorruptLogError):
+            return KafkaError(ErrorCode.CORRUPT_MESSAGE, str(error))
+        if isinstance(error, FileNotFoundError):
+            self.fail(str(error))
+        else:
+            self._on_failure(self.directory, error)
+        return offline_error(self.topic_partition, str(error))
+
+    def _out_of_range(self, offset: int) -> KafkaError:
+        return out_of_range(offset, self.topic_partition, self.log_start_offset, self.log_end_offset)
+
+    # -- looking up
+
+    def offset_for_timestamp(self, timestamp: int) -> TimestampOffset | None:
+        """The first record whose timestamp is not below this one."""
+        return self._look_up(offset_for_timestamp, self.log_start_offset, timestamp)
+
+    def max_timestamp(self) -> TimestampOffset | None:
+        """The record with the largest timestamp."""
+        return self._look_up(max_timestamp, self.log_start_offset)
+
+    def aborted_transactions(self, start_offset: int, end_offset: int) -> list[AbortedTransaction]:
+        """Transactions with records in [start, end) that were aborted."""
+        return self._look_up(collect_aborted, self._files, start_offset, end_offset)
+
+    def _look_up(self, find: Callable[..., _T], *arguments: object) -> _T:
+        try:
+            return find(self._segments, *arguments)
+        except (CorruptLogError, OSError) as error:
+            raise self.unreadable(error) from error
+
+    # -- flushing
+
+    @property
+    def flush_deadline_ms(self) -> int | None:
+        """When flush.ms asks for a flush; None while there is nothing to flush."""
+        since_ms = self.unflushed.since_ms
+        return None if since_ms < 0 else since_ms + self._config.flush_ms
+
+    def begin_flush(self) -> FlushJob | None:
+        """What has to go to the device now; None when all is there, or when a job is already under way."""
+        unflushed = self.unflushed
+        if unflushed.job is not None or self.offline is not None:
+            return None
+        behind = unflushed.recovery_point < self.log_end_offset
+        if not (behind or unflushed.wanted or self.leader_epochs.dirty):
+            return None
+        if not self._segments.active.write_aborted():
+            return None
+        epochs = self.leader_epochs
+        contents = {epochs.path: epochs.content()} if epochs.dirty else {}
+        epochs.dirty = False
+        logs = [segment.file for segment in self._segments.from_offset(unflushed.recovery_point)]
+        return unflushed.begin(self._files, self.log_end_offset, logs, contents)
+
+    def finish_flush(self, job: FlushJob) -> None:
+        """Takes note of what a job did. A failed one takes the whole data directory out of use."""
+        self.unflushed.finish(job, self.log_end_offset)
+        self.leader_epochs.dirty |= job.full
+        if job.error is not None:
+            log.error("%s: cannot flush: %s", self.topic_partition, job.error)
+            self._on_failure(self.directory, job.error)
+
+    def flush(self) -> None:
+        """All of it at once, in this thread; KafkaError when the device refuses."""
+        # A job that is still under way elsewhere does not cover what came after it began.
+        self.unflushed.job = None
+        job = self.begin_flush()
+        if job is not None:
+            job.run()
+            self.finish_flush(job)
+            if job.error is not None:
+                raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(job.error)) from job.error
+
+    # -- cutting
+
+    def delete_records_before(self, offset: int) -> int:
+        """Moves the log start; segments wholly below it go with ``delete_old_segments``."""
+        if not 0 <= offset <= self.log_end_offset:
+            raise self._out_of_range(offset)
+        self.advance_start(offset, "records were deleted")
+        return self.log_start_offset
+
+    def advance_start(self, offset: int, reason: str) -> None:
+        """Readers begin at ``offset`` from now on; the files below it stay for now."""
+        if offset > self.log_start_offset:
+            self.log_start_offset = offset
+            self.leader_epochs.truncate_from_start(offset)
+            log.info("%s: log start offset is now %d: %s", self.topic_partition, offset, reason)
+
+    def delete_old_segments(self, now_ms: int) -> int:
+        """Drops the segments wholly below the log start, in this thread; how many."""
+        return delete_old_segments(self, now_ms)
+
+    def remove_deleted(self, now_ms: int) -> None:
+        """Removes files of dropped segments whose time has come."""
+        self._segments.remove(self._segments.take_due(now_ms))
+
+    def truncate_to(self, offset: int, now_ms: int) -> None:
+        """Cuts everything from ``offset`` on, as a replica does where its leader's log differs."""
+        if offset >= self.log_end_offset:
+            return
+        if offset < self.unflushed.recovery_point:
+            self.unflushed.recovery_point = offset
+            self.before_cut()
+        self._segments.truncate(offset, now_ms)
+        self._prepare(self._segments.active)
+        self._touched = True
+        self.log_end_offset = offset
+        self.log_start_offset = min(self.log_start_offset, offset)
+        self.leader_epochs.truncate_from_end(offset)
+        snapshots = snapshot_offsets(self._files.list_sizes(self.directory))
+        self._segments.remove(snapshot_path(self.directory, known) for known in snapshots if known > offset)
+        load_producers(self._files, self._segments.to_list(), snapshots, self.producers, offset, now_ms)
+        log.info("%s: cut to offset %d", self.topic_partition, offset)
+
+    def begin_close(self) -> FlushJob | None:
+        """Writes what is in memory only, for a start that need not look at the data; what to flush then.
+
+        Indexes and snapshot are left to the system: what a power cut took of them is seen and made again.
+        """
+        active = self._segments.active
+        if self._touched:
+            active.seal()
+            if active.size:  # else the one that was flushed when the segment began says the same
+                self._write_snapshot(self.log_end_offset)
+        # A job that is still under way elsewhere does not cover what came after it began.
+        self.unflushed.job = None
+        return self.begin_flush()
+
+    def finish_close(self, job: FlushJob | None) -> None:
+        if job is not None:
+            self.finish_flush(job)
+        for segment in self._segments:
+            segment.close()

@@ -1,0 +1,341 @@
+"""What a partition remembers of each idempotent or transactional producer.
+
+Invariant: ``check`` decides and changes nothing, ``apply`` changes and never refuses, so the live log and
+the replay after a start share one path. Sequences, the last five batches of each producer, open
+transactions. Snapshots are Kafka's ``.snapshot`` files; they keep the last batch of a producer only.
+"""
+
+import struct
+from collections import deque
+from collections.abc import Callable
+from typing import NamedTuple
+
+from moldau.base.names import TopicPartition
+from moldau.protocol.checksum import crc32c
+from moldau.protocol.errors import ErrorCode, KafkaError
+from moldau.protocol.records import BatchHeader
+from moldau.storage.errors import CorruptFileError
+from moldau.storage.log.txn_index import AbortedTransaction
+
+#: Batches of each producer whose repetition is recognised.
+BATCHES_TO_REMEMBER = 5
+NO_TRANSACTION = -1
+
+_SNAPSHOT_VERSION = 1
+_SNAPSHOT_HEADER = struct.Struct(">hII")
+_SNAPSHOT_ENTRY = struct.Struct(">qhiqiqiq")
+_MAX_SEQUENCE = 0x7FFFFFFF
+_TRANSACTIONAL = 0x10
+
+
+class SeenBatch(NamedTuple):
+    first_sequence: int
+    last_sequence: int
+    base_offset: int
+    last_offset: int
+    #: Largest timestamp of the batch: what a repetition is answered with.
+    timestamp: int
+
+
+class Producer:
+    """One producer id in one partition."""
+
+    __slots__ = (
+        "batches",
+        "coordinator_epoch",
+        "epoch",
+        "last_timestamp",
+        "producer_id",
+        "seen_ms",
+        "transaction_first_offset",
+    )
+
+    def __init__(self, producer_id: int, epoch: int) -> None:
+        self.producer_id = producer_id
+        self.epoch = epoch
+        self.coordinator_epoch = -1
+        self.last_timestamp = -1
+        self.transaction_first_offset = NO_TRANSACTION
+        self.batches: deque[SeenBatch] = deque(maxlen=BATCHES_TO_REMEMBER)
+        #: When its last batch came, by our clock: records may carry timestamps of years ago, and a producer
+        #: that is at work must not be forgotten for that.
+        self.seen_ms = 0
+
+    @property
+    def last_sequence(self) -> int:
+        return self.batches[-1].last_sequence if self.batches else -1
+
+    @property
+    def last_offset(self) -> int:
+        return self.batches[-1].last_offset if self.batches else -1
+
+
+class EndedTransaction(NamedTuple):
+    producer_id: int
+    first_offset: int
+    #: Offset of the marker.
+    last_offset: int
+    committed: bool
+
+
+_new_tuple: Callable[..., SeenBatch] = tuple.__new__
+
+
+class ProducerState:
+    """All producers of one partition."""
+
+    __slots__ = ("_open", "_producers", "_unreplicated", "topic_partition")
+
+    def __init__(self, topic_partition: TopicPartition) -> None:
+        self.topic_partition = topic_partition
+        self._producers: dict[int, Producer] = {}
+        # First offset of each open transaction -> producer id. Transactions open in the order of their
+        # offsets and a dict keeps that order, so the first key is the smallest.
+        self._open: dict[int, int] = {}
+        # Ended transactions whose marker may not be replicated yet.
+        self._unreplicated: deque[EndedTransaction] = deque()
+
+    def __len__(self) -> int:
+        return len(self._producers)
+
+    def get(self, producer_id: int) -> Producer | None:
+        return self._producers.get(producer_id)
+
+    def active(self) -> list[Producer]:
+        return list(self._producers.values())
+
+    # -- deciding
+
+    def check(self, header: BatchHeader) -> SeenBatch | None:
+        """The batch that this one repeats, None when it is the next one, KafkaError when it is neither."""
+        _, _, _, _, _, attributes, delta, _, _, producer_id, epoch, first, _ = header
+        producer = self._producers.get(producer_id)
+        if producer is None or epoch != producer.epoch:
+            self._check_new_epoch(header, producer)
+            return None
+        if producer.transaction_first_offset >= 0 and not attributes & _TRANSACTIONAL:
+            raise self._not_transactional(header)
+        batches = producer.batches
+        if first == ((batches[-1][1] + 1) & _MAX_SEQUENCE if batches else 0):
+            return None
+        last = (first + delta) & _MAX_SEQUENCE
+        for batch in batches:
+            if batch[0] == first and batch[1] == last:
+                return batch
+        raise KafkaError(
+            ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+            f"Out of order sequence number for producer {header.producer_id} in partition "
+            f"{self.topic_partition}: {first} (incoming seq. number), "
+            f"{producer.last_sequence} (current end sequence number)",
+        )
+
+    def _not_transactional(self, header: BatchHeader) -> KafkaError:
+        return KafkaError(
+            ErrorCode.INVALID_TXN_STATE,
+            f"Expected transactional write from producer with id {header.producer_id}",
+        )
+
+    def check_epoch(self, header: BatchHeader) -> None:
+        """Refuses a batch from a past of the producer; all there is to check where nobody counts."""
+        producer = self._producers.get(header.producer_id)
+        epoch = header.producer_epoch
+        known = producer.epoch if producer is not None else -1
+        if epoch < 0 or epoch < known:
+            raise KafkaError(
+                ErrorCode.INVALID_PRODUCER_EPOCH,
+                f"Epoch of producer {header.producer_id} in {self.topic_partition} is {epoch}, "
+                f"which is smaller than the last seen epoch {known}",
+            )
+
+    def _check_new_epoch(self, header: BatchHeader, producer: Producer | None) -> None:
+        self.check_epoch(header)
+        if producer is not None and header.base_sequence != 0:
+            raise KafkaError(
+                ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+                f"Invalid sequence number for new epoch of producer {header.producer_id} in partition "
+                f"{self.topic_partition}: {header.producer_epoch} (request epoch), "
+                f"{header.base_sequence} (seq. number), {producer.epoch} (current producer epoch)",
+            )
+        if producer is not None and producer.transaction_first_offset >= 0 and not header.is_transactional:
+            raise self._not_transactional(header)
+
+    def check_marker(self, producer_id: int, epoch: int, coordinator_epoch: int) -> None:
+        """Refuses a marker from a past of the producer or of its coordinator."""
+        producer = self._producers.get(producer_id)
+        if producer is None:
+            return
+        if epoch < producer.epoch:
+            raise KafkaError(
+                ErrorCode.INVALID_PRODUCER_EPOCH,
+                f"Epoch of producer {producer_id} in {self.topic_partition} is {epoch}, "
+                f"which is smaller than the last seen epoch {producer.epoch}",
+            )
+        if coordinator_epoch < producer.coordinator_epoch:
+            raise KafkaError(
+                ErrorCode.TRANSACTION_COORDINATOR_FENCED,
+                f"Invalid coordinator epoch for producerId {producer_id}: {coordinator_epoch} "
+                f"(zombie), {producer.coordinator_epoch} (current)",
+            )
+
+    def has_marker(self, producer_id: int, epoch: int) -> bool:
+        """Whether the marker that gave the producer this epoch stands here already (KIP-890).
+
+        KafkaError when the epoch has a transaction open: the marker belongs to the one before it.
+        """
+        producer = self._producers.get(producer_id)
+        if producer is None or producer.epoch != epoch:
+            return False
+        if producer.transaction_first_offset >= 0:
+            raise KafkaError(
+                ErrorCode.INVALID_PRODUCER_EPOCH,
+                f"A marker with epoch {epoch} cannot end a transaction of producer {producer_id} in "
+                f"{self.topic_partition} that has this epoch itself",
+            )
+        return True
+
+    # -- changing
+
+    def apply(self, header: BatchHeader, base_offset: int, now_ms: int) -> None:
+        """A batch of data has been written at ``base_offset``."""
+        _, _, _, _, _, attributes, delta, _, timestamp, producer_id, epoch, first, _ = header
+        producer = self._producers.get(producer_id)
+        if producer is None or producer.epoch != epoch:
+            producer = self._known(producer_id, epoch)
+        last_sequence = (first + delta) & _MAX_SEQUENCE
+        producer.batches.append(
+            _new_tuple(SeenBatch, (first, last_sequence, base_offset, base_offset + delta, timestamp))
+        )
+        producer.last_timestamp = timestamp
+        producer.seen_ms = now_ms
+        if attributes & _TRANSACTIONAL and producer.transaction_first_offset < 0:
+            producer.transaction_first_offset = base_offset
+            self._open[base_offset] = producer_id
+
+    def _known(self, producer_id: int, epoch: int) -> Producer:
+        producer = self._producers.get(producer_id)
+        if producer is None:
+            producer = self._producers[producer_id] = Producer(producer_id, epoch)
+        elif producer.epoch != epoch:
+            producer.epoch = epoch
+            producer.batches.clear()
+        return producer
+
+    def apply_marker(
+        self, header: BatchHeader, offset: int, *, committed: bool, coordinator_epoch: int, now_ms: int
+    ) -> EndedTransaction | None:
+        """A marker has been written at ``offset``; the transaction that it ended, if there was one."""
+        producer = self._known(header.producer_id, header.producer_epoch)
+        producer.coordinator_epoch = coordinator_epoch
+        producer.last_timestamp = header.max_timestamp
+        producer.seen_ms = now_ms
+        first_offset = producer.transaction_first_offset
+        if first_offset < 0:
+            return None
+        producer.transaction_first_offset = NO_TRANSACTION
+        self._open.pop(first_offset, None)
+        ended = EndedTransaction(header.producer_id, first_offset, offset, committed)
+        self._unreplicated.append(ended)
+        return ended
+
+    def aborted(self, ended: EndedTransaction) -> AbortedTransaction:
+        """The entry of the transaction index for a transaction that was just ended by an abort marker."""
+        stable = self.first_open_offset()
+        return AbortedTransaction(
+            ended.producer_id,
+            ended.first_offset,
+            ended.last_offset,
+            ended.last_offset + 1 if stable is None else stable,
+        )
+
+    def expire(self, now_ms: int, expiration_ms: int) -> int:
+        """Forgets producers that were silent for so long, unless a transaction is open; how many."""
+        expired = [
+            producer_id
+            for producer_id, producer in self._producers.items()
+            if producer.transaction_first_offset < 0 and now_ms - producer.seen_ms >= expiration_ms
+        ]
+        for producer_id in expired:
+            del self._producers[producer_id]
+        return len(expired)
+
+    def clear(self) -> None:
+        self._producers.clear()
+        self._open.clear()
+        self._unreplicated.clear()
+
+    # -- stable offsets
+
+    def first_open_offset(self) -> int | None:
+        """Where the oldest open transaction begins."""
+        return next(iter(self._open), None)
+
+    def first_unstable_offset(self, high_watermark: int, log_start_offset: int = 0) -> int | None:
+        """Like ``first_open_offset``, but a transaction counts as open until its marker is replicated.
+
+        One that began with records which are deleted by now is unstable from the log start on.
+        """
+        unreplicated = self._unreplicated
+        if not unreplicated and not self._open:
+            return None
+        while unreplicated and unreplicated[0].last_offset < high_watermark:
+            unreplicated.popleft()
+        offsets = [ended.first_offset for ended in unreplicated]
+        offsets.extend(list(self._open)[:1])
+        return max(min(offsets), log_start_offset) if offsets else None
+
+    # -- snapshots
+
+    def snapshot(self) -> bytes:
+        """The content of a ``.snapshot`` file."""
+        entries = b"".join(_pack(producer) for producer in self._producers.values())
+        body = struct.pack(">i", len(self._producers)) + entries
+        return struct.pack(">hI", _SNAPSHOT_VERSION, crc32c(body)) + body
+
+    def load(self, data: bytes, path: str, now_ms: int) -> None:
+        """Replaces all state by that of a snapshot; CorruptFileError changes nothing."""
+        if len(data) < _SNAPSHOT_HEADER.size:
+            raise CorruptFileError(path, f"{len(data)} bytes are too few for a snapshot")
+        version, crc, count = _SNAPSHOT_HEADER.unpack_from(data)
+        if version != _SNAPSHOT_VERSION:
+            raise CorruptFileError(path, f"snapshot version {version} is not known")
+        if crc32c(data[6:]) != crc:
+            raise CorruptFileError(path, "the checksum does not match")
+        if len(data) != _SNAPSHOT_HEADER.size + count * _SNAPSHOT_ENTRY.size:
+            raise CorruptFileError(path, f"{len(data)} bytes are not those of {count} producers")
+        self.clear()
+        for fields in _SNAPSHOT_ENTRY.iter_unpack(data[_SNAPSHOT_HEADER.size :]):
+            producer = _unpack(fields, now_ms)
+            self._producers[producer.producer_id] = producer
+        producers = self._producers.values()
+        firsts = [p.transaction_first_offset for p in producers if p.transaction_first_offset >= 0]
+        by_first = {p.transaction_first_offset: p.producer_id for p in producers}
+        self._open = {first: by_first[first] for first in sorted(firsts)}
+
+
+def _pack(producer: Producer) -> bytes:
+    batch = producer.batches[-1] if producer.batches else None
+    return _SNAPSHOT_ENTRY.pack(
+        producer.producer_id,
+        producer.epoch,
+        batch.last_sequence if batch else -1,
+        batch.last_offset if batch else -1,
+        batch.last_offset - batch.base_offset if batch else 0,
+        producer.last_timestamp,
+        producer.coordinator_epoch,
+        producer.transaction_first_offset,
+    )
+
+
+def _unpack(fields: tuple[int, ...], now_ms: int) -> Producer:
+    producer_id, epoch, last_sequence, last_offset, delta, timestamp, coordinator_epoch, first_offset = fields
+    producer = Producer(producer_id, epoch)
+    if last_offset >= 0:
+        first_sequence = (last_sequence - delta) & _MAX_SEQUENCE
+        producer.batches.append(
+            SeenBatch(first_sequence, last_sequence, last_offset - delta, last_offset, timestamp)
+        )
+    producer.last_timestamp = timestamp
+    producer.coordinator_epoch = coordinator_epoch
+    producer.transaction_first_offset = first_offset
+    producer.seen_ms = now_ms
+    return producer

@@ -1,0 +1,219 @@
+"""The segments of one log in the order of their offsets: which one holds an offset, adding and dropping.
+
+Invariant: there is always at least one segment, and the last one is the active one: the only one that
+grows. How many sealed segments keep their indexes in memory is bounded here.
+"""
+
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator
+
+from moldau.storage.compaction.cleaned_segment import SWAP_SUFFIX, remove_leftovers
+from moldau.storage.files import Files, Slice
+from moldau.storage.jobs import DropJob
+from moldau.storage.log.segment import DELETED_SUFFIX, Segment
+
+#: Sealed segments of a log whose indexes stay in memory after a reader needed them.
+_WARM_SEGMENTS = 4
+
+Place = tuple[int, int]
+
+
+class Segments:
+    __slots__ = (
+        "_bases",
+        "_dropped",
+        "_files",
+        "_list",
+        "_lowest_cut",
+        "_removals",
+        "_warm",
+        "active",
+        "directory",
+    )
+
+    def __init__(self, files: Files, directory: str, segments: list[Segment]) -> None:
+        self.directory = directory
+        self.active = segments[-1]
+        self._files = files
+        self._list = segments
+        self._bases = [segment.base_offset for segment in segments]
+        self._warm: list[Segment] = []
+        #: Out of the log, but not renamed yet.
+        self._dropped: list[Segment] = []
+        self._removals: list[tuple[int, list[str]]] = []
+        self._lowest_cut: int | None = None
+
+    def __iter__(self) -> Iterator[Segment]:
+        return iter(self._list)
+
+    def __len__(self) -> int:
+        return len(self._list)
+
+    def to_list(self) -> list[Segment]:
+        return self._list
+
+    @property
+    def size(self) -> int:
+        return sum(segment.size for segment in self._list)
+
+    def from_offset(self, offset: int) -> list[Segment]:
+        """The segment of ``offset`` and those behind it."""
+        return self._list[max(bisect_right(self._bases, offset) - 1, 0) :]
+
+    def find(self, offset: int) -> tuple[Segment, Place | None]:
+        """Segment and place of the first batch that is not wholly below ``offset``; None if there is none."""
+        at = max(bisect_right(self._bases, offset) - 1, 0)
+        while True:
+            segment = self._list[at]
+            self.warm_up(segment)
+            place = segment.locate(offset)
+            at += 1
+            if place is not None or at == len(self._list):
+                return segment, place
+
+    def read(
+        self, offset: int, max_bytes: int, bound_offset: int, log_end_offset: int, at_least_one: bool
+    ) -> Slice | None:
+        """What ``Log.read`` promises, for an offset that the log holds."""
+        segment = self.active
+        if offset >= segment.base_offset:
+            place = segment.locate(offset)
+        else:
+            segment, place = self.find(offset)
+        if place is None:
+            return None
+        position, first_end = place
+        end = segment.size
+        if bound_offset < log_end_offset:
+            end = self._bound(segment, bound_offset)
+            if end <= position:
+                return None
+        size = end - position
+        if size > max_bytes:
+            size = max_bytes
+            if size < first_end - position:
+                if not at_least_one:
+                    return None
+                size = first_end - position
+        return Slice(segment.file, position, size)
+
+    def _bound(self, segment: Segment, bound_offset: int) -> int:
+        """Where in the segment the first batch begins that is not wholly below ``bound_offset``."""
+        if segment is not self.active and bound_offset >= self.active.base_offset:
+            return segment.size
+        place = segment.locate(bound_offset)
+        return segment.size if place is None else place[0]
+
+    def warm_up(self, segment: Segment) -> None:
+        """Call it before asking a segment: it keeps its indexes until others were needed more recently."""
+        if not segment.is_loaded and segment is not self.active:
+            self.keep_warm(segment)
+
+    def keep_warm(self, segment: Segment) -> None:
+        self._warm.append(segment)
+        if len(self._warm) > _WARM_SEGMENTS:
+            self._warm.pop(0).unload()
+
+    def add(self, segment: Segment) -> None:
+        """A new active segment."""
+        self._list.append(segment)
+        self._bases.append(segment.base_offset)
+        self.active = segment
+
+    def replace_active(self, segment: Segment) -> None:
+        """A new active segment in place of an empty one that cannot be used."""
+        old = self._list.pop()
+        self._bases.pop()
+        if old.base_offset != segment.base_offset:
+            self.remove(old.rename_to(DELETED_SUFFIX))
+        self.add(segment)
+
+    # -- letting the oldest go
+
+    def reach_below(self, offset: int) -> bool:
+        """Whether there is a segment that ends below ``offset``."""
+        return len(self._bases) > 1 and self._bases[1] <= offset
+
+    def begin_drop(self, offset: int) -> DropJob | None:
+        """Takes out the sealed segments that end below ``offset``; what has to be done to their files."""
+        count = bisect_right(self._bases, offset) - 1
+        if count > 0:
+            for segment in self._list[:count]:
+                self._forget(segment)
+            self._dropped += self._list[:count]
+            del self._list[:count], self._bases[:count]
+        if not self._dropped:
+            return None
+        dropped, self._dropped = self._dropped, []
+        return DropJob(self._files, self.directory, dropped, self._bases[0])
+
+    def finish_drop(self, job: DropJob, due_ms: int) -> None:
+        """The renamed files are removed at ``due_ms``; what could not be renamed goes with the next job."""
+        if job.paths:
+            self._removals.append((due_ms, job.paths))
+        self._dropped = job.left[::-1] + self._dropped
+
+    def take_due(self, now_ms: int) -> list[str]:
+        """Files whose time has come; to be removed by whoever asks."""
+        if not self._removals:
+            return []
+        due = [path for due_ms, paths in self._removals if due_ms <= now_ms for path in paths]
+        self._removals = [removal for removal in self._removals if removal[0] > now_ms]
+        return due
+
+    # -- compacting
+
+    def hold(self, segments: list[Segment]) -> bool:
+        """Whether these very segments stand in the log, side by side and sealed."""
+        at = bisect_right(self._bases, segments[0].base_offset) - 1
+        return self._list[at : at + len(segments)] == segments and segments[-1] is not self.active
+
+    def replace(self, old: list[Segment], new: Segment, paths: list[str], due_ms: int) -> None:
+        """``new`` stands for ``old`` from now on, whose files are called ``paths`` and go at ``due_ms``."""
+        at = self._list.index(old[0])
+        for segment in old:
+            self._forget(segment)
+        self._list[at : at + len(old)] = [new]
+        self._bases[at : at + len(old)] = [new.base_offset]
+        self._removals.append((due_ms, paths))
+
+    # -- cutting
+
+    @property
+    def was_cut(self) -> bool:
+        """Whether something was cut off that nobody has asked for yet."""
+        return self._lowest_cut is not None
+
+    def take_lowest_cut(self) -> int | None:
+        """Where the log was cut since the last time that this was asked; the lowest of several places."""
+        lowest, self._lowest_cut = self._lowest_cut, None
+        return lowest
+
+    def truncate(self, offset: int, now_ms: int) -> None:
+        """Cuts everything from ``offset`` on; the segment that holds it is the active one then."""
+        self._lowest_cut = offset if self._lowest_cut is None else min(offset, self._lowest_cut)
+        # A compaction on its way must not bring back after a crash what is cut now.
+        remove_leftovers(self._files, self.directory, SWAP_SUFFIX)
+        while len(self._list) > 1 and self._bases[-1] > offset:
+            segment = self._list.pop()
+            self._bases.pop()
+            self._forget(segment)
+            self.remove(segment.rename_to(DELETED_SUFFIX))
+        active = self.active = self._list[-1]
+        self._forget(active)
+        if offset < active.base_offset:
+            self.replace_active(Segment.create(self._files, self.directory, offset, now_ms))
+            return
+        active.reopen()
+        place = active.locate(offset)
+        if place is not None:
+            active.truncate(place[0], offset)
+
+    def _forget(self, segment: Segment) -> None:
+        if segment in self._warm:
+            self._warm.remove(segment)
+
+    def remove(self, paths: Iterable[str]) -> None:
+        for path in paths:
+            if self._files.exists(path):
+                self._files.remove(path)

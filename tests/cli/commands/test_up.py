@@ -1,0 +1,216 @@
+"""``moldau up``: broker and registry over real sockets, from the start to a clean stop."""
+
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import click
+import httpx
+import pytest
+from click.testing import CliRunner
+from confluent_kafka import Consumer, Producer
+
+from moldau.cli.commands.up import told, up
+from moldau.cli.up import services as up_services
+from moldau.cli.up.processes import ServiceFailed
+from moldau.cli.up.services import (
+    BROKER_READY,
+    Wishes,
+    broker_service,
+    chosen_port,
+    local_address,
+    registry_service,
+    why_no_registry,
+)
+
+BROKER_ROW = re.compile(r"broker +(127\.0\.0\.1:\d+) +(\S+broker\.log)")
+REGISTRY_ROW = re.compile(r"registry +(http://127\.0\.0\.1:\d+) +(\S+registry\.log)")
+
+
+@contextmanager
+def running(*arguments: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """``moldau up`` that has said what runs where, and what it said."""
+    command = [sys.executable, "-m", "moldau", "up", *arguments]
+    process = subprocess.Popen(
+        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    said = ""
+    try:
+        while "stops everything" not in said:
+            line = process.stdout.readline()
+            assert line, said + process.communicate(timeout=30)[1]
+            said += line
+        yield process, said
+    finally:
+        if process.poll() is None:
+            process.terminate()
+        process.communicate(timeout=60)
+
+
+def addresses(said: str) -> tuple[str, str]:
+    broker, registry = BROKER_ROW.search(said), REGISTRY_ROW.search(said)
+    assert broker is not None, said
+    assert registry is not None, said
+    return broker[1], registry[1]
+
+
+def ports(data: Path) -> tuple[str, ...]:
+    return "--port", "0", "--registry-port", "0", "--data-dir", str(data)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_broker_and_registry_start_together_and_end_together(tmp_path: Path, number: signal.Signals) -> None:
+    with running(*ports(tmp_path / "data")) as (process, said):
+        servers, url = addresses(said)
+        producer = Producer({"bootstrap.servers": servers})
+        producer.produce("t", b"hello")
+        assert producer.flush(30) == 0
+        made = httpx.post(f"{url}/subjects/s/versions", json={"schema": '"string"'}, timeout=30)
+        assert made.json()["id"] == 1
+        process.send_signal(number)
+        out, err = process.communicate(timeout=60)
+        assert (process.returncode, out, err) == (0, "stopping\nmoldau stopped\n", "")
+    assert (tmp_path / "data" / ".kafka_cleanshutdown").exists()
+    with running(*ports(tmp_path / "data")) as (process, said):
+        servers, url = addresses(said)
+        assert httpx.get(f"{url}/subjects", timeout=30).json() == ["s"]
+        consumer = Consumer({"bootstrap.servers": servers, "group.id": "g", "auto.offset.reset": "earliest"})
+        consumer.subscribe(["t"])
+        (message,) = consumer.consume(1, timeout=30)
+        assert message.value() == b"hello"
+        consumer.close()
+
+
+def test_a_time_that_was_given_ends_it(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "moldau", "up", "--seconds", "0", *ports(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.endswith("stopping\nmoldau stopped\n")
+
+
+def test_a_service_that_dies_ends_the_others_and_is_told(tmp_path: Path) -> None:
+    with running(*ports(tmp_path)) as (process, _):
+        children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+        if not children.exists():
+            pytest.skip("who the children are is known on Linux only")
+        pids = [int(pid) for pid in children.read_text().split()]
+        assert len(pids) == 2
+        os.kill(pids[1], signal.SIGKILL)
+        _, err = process.communicate(timeout=60)
+        assert process.returncode == 1
+        assert "the registry ended by itself (exit code -9). Its last lines, from" in err
+        assert "moldau registry ready" in err
+    assert not any(Path(f"/proc/{pid}").exists() for pid in pids)
+
+
+def test_services_end_with_a_supervisor_that_is_killed(tmp_path: Path) -> None:
+    if sys.platform != "linux":
+        pytest.skip("Linux tells children of the death of their parent")
+    with running(*ports(tmp_path)) as (process, _):
+        children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+        # The end of a process is seen at its descriptor, without waiting for a while.
+        ends = [os.pidfd_open(int(pid)) for pid in children]
+        process.kill()
+        import select
+
+        for end in ends:
+            assert select.select([end], [], [], 60)[0]
+            os.close(end)
+
+
+def test_a_port_that_is_taken_is_one_sentence(tmp_path: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        result = CliRunner().invoke(up, ["--port", str(port), "--data-dir", str(tmp_path)])
+        assert result.exit_code == 1
+        assert f"port {port} of 127.0.0.1 is in use. Next: stop what listens there, or" in result.stderr
+        assert "--port" in result.stderr
+        with pytest.raises(click.ClickException):
+            chosen_port("127.0.0.1", port, 9092, "--port", free_port_will_do=True)  # the user named it
+        assert chosen_port("127.0.0.1", None, port, "--port", free_port_will_do=True) == 0
+        with pytest.raises(click.ClickException):
+            chosen_port("127.0.0.1", None, port, "--port", free_port_will_do=False)
+    assert chosen_port("127.0.0.1", 0, 9092, "--port", free_port_will_do=False) == 0
+
+
+def test_what_keeps_the_broker_from_starting_is_told(tmp_path: Path) -> None:
+    arguments = ["--port", "0", "--data-dir", str(tmp_path), "--set", "log.retention.ms=soon"]
+    result = CliRunner().invoke(up, arguments)
+    assert result.exit_code == 1
+    assert "the broker did not start (exit code 1): " in result.stderr
+    assert "log.retention.ms" in result.stderr
+    (tmp_path / "file").write_text("in the way")
+    result = CliRunner().invoke(up, ["--data-dir", str(tmp_path / "file")])
+    assert result.exit_code == 1
+    assert "Next: choose another --data-dir" in result.stderr
+
+
+def test_from_wishes_to_commands(tmp_path: Path) -> None:
+    wishes = Wishes(0, None, (str(tmp_path), "/more"), None, ("num.partitions=3",), 0)
+    command = broker_service(wishes, free_port_will_do=False).command
+    given = " ".join(command[3:])
+    assert given == (
+        f"broker --log-level info --host 127.0.0.1 --port 0 --data-dir {tmp_path} --data-dir /more "
+        "--set num.partitions=3"
+    )
+    command = registry_service(wishes, "127.0.0.1:1234", free_port_will_do=False).command
+    assert " ".join(command[3:]) == "registry --host 127.0.0.1 --port 0 -b 127.0.0.1:1234"
+    of_file = broker_service(Wishes(config_file=Path("server.properties")), free_port_will_do=False).command
+    assert "--port" not in of_file  # the file names its listeners
+    assert Wishes().log_directory == Path("data/up")
+
+
+def test_where_a_broker_listens() -> None:
+    line = "moldau ready: SSL://0.0.0.0:9093,PLAINTEXT://0.0.0.0:9092 (node 1, cluster x, data d, 0.2 s)"
+    match = re.search(BROKER_READY, line)
+    assert match is not None
+    assert local_address(match[1]) == "127.0.0.1:9092"
+    assert local_address("[::]:1") == "[::1]:1"
+    assert local_address("host:1") == "host:1"
+
+
+def test_a_registry_that_cannot_be_started_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert why_no_registry(Wishes()) is None
+    assert why_no_registry(Wishes(with_registry=False)) == "left out (--no-registry)"
+    monkeypatch.setattr(up_services, "find_spec", lambda name: None)
+    assert why_no_registry(Wishes()) == "not installed: pip install 'moldau[registry]'"
+
+
+def test_a_failure_in_words() -> None:
+    said = told(
+        ServiceFailed("x", "the x did not start", ["noise", "Error: no disk. Next: buy one"], Path("l"))
+    )
+    assert said.message == "the x did not start: no disk. Next: buy one"
+    silent = told(ServiceFailed("x", "the x ended by itself", [], Path("x.log")))
+    assert silent.message == "the x ended by itself. Its last lines, from x.log: none"
+
+
+def test_the_demo_says_what_it_needs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    from moldau.cli.up import demo as up_demo
+    from moldau.spark.session import java
+
+    def demo(*more: str) -> str:
+        result = CliRunner().invoke(up, ["--demo", "--data-dir", str(tmp_path), *more])
+        assert result.exit_code == 1
+        return result.stderr
+
+    assert "the demo needs the schema registry" in demo("--no-registry")
+    monkeypatch.setattr(java, "candidates", lambda: iter(()))
+    assert "Spark needs Java 17 or newer, and there is none." in demo()
+    monkeypatch.setattr(up_demo, "find_spec", lambda name: None)
+    assert "pip install 'moldau[spark,registry]'" in demo()
+
+
+def test_help_shows_the_way() -> None:
+    said = CliRunner().invoke(up, ["--help"]).output
+    assert "moldau up --demo --seconds 60" in said
+    assert "--registry-port" in said

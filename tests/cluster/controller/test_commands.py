@@ -1,0 +1,203 @@
+"""Commands on the cluster, its brokers, configs and producer ids."""
+
+import pytest
+
+from moldau.cluster.controller.commands import (
+    BrokerRegistration,
+    ProducerIdBlock,
+    allocate_producer_ids,
+    change_configs,
+    create_cluster,
+    fence_broker,
+    fence_missing_brokers,
+    register_broker,
+    set_configs,
+    take_office,
+    unregister_broker,
+)
+from moldau.cluster.image import EMPTY_IMAGE, ClusterImage
+from moldau.cluster.records import (
+    NO_LEADER,
+    BrokerFenced,
+    BrokerRegistered,
+    BrokerUnregistered,
+    ClusterCreated,
+    ConfigChanged,
+    ControllerElected,
+    FeatureLevel,
+    Listener,
+    PartitionChanged,
+    ProducerIdsAllocated,
+    Record,
+    ResourceType,
+    TopicCreated,
+)
+from moldau.protocol.errors import ErrorCode, KafkaError
+
+TOPIC = bytes(15) + b"t"
+PLAINTEXT = (Listener("PLAINTEXT", "h", 9092, "PLAINTEXT"),)
+
+
+def incarnation(number: int) -> bytes:
+    return number.to_bytes(16, "big")
+
+
+def registration(broker_id: int, process: int = 1, cluster_id: str | None = None) -> BrokerRegistration:
+    return BrokerRegistration(broker_id, incarnation(process), PLAINTEXT, f"r{broker_id}", (), cluster_id)
+
+
+def cluster(*broker_ids: int) -> ClusterImage:
+    image = EMPTY_IMAGE.apply(ClusterCreated("c"))
+    for broker_id in broker_ids:
+        image = image.apply_all(register_broker(image, registration(broker_id)).records)
+    return image
+
+
+def with_partitions(image: ClusterImage, *replicas: tuple[int, ...]) -> ClusterImage:
+    records: list[Record] = [TopicCreated(TOPIC, "t")]
+    records.extend(
+        PartitionChanged(TOPIC, index, each, each, each[0], 0, 0) for index, each in enumerate(replicas)
+    )
+    return image.apply_all(records)
+
+
+def leaders(image: ClusterImage) -> list[tuple[int, tuple[int, ...], int]]:
+    return [(each.leader, each.isr, each.leader_epoch) for each in image.topics_by_id[TOPIC].partitions]
+
+
+def code_of(error: pytest.ExceptionInfo[KafkaError]) -> ErrorCode:
+    return error.value.code
+
+
+def test_a_cluster_is_created_once() -> None:
+    records = create_cluster(EMPTY_IMAGE, "c", {"group.version": 1}, {"min.insync.replicas": "1"})
+    assert records == [
+        ClusterCreated("c"),
+        FeatureLevel("group.version", 1),
+        ConfigChanged(ResourceType.BROKER, "", "min.insync.replicas", "1"),
+    ]
+    assert create_cluster(EMPTY_IMAGE.apply_all(records), "d", {}, {}) == []
+
+
+def test_only_a_later_controller_takes_office() -> None:
+    image = EMPTY_IMAGE.apply_all(take_office(EMPTY_IMAGE, 1, 3))
+    assert (image.controller_id, image.controller_epoch) == (1, 3)
+    assert take_office(image, 2, 4) == [ControllerElected(2, 4)]
+    with pytest.raises(KafkaError) as error:
+        take_office(image, 2, 3)
+    assert code_of(error) is ErrorCode.STALE_CONTROLLER_EPOCH
+
+
+def test_a_broker_registers() -> None:
+    image = cluster()
+    decision = register_broker(image, registration(1, cluster_id="c"))
+    assert decision.records == (BrokerRegistered(1, 2, incarnation(1), PLAINTEXT, "r1", ()),)
+    assert decision.outcome == 2
+    with pytest.raises(KafkaError) as error:
+        register_broker(image, registration(1, cluster_id="other"))
+    assert code_of(error) is ErrorCode.INCONSISTENT_CLUSTER_ID
+
+
+def test_the_same_process_registers_again_in_vain() -> None:
+    image = cluster(1)
+    assert register_broker(image, registration(1)).records == ()
+    assert register_broker(image, registration(1)).outcome == image.brokers[1].broker_epoch
+
+
+def test_broker_epochs_grow_even_within_one_append() -> None:
+    image = cluster(1)
+    first = register_broker(image, registration(1, 2))
+    second = register_broker(image.apply_all(first.records, version=image.version), registration(1, 3))
+    assert image.brokers[1].broker_epoch < first.outcome < second.outcome
+
+
+def test_a_restarted_broker_leads_on_with_new_epochs() -> None:
+    image = with_partitions(cluster(1), (1,), (1,))
+    image = image.apply_all(register_broker(image, registration(1, 2)).records)
+    assert leaders(image) == [(1, (1,), 1), (1, (1,), 1)]
+
+
+def test_a_lost_broker_and_its_return() -> None:
+    image = with_partitions(cluster(1, 2, 3), (1, 2, 3), (2, 3, 1), (3, 1, 2), (3,))
+    lost = fence_broker(image, 3)
+    assert lost[0] == BrokerFenced(3)
+    image = image.apply_all(lost)
+    assert leaders(image) == [(1, (1, 2), 0), (2, (2, 1), 0), (1, (1, 2), 1), (NO_LEADER, (3,), 1)]
+    assert fence_broker(image, 3) == []
+    assert fence_broker(image, 9) == []
+    image = image.apply_all(register_broker(image, registration(3, 2)).records)
+    assert image.is_live(3)
+    assert leaders(image) == [(1, (1, 2), 0), (2, (2, 1), 0), (1, (1, 2), 1), (3, (3,), 2)]
+
+
+def test_brokers_without_a_session_are_fenced_one_after_the_other() -> None:
+    image = with_partitions(cluster(1, 2, 3), (1, 2, 3), (2, 3))
+    image = image.apply_all(fence_missing_brokers(image, {3}))
+    assert leaders(image) == [(3, (3,), 2), (3, (3,), 1)]
+    assert fence_missing_brokers(image, {3}) == []
+
+
+def test_the_last_of_several_lost_brokers_is_waited_for() -> None:
+    image = with_partitions(cluster(1, 2), (1, 2))
+    image = image.apply_all(fence_missing_brokers(image, set()))
+    assert leaders(image) == [(NO_LEADER, (2,), 2)]
+
+
+def test_unregister() -> None:
+    image = with_partitions(cluster(1, 2), (2, 1))
+    records = unregister_broker(image, 2)
+    assert records[-1] == BrokerUnregistered(2)
+    assert leaders(image.apply_all(records)) == [(1, (1,), 1)]
+    with pytest.raises(KafkaError) as error:
+        unregister_broker(image, 9)
+    assert (error.value.code, error.value.message) == (
+        ErrorCode.BROKER_ID_NOT_REGISTERED,
+        "Broker ID 9 is not currently registered",
+    )
+
+
+def test_configs() -> None:
+    image = with_partitions(cluster(1), (1,))
+    image = image.apply_all(change_configs(image, ResourceType.TOPIC, "t", {"a": "1", "b": "2"}))
+    assert change_configs(image, ResourceType.TOPIC, "t", {"a": "1", "b": None, "c": None, "d": "4"}) == [
+        ConfigChanged(ResourceType.TOPIC, "t", "b", None),
+        ConfigChanged(ResourceType.TOPIC, "t", "d", "4"),
+    ]
+    assert set_configs(image, ResourceType.TOPIC, "t", {"b": "3"}) == [
+        ConfigChanged(ResourceType.TOPIC, "t", "a", None),
+        ConfigChanged(ResourceType.TOPIC, "t", "b", "3"),
+    ]
+    assert set_configs(image, ResourceType.TOPIC, "t", {"a": "1", "b": "2"}) == []
+    assert change_configs(image, ResourceType.BROKER, "7", {"x": "y"}) != []
+
+
+def test_configs_of_an_unknown_topic() -> None:
+    for command in (set_configs, change_configs):
+        with pytest.raises(KafkaError) as error:
+            command(cluster(1), ResourceType.TOPIC, "nope", {"retention.ms": "1"})
+        assert error.value.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        assert error.value.message == "The topic 'nope' does not exist."
+
+
+def test_producer_ids() -> None:
+    image = cluster(1)
+    epoch = image.brokers[1].broker_epoch
+    first = allocate_producer_ids(image, 1, epoch)
+    assert first.records == (ProducerIdsAllocated(1, 0, 1000),)
+    image = image.apply_all(first.records)
+    assert allocate_producer_ids(image, 1, epoch).outcome == ProducerIdBlock(1000, 1000)
+    for broker_id, broker_epoch, code in (
+        (1, epoch - 1, ErrorCode.STALE_BROKER_EPOCH),
+        (9, epoch, ErrorCode.BROKER_ID_NOT_REGISTERED),
+    ):
+        with pytest.raises(KafkaError) as error:
+            allocate_producer_ids(image, broker_id, broker_epoch)
+        assert code_of(error) is code
+
+
+def test_producer_ids_run_out() -> None:
+    image = cluster(1).apply(ProducerIdsAllocated(1, 0, 2**63 - 1001))
+    epoch = image.brokers[1].broker_epoch
+    image = image.apply_all(allocate_producer_ids(image, 1, epoch).records)
+    with pytest.raises(KafkaError, match="All producer ids"):
+        allocate_producer_ids(image, 1, epoch)
