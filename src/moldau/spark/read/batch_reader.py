@@ -91,7 +91,7 @@ def read_range(wanted: OffsetRange, options: ReadOptions, output: Output) -> Ite
     from moldau.spark.read.columns import declared
 
     names = output.names
-    as_they_lie = False
+    in_place = False
     if output.plan is not None:
         from moldau.spark.typed.columns import typed_batches
 
@@ -104,12 +104,12 @@ def read_range(wanted: OffsetRange, options: ReadOptions, output: Output) -> Ite
         keep_what_is_there()
         pieces = pieces_of_range(connect(options.cluster), wanted, options)
         batches = (arrow_batch(piece, names, wanted.topic, wanted.partition) for piece in pieces)
-        as_they_lie = options.as_of_ms is None
+        in_place = options.as_of_ms is None
     batches = declared(batches, output.never_null)
     if output.shared:
         from moldau.spark.jvm.shared_batches import hand_over
 
-        batches = hand_over(batches, as_they_lie=as_they_lie)
+        batches = hand_over(batches, in_place=in_place)
     yield from batches
 
 
