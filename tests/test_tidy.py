@@ -93,7 +93,7 @@ PURE = [
     "cluster/controller/topics.py",
     "cluster/controller/placement.py",
     "cluster/controller/elections.py",
-    "cluster/configs/definitions.py",
+    "cluster/configs/descriptions.py",
     "cluster/configs/topic_configs.py",
     "cluster/configs/broker_configs.py",
     "cluster/configs/layers.py",

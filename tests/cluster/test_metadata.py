@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from moldau.cluster.controller.commands import Decision
+from moldau.cluster.controller.commands import ControllerResult
 from moldau.cluster.image import ClusterImage
 from moldau.cluster.metadata import Metadata
 from moldau.cluster.records import (
@@ -169,10 +169,10 @@ def test_an_outcome_is_that_of_the_stored_decision() -> None:
         metadata, other = await opened(ours), await opened(others)
         calls: list[int] = []
 
-        def next_level(image: ClusterImage) -> Decision[int]:
+        def next_level(image: ClusterImage) -> ControllerResult[int]:
             level = image.features.get("n", 0) + 1
             calls.append(level)
-            return Decision((FeatureLevel("n", level),), level)
+            return ControllerResult((FeatureLevel("n", level),), level)
 
         results = await asyncio.gather(metadata.execute(next_level), other.execute(next_level))
         assert sorted(results) == [1, 2]
@@ -304,10 +304,10 @@ def test_a_deposed_controller_changes_nothing() -> None:
         log = MemoryLog()
         ours, others = Store(log), Store(log)
         metadata = await opened(ours)
-        leadership = await ours.campaign(1, lambda: None)
-        metadata.controller_epoch = leadership.epoch
+        controllership = await ours.campaign(1, lambda: None)
+        metadata.controller_epoch = controllership.epoch
         await metadata.submit(feature("a"))
-        await leadership.resign()
+        await controllership.resign()
         await others.campaign(2, lambda: None)
         with pytest.raises(KafkaError) as error:
             await metadata.submit(feature("b"))

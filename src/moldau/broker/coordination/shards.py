@@ -10,7 +10,7 @@ from typing import Any, Generic, TypeVar
 
 from moldau.broker.context import Services
 from moldau.broker.topic_creation import create
-from moldau.cluster.controller.topics import NewTopic
+from moldau.cluster.controller.topics import TopicToCreate
 from moldau.cluster.image import ClusterImage
 from moldau.coordinators.machine import Machine, Step, Token
 from moldau.coordinators.runtime import Runtime, partition_of
@@ -37,7 +37,9 @@ class InternalTopic:
         )
         configs = dict(self._configs)
         configs["segment.bytes"] = str(settings[f"{self._prefix}.segment.bytes"])
-        topic = NewTopic(self.name, settings[f"{self._prefix}.num.partitions"], replicas, configs=configs)
+        topic = TopicToCreate(
+            self.name, settings[f"{self._prefix}.num.partitions"], replicas, configs=configs
+        )
         (outcome,) = await create(services, [topic])
         if isinstance(outcome, KafkaError) and outcome.code != ErrorCode.TOPIC_ALREADY_EXISTS:
             raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, outcome.message)
