@@ -39,14 +39,14 @@ class ClassicMember(OffsetClient):
         *,
         instance_id: str | None = None,
         cooperative: bool = False,
-        judged: bool = True,
+        checked: bool = True,
     ) -> None:
         super().__init__(world, name, group)
         self.topics = topics
         self.instance_id = instance_id
         self.cooperative = cooperative
         #: Whether its generations are those of a classic group, which has one assignment in each.
-        self.judged = judged
+        self.checked = checked
         self.member_id = ""
         self.generation = -1
         self.reads: set[Partition] = set()
@@ -170,9 +170,9 @@ class ClassicMember(OffsetClient):
         if assignment:
             read = consumer_protocol.read(ConsumerProtocolAssignment, assignment)
             part = frozenset((named.topic, i) for named in read.assigned_partitions for i in named.partitions)
-        if self.judged:
+        if self.checked:
             who = self.instance_id or self.member_id
-            self.world.judges.assigned(self.group, self.generation, who, part)
+            self.world.checkers.assigned(self.group, self.generation, who, part)
         lost = self.reads - part
         self.give_up(lost)
         self.reads = set(part)

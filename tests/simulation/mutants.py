@@ -19,7 +19,7 @@ from moldau.coordinators.groups.consumer.member import reconcile
 from moldau.coordinators.groups.offsets import Offsets
 from moldau.coordinators.groups.shard import GroupShard
 from moldau.coordinators.runtime import Runtime
-from moldau.coordinators.transactions import transaction as moves
+from moldau.coordinators.transactions import transaction as transitions
 from moldau.coordinators.transactions.shard import TransactionShard
 from moldau.storage.log.log import Log
 from moldau.storage.log.producer_state import ProducerState
@@ -29,7 +29,7 @@ Mutant = Callable[[pytest.MonkeyPatch], None]
 
 def answers_before_the_commit(patch: pytest.MonkeyPatch) -> None:
     def committed(self: Runtime[Any], partition: int) -> None:
-        shard = self._shards.get(partition)
+        shard = self._contexts.get(partition)
         while shard is not None and shard.uncommitted:
             self._finish(shard.uncommitted.popleft()[1])
 
@@ -41,16 +41,16 @@ def anybody_may_commit_offsets(patch: pytest.MonkeyPatch) -> None:
 
 
 def old_epochs_may_end_transactions(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(moves, "_check_owner", lambda transaction, claimed: None)
+    patch.setattr(transitions, "_check_owner", lambda transaction, claimed: None)
 
 
 def old_epochs_may_write(patch: pytest.MonkeyPatch) -> None:
-    check = moves._check_writer
+    check = transitions._check_writer
 
     def unchecked(transaction: Any, claimed: Any) -> Any:
         return check(transaction, claimed if transaction is None else transaction.owner)
 
-    patch.setattr(moves, "_check_writer", unchecked)
+    patch.setattr(transitions, "_check_writer", unchecked)
     patch.setattr(ProducerState, "check_epoch", lambda self, header: None)
 
 
@@ -118,7 +118,7 @@ def a_reload_forgets_pending_offsets(patch: pytest.MonkeyPatch) -> None:
 
     def forgetful(self: GroupShard, now_ms: int) -> Any:
         self.offsets.pending.clear()
-        self.offsets._producers.clear()
+        self.offsets._open_transactions.clear()
         return loaded(self, now_ms)
 
     patch.setattr(GroupShard, "loaded", forgetful)
@@ -127,10 +127,10 @@ def a_reload_forgets_pending_offsets(patch: pytest.MonkeyPatch) -> None:
 def the_last_epoch_is_given_to_clients(patch: pytest.MonkeyPatch) -> None:
     """It is the coordinator's own: what a client writes in it no marker can end."""
 
-    def exhausted(self: moves.Transaction) -> bool:
-        return self.owner.producer_epoch > moves.LAST_CLIENT_EPOCH
+    def exhausted(self: transitions.Transaction) -> bool:
+        return self.owner.producer_epoch > transitions.LAST_CLIENT_EPOCH
 
-    patch.setattr(moves.Transaction, "is_exhausted", property(exhausted))
+    patch.setattr(transitions.Transaction, "is_epoch_exhausted", property(exhausted))
 
 
 _TROUBLE = Faults(commit_delay=0.1, kill_every=6.0, move_every=5.0, zombie=0.5)

@@ -102,7 +102,7 @@ def _mixed(world: World, name: str, dice: Random, number: int) -> VirtualClient:
     """One group that goes back and forth between the protocols."""
     if number % 2:
         return ConsumerMember(world, name, "mixed", _topics(dice))
-    return ClassicMember(world, name, "mixed", _topics(dice), judged=False)
+    return ClassicMember(world, name, "mixed", _topics(dice), checked=False)
 
 
 def _producer(world: World, name: str, number: int) -> VirtualClient:

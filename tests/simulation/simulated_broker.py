@@ -5,7 +5,7 @@ answered as bytes. A crash ends everything that the process had in memory; a mov
 and brings it back under the next leader epoch.
 
 Invariant: whatever a handler, a task or a timer raises that is no answer for a client ends the run. Nothing
-here decides what is right; that is the judges' business.
+here decides what is right; that is the checkers' business.
 """
 
 import asyncio
@@ -87,7 +87,7 @@ class Call:
     what: str
     since: float
     reply: "asyncio.Future[Any]"
-    #: What the handler left to be awaited.
+    #: What the handler left to be awaited_requests.
     work: Any = None
 
 
@@ -222,7 +222,7 @@ class SimulatedBroker:
         self.settings = load_broker_settings({**SETTINGS, **settings})
         self.producer_ids = ProducerIds()
         self.image = partitions.image()
-        #: Called with each runtime before it loads anything: where judges look in.
+        #: Called with each runtime before it loads anything: where checkers look in.
         self.on_runtime: Callable[[Runtime[Any]], None] = lambda runtime: None
         self.process: Process | None = None
         partitions.committed = self._committed

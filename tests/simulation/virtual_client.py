@@ -12,8 +12,8 @@ import contextlib
 from random import Random
 from typing import Any, Protocol
 
+from checkers import Checkers
 from faults import Faults
-from judges import Judges
 from simulated_broker import Disconnected, SimulatedBroker
 from virtual_time import VirtualLoop
 
@@ -45,7 +45,7 @@ class World(Protocol):
     seed: int
     loop: VirtualLoop
     broker: SimulatedBroker
-    judges: Judges
+    checkers: Checkers
     faults: Faults
     #: What the other side of two-phase commits has decided, by transactional id.
     decided: dict[str, Any]

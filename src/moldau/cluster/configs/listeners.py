@@ -63,7 +63,7 @@ def _listener(setting: str, text: str, protocols: Mapping[str, str]) -> Endpoint
 
 
 def parse_protocol_map(text: str) -> dict[str, str]:
-    """Endpoint names and their protocols, from a text like ``INTERNAL:PLAINTEXT,PUBLIC:SASL_SSL``."""
+    """Listener names and their protocols, from a text like ``INTERNAL:PLAINTEXT,PUBLIC:SASL_SSL``."""
     setting = "listener.security.protocol.map"
     protocols: dict[str, str] = {}
     for item in filter(None, (item.strip() for item in text.split(","))):

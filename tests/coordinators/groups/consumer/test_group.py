@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from moldau.coordinators.groups.surroundings import ConsumerConfig
+from moldau.coordinators.groups.environment import ConsumerConfig
 from moldau.protocol.errors import ErrorCode
 from moldau.protocol.messages.delete_groups import DeleteGroupsRequest
 from moldau.protocol.messages.describe_groups import DescribeGroupsRequest
@@ -264,7 +264,7 @@ def test_an_instance_that_is_taken(consumers: Any) -> None:
 
 
 def test_the_hand_over_to_a_second_member(consumers: Any) -> None:
-    """Step by step as captured, with the times of the capture."""
+    """CoordinatorResult by step as captured, with the times of the capture."""
     started = consumers.now_ms - 100
     steps: list[tuple[int, str, int, list[int], int, list[int] | None]] = [
         (167, A, 0, [], 2, [0, 1, 2]),

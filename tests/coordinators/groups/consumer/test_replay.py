@@ -8,8 +8,8 @@ import pytest
 
 from moldau.coordinators.groups.classic.group import ClassicGroup
 from moldau.coordinators.groups.consumer.group import ConsumerGroup
+from moldau.coordinators.groups.environment import ConsumerConfig
 from moldau.coordinators.groups.shard import GroupShard
-from moldau.coordinators.groups.surroundings import ConsumerConfig
 from moldau.protocol import consumer_protocol
 from moldau.protocol.consumer_protocol import ConsumerProtocolSubscription
 from moldau.protocol.errors import ErrorCode, KafkaError
@@ -33,7 +33,7 @@ def hard_state(shard: GroupShard) -> Any:
             if group.established:
                 state[name] = group.recorded
         else:
-            soft = ("checked_version", "awaited")
+            soft = ("checked_metadata_version", "awaited_requests")
             state[name] = {key: value for key, value in vars(group).items() if key not in soft}
     return state
 
@@ -54,15 +54,17 @@ def check_group(group: ConsumerGroup) -> None:
     )
     assert max(held.values(), default=1) == 1
     assert held.keys() == group.owners.keys()
-    assert set(group.targets) <= set(group.members)
-    targets = Counter(partition for target in group.targets.values() for partition in target)
-    assert max(targets.values(), default=1) == 1
+    assert set(group.target_assignment) <= set(group.members)
+    target_assignment = Counter(
+        partition for target in group.target_assignment.values() for partition in target
+    )
+    assert max(target_assignment.values(), default=1) == 1
     assert group.assignment_epoch <= group.group_epoch
     assert all(member.member_epoch <= group.assignment_epoch for member in group.members.values())
     instances = {m.instance_id: m.member_id for m in group.members.values() if m.instance_id is not None}
     assert group.static_members == instances
     used = {member.subscribed_topic_regex for member in group.members.values()}
-    assert group.regular_expressions.keys() <= used
+    assert group.resolved_regular_expressions.keys() <= used
 
 
 class Client:
@@ -185,7 +187,7 @@ class Run:
             member = group.members[client.member_id]
             assert client.owned <= member.assigned.keys() | member.pending_revocation.keys()
 
-    def settle(self) -> None:
+    def apply_metadata(self) -> None:
         """Everybody goes on as it should, until nothing is left to do."""
         self.driver.set_topics(a=3, b=2)
         for _ in range(60):
@@ -224,7 +226,7 @@ def test_any_run(new_driver: Any, seed: int, failing: bool) -> None:
         run.step()
         check(driver)
         run.check_clients()
-    run.settle()
+    run.apply_metadata()
     run.check_settled()
 
 

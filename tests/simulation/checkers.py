@@ -1,9 +1,9 @@
-"""The judges: what was promised to clients, what they saw, and whether the broker kept to it.
+"""The checkers: what was promised to clients, what they saw, and whether the broker kept to it.
 
-Clients tell the judges what they were answered; the judges look into the coordinators and the logs by
+Clients tell the checkers what they were answered; the checkers look into the coordinators and the logs by
 themselves. The laws that they keep:
 
-- state is what the log says: a machine that reads its log from the start is equal to the live one;
+- state is what the log says: a shard that reads its log from the start is equal to the live one;
 - no answer before the records that it stands on are committed;
 - no request waits for ever;
 - a generation has one assignment, in which no partition has two owners;
@@ -22,21 +22,20 @@ from simulated_broker import SimulatedBroker
 from simulated_partitions import SimulatedPartition
 
 from moldau.broker.coordination.journal import PartitionJournal
-from moldau.coordinators.groups.classic.group import ClassicGroup
-from moldau.coordinators.groups.classic.states import ClassicState
+from moldau.coordinators.groups.classic.group import ClassicGroup, ClassicState
 from moldau.coordinators.groups.consumer.group import ConsumerGroup
 from moldau.coordinators.groups.records import OffsetCommit
 from moldau.coordinators.groups.shard import GroupShard
-from moldau.coordinators.machine import Token
-from moldau.coordinators.runtime import Entry, Runtime, Shard
+from moldau.coordinators.runtime import JournalEntry, Runtime, ShardContext
+from moldau.coordinators.shard import Token
 from moldau.coordinators.transactions.shard import TransactionShard
-from moldau.coordinators.transactions.states import IDLE
+from moldau.coordinators.transactions.transaction import IDLE
 from moldau.protocol.errors import KafkaError
 
 #: No request may wait longer: the longest that is foreseen is a new member's JoinGroup, five minutes.
 LONGEST_CALL_SECONDS = 400.0
 _SETTLED = (ClassicState.STABLE, ClassicState.EMPTY)
-_SOFT_STATE = ("checked_version", "awaited")
+_SOFT_STATE = ("checked_metadata_version", "awaited_requests")
 
 Place = tuple[str, str, int]
 Owned = frozenset[tuple[str, int]]
@@ -64,7 +63,7 @@ class Attempt:
     outcome: bool | None = None
 
 
-class Judges:
+class Checkers:
     def __init__(self, broker: SimulatedBroker) -> None:
         self._broker = broker
         self._promised: dict[Place, int] = {}
@@ -122,7 +121,7 @@ class Judges:
 
     # --- what is answered -------------------------------------------------------------------------
 
-    def decided(self, runtime: Runtime[Any], shard: Shard[Any], step: Any) -> None:
+    def decided(self, runtime: Runtime[Any], shard: ShardContext[Any], step: Any) -> None:
         """A step is about to be performed: its answers stand on all that is in the log then."""
         partition = self._broker.partitions.get(runtime.name, shard.partition)
         assert partition.log is not None
@@ -154,23 +153,23 @@ class Judges:
 
     def shard_is_what_its_log_says(self, runtime: Runtime[Any], index: int) -> None:
         self.counts["replays"] += 1
-        machine, replayed = runtime.shard(index).machine, self._replayed(runtime, index)
-        live, fresh = hard_state(machine), hard_state(replayed)
+        shard, replayed = runtime.shard(index), self._replayed(runtime, index)
+        live, fresh = hard_state(shard), hard_state(replayed)
         name = f"{runtime.name}-{index}"
         require(live == fresh, "state is not what the log says", name, *_differences(live, fresh))
-        if self.appends_succeed and isinstance(machine, GroupShard):
+        if self.appends_succeed and isinstance(shard, GroupShard):
             # Where an append has failed, a group may know more than its log does until its next round.
-            live, fresh = settled_groups(machine, machine), settled_groups(machine, replayed)
+            live, fresh = settled_groups(shard, shard), settled_groups(shard, replayed)
             require(live == fresh, "a group is not what the log says", name, *_differences(live, fresh))
 
     def _replayed(self, runtime: Runtime[Any], index: int) -> Any:
-        machine = runtime._new_machine(index)
+        shard = runtime._new_shard(index)
         for entry in self.entries(runtime.name, index):
-            runtime._replay(machine, entry, index)
-        return machine
+            runtime._replay(shard, entry, index)
+        return shard
 
-    def entries(self, topic: str, index: int) -> list[Entry]:
-        """Everything in the log, committed or not: the live machine has applied it all."""
+    def entries(self, topic: str, index: int) -> list[JournalEntry]:
+        """Everything in the log, committed or not: the live shard has applied it all."""
         log = self._broker.partitions.get(topic, index).log
         assert log is not None
         view = SimpleNamespace(high_watermark=log.log_end_offset, leading_log=lambda: log)
@@ -182,13 +181,13 @@ class Judges:
         assert process is not None
         runtime = process.groups.runtime
         for index in runtime.partitions():
-            machine = runtime._new_machine(index)
+            shard = runtime._new_shard(index)
             for entry in self.entries(runtime.name, index):
-                touched = [place for place in _touched(machine, entry) if place not in self._possible]
-                before = {place: machine.offsets.get(*place) for place in touched}
-                runtime._replay(machine, entry, index)
+                touched = [place for place in _touched(shard, entry) if place not in self._possible]
+                before = {place: shard.offsets.get(*place) for place in touched}
+                runtime._replay(shard, entry, index)
                 for place, old in before.items():
-                    new = machine.offsets.get(*place)
+                    new = shard.offsets.get(*place)
                     if old is not None and new is not None:
                         require(
                             new.offset >= old.offset, "an offset went back", place, old, new, entry.offset
@@ -201,7 +200,7 @@ class Judges:
         if process is None:
             return
         for index in process.groups.runtime.partitions():
-            for group in process.groups.runtime.shard(index).machine.groups.values():
+            for group in process.groups.runtime.shard(index).groups.values():
                 if isinstance(group, ConsumerGroup):
                     self._check_group(group)
                     self._check_clients(group, [c for c in clients if c.group == group.group_id])
@@ -242,11 +241,11 @@ class Judges:
         process = self._broker.process
         assert process is not None
         for index in process.transactions.coordinator.runtime.partitions():
-            machine = process.transactions.coordinator.runtime.shard(index).machine
-            open_ids = {k: v for k, v in machine.transactions.items() if v.state not in IDLE}
+            shard = process.transactions.coordinator.runtime.shard(index)
+            open_ids = {k: v for k, v in shard.transactions.items() if v.state not in IDLE}
             require(not open_ids, "a transaction is open for ever", open_ids)
         for index in process.groups.runtime.partitions():
-            pending = process.groups.runtime.shard(index).machine.offsets.pending
+            pending = process.groups.runtime.shard(index).offsets.pending
             require(not pending, "offsets wait for ever", pending)
         for partition in self._broker.partitions.all():
             log = partition.log
@@ -287,23 +286,23 @@ class Judges:
 # --- state ----------------------------------------------------------------------------------------
 
 
-def hard_state(machine: Any) -> dict[str, Any]:
-    """What a machine must know after a reload, whoever it is."""
-    if isinstance(machine, TransactionShard):
-        return {"transactions": machine.transactions, "open": machine._open}
-    assert isinstance(machine, GroupShard)
+def hard_state(shard: Any) -> dict[str, Any]:
+    """What a shard must know after a reload, whoever it is."""
+    if isinstance(shard, TransactionShard):
+        return {"transactions": shard.transactions, "open": shard._open}
+    assert isinstance(shard, GroupShard)
     groups: dict[str, Any] = {}
-    for name, group in machine.groups.items():
+    for name, group in shard.groups.items():
         if isinstance(group, ClassicGroup):
             if group.established:
                 groups[name] = group.recorded
         else:
             groups[name] = {key: value for key, value in vars(group).items() if key not in _SOFT_STATE}
-    return {**groups, "committed": machine.offsets.committed, "pending": machine.offsets.pending}
+    return {**groups, "committed": shard.offsets.committed, "pending": shard.offsets.pending}
 
 
 def settled_groups(live: GroupShard, shown: GroupShard) -> dict[str, Any]:
-    """The classic groups of ``shown`` that are between two rounds in the live machine, member by member."""
+    """The classic groups of ``shown`` that are between two rounds in the live shard, member by member."""
     found: dict[str, Any] = {}
     for name, group in live.groups.items():
         if isinstance(group, ClassicGroup) and group.established and group.state in _SETTLED:
@@ -330,12 +329,12 @@ def _differences(live: dict[str, Any], fresh: dict[str, Any]) -> list[str]:
     ]
 
 
-def _touched(machine: GroupShard, entry: Entry) -> list[Place]:
+def _touched(shard: GroupShard, entry: JournalEntry) -> list[Place]:
     """The places that an entry of the log may change."""
     if entry.committed is not None:
-        assert entry.writer is not None
-        return list(machine.offsets.pending.get(entry.writer.producer_id, ()))
-    record = None if entry.key is None else machine.decode(entry.key, entry.value)
-    if isinstance(record, OffsetCommit) and entry.writer is None:
+        assert entry.producer is not None
+        return list(shard.offsets.pending.get(entry.producer.producer_id, ()))
+    record = None if entry.key is None else shard.decode(entry.key, entry.value)
+    if isinstance(record, OffsetCommit) and entry.producer is None:
         return [(record.group_id, record.topic, record.partition)]
     return []

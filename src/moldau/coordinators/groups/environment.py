@@ -1,6 +1,6 @@
 """What consumer groups must know of the cluster around them: its topics, and the configs of a group.
 
-Invariant: asked for, never held on to: what is true now may be different at the next decision.
+Invariant: asked for, never held on to: what is true now may be different at the next operation.
 """
 
 from collections.abc import Callable, Iterable
@@ -8,6 +8,23 @@ from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 from moldau.base.names import Uuid
+
+
+@dataclass(frozen=True, slots=True)
+class GroupSettings:
+    """The broker settings that the group coordinator uses, under their names."""
+
+    group_min_session_timeout_ms: int = 6_000
+    group_max_session_timeout_ms: int = 1_800_000
+    group_initial_rebalance_delay_ms: int = 3_000
+    group_max_size: int = 2_147_483_647
+    offset_metadata_max_bytes: int = 4_096
+    offsets_retention_ms: int = 10_080 * 60_000
+    offsets_retention_check_interval_ms: int = 600_000
+    group_consumer_max_size: int = 2_147_483_647
+    #: The first is used when no member asks for another.
+    group_consumer_assignors: tuple[str, ...] = ("uniform", "range")
+    group_consumer_migration_policy: str = "bidirectional"
 
 
 class Topic(NamedTuple):
@@ -27,7 +44,7 @@ class Topics(Protocol):
 
 
 class ConsumerConfig(NamedTuple):
-    """The configs of one consumer group: its own where it has them, within the bounds of the broker."""
+    """The effective configs of one consumer group: its own or the broker's, within the broker's bounds."""
 
     session_timeout_ms: int = 45_000
     heartbeat_interval_ms: int = 5_000
@@ -46,8 +63,8 @@ class NoTopics:
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class Environment:
     topics: Callable[[], Topics] = NoTopics
     config_of: Callable[[str], ConsumerConfig] = lambda group_id: ConsumerConfig()
-    #: For members of the first version of the protocol, which do not make their own ids.
+    #: For members that use version 0 of the heartbeat and do not generate their own ids.
     new_member_id: Callable[[], str] | None = None
