@@ -70,9 +70,7 @@ def alter_topic(
 
 def replace_topic(layers: ConfigLayers, configs: Pairs) -> dict[str, str]:
     """A topic's configs when these replace all it had."""
-    replaced = _replaced(configs)
-    validate_topic_overrides(replaced, layers)
-    return replaced
+    return alter_topic(layers, {}, _settings_of(configs))
 
 
 def validate_topic_overrides(overrides: Mapping[str, str], layers: ConfigLayers = NO_LAYERS) -> None:
@@ -95,9 +93,7 @@ def alter_group(
 
 def replace_group(layers: ConfigLayers, configs: Pairs) -> dict[str, str]:
     """A group's configs when these replace all it had."""
-    replaced = _replaced(configs)
-    _validate_group(layers, replaced)
-    return replaced
+    return alter_group(layers, {}, _settings_of(configs))
 
 
 def _validate_group(layers: ConfigLayers, configs: Mapping[str, str]) -> None:
@@ -120,9 +116,7 @@ def alter_client_metrics(current: Mapping[str, str], changes: Sequence[ConfigCha
 
 def replace_client_metrics(configs: Pairs) -> dict[str, str]:
     """The configs of a subscription to client metrics when these replace all it had."""
-    replaced = _replaced(configs)
-    _validate_client_metrics(replaced)
-    return replaced
+    return alter_client_metrics({}, _settings_of(configs))
 
 
 def _validate_client_metrics(configs: Mapping[str, str]) -> None:
@@ -325,8 +319,12 @@ def _changed(
     return configs
 
 
+def _settings_of(configs: Pairs) -> list[ConfigChange]:
+    return [ConfigChange(name, AlterOperation.SET, value) for name, value in configs]
+
+
 def _replaced(configs: Pairs) -> dict[str, str]:
-    return _changed({}, [ConfigChange(name, AlterOperation.SET, value) for name, value in configs], {})
+    return _changed({}, _settings_of(configs), {})
 
 
 def _operation(number: int) -> AlterOperation:

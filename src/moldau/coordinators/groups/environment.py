@@ -1,6 +1,6 @@
-"""What consumer groups must know of the cluster around them: its topics, and the configs of a group.
+"""What the group coordinator needs from the broker: settings, topics, and the configs of a group.
 
-Invariant: asked for, never held on to: what is true now may be different at the next operation.
+Invariant: topics and configs are asked for in every operation, never kept, because they change.
 """
 
 from collections.abc import Callable, Iterable

@@ -9,7 +9,7 @@ Invariant: ``Offsets`` is hard state and is written by ``apply`` alone; the func
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
-from moldau.base.names import Uuid
+from moldau.base.names import ZERO_UUID, Uuid
 from moldau.coordinators.groups.group import Group
 from moldau.coordinators.groups.operation import Operation
 from moldau.coordinators.groups.records import OffsetCommit, OffsetCommitTombstone
@@ -232,19 +232,10 @@ def commit(
             error = check(topic.name, partition.partition_index) or _metadata_error(operation, partition)
             results.partitions.append(OffsetCommitResponsePartition(partition.partition_index, error))
             if error is ErrorCode.NONE:
-                operation.records.append(
-                    OffsetCommit(
-                        request.group_id,
-                        topic.name,
-                        partition.partition_index,
-                        partition.committed_offset,
-                        partition.committed_leader_epoch,
-                        partition.committed_metadata or "",
-                        operation.now_ms,
-                        expire_timestamp_ms,
-                        topic.topic_id,
-                    )
+                record = _offset_commit(
+                    operation, request, topic.name, partition, expire_timestamp_ms, topic.topic_id
                 )
+                operation.records.append(record)
         response.topics.append(results)
     return response
 
@@ -260,19 +251,30 @@ def txn_commit(
             error = check(topic.name, partition.partition_index) or _metadata_error(operation, partition)
             results.partitions.append(TxnOffsetCommitResponsePartition(partition.partition_index, error))
             if error is ErrorCode.NONE:
-                operation.records.append(
-                    OffsetCommit(
-                        request.group_id,
-                        topic.name,
-                        partition.partition_index,
-                        partition.committed_offset,
-                        partition.committed_leader_epoch,
-                        partition.committed_metadata or "",
-                        operation.now_ms,
-                    )
-                )
+                operation.records.append(_offset_commit(operation, request, topic.name, partition))
         response.topics.append(results)
     return response
+
+
+def _offset_commit(
+    operation: Operation,
+    request: OffsetCommitRequest | TxnOffsetCommitRequest,
+    topic: str,
+    partition: OffsetCommitRequestPartition | TxnOffsetCommitRequestPartition,
+    expire_timestamp_ms: int = -1,
+    topic_id: Uuid = ZERO_UUID,
+) -> OffsetCommit:
+    return OffsetCommit(
+        request.group_id,
+        topic,
+        partition.partition_index,
+        partition.committed_offset,
+        partition.committed_leader_epoch,
+        partition.committed_metadata or "",
+        operation.now_ms,
+        expire_timestamp_ms,
+        topic_id,
+    )
 
 
 def _metadata_error(

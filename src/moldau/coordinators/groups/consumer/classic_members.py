@@ -19,7 +19,12 @@ from moldau.coordinators.groups.classic.membership import (
 )
 from moldau.coordinators.groups.consumer.group import ConsumerGroup
 from moldau.coordinators.groups.consumer.group_update import GroupUpdate, session_timer
-from moldau.coordinators.groups.consumer.heartbeat import reconcile_member, remove_members, write_member
+from moldau.coordinators.groups.consumer.heartbeat import (
+    find_member,
+    reconcile_member,
+    remove_members,
+    write_member,
+)
 from moldau.coordinators.groups.consumer.member import JOIN_EPOCH, ConsumerMember, MemberState
 from moldau.coordinators.groups.consumer.records import ClassicMetadata
 from moldau.coordinators.groups.operation import Client, Operation
@@ -31,7 +36,7 @@ from moldau.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRespo
 
 
 def classic_request_timer(group: ConsumerGroup, member_id: str) -> tuple[str, str, str]:
-    return ("consumer round", group.group_id, member_id)
+    return ("consumer classic request", group.group_id, member_id)
 
 
 def _await(operation: Operation, group: ConsumerGroup, member: ConsumerMember, request: str) -> None:
@@ -51,23 +56,9 @@ def _reset_session_timer(operation: Operation, group: ConsumerGroup, member: Con
     operation.set_timer(session_timer(group, member.member_id), member.classic.session_timeout_ms)
 
 
-def any_member(group: ConsumerGroup, member_id: str, instance_id: str | None) -> ConsumerMember:
-    """A member of either protocol; KafkaError when there is none with these ids."""
-    if instance_id is not None:
-        known_id = group.static_members.get(instance_id)
-        if known_id is None:
-            raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
-        if known_id != member_id:
-            raise KafkaError(ErrorCode.FENCED_INSTANCE_ID)
-    member = group.members.get(member_id)
-    if member is None:
-        raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
-    return member
-
-
-def known_member(group: ConsumerGroup, member_id: str, instance_id: str | None) -> ConsumerMember:
+def classic_member(group: ConsumerGroup, member_id: str, instance_id: str | None) -> ConsumerMember:
     """A member that uses the classic protocol; KafkaError for others."""
-    member = any_member(group, member_id, instance_id)
+    member = find_member(group, member_id, instance_id)
     if member.classic is None:
         raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
     return member
@@ -155,13 +146,9 @@ def _joining_member(update: GroupUpdate, request: JoinGroupRequest, new_member_i
     if instance_id is None:
         member_id = request.member_id or new_member_id
         return group.members.get(member_id) or ConsumerMember(member_id)
-    known_id = group.static_members.get(instance_id)
     if request.member_id:
-        if known_id is None:
-            raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
-        if known_id != request.member_id:
-            raise KafkaError(ErrorCode.FENCED_INSTANCE_ID)
-        return group.members[known_id]
+        return find_member(group, request.member_id, instance_id)
+    known_id = group.static_members.get(instance_id)
     if known_id is None:
         return ConsumerMember(new_member_id)
     old = group.members[known_id]
@@ -175,7 +162,7 @@ def _joining_member(update: GroupUpdate, request: JoinGroupRequest, new_member_i
 
 def sync(update: GroupUpdate, request: SyncGroupRequest, version: int) -> SyncGroupResponse:
     group, operation = update.group, update.operation
-    member = known_member(group, request.member_id, request.group_instance_id)
+    member = classic_member(group, request.member_id, request.group_instance_id)
     assert member.classic is not None
     name, metadata = member.classic.protocols[0]
     if request.generation_id != member.member_epoch:
@@ -199,7 +186,7 @@ def sync(update: GroupUpdate, request: SyncGroupRequest, version: int) -> SyncGr
 
 def heartbeat(update: GroupUpdate, request: HeartbeatRequest) -> ErrorCode:
     group, operation = update.group, update.operation
-    member = known_member(group, request.member_id, request.group_instance_id)
+    member = classic_member(group, request.member_id, request.group_instance_id)
     if request.generation_id != member.member_epoch:
         raise KafkaError(ErrorCode.ILLEGAL_GENERATION)
     _reset_session_timer(operation, group, member)
@@ -239,7 +226,7 @@ def leave(update: GroupUpdate, leaving: list[MemberIdentity]) -> list[ErrorCode]
         member_id = identity.member_id or group.static_members.get(identity.group_instance_id or "", "")
         try:
             # Tools may remove members of either protocol.
-            any_member(group, member_id, identity.group_instance_id)
+            find_member(group, member_id, identity.group_instance_id)
         except KafkaError as error:
             errors.append(error.code)
             continue

@@ -75,7 +75,7 @@ class ConsumerGroups:
             "consumer session": self._session_timeout,
             "consumer rebalance": self._rebalance_timeout,
             "consumer regular expression": self._resolve_expressions,
-            "consumer round": self._classic_request_timeout,
+            "consumer classic request": self._classic_request_timeout,
             "downgraded": self._downgraded,
         }
 

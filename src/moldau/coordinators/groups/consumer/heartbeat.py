@@ -142,22 +142,16 @@ class Heartbeat:
     def _known_member(self) -> ConsumerMember:
         """The member of the group, or a new one; KafkaError when it is unknown or fenced."""
         request, group = self._request, self.group
-        if request.instance_id is not None:
-            return self._static_member(request.instance_id)
-        member = group.members.get(request.member_id)
-        if request.member_epoch == JOIN_EPOCH:
-            return member or ConsumerMember(request.member_id)
-        if member is None:
-            raise unknown_member(group, request.member_id)
-        member.check_epoch(request.member_epoch, self._owned)
-        return member
-
-    def _static_member(self, instance_id: str) -> ConsumerMember:
-        request, group = self._request, self.group
         if request.member_epoch != JOIN_EPOCH:
-            member = static_member(group, instance_id, request.member_id)
+            member = find_member(group, request.member_id, request.instance_id)
             member.check_epoch(request.member_epoch, self._owned)
             return member
+        if request.instance_id is not None:
+            return self._joining_static_member(request.instance_id)
+        return group.members.get(request.member_id) or ConsumerMember(request.member_id)
+
+    def _joining_static_member(self, instance_id: str) -> ConsumerMember:
+        request, group = self._request, self.group
         known_id = group.static_members.get(instance_id)
         if known_id is None:
             return group.members.get(request.member_id) or ConsumerMember(request.member_id)
@@ -290,13 +284,14 @@ def _assignment(partitions: Iterable[Partition]) -> Assignment:
 # --- looking up members -------------------------------------------------------------------------
 
 
-def unknown_member(group: ConsumerGroup, member_id: str) -> KafkaError:
-    return KafkaError(
-        ErrorCode.UNKNOWN_MEMBER_ID, f"Member {member_id} is not a member of group {group.group_id}."
-    )
-
-
-def static_member(group: ConsumerGroup, instance_id: str, member_id: str) -> ConsumerMember:
+def find_member(group: ConsumerGroup, member_id: str, instance_id: str | None) -> ConsumerMember:
+    """The member with these ids, of either protocol; KafkaError when it is unknown or fenced."""
+    if instance_id is None:
+        member = group.members.get(member_id)
+        if member is None:
+            message = f"Member {member_id} is not a member of group {group.group_id}."
+            raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, message)
+        return member
     known_id = group.static_members.get(instance_id)
     if known_id is None:
         raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, f"Instance id {instance_id} is unknown.")
@@ -313,13 +308,7 @@ def static_member(group: ConsumerGroup, instance_id: str, member_id: str) -> Con
 
 def leave(update: GroupUpdate, request: ConsumerGroupHeartbeatRequest) -> ConsumerGroupHeartbeatResponse:
     group = update.group
-    if request.instance_id is not None:
-        member = static_member(group, request.instance_id, request.member_id)
-    else:
-        found = group.members.get(request.member_id)
-        if found is None:
-            raise unknown_member(group, request.member_id)
-        member = found
+    member = find_member(group, request.member_id, request.instance_id)
     if request.member_epoch == STATIC_LEAVE_EPOCH:
         # It keeps its partitions until it is back or its session ends.
         update.operation.records.append(member.temporarily_left().current_assignment(group.group_id))
