@@ -186,12 +186,12 @@ def test_listeners_hear_every_change_in_order() -> None:
         log = MemoryLog()
         ours, others = Store(log), Store(log)
         metadata, other = await opened(ours), await opened(others)
-        heard: list[tuple[int, int, Sequence[Record]]] = []
+        received: list[tuple[int, int, Sequence[Record]]] = []
         arrived = asyncio.Event()
 
         def listen(old: ClusterImage, new: ClusterImage, records: Sequence[Record]) -> None:
             assert new is metadata.image
-            heard.append((old.version, new.version, records))
+            received.append((old.version, new.version, records))
             if new.version == 3:
                 arrived.set()
 
@@ -200,7 +200,7 @@ def test_listeners_hear_every_change_in_order() -> None:
         await other.submit(feature("b"))
         await metadata.submit(feature("c"))
         await arrived.wait()
-        assert heard == [
+        assert received == [
             (0, 1, [FeatureLevel("a", 1)]),
             (1, 2, [FeatureLevel("b", 1)]),
             (2, 3, [FeatureLevel("c", 1)]),
@@ -237,8 +237,8 @@ def test_a_broker_that_was_left_behind_gets_the_difference() -> None:
         topic, partition = TopicCreated(bytes(16), "t"), PartitionChanged(bytes(16), 0, (1,), (1,), 1, 0, 0)
         await metadata.submit(lambda image: [topic, partition])
         ours.gate = asyncio.Event()
-        heard: list[Record] = []
-        metadata.on_change(lambda old, new, records: heard.extend(records))
+        received: list[Record] = []
+        metadata.on_change(lambda old, new, records: received.extend(records))
         pending = asyncio.ensure_future(metadata.submit(feature("ours")))
         await asyncio.sleep(0)
         await other.submit(lambda image: [TopicDeleted(bytes(16))])
@@ -246,7 +246,7 @@ def test_a_broker_that_was_left_behind_gets_the_difference() -> None:
         assert log.snapshot_version == log.version
         ours.gate.set()
         await pending
-        assert heard == [TopicDeleted(bytes(16)), FeatureLevel("g", 6_000), FeatureLevel("ours", 1)]
+        assert received == [TopicDeleted(bytes(16)), FeatureLevel("g", 6_000), FeatureLevel("ours", 1)]
 
     run(scenario)
 

@@ -1,16 +1,14 @@
-"""The checkers: what was promised to clients, what they saw, and whether the broker kept to it.
+"""The checkers of the simulation: whether the broker keeps its promises to clients.
 
-Clients tell the checkers what they were answered; the checkers look into the coordinators and the logs by
-themselves. The laws that they keep:
+Clients report the answers that they got; the checkers also inspect the coordinators and the logs, without
+changing anything. The rules that they check:
 
-- state is what the log says: a shard that reads its log from the start is equal to the live one;
-- no answer before the records that it stands on are committed;
+- state is what the log says: a shard that replays its log from the start is equal to the live one;
+- no reply before the records that it depends on are committed;
 - no request waits for ever;
 - a generation has one assignment, in which no partition has two owners;
 - an acknowledged offset is never lost, and a committed offset never goes back;
-- a transaction is seen whole or not at all, and as its client was told.
-
-Invariant: never changes anything that it looks at.
+- a transaction is visible completely or not at all, in accordance with what its client was told.
 """
 
 from collections import Counter
@@ -37,17 +35,17 @@ LONGEST_CALL_SECONDS = 400.0
 _SETTLED = (ClassicState.STABLE, ClassicState.EMPTY)
 _SOFT_STATE = ("checked_metadata_version", "awaited_requests")
 
-Place = tuple[str, str, int]
+OffsetKey = tuple[str, str, int]
 Owned = frozenset[tuple[str, int]]
 
 
 class Violation(AssertionError):
-    """Something that must never be."""
+    """A rule was violated."""
 
 
-def require(condition: bool, law: str, *facts: Any) -> None:
+def require(condition: bool, rule: str, *facts: Any) -> None:
     if not condition:
-        raise Violation(f"{law}: {', '.join(map(str, facts))}")
+        raise Violation(f"{rule}: {', '.join(map(str, facts))}")
 
 
 @dataclass(slots=True)
@@ -57,18 +55,18 @@ class Attempt:
     name: str
     #: Topic, partition and value of what was acknowledged.
     written: list[tuple[str, int, str]] = field(default_factory=list)
-    offsets: dict[Place, int] = field(default_factory=dict)
+    offsets: dict[OffsetKey, int] = field(default_factory=dict)
     commit_asked: bool = False
-    #: What the client was told: committed, aborted, or nothing that it could rely on.
+    #: Committed or aborted, as the client was told; None if it got no definite answer.
     outcome: bool | None = None
 
 
 class Checkers:
     def __init__(self, broker: SimulatedBroker) -> None:
         self._broker = broker
-        self._promised: dict[Place, int] = {}
-        #: What an offset may be that is also deleted; -1 when it is not there.
-        self._possible: dict[Place, set[int]] = {}
+        self._promised: dict[OffsetKey, int] = {}
+        #: The possible values of offsets that are also deleted; -1 when there is none.
+        self._possible: dict[OffsetKey, set[int]] = {}
         self._assigned: dict[tuple[str, int], dict[str, Owned]] = {}
         self._needed: dict[Token, tuple[SimulatedPartition, int]] = {}
         self.attempts: dict[str, Attempt] = {}
@@ -76,57 +74,57 @@ class Checkers:
         self.appends_succeed = True
         self.counts: Counter[str] = Counter()
 
-    # --- what clients tell ------------------------------------------------------------------------
+    # --- reports of clients -----------------------------------------------------------------------
 
-    def promised(self, place: Place) -> int:
+    def promised(self, place: OffsetKey) -> int:
         return self._promised.get(place, 0)
 
-    def promises(self) -> list[tuple[Place, int]]:
+    def promises(self) -> list[tuple[OffsetKey, int]]:
         return sorted(self._promised.items())
 
-    def acknowledged(self, place: Place, offset: int) -> None:
+    def acknowledged(self, place: OffsetKey, offset: int) -> None:
         self.counts["commits"] += 1
         self._promised[place] = max(self.promised(place), offset)
 
-    def fetched(self, place: Place, offset: int, promised: int) -> None:
+    def fetched(self, place: OffsetKey, offset: int, promised: int) -> None:
         """An offset was read; ``promised`` is what had been acknowledged when it was asked for."""
         self.counts["offset fetches"] += 1
         require(max(offset, 0) >= promised, "an acknowledged offset is lost", place, offset, promised)
 
-    def might_become(self, place: Place, offset: int) -> None:
-        """Somebody is about to ask for it; whether it comes to pass is not known."""
+    def might_become(self, place: OffsetKey, offset: int) -> None:
+        """A client is about to commit or delete it; whether that succeeds is not known."""
         self._possible.setdefault(place, {-1}).add(offset)
 
-    def became(self, place: Place, offset: int) -> None:
+    def became(self, place: OffsetKey, offset: int) -> None:
         self._possible[place] = {offset}
 
-    def looked(self, place: Place, offset: int) -> None:
+    def looked(self, place: OffsetKey, offset: int) -> None:
         possible = self._possible.get(place, {-1})
         require(offset in possible, "an offset that nobody wrote", place, offset, possible)
         self._possible[place] = {offset}
 
-    def places(self) -> list[Place]:
+    def places(self) -> list[OffsetKey]:
         """Of offsets that are also deleted."""
         return sorted(self._possible)
 
     def assigned(self, group: str, generation: int, who: str, owned: Owned) -> None:
-        """A member was told its assignment; ``who`` is its instance id or its member id."""
+        """A member got its assignment; ``who`` is its instance id or its member id."""
         self.counts["assignments"] += 1
         members = self._assigned.setdefault((group, generation), {})
         known = members.setdefault(who, owned)
         require(known == owned, "two assignments in one generation", group, generation, who, known, owned)
-        held = Counter(partition for each in members.values() for partition in each)
-        twice = [partition for partition, count in held.items() if count > 1]
+        counts = Counter(partition for each in members.values() for partition in each)
+        twice = [partition for partition, count in counts.items() if count > 1]
         require(not twice, "a partition with two owners", group, generation, twice, members)
 
-    # --- what is answered -------------------------------------------------------------------------
+    # --- replies ----------------------------------------------------------------------------------
 
-    def decided(self, runtime: Runtime[Any], shard: ShardContext[Any], step: Any) -> None:
-        """A step is about to be performed: its answers stand on all that is in the log then."""
+    def decided(self, runtime: Runtime[Any], shard: ShardContext[Any], result: Any) -> None:
+        """A result is about to be carried out: its replies depend on everything in the log after it."""
         partition = self._broker.partitions.get(runtime.name, shard.partition)
         assert partition.log is not None
-        end = partition.log.log_end_offset + len(step.records)
-        for reply in step.replies:
+        end = partition.log.log_end_offset + len(result.records)
+        for reply in result.replies:
             self._needed[reply.token] = (partition, end)
 
     def answered(self, reply: Any) -> None:
@@ -158,7 +156,7 @@ class Checkers:
         name = f"{runtime.name}-{index}"
         require(live == fresh, "state is not what the log says", name, *_differences(live, fresh))
         if self.appends_succeed and isinstance(shard, GroupShard):
-            # Where an append has failed, a group may know more than its log does until its next round.
+            # After a failed append a group may be ahead of its log until its next rebalance.
             live, fresh = settled_groups(shard, shard), settled_groups(shard, replayed)
             require(live == fresh, "a group is not what the log says", name, *_differences(live, fresh))
 
@@ -207,15 +205,15 @@ class Checkers:
 
     def _check_group(self, group: ConsumerGroup) -> None:
         self.counts["consumer groups"] += 1
-        held = Counter(
+        counts = Counter(
             partition
             for member in group.members.values()
             for partitions in (member.assigned, member.pending_revocation)
             for partition in partitions
         )
-        twice = [partition for partition, count in held.items() if count > 1]
+        twice = [partition for partition, count in counts.items() if count > 1]
         require(not twice, "a partition with two owners", group.group_id, twice)
-        require(held.keys() == group.owners.keys(), "owners are not those who own", group.group_id)
+        require(counts.keys() == group.owners.keys(), "owners are not those who own", group.group_id)
         epochs = [member.member_epoch for member in group.members.values()]
         require(group.assignment_epoch <= group.group_epoch, "a target of the future", group.group_id)
         require(max(epochs, default=0) <= group.assignment_epoch, "a member of the future", group.group_id)
@@ -287,7 +285,7 @@ class Checkers:
 
 
 def hard_state(shard: Any) -> dict[str, Any]:
-    """What a shard must know after a reload, whoever it is."""
+    """The hard state of a shard of either coordinator."""
     if isinstance(shard, TransactionShard):
         return {"transactions": shard.transactions, "open": shard._open}
     assert isinstance(shard, GroupShard)
@@ -302,7 +300,7 @@ def hard_state(shard: Any) -> dict[str, Any]:
 
 
 def settled_groups(live: GroupShard, shown: GroupShard) -> dict[str, Any]:
-    """The classic groups of ``shown`` that are between two rounds in the live shard, member by member."""
+    """The classic groups of ``shown`` that are not rebalancing in the live shard, member by member."""
     found: dict[str, Any] = {}
     for name, group in live.groups.items():
         if isinstance(group, ClassicGroup) and group.established and group.state in _SETTLED:
@@ -329,7 +327,7 @@ def _differences(live: dict[str, Any], fresh: dict[str, Any]) -> list[str]:
     ]
 
 
-def _touched(shard: GroupShard, entry: JournalEntry) -> list[Place]:
+def _touched(shard: GroupShard, entry: JournalEntry) -> list[OffsetKey]:
     """The places that an entry of the log may change."""
     if entry.committed is not None:
         assert entry.producer is not None

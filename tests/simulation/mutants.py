@@ -1,7 +1,7 @@
-"""Bugs on purpose: each breaks one promise of the coordinators in a way that looks harmless in the code.
+"""Mutants: each breaks one promise of the coordinators in a way that looks harmless in the code.
 
-Invariant: a mutant changes one thing, by a patch that the test takes back. The simulation has to notice
-each of them; one that it does not notice is a hole in the simulation, not a bug less.
+A mutant changes one thing, with a patch that the test reverts. The simulation has to detect each of them; if
+it does not, the simulation has a gap.
 """
 
 from collections.abc import Callable
@@ -82,17 +82,17 @@ def a_partition_is_given_before_it_is_free(patch: pytest.MonkeyPatch) -> None:
 
 
 def a_round_waits_for_members_that_are_gone(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(rebalance, "join_timeout", lambda decision, group: None)
-    patch.setattr(rebalance, "session_timeout", lambda decision, group, member_id: None)
+    patch.setattr(rebalance, "join_timeout", lambda operation, group: None)
+    patch.setattr(rebalance, "session_timeout", lambda operation, group, member_id: None)
 
 
 def a_decision_writes_state(patch: pytest.MonkeyPatch) -> None:
     ended = TransactionShard._ended
 
     def eager(self: TransactionShard, transactional_id: str, *rest: Any) -> Any:
-        step = ended(self, transactional_id, *rest)
-        self.transactions[transactional_id] = step.records[-1].transaction
-        return step._replace(records=step.records[:-1])
+        result = ended(self, transactional_id, *rest)
+        self.transactions[transactional_id] = result.records[-1].transaction
+        return result._replace(records=result.records[:-1])
 
     patch.setattr(TransactionShard, "_ended", eager)
 
@@ -100,9 +100,9 @@ def a_decision_writes_state(patch: pytest.MonkeyPatch) -> None:
 def commits_are_kept_in_memory(patch: pytest.MonkeyPatch) -> None:
     commit = offsets.commit
 
-    def forgetful(decision: Any, request: Any, *rest: Any) -> Any:
-        response = commit(decision, request, *rest)
-        del decision.records[1:]  # the others are answered, but never written
+    def forgetful(operation: Any, request: Any, *rest: Any) -> Any:
+        response = commit(operation, request, *rest)
+        del operation.records[1:]  # the others are answered, but never written
         return response
 
     patch.setattr(offsets, "commit", forgetful)
@@ -139,7 +139,7 @@ _PAUSES = Faults(stall=0.03, stall_seconds=12.0)
 _LATE = Faults(repetition=0.5, late_markers=0.6, kill_every=6.0)
 _CRASHES = Faults(commit_delay=0.3, crash_every=4.0, kill_every=6.0, late_markers=0.5)
 
-#: Who notices it soonest, and what has to go wrong for that.
+#: The mutant, the faults and the kinds of clients with which it is detected soonest.
 MUTANTS: list[tuple[Mutant, Faults, tuple[str, ...]]] = [
     (answers_before_the_commit, _TROUBLE, ()),
     (anybody_may_commit_offsets, _PAUSES, ("classic",)),

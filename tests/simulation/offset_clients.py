@@ -1,13 +1,13 @@
-"""Clients of committed offsets: the parts that every member shares, and consumers that are no members.
+"""Clients of committed offsets: what all members share, and consumers without group management.
 
-Invariant: the owner of a partition begins where the last committed offset is and only ever goes on from
-there, so that offsets which go back are the broker's fault.
+Invariant: the owner of a partition starts at the last committed offset and only moves forward, so that an
+offset that goes back is the broker's fault.
 """
 
 import contextlib
 from collections.abc import Iterable, Mapping
 
-from checkers import Place
+from checkers import OffsetKey
 from simulated_broker import Disconnected
 from virtual_client import VirtualClient, World
 
@@ -73,7 +73,7 @@ class OffsetClient(VirtualClient):
                         self.world.checkers.fetched((self.group, *partition), offset, promised[partition])
                         self.positions[partition] = max(offset, 0)
 
-    def committed(self, place: Place, offset: int) -> None:
+    def committed(self, place: OffsetKey, offset: int) -> None:
         """An offset was acknowledged."""
         self.world.checkers.acknowledged(place, offset)
 
@@ -145,9 +145,9 @@ class Gardener(OffsetClient):
     def __init__(self, world: World, name: str, group: str, partition: Partition) -> None:
         super().__init__(world, name, group)
         self._partition = partition
-        self._place: Place = (group, *partition)
+        self._place: OffsetKey = (group, *partition)
 
-    def committed(self, place: Place, offset: int) -> None:
+    def committed(self, place: OffsetKey, offset: int) -> None:
         self.world.checkers.became(place, offset)
 
     async def live(self) -> None:

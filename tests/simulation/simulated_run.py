@@ -1,8 +1,8 @@
-"""One run: a broker, its clients, what goes wrong, and the checkers; all of it drawn from one seed.
+"""One run: a broker, its clients, the faults, and the checkers, all drawn from one seed.
 
-A run has three parts. First everything that the seed has drawn goes wrong while the clients work. Then
-nothing goes wrong any more, and they go on for a while. At last they finish, what is open must come to its
-end, and the checkers look at everything once more, before and after a last reload.
+A run has three parts. First the clients work while the faults of the seed occur. Then they work for a while
+without faults. At last they finish, everything that is open must end, and the checkers check everything once
+more, before and after a last reload.
 
 Invariant: the same seed gives the same run. A run ends by itself, within its simulated time.
 """
@@ -233,30 +233,32 @@ class Simulation:
             self.partitions.grow("grow", count + 1)
             self.broker.follow()
 
-    def _markers(self, runtime: Runtime[Any], order: WriteMarkers, carry_out: Callable[[Any], None]) -> None:
+    def _markers(
+        self, runtime: Runtime[Any], markers: WriteMarkers, carry_out: Callable[[Any], None]
+    ) -> None:
         """Markers that come late, or twice."""
         dice, process = self.dice, self.broker.process
         if dice.random() >= self.faults.late_markers:
-            carry_out(order)
+            carry_out(markers)
             return
-        index = partition_of(order.transactional_id, TOPICS[runtime.name])
+        index = partition_of(markers.transactional_id, TOPICS[runtime.name])
         shard = runtime._contexts.get(index)
 
         def late() -> None:
             if self.broker.process is not process or runtime._contexts.get(index) is not shard:
-                return  # whoever leads the shard now has the same order from its log
-            if order.transaction_version < 2:
-                # Before the end only: it has no epoch of its own by which a late one could be told.
+                return  # whoever leads the shard now has the same markers from its log
+            if markers.transaction_version < 2:
+                # Before the end only: without an epoch of its own, a late marker could not be recognised.
                 again()
-                carry_out(order)
+                carry_out(markers)
             else:
-                carry_out(order)
+                carry_out(markers)
                 self.loop.call_later(dice.uniform(0.0, dice.choice([0.1, 1.0, 10.0])), again)
                 self.loop.call_later(dice.uniform(0.0, 1.0), again)
 
         def again() -> None:
             if self.broker.process is not None:
-                request = write_txn_markers_request([(order, order.partitions)])
+                request = write_txn_markers_request([(markers, markers.partitions)])
                 self.broker.process.deliver(request, 2, "a late coordinator")
 
         self.loop.call_later(dice.uniform(0.0, dice.choice([0.1, 4.0])), late)
@@ -266,9 +268,9 @@ class Simulation:
     def _watch(self, runtime: Runtime[Any]) -> None:
         perform = runtime._perform
 
-        def watched(shard: Any, step: Any, asker: Any) -> bool:
-            self.checkers.decided(runtime, shard, step)
-            return perform(shard, step, asker)
+        def watched(shard: Any, result: Any, request: Any) -> bool:
+            self.checkers.decided(runtime, shard, result)
+            return perform(shard, result, request)
 
         ready = runtime._ready
 
@@ -281,7 +283,7 @@ class Simulation:
         if runtime.name == TRANSACTIONS_TOPIC.name:
             carry_out = runtime._do_effect
 
-            runtime._do_effect = lambda order: self._markers(runtime, order, carry_out)
+            runtime._do_effect = lambda markers: self._markers(runtime, markers, carry_out)
 
     async def _watcher(self) -> None:
         dice = Random(f"{self.seed}/watcher")
@@ -416,7 +418,7 @@ class _SlowAsyncio:
 
 @contextlib.contextmanager
 def _patched(simulation: Simulation) -> Iterator[None]:
-    """Answers pass the checkers; loading takes several turns; producer ids may be used up soon."""
+    """Replies pass the checkers; loading takes several turns; producer epochs may be exhausted soon."""
     answer = runtime_module._answer
 
     def checked(reply: Any) -> None:
@@ -449,7 +451,7 @@ def _patched(simulation: Simulation) -> Iterator[None]:
 
 
 def simulate(seed: int, trouble_seconds: float = TROUBLE_SECONDS, **how: Any) -> Simulation:
-    """Runs one seed; a Violation, or whatever else the broker raised, tells how to see it again."""
+    """Runs one seed; a Violation, or any other exception of the broker, has a note how to repeat the run."""
     try:
         return Simulation(seed, trouble_seconds, **how).run()
     except BaseException as error:

@@ -39,7 +39,7 @@ _FENCED = (
 
 
 class Unsure(Exception):
-    """The transaction cannot be ended in good order; what became of it only InitProducerId can tell."""
+    """The transaction cannot be ended normally; the client has to start again with InitProducerId."""
 
 
 class Producer:
@@ -262,7 +262,7 @@ class Copying:
             committed = code is ErrorCode.NONE and self.dice.random() < 0.85
             await self.producer.end(committed)
         except Unsure:
-            # Who can tell what was committed: the offsets that the group has then.
+            # Whether it was committed is seen from the group's committed offsets.
             self.producer.producer = None
             self.positions.clear()
             return True

@@ -90,9 +90,9 @@ def test_only_a_later_controller_takes_office() -> None:
 
 def test_a_broker_registers() -> None:
     image = cluster()
-    decision = register_broker(image, registration(1, cluster_id="c"))
-    assert decision.records == (BrokerRegistered(1, 2, incarnation(1), PLAINTEXT, "r1", ()),)
-    assert decision.response == 2
+    result = register_broker(image, registration(1, cluster_id="c"))
+    assert result.records == (BrokerRegistered(1, 2, incarnation(1), PLAINTEXT, "r1", ()),)
+    assert result.response == 2
     with pytest.raises(KafkaError) as error:
         register_broker(image, registration(1, cluster_id="other"))
     assert code_of(error) is ErrorCode.INCONSISTENT_CLUSTER_ID

@@ -70,7 +70,7 @@ def validate_configs(configs: Mapping[str, str]) -> None:
 def create(
     *topics: TopicToCreate, image: ClusterImage = ONE_BROKER
 ) -> tuple[list[object], list[CreatedTopic | KafkaError]]:
-    decision = create_topics(
+    result = create_topics(
         image,
         topics,
         topic_ids=[topic_id(100 + index) for index in range(len(topics))],
@@ -79,7 +79,7 @@ def create(
         default_replication_factor=1,
         validate_configs=validate_configs,
     )
-    return list(decision.records), list(decision.response)
+    return list(result.records), list(result.response)
 
 
 def assigned(*replicas: tuple[int, tuple[int, ...]]) -> tuple[ReplicaAssignment, ...]:
@@ -319,12 +319,12 @@ BRANCH = TopicToCreate("copy", assignments=(ReplicaAssignment(0, (1,)), ReplicaA
 
 
 def test_partitions_of_a_branch_start_with_the_leader_epochs_of_their_records() -> None:
-    decision = create_branch(
+    result = create_branch(
         ONE_BROKER, BRANCH, topic_id=topic_id(9), leader_epochs=[4, 9], validate_configs=validate_configs
     )
-    changed = [record for record in decision.records if isinstance(record, PartitionChanged)]
+    changed = [record for record in result.records if isinstance(record, PartitionChanged)]
     assert [(each.partition, each.leader, each.leader_epoch) for each in changed] == [(0, 1, 4), (1, 1, 9)]
-    image = ONE_BROKER.apply_all(decision.records)
+    image = ONE_BROKER.apply_all(result.records)
     assert image.topics_by_name["copy"].partitions[1].leader_epoch == 9
     with pytest.raises(KafkaError) as refused:
         create_branch(
@@ -381,31 +381,31 @@ def test_partitions_of_a_branch_start_with_the_leader_epochs_of_their_records() 
     ids=str,
 )
 def test_create_partitions_refused(new: NewPartitions, code: ErrorCode, message: str | None) -> None:
-    decision = create_partitions(ONE_BROKER, [new], seed=0)
-    assert decision.records == ()
-    (error,) = decision.response
+    result = create_partitions(ONE_BROKER, [new], seed=0)
+    assert result.records == ()
+    (error,) = result.response
     assert error is not None
     assert (error.code, error.message) == (code, message)
 
 
 def test_create_partitions() -> None:
-    decision = create_partitions(
+    result = create_partitions(
         ONE_BROKER,
         [NewPartitions("b3", 5), NewPartitions("nope", 5), NewPartitions("__consumer_offsets", 51, ((1,),))],
         seed=0,
     )
-    assert decision.records == (
+    assert result.records == (
         PartitionChanged(topic_id(3), 3, (1,), (1,), 1, 0, 0),
         PartitionChanged(topic_id(3), 4, (1,), (1,), 1, 0, 0),
         PartitionChanged(topic_id(4), 50, (1,), (1,), 1, 0, 0),
     )
-    assert [each is None for each in decision.response] == [True, False, True]
+    assert [each is None for each in result.response] == [True, False, True]
 
 
 def test_create_partitions_of_the_same_topic_twice() -> None:
-    decision = create_partitions(ONE_BROKER, [NewPartitions("b3", 5), NewPartitions("b3", 6)], seed=0)
-    assert decision.records == ()
-    assert [str(each) for each in decision.response] == ["INVALID_REQUEST: Duplicate topic name."] * 2
+    result = create_partitions(ONE_BROKER, [NewPartitions("b3", 5), NewPartitions("b3", 6)], seed=0)
+    assert result.records == ()
+    assert [str(each) for each in result.response] == ["INVALID_REQUEST: Duplicate topic name."] * 2
 
 
 # --- Delete ----------------------------------------------------------------------------------------------
@@ -443,20 +443,20 @@ def test_create_partitions_of_the_same_topic_twice() -> None:
     ids=str,
 )
 def test_delete_refused(selector: TopicSelector, code: ErrorCode, message: str) -> None:
-    decision = delete_topics(ONE_BROKER, [selector])
-    assert decision.records == ()
-    (error,) = decision.response
+    result = delete_topics(ONE_BROKER, [selector])
+    assert result.records == ()
+    (error,) = result.response
     assert isinstance(error, KafkaError)
     assert (error.code, error.message) == (code, message)
 
 
 def test_delete_by_name_and_by_id() -> None:
-    decision = delete_topics(
+    result = delete_topics(
         ONE_BROKER, [TopicSelector("ct1"), TopicSelector("nope"), TopicSelector(None, topic_id(3))]
     )
-    assert decision.records == (TopicDeleted(topic_id(1)), TopicDeleted(topic_id(3)))
-    assert decision.response[0] == DeletedTopic(topic_id(1), "ct1")
-    assert decision.response[2] == DeletedTopic(topic_id(3), "b3")
+    assert result.records == (TopicDeleted(topic_id(1)), TopicDeleted(topic_id(3)))
+    assert result.response[0] == DeletedTopic(topic_id(1), "ct1")
+    assert result.response[2] == DeletedTopic(topic_id(3), "b3")
     assert delete_topics(ONE_BROKER, []).response == ()
 
 
@@ -472,6 +472,6 @@ def test_delete_by_name_and_by_id() -> None:
     ],
 )
 def test_a_topic_that_is_named_twice_stays(selectors: list[TopicSelector], message: str) -> None:
-    decision = delete_topics(ONE_BROKER, selectors)
-    assert decision.records == ()
-    assert [str(each) for each in decision.response] == [f"INVALID_REQUEST: {message}"] * 2
+    result = delete_topics(ONE_BROKER, selectors)
+    assert result.records == ()
+    assert [str(each) for each in result.response] == [f"INVALID_REQUEST: {message}"] * 2

@@ -75,7 +75,7 @@ def topic_id(name: str) -> bytes:
 
 class Driver:
     def __init__(self, **settings: Any) -> None:
-        # As on the node whose answers the golden rows hold: no delay before the first round.
+        # As on the node of the golden answers: no delay before the first rebalance.
         self.settings = GroupSettings(**{"group_initial_rebalance_delay_ms": 0, **settings})
         self.ids = 0
         self.topics = FakeTopics()
@@ -88,7 +88,7 @@ class Driver:
         self.due: dict[Hashable, int] = {}
         self.answered: Counter[Token] = Counter()
         self.fail_appends = False
-        #: Requests that heard of a failed append while the shard keeps them waiting.
+        #: Requests that got the error of a failed append, although the shard still keeps their tokens.
         self.refused: set[Token] = set()
         self.perform(self.shard.loaded(self.now_ms))
 
@@ -177,7 +177,7 @@ class Driver:
         return fresh
 
     def reload(self) -> None:
-        """The shard moves to another node: what it did not write down is lost, and who waits is told."""
+        """The shard moves to another node: soft state is lost, and requests that wait get NOT_COORDINATOR."""
         for token in set(self.versions) - set(self.replies):
             self.replies[token] = KafkaError(ErrorCode.NOT_COORDINATOR)  # as the runtime does
         self.due.clear()
@@ -374,7 +374,7 @@ class Driver:
     # --- whole groups ---------------------------------------------------------------------------
 
     def rejoin_all(self, member_ids: list[str], **how: Any) -> dict[str, Any]:
-        """Everybody joins the round that is under way; their answers by member id."""
+        """All members join the current rebalance; their responses by member id."""
         tokens = {member_id: self.send_join(member_id, **how) for member_id in member_ids}
         self.advance(0)
         return {member_id: self.replies[token] for member_id, token in tokens.items()}

@@ -1,4 +1,4 @@
-"""The law of the room: after any run, what a shard holds is what its log says, and nobody waits for ever."""
+"""After any run the state of a shard is what its log says, and no request waits for ever."""
 
 import random
 from collections.abc import Callable
@@ -27,7 +27,7 @@ def hard_state(shard: GroupShard) -> Any:
 
 
 def settled(group: ClassicGroup) -> Any:
-    """A group between rounds, as the next node would have it."""
+    """A group that is not rebalancing, as the next node would load it."""
     return (
         group.state,
         group.generation,
@@ -45,7 +45,7 @@ def check(driver: Any, *, failed: bool = False) -> None:
     assert hard_state(live) == hard_state(fresh)
     for name, group in live.groups.items():
         check_group(group)
-        # After an append that failed a group may know more than its log does, until its next round.
+        # After a failed append a group may be ahead of its log until its next rebalance.
         if not failed and group.state_name in ("Stable", "Empty"):
             assert settled(group) == settled(fresh.groups[name])
 
@@ -259,7 +259,7 @@ def test_state_after_a_run_is_state_after_replaying_it(
     check(driver, failed=failing)
     # Everybody goes silent: nobody waits for ever, and nobody has been forgotten.
     driver.fail_appends = False
-    run.heartbeat()  # what a failed append took with it comes back with the next decision
+    run.heartbeat()  # the timers of the failed append are set with the next result
     driver.advance(20 * 60_000)
     assert set(driver.versions) == set(driver.replies)
     check(driver, failed=failing)

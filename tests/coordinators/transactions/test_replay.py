@@ -36,7 +36,7 @@ class Run:
 
     # --- commands -------------------------------------------------------------------------------
 
-    def init(self, client: Client, choice: int, heard: bool) -> None:
+    def init(self, client: Client, choice: int, received: bool) -> None:
         claims = choice & 1 and client.producer is not None
         claimed = client.producer if claims and client.producer is not None else (-1, -1)
         response = self.coordinator.init(
@@ -47,10 +47,10 @@ class Run:
             keep=bool(choice & 4),
             version=6,
         )
-        if response != "refused" and response.error_code == ErrorCode.NONE and heard:
+        if response != "refused" and response.error_code == ErrorCode.NONE and received:
             client.producer = response.producer_id, response.producer_epoch
 
-    def write(self, client: Client, choice: int, heard: bool) -> None:
+    def write(self, client: Client, choice: int, received: bool) -> None:
         if client.producer is not None:
             partition = T0 if choice & 1 else T1
             if client.version < 5:
@@ -63,16 +63,16 @@ class Run:
                 )
                 assert code == WAITS or code == "refused" or isinstance(code, ErrorCode)
 
-    def end(self, client: Client, choice: int, heard: bool) -> None:
+    def end(self, client: Client, choice: int, received: bool) -> None:
         if client.producer is not None:
             client.sent.append((client.producer, bool(choice & 1)))
-            self.send_end(client, *client.sent[-1], heard)
+            self.send_end(client, *client.sent[-1], received)
 
-    def end_late(self, client: Client, choice: int, heard: bool) -> None:
+    def end_late(self, client: Client, choice: int, received: bool) -> None:
         if client.sent:
-            self.send_end(client, *client.sent[choice % len(client.sent)], heard=False)
+            self.send_end(client, *client.sent[choice % len(client.sent)], received=False)
 
-    def send_end(self, client: Client, producer: ProducerIdAndEpoch, committed: bool, heard: bool) -> None:
+    def send_end(self, client: Client, producer: ProducerIdAndEpoch, committed: bool, received: bool) -> None:
         before = self.outcomes(client.transactional_id).get(producer)
         length = len(self.coordinator.log)
         response = self.coordinator.end(producer, committed, client.transactional_id, client.version)
@@ -83,24 +83,24 @@ class Run:
         assert outcome is committed, "told of an end that did not happen"
         if client.version >= 5:
             assert before is None or len(self.coordinator.log) == length, "ended twice"
-            if heard and client.producer == producer:
+            if received and client.producer == producer:
                 client.producer = response.producer_id, response.producer_epoch
 
-    def markers(self, client: Client, choice: int, heard: bool) -> None:
+    def markers(self, client: Client, choice: int, received: bool) -> None:
         if choice & 1:
             self.coordinator.effects.reverse()
-        if not heard:
+        if not received:
             self.coordinator.effects *= 2
         self.coordinator.write_markers()
 
-    def reload(self, client: Client, choice: int, heard: bool) -> None:
+    def reload(self, client: Client, choice: int, received: bool) -> None:
         self.coordinator.reload()
 
-    def advance(self, client: Client, choice: int, heard: bool) -> None:
+    def advance(self, client: Client, choice: int, received: bool) -> None:
         self.coordinator.advance((0, 1, 999, 15_000, 31_000, 500_000)[choice % 6])
 
-    def refuse(self, client: Client, choice: int, heard: bool) -> None:
-        self.coordinator.refusing = not self.coordinator.refusing and heard
+    def refuse(self, client: Client, choice: int, received: bool) -> None:
+        self.coordinator.refusing = not self.coordinator.refusing and received
 
     # --- what must hold -------------------------------------------------------------------------
 
@@ -165,6 +165,6 @@ COMMANDS = (
 )
 def test_any_run(commands: list) -> None:
     run = Run()
-    for command, client, choice, heard in commands:
-        command(run, run.clients[client], choice, heard)
+    for command, client, choice, received in commands:
+        command(run, run.clients[client], choice, received)
         run.check()

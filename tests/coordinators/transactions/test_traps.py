@@ -201,7 +201,7 @@ def test_a_decided_end_is_carried_out_by_the_next_coordinator(
 
 
 def test_an_open_transaction_survives_with_its_partitions_and_deadline(coordinator: Coordinator) -> None:
-    """Redpanda #6018: a transaction in memory only was silently begun anew; its commit lost data."""
+    """Redpanda #6018: a transaction in memory only was silently begun again; its commit lost data."""
     owner = coordinator.producer(timeout_ms=10_000)
     coordinator.write(owner, T0)
     coordinator.advance(4000)

@@ -162,7 +162,7 @@ def test_the_group_is_written_when_it_is_new_when_a_generation_is_complete_and_w
     ]
 
 
-# --- rounds ---------------------------------------------------------------------------------------
+# --- rebalances -----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 10])

@@ -42,7 +42,7 @@ def stable(epoch: int, *partitions: Any) -> ConsumerMember:
 
 #: It has all of a topic of three partitions, in epoch 2.
 ALL = stable(2, *of_three(0, 1, 2))
-#: It has been told to let go of the last.
+#: It has to revoke the last one.
 LETTING_GO = reconcile(ALL, target(3, of_three(0, 1), of_three(0, 1, 2)))
 
 

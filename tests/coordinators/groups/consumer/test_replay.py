@@ -1,4 +1,4 @@
-"""The laws of consumer groups: state is what the log says, and no partition has two owners at one time."""
+"""Consumer groups in random runs: state is what the log says, and no partition has two owners at a time."""
 
 import random
 from collections import Counter
@@ -46,14 +46,14 @@ def check(driver: Any) -> None:
 
 
 def check_group(group: ConsumerGroup) -> None:
-    held = Counter(
+    owned_by_all = Counter(
         partition
         for member in group.members.values()
         for partitions in (member.assigned, member.pending_revocation)
         for partition in partitions
     )
-    assert max(held.values(), default=1) == 1
-    assert held.keys() == group.owners.keys()
+    assert max(owned_by_all.values(), default=1) == 1
+    assert owned_by_all.keys() == group.owners.keys()
     assert set(group.target_assignment) <= set(group.members)
     target_assignment = Counter(
         partition for target in group.target_assignment.values() for partition in target
@@ -68,7 +68,7 @@ def check_group(group: ConsumerGroup) -> None:
 
 
 class Client:
-    """A member as consumers are: it lets go before it says so, and takes only what it was told."""
+    """A member that behaves as consumers do: it revokes before it reports that, and owns only what it got."""
 
     def __init__(self, driver: Any, member_id: str, instance_id: str | None, chance: random.Random) -> None:
         self.driver = driver
@@ -77,7 +77,7 @@ class Client:
         self.chance = chance
         self.epoch = 0
         self.owned: set[tuple[bytes, int]] = set()
-        self.told: set[tuple[bytes, int]] | None = None
+        self.new_assignment: set[tuple[bytes, int]] | None = None
         self.subscription = chance.choice(SUBSCRIPTIONS)
         self.gone = False
         #: An answer was lost: it says everything again, and takes nothing until it is answered.
@@ -96,7 +96,7 @@ class Client:
             fields |= {"rebalance_timeout_ms": 10_000, **self.subscription}
             fields.setdefault("subscribed_topic_regex", "")
             owned = self._owned_by_name()
-        elif self.told is not None:
+        elif self.new_assignment is not None:
             owned = self._owned_by_name()
         answer = self.driver.beat(self.member_id, self.epoch, owned=owned, **fields)
         self._hear(answer, calm)
@@ -105,29 +105,29 @@ class Client:
         # Not written, or lost on its way.
         self.unheard = isinstance(answer, ErrorCode) or (not calm and self.chance.random() < 0.1)
         if self.unheard:
-            self.told = None
+            self.new_assignment = None
             return
         if answer.error_code:
             self.owned.clear()
-            self.told = None
+            self.new_assignment = None
             self.gone = answer.error_code in (ErrorCode.UNRELEASED_INSTANCE_ID, ErrorCode.FENCED_INSTANCE_ID)
             self.epoch = 0
             return
         self.epoch = answer.member_epoch
         if answer.assignment is not None:
             topics = answer.assignment.topic_partitions
-            self.told = {(topic.topic_id, index) for topic in topics for index in topic.partitions}
-        elif self.told is not None and self.owned == self.told:
-            self.told = None
+            self.new_assignment = {(topic.topic_id, index) for topic in topics for index in topic.partitions}
+        elif self.new_assignment is not None and self.owned == self.new_assignment:
+            self.new_assignment = None
 
     def work(self) -> None:
         """What takes a while in real consumers: letting go first, taking then."""
-        if self.told is None:
+        if self.new_assignment is None:
             return
-        if self.owned - self.told:
-            self.owned &= self.told
+        if self.owned - self.new_assignment:
+            self.owned &= self.new_assignment
         else:
-            self.owned |= self.told
+            self.owned |= self.new_assignment
 
     def change(self) -> None:
         self.subscription = self.chance.choice(SUBSCRIPTIONS)
