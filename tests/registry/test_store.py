@@ -11,12 +11,12 @@ from moldau.client.admin.descriptions import ConfigResource, ResourceType
 from moldau.client.transport.cluster import Cluster
 from moldau.protocol.errors import KafkaError
 from moldau.registry.decisions import Wanted
-from moldau.registry.election import Election, Identity, chosen
+from moldau.client.replicated_state.election import Election, Identity, chosen
 from moldau.registry.errors import RegistryError
 from moldau.registry.records import Entry, NoopKey, SchemaKey, SchemaValue
 from moldau.registry.service import NotLeader, Registry
 from moldau.registry.state import State
-from moldau.registry.store import SchemaLog
+from moldau.client.replicated_state.replicated_log import SchemaLog
 from moldau.testing import Broker, drop, fail
 
 STRING, INT, LONG = '"string"', '"int"', '"long"'

@@ -16,9 +16,9 @@ import uvicorn
 
 from moldau.client.transport.cluster import Cluster
 from moldau.registry.api.app import Api, ApiOptions
-from moldau.registry.election import GROUP, Identity
+from moldau.client.replicated_state.election import GROUP, Identity
 from moldau.registry.service import Registry
-from moldau.registry.store import TOPIC
+from moldau.client.replicated_state.replicated_log import TOPIC
 
 _STOP_SECONDS = 10
 

@@ -18,11 +18,11 @@ from moldau.client.transport.cluster import Cluster
 from moldau.protocol.errors import ErrorCode, KafkaError
 from moldau.registry import errors
 from moldau.registry.decisions import Decision, Decisions, Wanted
-from moldau.registry.election import GROUP, Election, Identity
+from moldau.client.replicated_state.election import GROUP, Election, Identity
 from moldau.registry.parsing import Parser
 from moldau.registry.records import SchemaValue
 from moldau.registry.state import State
-from moldau.registry.store import TOPIC, SchemaLog
+from moldau.client.replicated_state.replicated_log import TOPIC, SchemaLog
 from moldau.registry.subjects import within
 
 log = logging.getLogger("moldau.registry")

@@ -25,7 +25,7 @@ from moldau.client.admin.descriptions import READ_COMMITTED, ConfigResource, New
 from moldau.client.consumer.consumer import BEGINNING, END, Consumer, at_offset
 from moldau.client.transport.cluster import Cluster
 from moldau.protocol.errors import ErrorCode, KafkaError
-from moldau.registry.fenced_writer import FencedWriter
+from moldau.client.replicated_state.fenced_writer import FencedWriter
 from moldau.registry.records import Entry, NoopKey, UnknownKey, read, write
 
 log = logging.getLogger("moldau.registry")
