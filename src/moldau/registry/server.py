@@ -14,11 +14,10 @@ from pathlib import Path
 
 import uvicorn
 
+from moldau.client.replicated_state.election import Identity
 from moldau.client.transport.cluster import Cluster
 from moldau.registry.api.app import Api, ApiOptions
-from moldau.client.replicated_state.election import GROUP, Identity
-from moldau.registry.service import Registry
-from moldau.client.replicated_state.replicated_log import TOPIC
+from moldau.registry.service import GROUP, TOPIC, Registry, replicated_state_options
 
 _STOP_SECONDS = 10
 
@@ -81,10 +80,8 @@ async def _run(
     registry = Registry(
         cluster,
         Identity(_advertised(options), port, options.scheme),
-        topic=options.topic,
-        group_id=options.group_id,
+        replicated_state_options(options.topic, options.group_id, timeout_ms=options.timeout_ms),
         read_only=options.read_only,
-        timeout_ms=options.timeout_ms,
     )
     api = Api(registry, ApiOptions(options.users, options.max_request_bytes))
     config = _config(api, options)

@@ -21,13 +21,14 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
+from moldau.client.replicated_state.replicated_state import NotLeader
 from moldau.registry.api.call import Call
 from moldau.registry.api.forwarding import FORWARDED, Forwarding
 from moldau.registry.api.openapi import MEDIA_TYPE, document
 from moldau.registry.api.resources import Text
 from moldau.registry.api.routes import Matched, match
 from moldau.registry.errors import RegistryError, unknown_leader
-from moldau.registry.service import NotLeader, Registry
+from moldau.registry.service import Registry
 
 log = logging.getLogger("moldau.registry")
 
