@@ -4,18 +4,14 @@ Invariant: one exception, ``RegistryError``; one function for each thing that ca
 by the code, so a code means here what it means there.
 """
 
+from moldau.web.problems import Problem
+
 #: Says that nothing was done.
 UNKNOWN_LEADER = 50004
 
 
-class RegistryError(Exception):
-    """``code`` goes into the answer's ``error_code``, ``status`` is that of HTTP."""
-
-    def __init__(self, code: int, status: int, message: str) -> None:
-        super().__init__(message)
-        self.code = code
-        self.status = status
-        self.message = message
+class RegistryError(Problem):
+    """A problem with one of Confluent's codes."""
 
 
 def subject_not_found(subject: str) -> RegistryError:
