@@ -98,6 +98,16 @@ def client_settings() -> dict[str, str]:
     return settings | pairs(given.get(_PROPERTIES, ()), "-X")
 
 
+def client_settings_arguments() -> tuple[str, ...]:
+    """The same two options for another program that the running command starts."""
+    given = click.get_current_context().meta
+    path: Path | None = given.get(_COMMAND_CONFIG)
+    found = [] if path is None else ["--command-config", str(path.absolute())]
+    for text in given.get(_PROPERTIES, ()):
+        found += ["-X", text]
+    return tuple(found)
+
+
 def cluster_options(settings: Mapping[str, str], client_id: str) -> dict[str, Any]:
     """Settings of Kafka's clients as options of ``Cluster``; one that cannot be met is wrong usage."""
     from moldau.cli.kafka_tools.framework import bootstrap

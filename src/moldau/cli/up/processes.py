@@ -5,7 +5,7 @@
         died = await processes.first_death()
 
 Each service has a process of its own and a log file of its own; what it says is read here, so that the line
-which tells that it is ready is seen, and its last lines are at hand when it ends by itself.
+which says that it is ready is seen, and its last lines are at hand when it ends by itself.
 
 Invariant: whoever is started is ended, in the reverse order, by SIGTERM and only then by SIGKILL; also when
 this process is killed (on Linux). A terminal's Ctrl-C reaches the supervisor alone, which ends the others.
