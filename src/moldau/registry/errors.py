@@ -6,9 +6,6 @@ by the code, so a code means here what it means there.
 
 from moldau.web.problems import Problem
 
-#: Says that nothing was done.
-UNKNOWN_LEADER = 50004
-
 
 class RegistryError(Problem):
     """A problem with one of Confluent's codes."""
@@ -119,9 +116,6 @@ def takes_too_long() -> RegistryError:
     return timed_out("the schema takes too long to look at; make it smaller, or try again")
 
 
-def forwarding_failed(why: object) -> RegistryError:
-    return RegistryError(50003, 500, f"Error while forwarding the request to the leader: {why}")
-
-
 def unknown_leader() -> RegistryError:
-    return RegistryError(UNKNOWN_LEADER, 500, "The leader of the registry is not known at the moment")
+    """Says that nothing was done, so that the request can be sent to the next leader."""
+    return RegistryError(50004, 500, "The leader of the registry is not known at the moment")

@@ -1,6 +1,6 @@
 """Runs one instance of the registry: connects, reads the log, listens, and stops in good order.
 
-Invariant: ``ready`` is called when requests are answered, not before. When it is told to stop the server
+Invariant: ``ready`` is called when requests are answered, not before. When it is stopped, the server
 finishes what it is answering, leaves the group, and only then hangs up. Signals are the caller's.
 """
 

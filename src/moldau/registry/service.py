@@ -19,7 +19,7 @@ from moldau.client.replicated_state.replicated_state import NoLeader, Replicated
 from moldau.client.transport.cluster import Cluster
 from moldau.protocol.errors import ErrorCode, KafkaError
 from moldau.registry import errors
-from moldau.registry.decisions import Decision, Decisions, Wanted
+from moldau.registry.decisions import Change, Decisions, Wanted
 from moldau.registry.parsing import Parser
 from moldau.registry.records import Entry, NoopKey, SchemaValue, UnknownKey, read, write
 from moldau.registry.state import State
@@ -88,7 +88,7 @@ class Registry:
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="moldau-schemas")
 
     async def open(self) -> None:
-        """Returns when the log has been read; who leads is found out beside."""
+        """Returns when the log has been read; who leads is found out meanwhile."""
         await self._replicated.open(read_only=self.read_only)
 
     async def close(self) -> None:
@@ -147,7 +147,7 @@ class Registry:
             raise errors.takes_too_long() from None
         remember()
 
-    async def change(self, decide: Callable[[Decisions], Decision]) -> object:
+    async def change(self, decide: Callable[[Decisions], Change]) -> object:
         """Decides, writes, answers; one at a time."""
         if self.read_only:
             raise errors.not_permitted("This instance of the registry is read-only")

@@ -27,6 +27,18 @@ _ATTEMPTS = 60
 _AGAIN_SECONDS = 0.25
 
 
+#: Confluent's codes; the first one says that nothing was done.
+UNKNOWN_LEADER, FORWARDING_FAILED = 50004, 50003
+
+
+def unknown_leader() -> Problem:
+    return Problem(UNKNOWN_LEADER, 500, "The leader is not known at the moment")
+
+
+def forwarding_failed(why: object) -> Problem:
+    return Problem(FORWARDING_FAILED, 500, f"Error while forwarding the request to the leader: {why}")
+
+
 class Forwarding:
     """``leader_url`` finds in what a handler raised where the leader is; None where it raised something else.
 
@@ -39,8 +51,8 @@ class Forwarding:
         self,
         leader_url: Callable[[Exception], str | None],
         *,
-        unknown_leader: Callable[[], Problem],
-        failed: Callable[[str], Problem],
+        unknown_leader: Callable[[], Problem] = unknown_leader,
+        failed: Callable[[str], Problem] = forwarding_failed,
         tls: ssl.SSLContext | None = None,
     ) -> None:
         self._leader_url = leader_url

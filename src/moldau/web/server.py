@@ -3,7 +3,7 @@
     with Listener(ListenerOptions(port=8081)) as listener:
         await serve(application, listener, ready, stop)
 
-Invariant: ``ready`` is called when requests are answered, not before. When it is told to stop, the server
+Invariant: ``ready`` is called when requests are answered, not before. When it is stopped, the server
 accepts no more connections, finishes what it is answering, and gives up after a bounded time. Signals are
 the caller's.
 """

@@ -37,7 +37,6 @@ def application(
         forwarding=Forwarding(
             lambda error: error.leader.url if isinstance(error, NotLeader) else None,
             unknown_leader=errors.unknown_leader,
-            failed=errors.forwarding_failed,
             tls=tls,
         ),
     )

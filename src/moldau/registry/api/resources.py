@@ -225,7 +225,7 @@ def _formatted(call: RegistryCall, value: SchemaValue) -> str:
 
 
 async def check_compatibility(call: RegistryCall) -> Any:
-    """Beside one version, or beside those that the level asks for."""
+    """Compares with one version, or with those that the level asks for."""
     decisions, subject = call.registry.decisions, call.subject()
     wanted = await call.registry.prepare(subject, await call.wanted())
     against = _version(call) if "version" in call.parameters else None
