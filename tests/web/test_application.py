@@ -170,7 +170,7 @@ def test_request_ids_and_the_access_log(run_service, caplog):
         given = http.get("/people/a%20b?loud=1", auth=("ann", "pass-word"), headers={"X-Request-Id": "abc-1"})
         made = http.get("/people/nobody", headers={"X-Request-Id": "not legal"})
     assert given.headers["x-request-id"] == "abc-1"
-    assert re.fullmatch("[0-9a-f]{32}", made.headers["x-request-id"])
+    assert re.fullmatch("[0-9a-f]{12}-1", made.headers["x-request-id"])
     lines = [record.getMessage() for record in caplog.records if record.name == "moldau.web.access"]
     assert re.fullmatch(
         r'127\.0\.0\.1 ann "GET /people/a%20b" 200 \d+ bytes \d+\.\d ms id=abc-1', lines[0]

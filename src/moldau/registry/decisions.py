@@ -133,7 +133,7 @@ class Decisions:
     def incompatibilities(
         self, subject: str, wanted: Wanted, against: SchemaValue | None = None, *, normalize: bool = False
     ) -> list[str]:
-        """What the subject's level has against a schema, or what speaks against it compared with one version."""
+        """What the subject's level has against a schema, or what one version has against it."""
         level, wanted, previous = self._compared(subject, wanted, against, normalize)
         return self.parser.incompatibilities(self.state, subject, level, wanted, previous)
 
