@@ -188,7 +188,7 @@ class Application:
 
 
 def _header(request: Request, name: bytes) -> str | None:
-    """The first header of a name in small letters; quicker than Starlette's, above all where there is none."""
+    """The first header of a name in small letters; quicker than Starlette's lookup."""
     headers: list[tuple[bytes, bytes]] = request.scope["headers"]
     for each, value in headers:
         if each == name:
