@@ -1,7 +1,7 @@
-"""Which instance of the registry leads: the members of a group agree on one of them.
+"""Which instance of a service leads: the members of a group agree on one of them.
 
-The group is an ordinary one of Kafka's, with the protocol type ``sr`` and the bytes of Confluent's registry:
-each member tells its address, and the member that shares out names one of them the leader of all.
+The group is an ordinary one of Kafka's; its members send the bytes of Confluent's schema registry: each gives
+its address, and the member that assigns (the group's own leader) names one of them the leader of all.
 
 Invariant: ``leads`` is true only between the end of a round that named us and the first sign that another
 round begins. That is a hint for where to send writes, never a licence: the licence is the fence of the log,
@@ -25,10 +25,8 @@ from moldau.protocol.messages.join_group import JoinGroupRequest, JoinGroupReque
 from moldau.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
 from moldau.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 
-log = logging.getLogger("moldau.registry")
+log = logging.getLogger("moldau.client.replicated_state")
 
-GROUP = "schema-registry"
-_PROTOCOL_TYPE = "sr"
 _PROTOCOL = "v0"
 _VERSION = 1
 _NO_ERROR = 0
@@ -77,8 +75,8 @@ class Identity:
         )
 
 
-def chosen(members: Iterable[tuple[str, bytes]]) -> dict[str, Any]:
-    """What the member that shares out tells all: the eligible one whose address comes first."""
+def choose_leader(members: Iterable[tuple[str, bytes]]) -> dict[str, Any]:
+    """The assignment that all members get: the eligible one whose address comes first leads."""
     identities = {member_id: Identity.from_json(_loads(metadata)) for member_id, metadata in members}
     known = {member_id: each for member_id, each in identities.items() if each is not None}
     answer: dict[str, Any] = {"version": _VERSION, "error": _NO_ERROR}
@@ -97,16 +95,20 @@ class Election:
         cluster: Cluster,
         identity: Identity,
         *,
-        group_id: str = GROUP,
+        group_id: str,
+        protocol_type: str,
+        service: str = "service",
         session_timeout_ms: int = 10_000,
         heartbeat_interval_ms: int = 3_000,
     ) -> None:
         self._cluster = cluster
         self._identity = identity
         self._group_id = group_id
+        self._protocol_type = protocol_type
+        self._service = service
         self._session_timeout_ms = session_timeout_ms
         self._interval_seconds = heartbeat_interval_ms / 1000
-        self._line = CoordinatorLine(cluster, group_id)
+        self._coordinator = CoordinatorLine(cluster, group_id)
         self._member_id = ""
         self._task: asyncio.Task[None] | None = None
         self._settled = asyncio.Event()
@@ -126,11 +128,11 @@ class Election:
         return self._leads and silent < self._session_timeout_ms / 1000
 
     def start(self) -> None:
-        self._task = asyncio.create_task(self._run(), name="registry-election")
+        self._task = asyncio.create_task(self._run(), name=f"{self._service}-election")
 
     async def close(self) -> None:
         """Leaves the group, so that another one leads at once."""
-        self._lose()
+        self._step_down()
         if self._task is not None:
             self._task.cancel()
             with suppress(asyncio.CancelledError):
@@ -138,10 +140,10 @@ class Election:
             self._task = None
         request = None
         if self._member_id:
-            member = MemberIdentity(self._member_id, None, "the registry is being stopped")
+            member = MemberIdentity(self._member_id, None, f"the {self._service} is being stopped")
             request = LeaveGroupRequest(self._group_id, self._member_id, [member])
         with suppress(KafkaError):
-            await self._line.close(request)
+            await self._coordinator.close(request)
 
     async def settled(self, timeout_seconds: float) -> bool:
         """Waits until a round has ended; False when that takes too long."""
@@ -156,7 +158,7 @@ class Election:
             return False
         asked_at = asyncio.get_running_loop().time()
         try:
-            await self._beat()
+            await self._heartbeat()
         except KafkaError:
             return False
         return self._leads and self._heard_at >= asked_at
@@ -167,7 +169,7 @@ class Election:
                 await self._round()
                 while True:
                     await asyncio.sleep(self._interval_seconds)
-                    if not await self._beat():
+                    if not await self._heartbeat():
                         break
             except KafkaError as error:
                 if error.code not in _JOIN_AGAIN:
@@ -175,25 +177,26 @@ class Election:
                     level = logging.INFO if coordinator_moved(error) else logging.WARNING
                     log.log(level, "group %s: %s; joining again", self._group_id, error)
                     await asyncio.sleep(_PAUSE_SECONDS)
-            self._lose()
+            self._step_down()
 
     async def _round(self) -> None:
         joined = await self._join()
         assignments: list[SyncGroupRequestAssignment] = []
         if joined.leader == self._member_id:
-            told = json.dumps(chosen((m.member_id, bytes(m.metadata)) for m in joined.members)).encode()
-            assignments = [SyncGroupRequestAssignment(m.member_id, told) for m in joined.members]
+            members = [(member.member_id, bytes(member.metadata)) for member in joined.members]
+            choice = json.dumps(choose_leader(members)).encode()
+            assignments = [SyncGroupRequestAssignment(member_id, choice) for member_id, _ in members]
         request = SyncGroupRequest(
             group_id=self._group_id,
             generation_id=joined.generation_id,
             member_id=self._member_id,
-            protocol_type=_PROTOCOL_TYPE,
+            protocol_type=self._protocol_type,
             protocol_name=joined.protocol_name,
             assignments=assignments,
         )
-        answer = await self._line.send(request, timeout_ms=self._session_timeout_ms + _GRACE_MS)
+        answer = await self._coordinator.send(request, timeout_ms=self._session_timeout_ms + _GRACE_MS)
         self._check(answer.error_code, "to agree on a leader")
-        self._hear(joined.generation_id, _loads(bytes(answer.assignment)))
+        self._accept(joined.generation_id, _loads(bytes(answer.assignment)))
 
     async def _join(self) -> JoinGroupResponse:
         metadata = json.dumps(self._identity.to_json()).encode()
@@ -203,10 +206,10 @@ class Election:
                 session_timeout_ms=self._session_timeout_ms,
                 rebalance_timeout_ms=self._session_timeout_ms,
                 member_id=self._member_id,
-                protocol_type=_PROTOCOL_TYPE,
+                protocol_type=self._protocol_type,
                 protocols=[JoinGroupRequestProtocol(_PROTOCOL, metadata)],
             )
-            answer: JoinGroupResponse = await self._line.send(
+            answer: JoinGroupResponse = await self._coordinator.send(
                 request, timeout_ms=self._session_timeout_ms + _GRACE_MS
             )
             if answer.error_code == ErrorCode.MEMBER_ID_REQUIRED:
@@ -216,16 +219,16 @@ class Election:
             self._member_id = answer.member_id
             return answer
 
-    async def _beat(self) -> bool:
+    async def _heartbeat(self) -> bool:
         """False when the group begins another round, or has put us out."""
         request = HeartbeatRequest(self._group_id, self.generation_id, self._member_id, None)
         sent_at = asyncio.get_running_loop().time()
         try:
-            answer = await self._line.send(request)
+            answer = await self._coordinator.send(request)
             self._check(answer.error_code, "a heartbeat")
         except KafkaError as error:
             if error.code in _JOIN_AGAIN:
-                self._lose()
+                self._step_down()
                 return False
             if coordinator_moved(error):
                 return True  # the next one finds it; ``leads`` ends by itself when that takes too long
@@ -236,24 +239,25 @@ class Election:
     def _check(self, code: int, what: str) -> None:
         if code == ErrorCode.UNKNOWN_MEMBER_ID:
             self._member_id = ""
-        self._line.check(code, what)
+        self._coordinator.check(code, what)
 
-    def _hear(self, generation_id: int, told: Any) -> None:
-        told = told if isinstance(told, dict) else {}
-        if told.get("error"):
+    def _accept(self, generation_id: int, assignment: Any) -> None:
+        """Takes the outcome of a round."""
+        choice = assignment if isinstance(assignment, dict) else {}
+        if choice.get("error"):
             raise KafkaError(
                 ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
                 f"two instances have the address {self._identity.url}: give each its own --advertised-host",
             )
         self.generation_id = generation_id
-        self.leader = Identity.from_json(told.get("master_identity"))
-        self._leads = told.get("master") == self._member_id
+        self.leader = Identity.from_json(choice.get("master_identity"))
+        self._leads = choice.get("master") == self._member_id
         self._heard_at = asyncio.get_running_loop().time()
         self._settled.set()
         where = "nobody" if self.leader is None else self.leader.url
         log.info("generation %d of group %s: %s leads", generation_id, self._group_id, where)
 
-    def _lose(self) -> None:
+    def _step_down(self) -> None:
         self._leads = False
         self.leader = None
         self._settled.clear()
