@@ -3,7 +3,8 @@ from pathlib import Path
 import pytest
 
 from moldau.base.names import TopicPartition
-from moldau.inspection.layout import NothingToRead, directories_out_of_use, look_at, offset_of, read_partition
+from moldau.inspection.layout import NothingToRead, directories_out_of_use, look_at, read_partition
+from moldau.storage.file_names import offset_of
 
 ZEROS = "0" * 20
 

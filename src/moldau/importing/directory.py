@@ -35,23 +35,23 @@ from moldau.cluster.records import (
 from moldau.importing.metadata import ImportFailed, SourceMetadata, SourceTopic, read_metadata
 from moldau.inspection import dump
 from moldau.inspection.contents import read_offsets
-from moldau.inspection.layout import (
-    CLEANED_SUFFIX,
-    SWAP_SUFFIX,
-    NothingToRead,
-    PartitionFiles,
-    SegmentFiles,
-    look_at,
-    offset_of,
-)
+from moldau.inspection.layout import NothingToRead, PartitionFiles, SegmentFiles, look_at
 from moldau.protocol.errors import KafkaError
 from moldau.storage.directory import checkpoints
 from moldau.storage.directory.checkpoints import MetaProperties
 from moldau.storage.directory.log_directory import new_id
 from moldau.storage.errors import CorruptFileError
+from moldau.storage.file_names import (
+    CLEANED_SUFFIX,
+    INDEX_SUFFIXES,
+    LOG_SUFFIX,
+    SNAPSHOT_SUFFIX,
+    SWAP_SUFFIX,
+    file_name,
+    offset_of,
+)
 from moldau.storage.files import OsFiles
 from moldau.storage.log.leader_epochs import LeaderEpochs
-from moldau.storage.log.segment import INDEX_SUFFIXES, LOG_SUFFIX, SNAPSHOT_SUFFIX, file_name
 
 STAGING_SUFFIX = ".importing"
 _SEGMENT_SUFFIXES = (LOG_SUFFIX, *INDEX_SUFFIXES, SNAPSHOT_SUFFIX)

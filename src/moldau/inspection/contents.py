@@ -13,17 +13,23 @@ from typing import NamedTuple
 from moldau.base.names import Uuid
 from moldau.inspection import dump
 from moldau.inspection.history import History, Hole, walk_partition
-from moldau.inspection.layout import DAMAGED_SUFFIX, PartitionFiles, SegmentFiles, offset_of
+from moldau.inspection.layout import DAMAGED_SUFFIX, PartitionFiles, SegmentFiles
 from moldau.inspection.walk import Damaged, ReadOnlyFile, Whole
 from moldau.protocol.compression import Compression
 from moldau.protocol.errors import KafkaError
 from moldau.protocol.records import COMPRESSION_MASK, HEADER_SIZE, BatchHeader, decode_records, payload_of
 from moldau.storage.directory import checkpoints
 from moldau.storage.errors import CorruptFileError
+from moldau.storage.file_names import (
+    LOG_SUFFIX,
+    OFFSET_INDEX_SUFFIX,
+    TIME_INDEX_SUFFIX,
+    TXN_INDEX_SUFFIX,
+    offset_of,
+)
 from moldau.storage.files import OsFiles
 from moldau.storage.log import offset_index, time_index
 from moldau.storage.log.producer_state import Producer
-from moldau.storage.log.segment import LOG_SUFFIX, OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX
 
 #: Batches of a segment whose records are looked at.
 SAMPLED_BATCHES = 32

@@ -14,8 +14,8 @@ from moldau.inspection.walk import Damaged, ReadOnlyFile, Whole, walk
 from moldau.protocol.control_records import decode_marker
 from moldau.protocol.errors import KafkaError
 from moldau.storage.errors import CorruptFileError
+from moldau.storage.file_names import SNAPSHOT_SUFFIX, file_name
 from moldau.storage.log.producer_state import ProducerState
-from moldau.storage.log.segment import SNAPSHOT_SUFFIX, file_name
 from moldau.storage.log.txn_index import AbortedTransaction
 
 _NOBODY = TopicPartition("", 0)

@@ -11,21 +11,22 @@ from pathlib import Path
 from moldau.base.names import TopicPartition
 from moldau.storage.directory import checkpoints
 from moldau.storage.directory.log_directory import DELETE_SUFFIX, STRAY_SUFFIX, parse_directory_name
-from moldau.storage.log.segment import (
+from moldau.storage.file_names import (
+    CLEANED_SUFFIX,
     DELETED_SUFFIX,
     INDEX_SUFFIXES,
     LOG_SUFFIX,
     SNAPSHOT_SUFFIX,
+    STRAY_FILE_SUFFIX,
+    SWAP_SUFFIX,
+    TEMPORARY_SUFFIX,
     file_name,
+    offset_of,
     snapshot_offsets,
 )
 
 #: What repair has moved out of the way.
 DAMAGED_SUFFIX = ".damaged"
-CLEANED_SUFFIX = ".cleaned"
-SWAP_SUFFIX = ".swap"
-TEMPORARY_SUFFIX = ".tmp"
-STRAY_FILE_SUFFIX = ".stray"
 UNFINISHED_SUFFIX = ".unfinished"
 
 #: What an end of a file's name means, for files that are not in use.
@@ -40,7 +41,6 @@ LEFTOVERS = {
 }
 
 _KNOWN_NAMES = frozenset({checkpoints.LEADER_EPOCH_FILE, checkpoints.PARTITION_METADATA_FILE})
-_OFFSET_DIGITS = 20
 
 
 class NothingToRead(Exception):
@@ -206,12 +206,6 @@ def read_partition(path: Path) -> PartitionFiles:
     return PartitionFiles(
         path, parse_directory_name(path.name), segments, tuple(sorted(snapshot_offsets(sizes))), sizes
     )
-
-
-def offset_of(name: str) -> int | None:
-    """The offset in the name of a segment's file; None when there is none."""
-    number = name.split(".", 1)[0]
-    return int(number) if len(number) == _OFFSET_DIGITS and number.isdecimal() else None
 
 
 def directories_out_of_use(root: Path) -> Iterator[tuple[str, str]]:

@@ -17,7 +17,7 @@ from typing import TypeAlias
 
 from moldau.inspection.contents import Offsets, read_offsets
 from moldau.inspection.history import History, sane_epochs, walk_partition
-from moldau.inspection.layout import DAMAGED_SUFFIX, TEMPORARY_SUFFIX, PartitionFiles, SegmentFiles, Target
+from moldau.inspection.layout import DAMAGED_SUFFIX, PartitionFiles, SegmentFiles, Target
 from moldau.inspection.segment_checks import IndexCheck
 from moldau.inspection.verification import (
     CHECKPOINTS,
@@ -29,18 +29,19 @@ from moldau.inspection.verification import (
 from moldau.inspection.walk import Damaged, ReadOnlyFile, Whole, walk
 from moldau.storage.directory import checkpoints
 from moldau.storage.errors import StorageError
-from moldau.storage.files import Files, OsFiles
-from moldau.storage.log.leader_epochs import LeaderEpochs
-from moldau.storage.log.offset_index import OffsetIndex
-from moldau.storage.log.segment import (
+from moldau.storage.file_names import (
     INDEX_SUFFIXES,
     LOG_SUFFIX,
     OFFSET_INDEX_SUFFIX,
     SNAPSHOT_SUFFIX,
+    TEMPORARY_SUFFIX,
     TIME_INDEX_SUFFIX,
     TXN_INDEX_SUFFIX,
     file_name,
 )
+from moldau.storage.files import Files, OsFiles
+from moldau.storage.log.leader_epochs import LeaderEpochs
+from moldau.storage.log.offset_index import OffsetIndex
 from moldau.storage.log.time_index import TimeIndex
 from moldau.storage.log.txn_index import AbortedTransaction, TxnIndex
 

@@ -22,8 +22,8 @@ from moldau.protocol.records import (
     payload_of,
     records_error,
 )
+from moldau.storage.file_names import OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX
 from moldau.storage.log import offset_index, time_index
-from moldau.storage.log.segment import OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX
 
 _UNCOMPRESSED_LIMIT = 1 << 30
 #: Findings of one kind in one segment that are told one by one.

@@ -16,9 +16,6 @@ from moldau.inspection.contents import HoleKind, Offsets, classify_holes, read_o
 from moldau.inspection.findings import Finding, note, problem, warning
 from moldau.inspection.history import History, sane_epochs, walk_partition
 from moldau.inspection.layout import (
-    CLEANED_SUFFIX,
-    SWAP_SUFFIX,
-    TEMPORARY_SUFFIX,
     UNFINISHED_SUFFIX,
     PartitionFiles,
     SegmentFiles,
@@ -29,16 +26,19 @@ from moldau.inspection.segment_checks import SegmentJob, SegmentReport
 from moldau.protocol.checksum import crc32c
 from moldau.storage.directory import checkpoints
 from moldau.storage.errors import CorruptFileError
-from moldau.storage.files import OsFiles
-from moldau.storage.log.leader_epochs import LeaderEpochs
-from moldau.storage.log.producer_state import ProducerState
-from moldau.storage.log.segment import (
+from moldau.storage.file_names import (
+    CLEANED_SUFFIX,
     DELETED_SUFFIX,
     LOG_SUFFIX,
     SNAPSHOT_SUFFIX,
+    SWAP_SUFFIX,
+    TEMPORARY_SUFFIX,
     TXN_INDEX_SUFFIX,
     file_name,
 )
+from moldau.storage.files import OsFiles
+from moldau.storage.log.leader_epochs import LeaderEpochs
+from moldau.storage.log.producer_state import ProducerState
 from moldau.storage.log.txn_index import AbortedTransaction, TxnIndex
 
 CHECKPOINTS = (

@@ -9,8 +9,9 @@ import logging
 
 from moldau.base.names import TopicPartition
 from moldau.storage.directory.log_directory import LogDirectory
+from moldau.storage.file_names import DELETED_SUFFIX, snapshot_offsets, snapshot_path
 from moldau.storage.files import Files
-from moldau.storage.log.segment import DELETED_SUFFIX, Segment, snapshot_offsets, snapshot_path
+from moldau.storage.log.segment import Segment
 
 log = logging.getLogger("moldau.storage")
 

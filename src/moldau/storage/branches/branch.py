@@ -18,16 +18,16 @@ from moldau.storage.directory import checkpoints
 from moldau.storage.directory.log_directory import DELETE_SUFFIX, LogDirectory, renamed
 from moldau.storage.directory.logs import Logs
 from moldau.storage.errors import StorageError
-from moldau.storage.files import Files
-from moldau.storage.log.log import Log
-from moldau.storage.log.producer_state import Producer, ProducerState
-from moldau.storage.log.segment import (
+from moldau.storage.file_names import (
     LOG_SUFFIX,
     OFFSET_INDEX_SUFFIX,
     TIME_INDEX_SUFFIX,
     file_name,
     snapshot_path,
 )
+from moldau.storage.files import Files
+from moldau.storage.log.log import Log
+from moldau.storage.log.producer_state import Producer, ProducerState
 
 log = logging.getLogger("moldau.storage")
 

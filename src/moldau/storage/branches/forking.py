@@ -14,19 +14,19 @@ from moldau.protocol.cutting import cut_batch
 from moldau.protocol.records import HEADER_SIZE, read_header
 from moldau.storage.branches.branch import Branch, BranchError
 from moldau.storage.directory.checkpoints import LEADER_EPOCH_FILE, format_leader_epochs
-from moldau.storage.files import File
-from moldau.storage.log.log import Log
-from moldau.storage.log.producer_state import ProducerState
-from moldau.storage.log.replay import load_producers
-from moldau.storage.log.segment import (
+from moldau.storage.file_names import (
     INDEX_SUFFIXES,
     LOG_SUFFIX,
     TXN_INDEX_SUFFIX,
-    Segment,
     file_name,
     snapshot_offsets,
     snapshot_path,
 )
+from moldau.storage.files import File
+from moldau.storage.log.log import Log
+from moldau.storage.log.producer_state import ProducerState
+from moldau.storage.log.replay import load_producers
+from moldau.storage.log.segment import Segment
 from moldau.storage.log.txn_index import AbortedTransaction, TxnIndex
 
 #: A batch that was accepted may be decoded, whatever it grows to; the bound only keeps out nonsense.

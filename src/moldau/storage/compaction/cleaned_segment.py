@@ -6,8 +6,10 @@ of the log itself. The indexes are those that appends of the same batches would 
 
 from moldau.protocol.compression import Buffer
 from moldau.storage.file_names import (
+    CLEANED_SUFFIX,
     LOG_SUFFIX,
     OFFSET_INDEX_SUFFIX,
+    SWAP_SUFFIX,
     TIME_INDEX_SUFFIX,
     TXN_INDEX_SUFFIX,
     file_name,
@@ -16,10 +18,6 @@ from moldau.storage.files import Files
 from moldau.storage.log.offset_index import OffsetIndex
 from moldau.storage.log.time_index import TimeIndex
 from moldau.storage.log.txn_index import AbortedTransaction, TxnIndex
-
-CLEANED_SUFFIX = ".cleaned"
-#: A result that was complete and is on its way to its place.
-SWAP_SUFFIX = ".swap"
 
 #: Bytes that are collected for one write.
 _WRITE_BYTES = 1024 * 1024

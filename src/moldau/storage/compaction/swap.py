@@ -1,27 +1,37 @@
-"""A compacted segment takes the place of those it was made from, in memory and on disk; or after a crash.
+"""Replacing segments with the compacted segment that was made from them, on disk and in memory.
 
-Invariant: three steps, and the names of each are on the device before the next. The new files are renamed
-from ``.cleaned`` to ``.swap``: once none is called ``.cleaned`` any more the new segment counts, before
-that the old ones do. The old files become ``.deleted``, and the new ones get their names beside the others.
-Then these go. ``tidy`` finishes or takes back what a crash has left, in Kafka's directories too, and may be
-interrupted itself. Nothing depends on the order in which a disk writes down names that it was not asked to
-write.
+Three steps, and the names of each are flushed before the next begins. First the new files are renamed from
+``.cleaned`` to ``.swap``: once none is called ``.cleaned`` any more, the new segment counts instead of the old
+ones. Then the old files are renamed to ``.deleted``, and the new ones are linked under their final names. Then
+the ``.swap`` names are removed.
+
+Invariant: a crash at any moment leaves the old segments or the new one, whatever order the disk writes names
+in. ``complete_swaps`` finishes or takes back what a crash left, in Kafka's directories too, and may be
+interrupted itself.
 """
 
 import logging
 
-from moldau.storage.compaction.cleaned_segment import CLEANED_SUFFIX, SWAP_SUFFIX, remove_leftovers
+from moldau.storage.compaction.cleaned_segment import remove_leftovers
 from moldau.storage.compaction.cleaning import CleanedGroup
 from moldau.storage.errors import CorruptLogError
-from moldau.storage.file_names import DELETED_SUFFIX, INDEX_SUFFIXES, LOG_SUFFIX, file_name, snapshot_path
+from moldau.storage.file_names import (
+    CLEANED_SUFFIX,
+    DELETED_SUFFIX,
+    INDEX_SUFFIXES,
+    LOG_SUFFIX,
+    SWAP_SUFFIX,
+    TEMPORARY_SUFFIX,
+    file_name,
+    offset_of,
+    snapshot_path,
+)
 from moldau.storage.files import Files
 from moldau.storage.log.scan import Damage, scan
 from moldau.storage.log.segment import Segment
 from moldau.storage.log.segments import Segments
 
 log = logging.getLogger("moldau.storage")
-
-_TEMPORARY_SUFFIX = ".tmp"
 
 
 def announce(files: Files, directory: str, group: CleanedGroup) -> None:
@@ -59,7 +69,7 @@ def _paths(directory: str, group: CleanedGroup) -> list[str]:
 
 def tidy(files: Files, directory: str, names: dict[str, int]) -> dict[str, int]:
     """Clears up what an interrupted deletion or compaction left behind, as Kafka does; what is there then."""
-    temporary = (DELETED_SUFFIX, CLEANED_SUFFIX, SWAP_SUFFIX, _TEMPORARY_SUFFIX)
+    temporary = (DELETED_SUFFIX, CLEANED_SUFFIX, SWAP_SUFFIX, TEMPORARY_SUFFIX)
     if not any(name.endswith(temporary) for name in names):
         return names
     cleaned = [offset_of(name) for name in names if name.endswith(CLEANED_SUFFIX)]
@@ -71,7 +81,7 @@ def tidy(files: Files, directory: str, names: dict[str, int]) -> dict[str, int]:
             files.remove(f"{directory}/{name}")
             del swaps[name]
     for name in names:
-        if name.endswith((CLEANED_SUFFIX, _TEMPORARY_SUFFIX)):
+        if name.endswith((CLEANED_SUFFIX, TEMPORARY_SUFFIX)):
             files.remove(f"{directory}/{name}")
     for name, offset in swaps.items():
         if name.endswith(LOG_SUFFIX + SWAP_SUFFIX) and offset is not None:
@@ -116,9 +126,3 @@ def _next_offset(files: Files, path: str, base_offset: int) -> int:
             raise CorruptLogError(path, found.position, found.offset, found.reason)
         next_offset = found[1].last_offset + 1
     return next_offset
-
-
-def offset_of(name: str) -> int | None:
-    """The offset that the name of a partition's file begins with."""
-    number = name.split(".", 1)[0]
-    return int(number) if len(number) == 20 and number.isdecimal() else None

@@ -12,8 +12,8 @@ from typing import NamedTuple
 from moldau.base.names import TopicPartition, Uuid
 from moldau.storage.directory.checkpoints import write_topic_id
 from moldau.storage.directory.log_directory import DELETE_SUFFIX, LogDirectory, renamed
+from moldau.storage.file_names import LOG_SUFFIX, file_name
 from moldau.storage.files import Files
-from moldau.storage.log.segment import LOG_SUFFIX, file_name
 
 
 class Prepared(NamedTuple):

@@ -14,6 +14,7 @@ from moldau.base.names import TopicPartition, Uuid
 from moldau.protocol.errors import ErrorCode, KafkaError
 from moldau.protocol.records import CONTROL_MASK, TIMESTAMP_TYPE_MASK, BatchHeader
 from moldau.storage.errors import CorruptLogError, repair_steps
+from moldau.storage.file_names import INDEX_SUFFIXES, TXN_INDEX_SUFFIX, snapshot_offsets, snapshot_path
 from moldau.storage.files import Files, Slice
 from moldau.storage.log.config import LogConfig as LogConfig
 from moldau.storage.log.flush import FULL, FlushJob, Unflushed
@@ -21,15 +22,8 @@ from moldau.storage.log.leader_epochs import LeaderEpochs
 from moldau.storage.log.producer_state import Producer, ProducerState, SeenBatch
 from moldau.storage.log.replay import apply_marker, check_internal, collect_aborted, load_producers
 from moldau.storage.log.rolling import must_roll
-from moldau.storage.log.segment import (
-    INDEX_SUFFIXES,
-    MAX_RELATIVE_OFFSET,
-    TXN_INDEX_SUFFIX,
-    Segment,
-    SegmentInfo,
-    snapshot_offsets,
-    snapshot_path,
-)
+from moldau.storage.log.scan import MAX_RELATIVE_OFFSET
+from moldau.storage.log.segment import Segment, SegmentInfo
 from moldau.storage.log.segments import Segments
 from moldau.storage.log.time_lookup import TimestampOffset, max_timestamp, offset_for_timestamp
 from moldau.storage.log.trimming import delete_old_segments

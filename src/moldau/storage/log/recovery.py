@@ -14,9 +14,19 @@ from typing import NamedTuple
 
 from moldau.base.names import TopicPartition, Uuid
 from moldau.protocol.errors import KafkaError
-from moldau.storage.compaction.swap import offset_of, tidy
+from moldau.storage.compaction.swap import tidy
 from moldau.storage.directory.checkpoints import PARTITION_METADATA_FILE
 from moldau.storage.errors import CorruptFileError, CorruptLogError, StorageError
+from moldau.storage.file_names import (
+    DELETED_SUFFIX,
+    INDEX_SUFFIXES,
+    LOG_SUFFIX,
+    STRAY_FILE_SUFFIX,
+    file_name,
+    offset_of,
+    snapshot_offsets,
+    snapshot_path,
+)
 from moldau.storage.files import Files
 from moldau.storage.log.config import LogConfig
 from moldau.storage.log.leader_epochs import LeaderEpochs
@@ -24,21 +34,10 @@ from moldau.storage.log.log import Log
 from moldau.storage.log.producer_state import ProducerState
 from moldau.storage.log.replay import apply_marker, load_producers
 from moldau.storage.log.scan import Damage, scan
-from moldau.storage.log.segment import (
-    DELETED_SUFFIX,
-    INDEX_SUFFIXES,
-    LOG_SUFFIX,
-    Segment,
-    file_name,
-    snapshot_offsets,
-    snapshot_path,
-)
+from moldau.storage.log.segment import Segment
 from moldau.storage.log.segments import Segments
 
 log = logging.getLogger("moldau.storage")
-
-#: What recovery moves aside: data that cannot follow what was cut, kept for a person to look at.
-STRAY_SUFFIX = ".stray"
 
 
 class Opening(NamedTuple):
@@ -286,7 +285,7 @@ def _put_aside(segments: list[Segment], at: int) -> None:
     """Takes segments that do not belong to the log any more out of it; empty ones are nobody's loss."""
     for segment in segments[at:]:
         if segment.size:
-            moved = ", ".join(segment.rename_to(STRAY_SUFFIX))
+            moved = ", ".join(segment.rename_to(STRAY_FILE_SUFFIX))
             message = "moved aside: %s; 'moldau log verify %s --running' tells whether the rest is well"
             log.warning(message, moved, segment.directory)
         else:

@@ -11,9 +11,10 @@ from moldau.base.names import TopicPartition
 from moldau.protocol.control_records import decode_marker
 from moldau.protocol.records import BatchHeader
 from moldau.storage.errors import CorruptFileError
+from moldau.storage.file_names import snapshot_offsets, snapshot_path
 from moldau.storage.files import Files
 from moldau.storage.log.producer_state import ProducerState
-from moldau.storage.log.segment import Segment, snapshot_offsets, snapshot_path
+from moldau.storage.log.segment import Segment
 from moldau.storage.log.segments import Segments
 from moldau.storage.log.txn_index import AbortedTransaction, TxnIndex
 

@@ -7,7 +7,8 @@ are any.
 import zlib
 
 from moldau.storage.log.config import LogConfig
-from moldau.storage.log.segment import MAX_RELATIVE_OFFSET, Segment
+from moldau.storage.log.scan import MAX_RELATIVE_OFFSET
+from moldau.storage.log.segment import Segment
 
 
 def must_roll(

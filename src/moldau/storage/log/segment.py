@@ -22,20 +22,18 @@ from moldau.protocol.records import (
     read_header,
 )
 from moldau.storage.errors import CorruptFileError, CorruptLogError
-from moldau.storage.file_names import DELETED_SUFFIX as DELETED_SUFFIX
-from moldau.storage.file_names import INDEX_SUFFIXES as INDEX_SUFFIXES
-from moldau.storage.file_names import LOG_SUFFIX as LOG_SUFFIX
-from moldau.storage.file_names import OFFSET_INDEX_SUFFIX as OFFSET_INDEX_SUFFIX
-from moldau.storage.file_names import SNAPSHOT_SUFFIX as SNAPSHOT_SUFFIX
-from moldau.storage.file_names import TIME_INDEX_SUFFIX as TIME_INDEX_SUFFIX
-from moldau.storage.file_names import TXN_INDEX_SUFFIX as TXN_INDEX_SUFFIX
-from moldau.storage.file_names import file_name as file_name
-from moldau.storage.file_names import snapshot_offsets as snapshot_offsets
-from moldau.storage.file_names import snapshot_path as snapshot_path
+from moldau.storage.file_names import (
+    INDEX_SUFFIXES,
+    LOG_SUFFIX,
+    OFFSET_INDEX_SUFFIX,
+    TIME_INDEX_SUFFIX,
+    TXN_INDEX_SUFFIX,
+    file_name,
+)
 from moldau.storage.files import Data, File, Files
 from moldau.storage.log import offset_index, time_index
 from moldau.storage.log.offset_index import WRITE_BATCH, OffsetIndex
-from moldau.storage.log.scan import MAX_RELATIVE_OFFSET as MAX_RELATIVE_OFFSET
+from moldau.storage.log.scan import MAX_RELATIVE_OFFSET
 from moldau.storage.log.segment_age import probe
 from moldau.storage.log.time_index import TimeIndex
 from moldau.storage.log.txn_index import TxnIndex
@@ -121,7 +119,7 @@ class Segment:
         return segment
 
     def path(self, suffix: str) -> str:
-        return f"{self.directory}/{self.base_offset:020d}{suffix}"
+        return f"{self.directory}/{file_name(self.base_offset, suffix)}"
 
     @property
     def file(self) -> File:

@@ -7,10 +7,11 @@ grows. How many sealed segments keep their indexes in memory is bounded here.
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 
-from moldau.storage.compaction.cleaned_segment import SWAP_SUFFIX, remove_leftovers
+from moldau.storage.compaction.cleaned_segment import remove_leftovers
+from moldau.storage.file_names import DELETED_SUFFIX, SWAP_SUFFIX
 from moldau.storage.files import Files, Slice
 from moldau.storage.jobs import DropJob
-from moldau.storage.log.segment import DELETED_SUFFIX, Segment
+from moldau.storage.log.segment import Segment
 
 #: Sealed segments of a log whose indexes stay in memory after a reader needed them.
 _WARM_SEGMENTS = 4
