@@ -25,8 +25,8 @@ from moldau.base.clock import SystemClock
 from moldau.base.names import TopicPartition
 from moldau.protocol.compression import Compression
 from moldau.protocol.records import Record, encode_batch
-from moldau.storage.compaction.cleaner import Cleaner, CleanerSettings
 from moldau.storage.compaction.cleaner_worker import ThreadWorker
+from moldau.storage.compaction.log_cleaner import CleanerConfig, LogCleaner
 from moldau.storage.directory.logs import Logs
 from moldau.storage.files import OsFiles
 from moldau.storage.log.log import Log, LogConfig
@@ -55,7 +55,7 @@ def filled(files: OsFiles, directory: str, size: int, codec: Compression, total:
     """A log of about so many bytes (before compression) whose keys come in no order."""
     logs = Logs(files, [directory], 1, None, SystemClock())
     logs.open()
-    held = logs.create(TopicPartition("bench", 0), bytes(16), CONFIG)
+    log = logs.create(TopicPartition("bench", 0), bytes(16), CONFIG)
     count = total // size
     in_a_batch = max(1, BATCH_BYTES // size)
     keys = [b"key-%09d" % number for number in range(count // RECORDS_TO_A_KEY)]
@@ -65,17 +65,17 @@ def filled(files: OsFiles, directory: str, size: int, codec: Compression, total:
             Record(at, NOW_MS + at // 10, random.choice(keys), values[(first + at) % 997])
             for at in range(in_a_batch)
         ]
-        held.append(memoryview(encode_batch(records, compression=codec)), 0, NOW_MS)
-    held.roll(NOW_MS)
-    held.flush()
-    return logs, held
+        log.append(memoryview(encode_batch(records, compression=codec)), 0, NOW_MS)
+    log.roll(NOW_MS)
+    log.flush()
+    return logs, log
 
 
 def compact(files: OsFiles, logs: Logs) -> tuple[float, float]:
     """Seconds for all of it, and seconds of the processor."""
-    cleaner = Cleaner(files, logs, lambda: ThreadWorker(files, SystemClock()))
+    cleaner = LogCleaner(files, logs, lambda: ThreadWorker(files, SystemClock()))
     began, processor = time.perf_counter(), time.thread_time()
-    job = cleaner.begin_cleaning(NOW_MS, CleanerSettings())
+    job = cleaner.begin_cleaning(NOW_MS, CleanerConfig())
     assert job is not None
     while job is not None:
         job.run()
@@ -91,11 +91,11 @@ def measure_speed(root: str, total: int) -> None:
         before = after = 0
         for round_number in range(ROUNDS):
             files = OsFiles()
-            logs, held = filled(files, f"{root}/{number}-{round_number}", size, codec, total)
-            before = held.size
+            logs, log = filled(files, f"{root}/{number}-{round_number}", size, codec, total)
+            before = log.size
             seconds, processor = compact(files, logs)
             best, best_processor = min(best, seconds), min(best_processor, processor)
-            after = held.size
+            after = log.size
             logs.close()
             files.remove_tree(f"{root}/{number}-{round_number}")
         what = f"{size} bytes, {codec.label}"

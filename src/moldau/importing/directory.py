@@ -51,7 +51,7 @@ from moldau.storage.file_names import (
     offset_of,
 )
 from moldau.storage.files import OsFiles
-from moldau.storage.log.leader_epochs import LeaderEpochs
+from moldau.storage.log.leader_epoch_cache import LeaderEpochCache
 
 STAGING_SUFFIX = ".importing"
 _SEGMENT_SUFFIXES = (LOG_SUFFIX, *INDEX_SUFFIXES, SNAPSHOT_SUFFIX)
@@ -262,7 +262,7 @@ def _topics(
 
 
 def _last_epoch(files: PartitionFiles) -> int:
-    epochs = LeaderEpochs(OsFiles(), str(files.path))
+    epochs = LeaderEpochCache(OsFiles(), str(files.path))
     try:
         epochs.load()
     except CorruptFileError:

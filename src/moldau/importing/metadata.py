@@ -3,7 +3,7 @@
 From Moldau's own ``metadata.sqlite``, from the metadata log of Apache Kafka (``__cluster_metadata-0``, with
 its newest snapshot), or, where there is neither, from nothing: the partitions' directories still have names.
 
-Invariant: reads only; Moldau's database is opened as a copy, because opening tidies up.
+Invariant: reads only; Moldau's database is opened as a copy, because to_open tidies up.
 """
 
 import re

@@ -29,7 +29,7 @@ from moldau.storage.file_names import (
 )
 from moldau.storage.files import OsFiles
 from moldau.storage.log import offset_index, time_index
-from moldau.storage.log.producer_state import Producer
+from moldau.storage.log.producer_state import ProducerStateEntry
 
 #: Batches of a segment whose records are looked at.
 SAMPLED_BATCHES = 32
@@ -425,7 +425,7 @@ def _topic_id(partition: PartitionFiles) -> Uuid | None:
         return None
 
 
-def _producer(producer: Producer, batches: int, records: int) -> ProducerView:
+def _producer(producer: ProducerStateEntry, batches: int, records: int) -> ProducerView:
     return ProducerView(
         producer.producer_id,
         producer.epoch,

@@ -316,7 +316,7 @@ def trailing_txn_bytes(data: bytes) -> int:
     return len(data) % _TXN_ENTRY.size
 
 
-class ProducerEntry(NamedTuple):
+class ProducerSnapshotEntry(NamedTuple):
     """One producer in a ``.snapshot`` file; -1 where it has none of a thing."""
 
     producer_id: int
@@ -333,7 +333,7 @@ class ProducerEntry(NamedTuple):
         return add_to_sequence(self.last_sequence, -self.offset_delta)
 
 
-def producer_entries(data: bytes) -> list[ProducerEntry]:
+def producer_entries(data: bytes) -> list[ProducerSnapshotEntry]:
     """The producers of a ``.snapshot`` file; DumpError when it is not what it claims to be."""
     if len(data) < _SNAPSHOT_HEADER.size:
         raise DumpError(f"Snapshot failed schema validation: {len(data)} bytes are too few for its header")
@@ -352,4 +352,4 @@ def producer_entries(data: bytes) -> list[ProducerEntry]:
         )
     size = _SNAPSHOT_ENTRY.size
     starts = range(_SNAPSHOT_HEADER.size, _SNAPSHOT_HEADER.size + count * size, size)
-    return [ProducerEntry(*_SNAPSHOT_ENTRY.unpack_from(data, start)) for start in starts]
+    return [ProducerSnapshotEntry(*_SNAPSHOT_ENTRY.unpack_from(data, start)) for start in starts]

@@ -15,7 +15,7 @@ from moldau.protocol.control_records import decode_marker
 from moldau.protocol.errors import KafkaError
 from moldau.storage.errors import CorruptFileError
 from moldau.storage.file_names import SNAPSHOT_SUFFIX, file_name
-from moldau.storage.log.producer_state import ProducerState
+from moldau.storage.log.producer_state import ProducerStates
 from moldau.storage.log.txn_index import AbortedTransaction
 
 _NOBODY = TopicPartition("", 0)
@@ -39,7 +39,7 @@ class Hole(NamedTuple):
 class History:
     """What is known behind the last batch that was taken in."""
 
-    producers: ProducerState = field(default_factory=lambda: ProducerState(_NOBODY))
+    producers: ProducerStates = field(default_factory=lambda: ProducerStates(_NOBODY))
     #: (epoch, first offset) whenever the epoch of the batches changes.
     epochs: list[tuple[int, int]] = field(default_factory=list)
     holes: list[Hole] = field(default_factory=list)
@@ -161,7 +161,7 @@ def walk_partition(
                 yield segment, found
 
 
-def load_first_snapshot(partition: PartitionFiles, producers: ProducerState) -> None:
+def load_first_snapshot(partition: PartitionFiles, producers: ProducerStates) -> None:
     """Producers whose batches were deleted before the first segment."""
     if not partition.segments or partition.segments[0].base_offset not in partition.snapshots:
         return

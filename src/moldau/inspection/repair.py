@@ -40,7 +40,7 @@ from moldau.storage.file_names import (
     file_name,
 )
 from moldau.storage.files import Files, OsFiles
-from moldau.storage.log.leader_epochs import LeaderEpochs
+from moldau.storage.log.leader_epoch_cache import LeaderEpochCache
 from moldau.storage.log.offset_index import OffsetIndex
 from moldau.storage.log.time_index import TimeIndex
 from moldau.storage.log.txn_index import AbortedTransaction, TxnIndex
@@ -348,7 +348,7 @@ class _Planner:
         fault = epochs_fault(self.partition, self.offsets, self.history, clean=self.clean)
         if fault is None:
             return
-        epochs = LeaderEpochs(OsFiles(), str(self.partition.path))
+        epochs = LeaderEpochCache(OsFiles(), str(self.partition.path))
         for epoch, offset in sane_epochs(self.history.epochs)[0]:
             epochs.assign(epoch, offset)
         epochs.truncate_from_start(self.offsets.log_start_offsets.get(self.partition.name, 0))

@@ -37,8 +37,8 @@ from moldau.storage.file_names import (
     file_name,
 )
 from moldau.storage.files import OsFiles
-from moldau.storage.log.leader_epochs import LeaderEpochs
-from moldau.storage.log.producer_state import ProducerState
+from moldau.storage.log.leader_epoch_cache import LeaderEpochCache
+from moldau.storage.log.producer_state import ProducerStates
 from moldau.storage.log.txn_index import AbortedTransaction, TxnIndex
 
 CHECKPOINTS = (
@@ -252,7 +252,7 @@ class SnapshotCheck:
                 self.contents[at] = history.producers.snapshot() if told else None
 
     def _fault(self, path: Path, offset: int, history: History | None) -> str | None:
-        loaded = ProducerState(_NOBODY)
+        loaded = ProducerStates(_NOBODY)
         try:
             loaded.load(path.read_bytes(), str(path), 0)
         except CorruptFileError as error:
@@ -263,7 +263,7 @@ class SnapshotCheck:
         return None if history is None else _disagreement(loaded, history)
 
 
-def _disagreement(loaded: ProducerState, history: History) -> str | None:
+def _disagreement(loaded: ProducerStates, history: History) -> str | None:
     """How a snapshot and the log differ; that producers were forgotten or compacted away is no difference."""
     for known in history.producers.active():
         kept = loaded.get(known.producer_id)
@@ -322,7 +322,7 @@ def epochs_fault(
     partition: PartitionFiles, offsets: Offsets, history: History, *, clean: bool
 ) -> tuple[str, int | None] | None:
     """What is wrong with the file of leader epochs, and at which offset."""
-    epochs = LeaderEpochs(OsFiles(), str(partition.path))
+    epochs = LeaderEpochCache(OsFiles(), str(partition.path))
     try:
         epochs.load()
     except CorruptFileError as error:

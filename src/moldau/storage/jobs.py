@@ -13,7 +13,7 @@ from moldau.storage.file_names import DELETED_SUFFIX, snapshot_offsets, snapshot
 from moldau.storage.files import Files
 from moldau.storage.log.segment import Segment
 
-log = logging.getLogger("moldau.storage")
+logger = logging.getLogger("moldau.storage")
 
 
 class CheckpointJob:
@@ -47,9 +47,9 @@ class RemovalJob:
     def run(self) -> None:
         try:
             self._files.remove_tree(self.path)
-            log.info("%s removed", self.path)
+            logger.info("%s removed", self.path)
         except OSError as error:
-            log.error("%s cannot be removed: %s", self.path, error)
+            logger.error("%s cannot be removed: %s", self.path, error)
 
 
 class FileRemovalJob:
@@ -68,7 +68,7 @@ class FileRemovalJob:
                 with contextlib.suppress(FileNotFoundError):
                     self._files.remove(path)
             except OSError as error:
-                log.error("%s cannot be removed: %s", path, error)
+                logger.error("%s cannot be removed: %s", path, error)
 
 
 class DropJob:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _CLOCK = SystemClock()
 
 #: What is left of a file, given its content and how much of it was flushed.
-Left: TypeAlias = Callable[[bytes, int], bytes]
+WhatIsLeft: TypeAlias = Callable[[bytes, int], bytes]
 
 
 class Faults:
@@ -102,7 +102,7 @@ class MemoryFile:
     def close(self) -> None:
         """Nothing to give back: the bytes go with the last reference."""
 
-    def copy(self, faults: Faults, left: "Left") -> "MemoryFile":
+    def copy(self, faults: Faults, left: "WhatIsLeft") -> "MemoryFile":
         content = left(bytes(self._content), self._synced_size)
         return MemoryFile(self.path, faults, bytearray(content), self._synced_size)
 
@@ -133,7 +133,7 @@ class MemoryFiles:
 
     def after_power_cut(
         self,
-        left: Left = lambda content, synced: content[:synced],
+        left: WhatIsLeft = lambda content, synced: content[:synced],
         *,
         lose_name: Callable[[], bool] = lambda: False,
     ) -> "MemoryFiles":
@@ -147,7 +147,7 @@ class MemoryFiles:
         """The disk as it is found after the process was killed: what was written is there."""
         return self._copy(lambda content, synced: content, lambda: False)
 
-    def _copy(self, left: Left, lose_name: Callable[[], bool]) -> "MemoryFiles":
+    def _copy(self, left: WhatIsLeft, lose_name: Callable[[], bool]) -> "MemoryFiles":
         after = MemoryFiles()
         after._unique = self._unique + 1
         for path in self._directories:

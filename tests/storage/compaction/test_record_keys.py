@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from moldau.protocol.errors import KafkaError
 from moldau.protocol.records import Record, encode_batch, payload_of, read_header
-from moldau.storage.compaction.record_keys import keys_of, records_at, survivors
+from moldau.storage.compaction.record_keys import keys_of, records_at, retained_records
 
 NOW = 1_700_000_000_000
 BASE = 5000
@@ -91,7 +91,7 @@ def test_survivors(made: list[Record], evenly: bool, keep_tombstones: bool, data
     latest = data.draw(st.integers(BASE - 1, made[-1].offset))
     last: dict[Any, int] = {record.key: record.offset for record in made if record.offset <= latest}
     packed = payload(made)
-    found = survivors(packed, len(made), BASE, latest, last.get, keep_tombstones)
+    found = retained_records(packed, len(made), BASE, latest, last.get, keep_tombstones)
     expected = [
         record
         for record in made
@@ -138,7 +138,7 @@ def test_what_makes_no_sense_is_one_kind_of_error(made: list[Record], data: st.D
     broken = bytes(packed[: data.draw(st.integers(0, len(packed)))])
     for look in (
         lambda: keys_of(broken, len(made)),
-        lambda: survivors(broken, len(made), BASE, 1 << 40, {}.get, True),
+        lambda: retained_records(broken, len(made), BASE, 1 << 40, {}.get, True),
         lambda: records_at(broken, len(made), range(len(made))),
     ):
         # Another kind of exception would go through.
@@ -152,4 +152,4 @@ def test_a_count_that_is_wrong() -> None:
         with pytest.raises(KafkaError):
             keys_of(packed, count)
         with pytest.raises(KafkaError):
-            survivors(packed, count, BASE, 1 << 40, {}.get, True)
+            retained_records(packed, count, BASE, 1 << 40, {}.get, True)

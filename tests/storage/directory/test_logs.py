@@ -99,7 +99,13 @@ class TestDirectories:
         for partition in range(5):
             logs.create(TopicPartition("t", partition), TOPIC_ID, LogConfig())
         homes = [logs.directory_of(TopicPartition("t", partition)) for partition in range(5)]
-        assert sorted(home.path[-1] for home in homes if home) == ["a", "a", "a", "b", "b"]
+        assert sorted(log_directory.path[-1] for log_directory in homes if log_directory) == [
+            "a",
+            "a",
+            "a",
+            "b",
+            "b",
+        ]
         logs.close()
         logs.open()
         assert len(logs) == 5

@@ -1,4 +1,4 @@
-"""Opening logs that were closed, killed, torn, rotten or tampered with."""
+"""LogToOpen logs that were closed, killed, torn, rotten or tampered with."""
 
 import errno
 import logging
@@ -597,9 +597,9 @@ def test_noise_in_any_file(make_node: Any, make_batch: MakeBatch, read_all: Read
         overwrite(disk, path, bytes(content))
         try:
             again = make_node(disk, ["/data"])
-            held = again.log(SMALL)
-            picture(held, read_all)
-            held.append(make_batch(), 0, NOW)
+            reopened = again.log(SMALL)
+            picture(reopened, read_all)
+            reopened.append(make_batch(), 0, NOW)
             again.logs.close()
             outcomes.add("served")
         except (StorageError, KafkaError) as error:

@@ -13,7 +13,13 @@ from moldau.protocol.compression import Compression
 from moldau.protocol.errors import ErrorCode, KafkaError
 from moldau.protocol.records import BatchHeader, Record, decode_records, encode_batch, read_header
 from moldau.storage.log.config import LogConfig
-from moldau.storage.log.validation import AppendError, check_assigned, check_batch, null_records, transform
+from moldau.storage.log.validation import (
+    AppendError,
+    check_batch,
+    check_batches_with_offsets,
+    null_records,
+    transform,
+)
 
 NOW = 1_794_779_065_790
 TP = TopicPartition("cmp", 0)
@@ -308,15 +314,15 @@ def test_assigned_batches() -> None:
     struct.pack_into(">q", first, 0, 10)
     struct.pack_into(">q", second, 0, 20)
     both = memoryview(first + second)
-    assert [header.base_offset for _, header in check_assigned(both, 5)] == [10, 20]
-    assert [header.base_offset for _, header in check_assigned(both[:-1], 5)] == [10]
+    assert [header.base_offset for _, header in check_batches_with_offsets(both, 5)] == [10, 20]
+    assert [header.base_offset for _, header in check_batches_with_offsets(both[:-1], 5)] == [10]
     with pytest.raises(AppendError):
-        check_assigned(both, 11)
+        check_batches_with_offsets(both, 11)
     with pytest.raises(AppendError):
-        check_assigned(memoryview(second + first), 0)
+        check_batches_with_offsets(memoryview(second + first), 0)
     first[65] ^= 1
     with pytest.raises(AppendError) as caught:
-        check_assigned(memoryview(first), 0)
+        check_batches_with_offsets(memoryview(first), 0)
     assert caught.value.code == ErrorCode.CORRUPT_MESSAGE
 
 

@@ -27,9 +27,9 @@ from moldau.storage.file_names import (
 )
 from moldau.storage.files import Files
 from moldau.storage.log.log import Log
-from moldau.storage.log.producer_state import Producer, ProducerState
+from moldau.storage.log.producer_state import ProducerStateEntry, ProducerStates
 
-log = logging.getLogger("moldau.storage")
+logger = logging.getLogger("moldau.storage")
 
 #: Stands in the directory of a branch until its topic is in the cluster's metadata.
 MARKER_FILE = "branch.unfinished"
@@ -52,7 +52,7 @@ class Branch:
     __slots__ = (
         "end_offset",
         "files",
-        "home",
+        "log_directory",
         "log_start_offset",
         "open_transactions",
         "path",
@@ -61,13 +61,13 @@ class Branch:
     )
 
     def __init__(
-        self, files: Files, home: LogDirectory, topic_partition: TopicPartition, topic_id: Uuid
+        self, files: Files, log_directory: LogDirectory, topic_partition: TopicPartition, topic_id: Uuid
     ) -> None:
         self.files = files
-        self.home = home
+        self.log_directory = log_directory
         self.topic_partition = topic_partition
         self.topic_id = topic_id
-        self.path = f"{home.path}/{renamed(topic_partition, files.unique_hex(), DELETE_SUFFIX)}"
+        self.path = f"{log_directory.path}/{renamed(topic_partition, files.unique_hex(), DELETE_SUFFIX)}"
         self.log_start_offset = 0
         self.end_offset = 0
         self.open_transactions: list[OpenTransaction] = []
@@ -77,7 +77,7 @@ class Branch:
         self.files.write_atomically(f"{self.path}/{MARKER_FILE}", b"", sync=False)
         checkpoints.write_topic_id(self.files, self.path, self.topic_id, sync=False)
 
-    def seal(self, producers: ProducerState) -> None:
+    def seal(self, producers: ProducerStates) -> None:
         """The empty segment that the branch grows in, and what it knows of producers, which is nothing.
 
         It is a topic of its own: a producer that wrote to the source begins at sequence 0 here. Only where
@@ -88,7 +88,7 @@ class Branch:
             if not self.files.exists(path):
                 self.files.create(path)
         self.open_transactions = [_transaction(each) for each in producers.active() if _is_open(each)]
-        known = producers if self.open_transactions else ProducerState(self.topic_partition)
+        known = producers if self.open_transactions else ProducerStates(self.topic_partition)
         snapshot = snapshot_path(self.path, self.end_offset)
         self.files.write_atomically(snapshot, known.snapshot(), sync=False)
 
@@ -108,14 +108,14 @@ class Branch:
             with contextlib.suppress(FileNotFoundError):
                 self.files.remove_tree(self.path)
         except OSError as error:
-            log.error("%s cannot be removed now and goes at the next start: %s", self.path, error)
+            logger.error("%s cannot be removed now and goes at the next start: %s", self.path, error)
 
 
-def _is_open(producer: Producer) -> bool:
+def _is_open(producer: ProducerStateEntry) -> bool:
     return producer.transaction_first_offset >= 0
 
 
-def _transaction(producer: Producer) -> OpenTransaction:
+def _transaction(producer: ProducerStateEntry) -> OpenTransaction:
     return OpenTransaction(producer.producer_id, producer.epoch, max(producer.coordinator_epoch, 0))
 
 
@@ -142,18 +142,18 @@ def publish(files: Files, branch: Log) -> None:
         files.remove(f"{branch.directory}/{MARKER_FILE}")
     except OSError as error:
         # It is looked at only where the topic is not known.
-        log.warning("%s: the marker of the branch stays: %s", branch.directory, error)
+        logger.warning("%s: the marker of the branch stays: %s", branch.directory, error)
 
 
 def settle(files: Files, logs: Logs, known: Collection[Uuid]) -> int:
     """At start: takes away branches whose topic never became known; how many partitions."""
     orphans = [
-        held.topic_partition
-        for held in logs
-        if held.topic_id not in known and files.exists(f"{held.directory}/{MARKER_FILE}")
+        log.topic_partition
+        for log in logs
+        if log.topic_id not in known and files.exists(f"{log.directory}/{MARKER_FILE}")
     ]
     for topic_partition in orphans:
-        log.warning("%s was being made when the broker stopped, and is removed", topic_partition)
+        logger.warning("%s was being made when the broker stopped, and is removed", topic_partition)
         logs.delete(topic_partition)
     return len(orphans)
 

@@ -2,7 +2,7 @@
 
 Invariant: the source is only read. ``begin_fork`` decides everything (where the fork ends, which files it
 takes) in the thread that owns the source; ``run`` links and copies in any thread, while the source may grow
-and lose its oldest segments; ``is_true`` says afterwards whether what was taken still belongs together.
+and lose its oldest segments; ``is_consistent`` says afterwards whether what was taken still belongs together.
 Sealed segments are linked, the one that the end lies in is copied up to there; nothing is ever linked that
 may be written in place by its holder (``File.unshare`` keeps that promise for later).
 """
@@ -24,8 +24,8 @@ from moldau.storage.file_names import (
 )
 from moldau.storage.files import File
 from moldau.storage.log.log import Log
-from moldau.storage.log.producer_state import ProducerState
-from moldau.storage.log.replay import load_producers
+from moldau.storage.log.producer_state import ProducerStates
+from moldau.storage.log.replay import load_producer_states
 from moldau.storage.log.segment import Segment
 from moldau.storage.log.txn_index import AbortedTransaction, TxnIndex
 
@@ -143,7 +143,7 @@ class ForkJob:
         segment = Segment(files, directory, base_offset, copied.size, self._now_ms)
         segment.index_interval_bytes = self._source.config.index_interval_bytes
         segment.max_index_bytes = self._source.config.segment_index_bytes
-        segment.forget_indexes()
+        segment.reset_indexes()
         for position, header in segment.headers(0):
             segment.note(position, header.last_offset, header.max_timestamp)
         segment.seal()
@@ -160,10 +160,10 @@ class ForkJob:
         if kept is not None:
             copied.append(kept)
 
-    def _producers(self, segments: list[Segment]) -> ProducerState:
+    def _producers(self, segments: list[Segment]) -> ProducerStates:
         """Who was in the middle of a transaction at the end of the fork."""
         branch = self.branch
-        producers = ProducerState(branch.topic_partition)
+        producers = ProducerStates(branch.topic_partition)
         if not segments:
             return producers
         known: int | None = None
@@ -175,7 +175,7 @@ class ForkJob:
                     snapshot_path(self._source.directory, known), snapshot_path(branch.path, known)
                 )
         snapshots = [] if known is None else [known]
-        load_producers(branch.files, segments, snapshots, producers, branch.end_offset, self._now_ms)
+        load_producer_states(branch.files, segments, snapshots, producers, branch.end_offset, self._now_ms)
         if known is not None:
             with contextlib.suppress(FileNotFoundError):
                 branch.files.remove(snapshot_path(branch.path, known))
@@ -191,7 +191,7 @@ class ForkJob:
 
     # -- in the thread that owns the source again
 
-    def is_true(self) -> bool:
+    def is_consistent(self) -> bool:
         """Whether the segments that were taken are still those of the source, but for its oldest ones."""
         if isinstance(self.error, SourceChanged):
             return False
@@ -205,9 +205,9 @@ class ForkJob:
                     return False
             elif found is not segment or found.size != size or segment.base_offset < self._oldest:
                 return False
-        return self._tail is None or self._tail_is_true(current, first)
+        return self._tail is None or self._tail_is_consistent(current, first)
 
-    def _tail_is_true(self, current: dict[int, Segment], first: int) -> bool:
+    def _tail_is_consistent(self, current: dict[int, Segment], first: int) -> bool:
         assert self._tail is not None
         segment = self._tail.segment
         found = current.get(segment.base_offset)

@@ -9,9 +9,9 @@ from moldau.protocol.errors import ErrorCode, KafkaError
 from moldau.protocol.records import batches
 from moldau.storage.branches.branch import Branch, BranchError
 from moldau.storage.log.config import LogConfig
-from moldau.storage.log.leader_epochs import LeaderEpochs
+from moldau.storage.log.leader_epoch_cache import LeaderEpochCache
 from moldau.storage.log.log import Log
-from moldau.storage.log.producer_state import ProducerState
+from moldau.storage.log.producer_state import ProducerStates
 from moldau.storage.log.segment import Segment
 from moldau.storage.log.segments import Segments
 
@@ -73,8 +73,8 @@ class PartitionRestore:
             log_start_offset=base_offset,
             log_end_offset=base_offset,
             recovery_point=base_offset,
-            producers=ProducerState(branch.topic_partition),
-            leader_epochs=LeaderEpochs(branch.files, branch.path),
+            producers=ProducerStates(branch.topic_partition),
+            leader_epochs=LeaderEpochCache(branch.files, branch.path),
         )
 
     def run(self) -> None:
@@ -85,16 +85,16 @@ class PartitionRestore:
             self.error = error
 
     def _finish(self) -> None:
-        held, branch = self._log, self.branch
-        if held is None:
+        log, branch = self._log, self.branch
+        if log is None:
             branch.make_directory()
-            branch.seal(ProducerState(branch.topic_partition))
+            branch.seal(ProducerStates(branch.topic_partition))
         else:
-            job = held.begin_close()
+            job = log.begin_close()
             if job is not None:
                 job.run()
                 if job.error is not None:
                     raise job.error
-            held.finish_close(job)
-            branch.seal(held.producers)
+            log.finish_close(job)
+            branch.seal(log.producers)
         branch.flush()

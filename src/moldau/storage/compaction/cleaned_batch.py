@@ -32,7 +32,7 @@ from moldau.protocol.records import (
     payload_of,
 )
 from moldau.storage.compaction.offset_map import OffsetMap
-from moldau.storage.compaction.record_keys import Survivor, keys_of, records_at, survivors
+from moldau.storage.compaction.record_keys import RetainedRecord, keys_of, records_at, retained_records
 from moldau.storage.log.txn_index import AbortedTransaction
 
 #: A batch that was accepted may be decoded, whatever it grows to; the bound only keeps out nonsense.
@@ -61,14 +61,14 @@ class CleaningStats:
     keyless: int = 0
 
 
-class KeptBatch(NamedTuple):
+class RetainedBatch(NamedTuple):
     """The bytes to write, and what the indexes need to know of them."""
 
     content: Buffer
     max_timestamp: int
 
 
-class CleanedTransactions:
+class CleanedTransactionMetadata:
     """Which batches belong to aborted transactions, and whether a marker still has records to speak for."""
 
     def __init__(self, aborted: Iterable[AbortedTransaction]) -> None:
@@ -86,7 +86,7 @@ class CleanedTransactions:
             if before is None or before.last_offset < entry.first_offset:
                 self._aborted[entry.producer_id] = entry
 
-    def is_aborted(self, header: BatchHeader) -> bool:
+    def on_batch_read(self, header: BatchHeader) -> bool:
         """Whether the batch of data belongs to an aborted transaction."""
         self._advance(header.last_offset)
         if not header.attributes & TRANSACTIONAL_MASK:
@@ -95,7 +95,7 @@ class CleanedTransactions:
         entry = self._aborted.get(header.producer_id)
         return entry is not None and header.base_offset < entry.last_offset
 
-    def may_go(self, header: BatchHeader, view: Buffer) -> bool:
+    def on_control_batch_read(self, header: BatchHeader, view: Buffer) -> bool:
         """Whether nothing was met of the transaction that this control batch ended."""
         self._advance(header.last_offset)
         if header.record_count == 0:
@@ -123,7 +123,7 @@ class BatchFilter:
         tombstones: Sequence[int],
         first_dirty_offset: int,
         end_offset: int,
-        transactions: CleanedTransactions,
+        transactions: CleanedTransactionMetadata,
         last_records: Mapping[int, LastRecord],
         now_ms: int,
         delete_retention_ms: int,
@@ -140,14 +140,14 @@ class BatchFilter:
         self._now_ms = now_ms
         self._delete_retention_ms = delete_retention_ms
 
-    def filter(self, header: BatchHeader, view: memoryview) -> KeptBatch | None:
+    def filter(self, header: BatchHeader, view: memoryview) -> RetainedBatch | None:
         """What stays of the batch; None when nothing does. KafkaError when it cannot be understood."""
         stats = self.stats
         stats.bytes_read += len(view)
         stats.records_read += header.record_count
         if header.attributes & CONTROL_MASK:
             kept = self._filter_control(header, view)
-        elif self.transactions.is_aborted(header) or header.record_count == 0:
+        elif self.transactions.on_batch_read(header) or header.record_count == 0:
             kept = self._emptied(header)
         else:
             kept = self._filter_data(header, view)
@@ -155,18 +155,18 @@ class BatchFilter:
             stats.bytes_written += len(kept.content)
         return kept
 
-    def _filter_control(self, header: BatchHeader, view: memoryview) -> KeptBatch | None:
-        may_go = self.transactions.may_go(header, view)
+    def _filter_control(self, header: BatchHeader, view: memoryview) -> RetainedBatch | None:
+        can_discard = self.transactions.on_control_batch_read(header, view)
         if header.record_count == 0:
             return self._emptied(header)
-        if may_go and header.has_delete_horizon and header.base_timestamp <= self._now_ms:
+        if can_discard and header.has_delete_horizon and header.base_timestamp <= self._now_ms:
             return self._emptied(header)
         self.stats.records_kept += header.record_count
-        if may_go and not header.has_delete_horizon:
+        if can_discard and not header.has_delete_horizon:
             return self._with_horizon(header, view, None)
-        return KeptBatch(view, header.max_timestamp)
+        return RetainedBatch(view, header.max_timestamp)
 
-    def _filter_data(self, header: BatchHeader, view: memoryview) -> KeptBatch | None:
+    def _filter_data(self, header: BatchHeader, view: memoryview) -> RetainedBatch | None:
         base_offset, last_offset = header.base_offset, header.last_offset
         latest_offset = self._map.latest_offset
         if base_offset > latest_offset or self._all_stay(header):
@@ -183,7 +183,7 @@ class BatchFilter:
             self.stats.keyless += found.keyless
         kept = self._find_last(header, data)
         if kept is None:
-            kept = survivors(
+            kept = retained_records(
                 data, header.record_count, base_offset, latest_offset, self._map.get, keep_tombstones
             )
         if not kept:
@@ -196,7 +196,7 @@ class BatchFilter:
         self.stats.records_kept += len(kept)
         return _reduced(header, data, kept)
 
-    def _find_last(self, header: BatchHeader, data: bytes) -> list[Survivor] | None:
+    def _find_last(self, header: BatchHeader, data: bytes) -> list[RetainedRecord] | None:
         """The records that stay, found by their offsets alone where that is enough: it is a lot quicker."""
         if not self._is_mapped(header) or self._may_have_tombstones(header):
             return None
@@ -238,17 +238,17 @@ class BatchFilter:
             return False
         return not self._may_have_tombstones(header)
 
-    def _whole(self, header: BatchHeader, view: memoryview) -> KeptBatch:
+    def _whole(self, header: BatchHeader, view: memoryview) -> RetainedBatch:
         self.stats.records_kept += header.record_count
-        return KeptBatch(view, header.max_timestamp)
+        return RetainedBatch(view, header.max_timestamp)
 
-    def _emptied(self, header: BatchHeader) -> KeptBatch | None:
+    def _emptied(self, header: BatchHeader) -> RetainedBatch | None:
         """Only the header, where something has to be remembered by it; else nothing."""
         if not self._must_stay(header):
             return None
         attributes = header.attributes & (TIMESTAMP_TYPE_MASK | TRANSACTIONAL_MASK | CONTROL_MASK)
         empty = header._replace(attributes=attributes, base_timestamp=NO_TIMESTAMP, record_count=0)
-        return KeptBatch(_close(empty, b""), header.max_timestamp)
+        return RetainedBatch(_close(empty, b""), header.max_timestamp)
 
     def _must_stay(self, header: BatchHeader) -> bool:
         if header.last_offset + 1 == self._end_offset:
@@ -260,7 +260,7 @@ class BatchFilter:
             return header.last_offset == last.data_offset
         return header.is_control and header.producer_epoch == last.epoch
 
-    def _with_horizon(self, header: BatchHeader, view: memoryview, offsets: set[int] | None) -> KeptBatch:
+    def _with_horizon(self, header: BatchHeader, view: memoryview, offsets: set[int] | None) -> RetainedBatch:
         """The records of those offsets, or all, in a batch that says when tombstones and markers may go."""
         records = decode_records(view, 0, header, limit=DECODED_LIMIT)
         kept = [record for record in records if offsets is None or record.offset in offsets]
@@ -283,10 +283,10 @@ class BatchFilter:
             control=header.is_control,
             delete_horizon=True,
         )
-        return KeptBatch(content, max_timestamp)
+        return RetainedBatch(content, max_timestamp)
 
 
-def _reduced(header: BatchHeader, data: bytes, kept: list[Survivor]) -> KeptBatch:
+def _reduced(header: BatchHeader, data: bytes, kept: list[RetainedRecord]) -> RetainedBatch:
     """The batch with these records alone: as nothing that they count from has moved, their bytes are good."""
     parts: list[bytes] = []
     start = end = kept[0][0]
@@ -304,7 +304,7 @@ def _reduced(header: BatchHeader, data: bytes, kept: list[Survivor]) -> KeptBatc
     if not header.attributes & TIMESTAMP_TYPE_MASK:
         max_timestamp = header.base_timestamp + max(time for *_, time, _ in kept)
     reduced = header._replace(max_timestamp=max_timestamp, record_count=len(kept))
-    return KeptBatch(_close(reduced, payload), max_timestamp)
+    return RetainedBatch(_close(reduced, payload), max_timestamp)
 
 
 def _close(header: BatchHeader, payload: bytes) -> bytearray:

@@ -19,7 +19,7 @@ from moldau.storage.compaction.cleaning import (
     CleaningAbortedError,
     CleaningPlan,
     CleaningStep,
-    Pace,
+    Throttler,
 )
 from moldau.storage.errors import CorruptLogError, StorageError
 from moldau.storage.files import Files
@@ -46,11 +46,11 @@ class ThreadWorker:
 
     def __init__(self, files: Files, clock: Clock) -> None:
         self._files = files
-        self._pace = Pace(clock)
+        self._throttler = Throttler(clock)
         self._cleaning: Cleaning | None = None
 
     def begin(self, plan: CleaningPlan) -> None:
-        self._cleaning = Cleaning(self._files, plan, self._pace)
+        self._cleaning = Cleaning(self._files, plan, self._throttler)
 
     def step(self) -> CleaningStep:
         assert self._cleaning is not None
@@ -60,7 +60,7 @@ class ThreadWorker:
         return step
 
     def stop(self) -> None:
-        self._pace.stop()
+        self._throttler.stop()
 
 
 class ProcessWorker:

@@ -30,7 +30,7 @@ from moldau.protocol.records import (
 from moldau.storage.compaction.cleaned_batch import (
     DECODED_LIMIT,
     BatchFilter,
-    CleanedTransactions,
+    CleanedTransactionMetadata,
     CleaningStats,
     LastRecord,
 )
@@ -99,7 +99,7 @@ class CleaningAbortedError(Exception):
     """Nobody wants the result any more."""
 
 
-class Pace:
+class Throttler:
     """Keeps reading and writing below ``log.cleaner.io.max.bytes.per.second``, and can be told to stop."""
 
     def __init__(self, clock: Clock) -> None:
@@ -111,7 +111,7 @@ class Pace:
     def stop(self) -> None:
         self._stopped.set()
 
-    def spend(self, size: int) -> None:
+    def throttle(self, size: int) -> None:
         """Waits until so many bytes are within the limit; CleaningAbortedError once it was stopped."""
         now = self._clock.monotonic()
         self._due = max(self._due, now) + size / self.bytes_per_second
@@ -122,11 +122,11 @@ class Pace:
 class Cleaning:
     """One compaction of one log: ``step`` until it says that there is nothing left."""
 
-    def __init__(self, files: Files, plan: CleaningPlan, pace: Pace) -> None:
+    def __init__(self, files: Files, plan: CleaningPlan, throttler: Throttler) -> None:
         self._files = files
         self._plan = plan
-        self._pace = pace
-        pace.bytes_per_second = plan.bytes_per_second
+        self._throttler = throttler
+        throttler.bytes_per_second = plan.bytes_per_second
         self._map = OffsetMap(plan.memory_bytes, plan.load_factor)
         #: Offsets of all tombstones that the map has seen.
         self._tombstones = array("q")
@@ -151,7 +151,7 @@ class Cleaning:
             self._tombstones,
             plan.first_dirty_offset,
             plan.end_offset,
-            CleanedTransactions(plan.aborted),
+            CleanedTransactionMetadata(plan.aborted),
             plan.last_records,
             plan.now_ms,
             plan.delete_retention_ms,
@@ -165,7 +165,7 @@ class Cleaning:
         """Reads what no compaction has seen before, up to its end or until the memory is full."""
         plan = self._plan
         aborted = [entry for entry in plan.aborted if entry.last_offset >= plan.first_dirty_offset]
-        transactions = CleanedTransactions(aborted)
+        transactions = CleanedTransactionMetadata(aborted)
         self._map.latest_offset = plan.first_dirty_offset - 1
         ends = [segment.base_offset for segment in plan.segments[1:]] + [plan.end_offset]
         for segment, end_offset in zip(plan.segments, ends, strict=True):
@@ -174,15 +174,15 @@ class Cleaning:
                     return
                 self._map.latest_offset = max(self._map.latest_offset, end_offset - 1)
 
-    def _map_segment(self, segment: SegmentToClean, transactions: CleanedTransactions) -> bool:
+    def _map_segment(self, segment: SegmentToClean, transactions: CleanedTransactionMetadata) -> bool:
         """False when there was no room for all of it."""
         first_dirty_offset = self._plan.first_dirty_offset
         for position, header, view in self._batches(segment):
             try:
                 if header.is_control:
-                    transactions.may_go(header, view)
-                elif not transactions.is_aborted(header) and header.last_offset >= first_dirty_offset:
-                    if not self._has_room_for(header.record_count):
+                    transactions.on_control_batch_read(header, view)
+                elif not transactions.on_batch_read(header) and header.last_offset >= first_dirty_offset:
+                    if not self._has_capacity_for(header.record_count):
                         return False
                     self._map_batch(header, view)
             except KafkaError as error:
@@ -190,12 +190,12 @@ class Cleaning:
             self._map.latest_offset = max(self._map.latest_offset, header.last_offset)
         return True
 
-    def _has_room_for(self, count: int) -> bool:
+    def _has_capacity_for(self, count: int) -> bool:
         """A single batch is taken in any case: else there would never be an end to it."""
         if not len(self._map):
             return True
         tombstone_bytes = (len(self._tombstones) + count) * self._tombstones.itemsize
-        return self._map.has_room_for(count) and tombstone_bytes <= self._plan.memory_bytes // 4
+        return self._map.has_capacity_for(count) and tombstone_bytes <= self._plan.memory_bytes // 4
 
     def _map_batch(self, header: BatchHeader, view: memoryview) -> None:
         base_offset, first = header.base_offset, self._plan.first_dirty_offset
@@ -222,7 +222,7 @@ class Cleaning:
                 except KafkaError as error:
                     raise self._corrupt(segment, position, header, error) from error
                 if kept is not None:
-                    self._pace.spend(len(kept.content))
+                    self._throttler.throttle(len(kept.content))
                     cleaned.append(kept.content, header.last_offset, kept.max_timestamp)
         suffixes = cleaned.finish(keep.transactions.kept[known:])
         return CleanedGroup(tuple(segment.base_offset for segment in group), cleaned.size, suffixes)
@@ -244,7 +244,7 @@ class Cleaning:
                 raise CorruptLogError(path, position, expected, "a batch is cut off")
             if len(view) - at < max(size, HEADER_SIZE):
                 view, start = memoryview(file.read(position, min(max(size, chunk), left))), position
-                self._pace.spend(len(view))
+                self._throttler.throttle(len(view))
                 if len(view) < min(max(size, HEADER_SIZE), left):
                     raise CorruptLogError(path, position, expected, "the file ends too soon")
                 continue

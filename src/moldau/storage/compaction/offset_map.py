@@ -43,7 +43,7 @@ class OffsetMap:
     def __len__(self) -> int:
         return len(self._exact) if self._hashed is None else len(self._hashed)
 
-    def has_room_for(self, count: int) -> bool:
+    def has_capacity_for(self, count: int) -> bool:
         return len(self) + count <= self._most
 
     def put(self, keys: Sequence[bytes], offsets: Iterable[int]) -> None:

@@ -50,7 +50,7 @@ class Keys(NamedTuple):
 
 #: Where a record that stays begins and ends, the deltas of its offset and timestamp, and whether its value is
 #: null. A plain tuple, since making it is most of the work for a record that stays.
-Survivor: TypeAlias = tuple[int, int, int, int, bool]
+RetainedRecord: TypeAlias = tuple[int, int, int, int, bool]
 
 
 def keys_of(data: bytes, count: int) -> Keys:
@@ -143,11 +143,11 @@ def _keys_of_run(data: bytes, at: int, number: int, count: int, keys: list[bytes
     return run, end
 
 
-def survivors(
+def retained_records(
     data: bytes, count: int, base_offset: int, latest_offset: int, get: Get, keep_tombstones: bool
-) -> list[Survivor]:
+) -> list[RetainedRecord]:
     """The records that stay: all beyond ``latest_offset``, and the last one of every key up to there."""
-    found: list[Survivor] = []
+    found: list[RetainedRecord] = []
     at = 0
     add, small, last_delta = found.append, _SMALL, latest_offset - base_offset
     try:
@@ -200,13 +200,13 @@ def survivors(
     return found
 
 
-def records_at(data: bytes, count: int, offset_deltas: Sequence[int]) -> list[Survivor] | None:
+def records_at(data: bytes, count: int, offset_deltas: Sequence[int]) -> list[RetainedRecord] | None:
     """The records of these offset deltas, in ascending order, where each delta is the record's number.
 
     So it is in a batch as a producer sends it, and then the others need not be looked at. None where it is
     not so. None of the records may have a null value.
     """
-    found: list[Survivor] = []
+    found: list[RetainedRecord] = []
     at = number = 0
     try:
         for wanted in [*offset_deltas, count]:

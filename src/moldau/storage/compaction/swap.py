@@ -31,10 +31,10 @@ from moldau.storage.log.scan import Damage, scan
 from moldau.storage.log.segment import Segment
 from moldau.storage.log.segments import Segments
 
-log = logging.getLogger("moldau.storage")
+logger = logging.getLogger("moldau.storage")
 
 
-def announce(files: Files, directory: str, group: CleanedGroup) -> None:
+def rename_to_swap(files: Files, directory: str, group: CleanedGroup) -> None:
     """The first step: from now on, once this is on the device, a start puts the new segment in place."""
     for path in _paths(directory, group):
         files.rename(path + CLEANED_SUFFIX, path + SWAP_SUFFIX)
@@ -42,7 +42,7 @@ def announce(files: Files, directory: str, group: CleanedGroup) -> None:
     remove_leftovers(files, directory, CLEANED_SUFFIX)
 
 
-def put_in_place(
+def replace_segments(
     files: Files, segments: Segments, old: list[Segment], group: CleanedGroup, due_ms: int
 ) -> None:
     """The second step; the old files go at ``due_ms``. After OSError only a start helps."""
@@ -67,7 +67,7 @@ def _paths(directory: str, group: CleanedGroup) -> list[str]:
     return [f"{directory}/{file_name(group.base_offsets[0], suffix)}" for suffix in group.suffixes]
 
 
-def tidy(files: Files, directory: str, names: dict[str, int]) -> dict[str, int]:
+def complete_swaps(files: Files, directory: str, names: dict[str, int]) -> dict[str, int]:
     """Clears up what an interrupted deletion or compaction left behind, as Kafka does; what is there then."""
     temporary = (DELETED_SUFFIX, CLEANED_SUFFIX, SWAP_SUFFIX, TEMPORARY_SUFFIX)
     if not any(name.endswith(temporary) for name in names):
@@ -107,7 +107,7 @@ def _finish_swap(files: Files, directory: str, base_offset: int, names: dict[str
     """The new segment is whole: the old ones whose records it holds go, and it gets its name."""
     path = f"{directory}/{file_name(base_offset, LOG_SUFFIX)}"
     next_offset = _next_offset(files, path + SWAP_SUFFIX, base_offset)
-    log.info("%s: finishing a compaction that was interrupted", path)
+    logger.info("%s: finishing a compaction that was interrupted", path)
     for name in names:
         offset = offset_of(name)
         if offset is None or not base_offset <= offset < max(next_offset, base_offset + 1):

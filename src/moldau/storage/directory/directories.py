@@ -13,13 +13,13 @@ from moldau.storage.directory.log_directory import LogDirectory, new_id
 from moldau.storage.errors import StorageError
 from moldau.storage.files import Files
 
-log = logging.getLogger("moldau.storage")
+logger = logging.getLogger("moldau.storage")
 
 Fail = Callable[[LogDirectory, str], None]
 Identities = dict[LogDirectory, MetaProperties | None]
 
 
-def take_directories(
+def claim_directories(
     files: Files,
     directories: Sequence[LogDirectory],
     node_id: int,
@@ -52,7 +52,7 @@ def take_directories(
             directory.read_checkpoints()
         except OSError as error:
             fail(directory, str(error))
-    _note_siblings(directories, known)
+    _update_siblings(directories, known)
     return cluster_id
 
 
@@ -73,7 +73,7 @@ def _look_for_missing(
         fail(directory, reason)
 
 
-def _note_siblings(directories: Sequence[LogDirectory], known: Mapping[str, str]) -> None:
+def _update_siblings(directories: Sequence[LogDirectory], known: Mapping[str, str]) -> None:
     if len(directories) == 1 and not known:
         return
     used = {each.path: each.directory_id or known.get(each.path, "") for each in directories}
@@ -82,6 +82,6 @@ def _note_siblings(directories: Sequence[LogDirectory], known: Mapping[str, str]
         if directory.offline is not None:
             continue
         try:
-            directory.note_siblings(siblings)
+            directory.update_siblings(siblings)
         except OSError as error:
-            log.warning("%s: the list of data directories cannot be written: %s", directory.path, error)
+            logger.warning("%s: the list of data directories cannot be written: %s", directory.path, error)

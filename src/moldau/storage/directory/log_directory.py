@@ -16,7 +16,7 @@ from moldau.storage.directory.checkpoints import MetaProperties
 from moldau.storage.errors import CorruptFileError, IdentityError
 from moldau.storage.files import Files, Lock
 
-log = logging.getLogger("moldau.storage")
+logger = logging.getLogger("moldau.storage")
 
 DELETE_SUFFIX = "-delete"
 STRAY_SUFFIX = "-stray"
@@ -39,7 +39,7 @@ class LogDirectory:
         self._files = files
         self._lock: Lock | None = None
         # Checkpoints: what the files have of each partition, and which job wrote each file last.
-        self._noted: dict[str, frozenset[TopicPartition]] = {}
+        self._checkpointed: dict[str, frozenset[TopicPartition]] = {}
         self._written: dict[str, int] = {}
         # Their checksums: what the file of the sums says, and of what is there.
         self._sums: dict[str, list[int]] = {}
@@ -77,10 +77,10 @@ class LogDirectory:
         try:
             return checkpoints.read_siblings(self._files, self.path)
         except CorruptFileError as error:
-            log.warning("ignoring a list of data directories: %s", error)
+            logger.warning("ignoring a list of data directories: %s", error)
             return {}
 
-    def note_siblings(self, siblings: Mapping[str, str]) -> None:
+    def update_siblings(self, siblings: Mapping[str, str]) -> None:
         if self.siblings() != siblings:
             checkpoints.write_siblings(self._files, self.path, siblings)
 
@@ -93,7 +93,7 @@ class LogDirectory:
         try:
             self._sums = checkpoints.read_sums(self._files, self.path)
         except CorruptFileError as error:
-            log.warning("checkpoints are not compared with their checksums: %s", error)
+            logger.warning("checkpoints are not compared with their checksums: %s", error)
         self.recovery_points = self._offsets(checkpoints.RECOVERY_POINT_FILE)
         self.high_watermarks = self._offsets(checkpoints.HIGH_WATERMARK_FILE)
         self.log_start_offsets = self._offsets(checkpoints.LOG_START_OFFSET_FILE)
@@ -106,11 +106,11 @@ class LogDirectory:
                 if self._sums_on_disk[name] not in self._sums[name]:
                     raise CorruptFileError(path, "the checksum does not match")
             found = checkpoints.read_offsets(self._files, path)
-            self._noted[name] = frozenset(found)
+            self._checkpointed[name] = frozenset(found)
             return found
         except (CorruptFileError, FileNotFoundError) as error:
             # Without recovery points more is checked than needed; without the others nothing is lost.
-            log.warning("ignoring a checkpoint: %s", error)
+            logger.warning("ignoring a checkpoint: %s", error)
             return {}
 
     def next_checkpoint(self) -> int:
@@ -130,12 +130,12 @@ class LogDirectory:
             self._files.write_atomically(f"{self.path}/{name}", content)
             self._sums_on_disk[name] = self._sums[name][0]
             self._written[name] = number
-            self._noted[name] = frozenset(offsets)
+            self._checkpointed[name] = frozenset(offsets)
 
-    def has_noted(self, topic_partition: TopicPartition) -> bool:
+    def has_checkpointed(self, topic_partition: TopicPartition) -> bool:
         """Whether a checkpoint that says how a log has to be opened speaks of this partition."""
         names = (checkpoints.RECOVERY_POINT_FILE, checkpoints.LOG_START_OFFSET_FILE)
-        return any(topic_partition in self._noted.get(name, ()) for name in names)
+        return any(topic_partition in self._checkpointed.get(name, ()) for name in names)
 
     def partitions(self) -> list[tuple[TopicPartition, str]]:
         """The partition directories; everything else is left alone."""
@@ -149,7 +149,7 @@ class LogDirectory:
             if checkpoints.PARTITION_METADATA_FILE in names or any(n.endswith(".log") for n in names):
                 found.append((topic_partition, path))
             else:
-                log.warning("%s holds no log and is left alone", path)
+                logger.warning("%s holds no log and is left alone", path)
         return found
 
     def leftovers(self) -> list[str]:

@@ -16,8 +16,8 @@ from moldau.storage.file_names import LOG_SUFFIX, file_name
 from moldau.storage.files import Files
 
 
-class Prepared(NamedTuple):
-    home: LogDirectory
+class PreparedDirectory(NamedTuple):
+    log_directory: LogDirectory
     path: str
 
 
@@ -26,7 +26,7 @@ class PreparationJob:
 
     __slots__ = ("_files", "error", "places", "topic_id")
 
-    def __init__(self, files: Files, topic_id: Uuid, places: dict[TopicPartition, Prepared]) -> None:
+    def __init__(self, files: Files, topic_id: Uuid, places: dict[TopicPartition, PreparedDirectory]) -> None:
         self.places = places
         self.topic_id = topic_id
         self.error: OSError | None = None
@@ -47,7 +47,7 @@ def choose_places(
     wanted: Iterable[TopicPartition],
     online: Sequence[LogDirectory],
     used: Iterable[LogDirectory],
-) -> dict[TopicPartition, Prepared]:
+) -> dict[TopicPartition, PreparedDirectory]:
     """A directory for each partition, spread as if they were created one after the other."""
     return dict(_places(files, wanted, online, Counter(used)))
 
@@ -57,9 +57,9 @@ def _places(
     wanted: Iterable[TopicPartition],
     online: Sequence[LogDirectory],
     counts: Counter[LogDirectory],
-) -> Iterator[tuple[TopicPartition, Prepared]]:
+) -> Iterator[tuple[TopicPartition, PreparedDirectory]]:
     for topic_partition in wanted:
-        home = min(online, key=counts.__getitem__)
-        counts[home] += 1
+        log_directory = min(online, key=counts.__getitem__)
+        counts[log_directory] += 1
         name = renamed(topic_partition, files.unique_hex(), DELETE_SUFFIX)
-        yield topic_partition, Prepared(home, f"{home.path}/{name}")
+        yield topic_partition, PreparedDirectory(log_directory, f"{log_directory.path}/{name}")

@@ -68,7 +68,7 @@ class FlushJob:
             self.full = True
 
 
-class Unflushed:
+class FlushState:
     """What of a log is not on the device yet."""
 
     __slots__ = ("directories", "job", "paths", "recovery_point", "since_ms", "wanted")
@@ -103,7 +103,7 @@ class Unflushed:
             self.recovery_point = max(self.recovery_point, min(job.offset, log_end_offset))
 
 
-def run_all(jobs: list[FlushJob]) -> None:
+def run_in_parallel(jobs: list[FlushJob]) -> None:
     """Runs jobs side by side: a file system brings many files to the device in little more time than one."""
     if len(jobs) < _FEW:
         for job in jobs:

@@ -17,10 +17,15 @@ from moldau.storage.errors import CorruptLogError, repair_steps
 from moldau.storage.file_names import INDEX_SUFFIXES, TXN_INDEX_SUFFIX, snapshot_offsets, snapshot_path
 from moldau.storage.files import Files, Slice
 from moldau.storage.log.config import LogConfig as LogConfig
-from moldau.storage.log.flush import FULL, FlushJob, Unflushed
-from moldau.storage.log.leader_epochs import LeaderEpochs
-from moldau.storage.log.producer_state import Producer, ProducerState, SeenBatch
-from moldau.storage.log.replay import apply_marker, check_internal, collect_aborted, load_producers
+from moldau.storage.log.flush import FULL, FlushJob, FlushState
+from moldau.storage.log.leader_epoch_cache import LeaderEpochCache
+from moldau.storage.log.producer_state import BatchMetadata, ProducerStateEntry, ProducerStates
+from moldau.storage.log.replay import (
+    apply_marker,
+    check_internal_batch,
+    collect_aborted,
+    load_producer_states,
+)
 from moldau.storage.log.rolling import must_roll
 from moldau.storage.log.scan import MAX_RELATIVE_OFFSET
 from moldau.storage.log.segment import Segment, SegmentInfo
@@ -29,9 +34,15 @@ from moldau.storage.log.time_lookup import TimestampOffset, max_timestamp, offse
 from moldau.storage.log.trimming import delete_old_segments
 from moldau.storage.log.txn_index import AbortedTransaction
 from moldau.storage.log.validation import AppendError as AppendError
-from moldau.storage.log.validation import check_assigned, check_batch, offline_error, out_of_range, transform
+from moldau.storage.log.validation import (
+    check_batch,
+    check_batches_with_offsets,
+    offline_error,
+    out_of_range,
+    transform,
+)
 
-log = logging.getLogger("moldau.storage")
+logger = logging.getLogger("moldau.storage")
 _T = TypeVar("_T")
 
 #: Base offset, length and leader epoch stand together at the front of a batch and outside of its checksum.
@@ -65,8 +76,8 @@ class Log:
         log_start_offset: int,
         log_end_offset: int,
         recovery_point: int,
-        producers: ProducerState,
-        leader_epochs: LeaderEpochs,
+        producers: ProducerStates,
+        leader_epochs: LeaderEpochCache,
         touched: bool = True,
         on_failure: Callable[[str, OSError], None] = lambda path, error: None,
     ) -> None:
@@ -82,11 +93,11 @@ class Log:
         #: The compaction that is under way; retention leaves the log alone meanwhile.
         self.cleaning: object | None = None
         #: Called before data is cut that was on the device: the lower recovery point has to be there first.
-        self.before_cut: Callable[[], None] = lambda: None
+        self.before_truncation: Callable[[], None] = lambda: None
         self._files = files
         self._segments = segments
         self._on_failure = on_failure
-        self.unflushed = Unflushed(recovery_point)
+        self.flush_state = FlushState(recovery_point)
         #: Whether closing has anything to write.
         self._touched = touched
         self._config = config
@@ -116,7 +127,7 @@ class Log:
     @property
     def recovery_point(self) -> int:
         """Everything below is on the device."""
-        return self.unflushed.recovery_point
+        return self.flush_state.recovery_point
 
     @property
     def last_stable_offset(self) -> int:
@@ -124,7 +135,7 @@ class Log:
         first_open = self.producers.first_open_offset()
         return self.log_end_offset if first_open is None else first_open
 
-    def active_producers(self) -> list[Producer]:
+    def active_producers(self) -> list[ProducerStateEntry]:
         return self.producers.active()
 
     def stable_offset_below(self, high_watermark: int) -> int:
@@ -165,14 +176,14 @@ class Log:
         if self.offline is not None:
             raise offline_error(self.topic_partition, self.offline)
         config = self._config
-        seen: SeenBatch | None = None
+        seen: BatchMetadata | None = None
         try:
             header = check_batch(records, config, self.topic_partition, now_ms, produce_version, internal)
             if config.log_append_time or config.compression is not None or header[5] & TIMESTAMP_TYPE_MASK:
                 records, header = transform(records, header, config, self.topic_partition, now_ms)
             if header[9] >= 0:
                 if internal:
-                    check_internal(self.producers, records, header)
+                    check_internal_batch(self.producers, records, header)
                 else:
                     seen = self.producers.check(header)
         except KafkaError as error:
@@ -228,15 +239,15 @@ class Log:
                 self.producers.apply(header, base_offset, now_ms)
             else:
                 apply_marker(self.producers, segment, records, header, base_offset, now_ms)
-                self.unflushed.paths.append(segment.path(TXN_INDEX_SUFFIX))
-                self.unflushed.directories.append(self.directory)
+                self.flush_state.paths.append(segment.path(TXN_INDEX_SUFFIX))
+                self.flush_state.directories.append(self.directory)
         if leader_epoch != self.leader_epochs.latest:
             self.leader_epochs.assign(leader_epoch, base_offset)
-        unflushed = self.unflushed
-        if unflushed.since_ms < 0:
-            unflushed.since_ms = now_ms
+        flush_state = self.flush_state
+        if flush_state.since_ms < 0:
+            flush_state.since_ms = now_ms
             self._touched = True
-        return unflushed.wanted or log_end_offset - unflushed.recovery_point >= config.flush_messages
+        return flush_state.wanted or log_end_offset - flush_state.recovery_point >= config.flush_messages
 
     def assign_leader_epoch(self, leader_epoch: int) -> None:
         """A leader takes over: its epoch begins at the log end, whether or not it ever writes."""
@@ -250,7 +261,7 @@ class Log:
         if self.offline is not None:
             raise offline_error(self.topic_partition, self.offline)
         try:
-            found = check_assigned(records, self.log_end_offset)
+            found = check_batches_with_offsets(records, self.log_end_offset)
         except KafkaError as error:
             raise self._refused(error) from None
         for position, header in found:
@@ -268,14 +279,14 @@ class Log:
         return error
 
     def _write_failed(self, error: OSError) -> AppendError:
-        self.note_failure("append", error)
+        self.handle_disk_error("append", error)
         return offline_error(self.topic_partition, f"{self.directory}: {error.strerror}")
 
-    def note_failure(self, attempt: str, error: OSError) -> None:
+    def handle_disk_error(self, attempt: str, error: OSError) -> None:
         """The disk has refused something. A full one may have room again later, any other is broken."""
         full = error.errno in FULL
         step = ". Next: make room; the log goes on by itself" if full else ""
-        log.error("%s: cannot %s: %s%s", self.topic_partition, attempt, error, step)
+        logger.error("%s: cannot %s: %s%s", self.topic_partition, attempt, error, step)
         if not full:
             self._on_failure(self.directory, error)
 
@@ -302,21 +313,21 @@ class Log:
             self._segments.add(segment)
             self._seal(sealed, base_offset)
         self._prepare(segment)
-        log.debug("%s: rolled a new segment at offset %d", self.topic_partition, base_offset)
+        logger.debug("%s: rolled a new segment at offset %d", self.topic_partition, base_offset)
         return True
 
     def _seal(self, segment: Segment, next_offset: int) -> None:
         # The indexes of the sealed segment, and the name of the new one.
-        self.unflushed.paths += (segment.path(suffix) for suffix in INDEX_SUFFIXES)
-        self.unflushed.directories.append(self.directory)
-        self.unflushed.wanted = True
+        self.flush_state.paths += (segment.path(suffix) for suffix in INDEX_SUFFIXES)
+        self.flush_state.directories.append(self.directory)
+        self.flush_state.wanted = True
         try:
             segment.seal()
-            self._segments.keep_warm(segment)
-            self.unflushed.paths.append(self._write_snapshot(next_offset))
+            self._segments.keep_loaded(segment)
+            self.flush_state.paths.append(self._write_snapshot(next_offset))
         except OSError as error:
             # Both can be built again from the log, and will be: the recovery point has not passed them.
-            log.warning("%s: index or snapshot not written at roll: %s", self.topic_partition, error)
+            logger.warning("%s: index or snapshot not written at roll: %s", self.topic_partition, error)
 
     def _write_snapshot(self, offset: int) -> str:
         path = snapshot_path(self.directory, offset)
@@ -339,12 +350,12 @@ class Log:
         try:
             return self._segments.read(offset, max_bytes, bound_offset, log_end_offset, at_least_one)
         except (CorruptLogError, OSError) as error:
-            raise self.unreadable(error) from error
+            raise self.handle_read_error(error) from error
 
-    def unreadable(self, error: CorruptLogError | OSError) -> KafkaError:
+    def handle_read_error(self, error: CorruptLogError | OSError) -> KafkaError:
         """Something of the log cannot be read: says so, and is what a client is told."""
         steps = repair_steps(self.directory)
-        log.error("%s cannot be read: %s. Next: %s", self.topic_partition, error, steps)
+        logger.error("%s cannot be read: %s. Next: %s", self.topic_partition, error, steps)
         if isinstance(error, CorruptLogError):
             return KafkaError(ErrorCode.CORRUPT_MESSAGE, str(error))
         if isinstance(error, FileNotFoundError):
@@ -374,44 +385,44 @@ class Log:
         try:
             return find(self._segments, *arguments)
         except (CorruptLogError, OSError) as error:
-            raise self.unreadable(error) from error
+            raise self.handle_read_error(error) from error
 
     # -- flushing
 
     @property
     def flush_deadline_ms(self) -> int | None:
         """When flush.ms asks for a flush; None while there is nothing to flush."""
-        since_ms = self.unflushed.since_ms
+        since_ms = self.flush_state.since_ms
         return None if since_ms < 0 else since_ms + self._config.flush_ms
 
     def begin_flush(self) -> FlushJob | None:
         """What has to go to the device now; None when all is there, or when a job is already under way."""
-        unflushed = self.unflushed
-        if unflushed.job is not None or self.offline is not None:
+        flush_state = self.flush_state
+        if flush_state.job is not None or self.offline is not None:
             return None
-        behind = unflushed.recovery_point < self.log_end_offset
-        if not (behind or unflushed.wanted or self.leader_epochs.dirty):
+        behind = flush_state.recovery_point < self.log_end_offset
+        if not (behind or flush_state.wanted or self.leader_epochs.dirty):
             return None
-        if not self._segments.active.write_aborted():
+        if not self._segments.active.write_txn_index():
             return None
         epochs = self.leader_epochs
         contents = {epochs.path: epochs.content()} if epochs.dirty else {}
         epochs.dirty = False
-        logs = [segment.file for segment in self._segments.from_offset(unflushed.recovery_point)]
-        return unflushed.begin(self._files, self.log_end_offset, logs, contents)
+        logs = [segment.file for segment in self._segments.from_offset(flush_state.recovery_point)]
+        return flush_state.begin(self._files, self.log_end_offset, logs, contents)
 
     def finish_flush(self, job: FlushJob) -> None:
         """Takes note of what a job did. A failed one takes the whole data directory out of use."""
-        self.unflushed.finish(job, self.log_end_offset)
+        self.flush_state.finish(job, self.log_end_offset)
         self.leader_epochs.dirty |= job.full
         if job.error is not None:
-            log.error("%s: cannot flush: %s", self.topic_partition, job.error)
+            logger.error("%s: cannot flush: %s", self.topic_partition, job.error)
             self._on_failure(self.directory, job.error)
 
     def flush(self) -> None:
         """All of it at once, in this thread; KafkaError when the device refuses."""
         # A job that is still under way elsewhere does not cover what came after it began.
-        self.unflushed.job = None
+        self.flush_state.job = None
         job = self.begin_flush()
         if job is not None:
             job.run()
@@ -425,15 +436,15 @@ class Log:
         """Moves the log start; segments wholly below it go with ``delete_old_segments``."""
         if not 0 <= offset <= self.log_end_offset:
             raise self._out_of_range(offset)
-        self.advance_start(offset, "records were deleted")
+        self.advance_log_start_offset(offset, "records were deleted")
         return self.log_start_offset
 
-    def advance_start(self, offset: int, reason: str) -> None:
+    def advance_log_start_offset(self, offset: int, reason: str) -> None:
         """Readers begin at ``offset`` from now on; the files below it stay for now."""
         if offset > self.log_start_offset:
             self.log_start_offset = offset
             self.leader_epochs.truncate_from_start(offset)
-            log.info("%s: log start offset is now %d: %s", self.topic_partition, offset, reason)
+            logger.info("%s: log start offset is now %d: %s", self.topic_partition, offset, reason)
 
     def delete_old_segments(self, now_ms: int) -> int:
         """Drops the segments wholly below the log start, in this thread; how many."""
@@ -447,9 +458,9 @@ class Log:
         """Cuts everything from ``offset`` on, as a replica does where its leader's log differs."""
         if offset >= self.log_end_offset:
             return
-        if offset < self.unflushed.recovery_point:
-            self.unflushed.recovery_point = offset
-            self.before_cut()
+        if offset < self.flush_state.recovery_point:
+            self.flush_state.recovery_point = offset
+            self.before_truncation()
         self._segments.truncate(offset, now_ms)
         self._prepare(self._segments.active)
         self._touched = True
@@ -458,8 +469,8 @@ class Log:
         self.leader_epochs.truncate_from_end(offset)
         snapshots = snapshot_offsets(self._files.list_sizes(self.directory))
         self._segments.remove(snapshot_path(self.directory, known) for known in snapshots if known > offset)
-        load_producers(self._files, self._segments.to_list(), snapshots, self.producers, offset, now_ms)
-        log.info("%s: cut to offset %d", self.topic_partition, offset)
+        load_producer_states(self._files, self._segments.to_list(), snapshots, self.producers, offset, now_ms)
+        logger.info("%s: cut to offset %d", self.topic_partition, offset)
 
     def begin_close(self) -> FlushJob | None:
         """Writes what is in memory only, for a start that need not look at the data; what to flush then.
@@ -472,7 +483,7 @@ class Log:
             if active.size:  # else the one that was flushed when the segment began says the same
                 self._write_snapshot(self.log_end_offset)
         # A job that is still under way elsewhere does not cover what came after it began.
-        self.unflushed.job = None
+        self.flush_state.job = None
         return self.begin_flush()
 
     def finish_close(self, job: FlushJob | None) -> None:

@@ -28,7 +28,7 @@ _MAX_SEQUENCE = 0x7FFFFFFF
 _TRANSACTIONAL = 0x10
 
 
-class SeenBatch(NamedTuple):
+class BatchMetadata(NamedTuple):
     first_sequence: int
     last_sequence: int
     base_offset: int
@@ -37,16 +37,16 @@ class SeenBatch(NamedTuple):
     timestamp: int
 
 
-class Producer:
+class ProducerStateEntry:
     """One producer id in one partition."""
 
     __slots__ = (
         "batches",
         "coordinator_epoch",
         "epoch",
+        "last_seen_ms",
         "last_timestamp",
         "producer_id",
-        "seen_ms",
         "transaction_first_offset",
     )
 
@@ -56,10 +56,10 @@ class Producer:
         self.coordinator_epoch = -1
         self.last_timestamp = -1
         self.transaction_first_offset = NO_TRANSACTION
-        self.batches: deque[SeenBatch] = deque(maxlen=BATCHES_TO_REMEMBER)
+        self.batches: deque[BatchMetadata] = deque(maxlen=BATCHES_TO_REMEMBER)
         #: When its last batch came, by our clock: records may carry timestamps of years ago, and a producer
         #: that is at work must not be forgotten for that.
-        self.seen_ms = 0
+        self.last_seen_ms = 0
 
     @property
     def last_sequence(self) -> int:
@@ -70,7 +70,7 @@ class Producer:
         return self.batches[-1].last_offset if self.batches else -1
 
 
-class EndedTransaction(NamedTuple):
+class CompletedTransaction(NamedTuple):
     producer_id: int
     first_offset: int
     #: Offset of the marker.
@@ -78,35 +78,35 @@ class EndedTransaction(NamedTuple):
     committed: bool
 
 
-_new_tuple: Callable[..., SeenBatch] = tuple.__new__
+_new_tuple: Callable[..., BatchMetadata] = tuple.__new__
 
 
-class ProducerState:
+class ProducerStates:
     """All producers of one partition."""
 
     __slots__ = ("_open", "_producers", "_unreplicated", "topic_partition")
 
     def __init__(self, topic_partition: TopicPartition) -> None:
         self.topic_partition = topic_partition
-        self._producers: dict[int, Producer] = {}
+        self._producers: dict[int, ProducerStateEntry] = {}
         # First offset of each open transaction -> producer id. Transactions open in the order of their
         # offsets and a dict keeps that order, so the first key is the smallest.
         self._open: dict[int, int] = {}
         # Ended transactions whose marker may not be replicated yet.
-        self._unreplicated: deque[EndedTransaction] = deque()
+        self._unreplicated: deque[CompletedTransaction] = deque()
 
     def __len__(self) -> int:
         return len(self._producers)
 
-    def get(self, producer_id: int) -> Producer | None:
+    def get(self, producer_id: int) -> ProducerStateEntry | None:
         return self._producers.get(producer_id)
 
-    def active(self) -> list[Producer]:
+    def active(self) -> list[ProducerStateEntry]:
         return list(self._producers.values())
 
     # -- deciding
 
-    def check(self, header: BatchHeader) -> SeenBatch | None:
+    def check(self, header: BatchHeader) -> BatchMetadata | None:
         """The batch that this one repeats, None when it is the next one, KafkaError when it is neither."""
         _, _, _, _, _, attributes, delta, _, _, producer_id, epoch, first, _ = header
         producer = self._producers.get(producer_id)
@@ -147,7 +147,7 @@ class ProducerState:
                 f"which is smaller than the last seen epoch {known}",
             )
 
-    def _check_new_epoch(self, header: BatchHeader, producer: Producer | None) -> None:
+    def _check_new_epoch(self, header: BatchHeader, producer: ProducerStateEntry | None) -> None:
         self.check_epoch(header)
         if producer is not None and header.base_sequence != 0:
             raise KafkaError(
@@ -203,18 +203,18 @@ class ProducerState:
             producer = self._known(producer_id, epoch)
         last_sequence = (first + delta) & _MAX_SEQUENCE
         producer.batches.append(
-            _new_tuple(SeenBatch, (first, last_sequence, base_offset, base_offset + delta, timestamp))
+            _new_tuple(BatchMetadata, (first, last_sequence, base_offset, base_offset + delta, timestamp))
         )
         producer.last_timestamp = timestamp
-        producer.seen_ms = now_ms
+        producer.last_seen_ms = now_ms
         if attributes & _TRANSACTIONAL and producer.transaction_first_offset < 0:
             producer.transaction_first_offset = base_offset
             self._open[base_offset] = producer_id
 
-    def _known(self, producer_id: int, epoch: int) -> Producer:
+    def _known(self, producer_id: int, epoch: int) -> ProducerStateEntry:
         producer = self._producers.get(producer_id)
         if producer is None:
-            producer = self._producers[producer_id] = Producer(producer_id, epoch)
+            producer = self._producers[producer_id] = ProducerStateEntry(producer_id, epoch)
         elif producer.epoch != epoch:
             producer.epoch = epoch
             producer.batches.clear()
@@ -222,22 +222,22 @@ class ProducerState:
 
     def apply_marker(
         self, header: BatchHeader, offset: int, *, committed: bool, coordinator_epoch: int, now_ms: int
-    ) -> EndedTransaction | None:
+    ) -> CompletedTransaction | None:
         """A marker has been written at ``offset``; the transaction that it ended, if there was one."""
         producer = self._known(header.producer_id, header.producer_epoch)
         producer.coordinator_epoch = coordinator_epoch
         producer.last_timestamp = header.max_timestamp
-        producer.seen_ms = now_ms
+        producer.last_seen_ms = now_ms
         first_offset = producer.transaction_first_offset
         if first_offset < 0:
             return None
         producer.transaction_first_offset = NO_TRANSACTION
         self._open.pop(first_offset, None)
-        ended = EndedTransaction(header.producer_id, first_offset, offset, committed)
+        ended = CompletedTransaction(header.producer_id, first_offset, offset, committed)
         self._unreplicated.append(ended)
         return ended
 
-    def aborted(self, ended: EndedTransaction) -> AbortedTransaction:
+    def aborted(self, ended: CompletedTransaction) -> AbortedTransaction:
         """The entry of the transaction index for a transaction that was just ended by an abort marker."""
         stable = self.first_open_offset()
         return AbortedTransaction(
@@ -252,7 +252,7 @@ class ProducerState:
         expired = [
             producer_id
             for producer_id, producer in self._producers.items()
-            if producer.transaction_first_offset < 0 and now_ms - producer.seen_ms >= expiration_ms
+            if producer.transaction_first_offset < 0 and now_ms - producer.last_seen_ms >= expiration_ms
         ]
         for producer_id in expired:
             del self._producers[producer_id]
@@ -312,7 +312,7 @@ class ProducerState:
         self._open = {first: by_first[first] for first in sorted(firsts)}
 
 
-def _pack(producer: Producer) -> bytes:
+def _pack(producer: ProducerStateEntry) -> bytes:
     batch = producer.batches[-1] if producer.batches else None
     return _SNAPSHOT_ENTRY.pack(
         producer.producer_id,
@@ -326,16 +326,16 @@ def _pack(producer: Producer) -> bytes:
     )
 
 
-def _unpack(fields: tuple[int, ...], now_ms: int) -> Producer:
+def _unpack(fields: tuple[int, ...], now_ms: int) -> ProducerStateEntry:
     producer_id, epoch, last_sequence, last_offset, delta, timestamp, coordinator_epoch, first_offset = fields
-    producer = Producer(producer_id, epoch)
+    producer = ProducerStateEntry(producer_id, epoch)
     if last_offset >= 0:
         first_sequence = (last_sequence - delta) & _MAX_SEQUENCE
         producer.batches.append(
-            SeenBatch(first_sequence, last_sequence, last_offset - delta, last_offset, timestamp)
+            BatchMetadata(first_sequence, last_sequence, last_offset - delta, last_offset, timestamp)
         )
     producer.last_timestamp = timestamp
     producer.coordinator_epoch = coordinator_epoch
     producer.transaction_first_offset = first_offset
-    producer.seen_ms = now_ms
+    producer.last_seen_ms = now_ms
     return producer

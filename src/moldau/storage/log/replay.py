@@ -13,15 +13,15 @@ from moldau.protocol.records import BatchHeader
 from moldau.storage.errors import CorruptFileError
 from moldau.storage.file_names import snapshot_offsets, snapshot_path
 from moldau.storage.files import Files
-from moldau.storage.log.producer_state import ProducerState
+from moldau.storage.log.producer_state import ProducerStates
 from moldau.storage.log.segment import Segment
 from moldau.storage.log.segments import Segments
 from moldau.storage.log.txn_index import AbortedTransaction, TxnIndex
 
-log = logging.getLogger("moldau.storage")
+logger = logging.getLogger("moldau.storage")
 
 
-def check_internal(producers: ProducerState, records: memoryview, header: BatchHeader) -> None:
+def check_internal_batch(producers: ProducerStates, records: memoryview, header: BatchHeader) -> None:
     """KafkaError when what the platform writes comes from a past of the producer or of its coordinator.
 
     A group coordinator writes in the name of a producer but does not count: each of its batches has
@@ -36,7 +36,7 @@ def check_internal(producers: ProducerState, records: memoryview, header: BatchH
 
 
 def apply_marker(
-    producers: ProducerState,
+    producers: ProducerStates,
     segment: Segment,
     records: bytes | memoryview,
     header: BatchHeader,
@@ -60,7 +60,7 @@ def apply_marker(
             index.append(producers.aborted(ended))
 
 
-def replay(producers: ProducerState, segments: Sequence[Segment], start: int, end: int, now_ms: int) -> None:
+def replay(producers: ProducerStates, segments: Sequence[Segment], start: int, end: int, now_ms: int) -> None:
     """Applies every batch in [start, end)."""
     for segment in segments:
         if segment.base_offset >= end:
@@ -80,11 +80,11 @@ def replay(producers: ProducerState, segments: Sequence[Segment], start: int, en
                 producers.apply(header, header.base_offset, now_ms)
 
 
-def load_producers(
+def load_producer_states(
     files: Files,
     segments: Sequence[Segment],
     snapshots: Sequence[int],
-    producers: ProducerState,
+    producers: ProducerStates,
     log_end_offset: int,
     now_ms: int,
 ) -> None:
@@ -98,7 +98,7 @@ def load_producers(
         try:
             producers.load(files.read_whole(path), path, now_ms)
         except (CorruptFileError, FileNotFoundError) as error:
-            log.warning("ignoring a snapshot of producers: %s", error)
+            logger.warning("ignoring a snapshot of producers: %s", error)
             continue
         start = max(start, offset)
         break
@@ -125,10 +125,10 @@ def _sound_txn_index(files: Files, segments: Segments, segment: Segment) -> TxnI
     try:
         return segment.txn_index
     except CorruptFileError as error:
-        log.warning("rebuilding the transaction index: %s", error)
-    segment.forget_aborted()
-    producers = ProducerState(TopicPartition("", 0))
+        logger.warning("rebuilding the transaction index: %s", error)
+    segment.reset_txn_index()
+    producers = ProducerStates(TopicPartition("", 0))
     snapshots = snapshot_offsets(files.list_sizes(segment.directory))
-    load_producers(files, segments.to_list(), snapshots, producers, segment.base_offset, 0)
+    load_producer_states(files, segments.to_list(), snapshots, producers, segment.base_offset, 0)
     replay(producers, [segment], segment.base_offset, 1 << 63, 0)
     return segment.txn_index

@@ -30,7 +30,7 @@ class SegmentFacts(Protocol):
         ...
 
 
-class Limits(NamedTuple):
+class RetentionLimits(NamedTuple):
     """What a log may keep, and how far it reaches."""
 
     #: Both -1 where there is no limit.
@@ -41,28 +41,28 @@ class Limits(NamedTuple):
     now_ms: int
 
 
-class Verdict(NamedTuple):
+class RetentionDecision(NamedTuple):
     """So many of the oldest segments go; all of them means that the active one has to be rolled before."""
 
     going: int
     reasons: tuple[str, ...]
 
 
-def limits_of(config: LogConfig, high_watermark: int, log_end_offset: int, now_ms: int) -> Limits:
+def limits_from(config: LogConfig, high_watermark: int, log_end_offset: int, now_ms: int) -> RetentionLimits:
     """A log without ``delete`` in its cleanup.policy has no limits."""
     retention_ms, retention_bytes = config.retention_ms, config.retention_bytes
     if not config.delete:
         retention_ms = retention_bytes = -1
-    return Limits(retention_ms, retention_bytes, high_watermark, log_end_offset, now_ms)
+    return RetentionLimits(retention_ms, retention_bytes, high_watermark, log_end_offset, now_ms)
 
 
-def decide(segments: Sequence[SegmentFacts], limits: Limits, most: int) -> Verdict:
+def decide(segments: Sequence[SegmentFacts], limits: RetentionLimits, most: int) -> RetentionDecision:
     """How many of the oldest segments go, out of the first ``most``. The last one is the active one."""
     excess = -1
     if limits.retention_bytes >= 0:
         excess = sum(segment.size for segment in segments) - limits.retention_bytes
     elif limits.retention_ms < 0:
-        return Verdict(0, ())
+        return RetentionDecision(0, ())
     reasons: dict[str, None] = {}
     count = 0
     last = len(segments) - 1
@@ -78,4 +78,4 @@ def decide(segments: Sequence[SegmentFacts], limits: Limits, most: int) -> Verdi
             break
         excess -= segment.size
         count += 1
-    return Verdict(count, tuple(reasons))
+    return RetentionDecision(count, tuple(reasons))

@@ -38,7 +38,7 @@ from moldau.storage.log.segment_age import probe
 from moldau.storage.log.time_index import TimeIndex
 from moldau.storage.log.txn_index import TxnIndex
 
-log = logging.getLogger("moldau.storage")
+logger = logging.getLogger("moldau.storage")
 
 #: Bytes read at a time while headers are hopped over: the default index interval and a header.
 _HOP_CHUNK = 4096 + HEADER_SIZE
@@ -113,7 +113,7 @@ class Segment:
         segment = cls(files, directory, base_offset, 0, now_ms)
         path = segment.path(LOG_SUFFIX)
         segment._file = files.open(path) if is_made else files.create(path)
-        segment.forget_indexes()
+        segment.reset_indexes()
         segment._txn_index = TxnIndex(files, segment.path(TXN_INDEX_SUFFIX))
         segment._begin_tail(base_offset - 1)
         return segment
@@ -165,7 +165,7 @@ class Segment:
                 self.write_indexes()
             except OSError as error:
                 # The batch is in the log; the index stays in memory and is written with the next entries.
-                log.warning("%s: index entries wait to be written: %s", self.path(LOG_SUFFIX), error)
+                logger.warning("%s: index entries wait to be written: %s", self.path(LOG_SUFFIX), error)
 
     @property
     def index_is_full(self) -> bool:
@@ -198,7 +198,7 @@ class Segment:
         try:
             self.seal()
         except OSError as error:
-            log.warning("%s: the indexes cannot be written: %s", self.path(LOG_SUFFIX), error)
+            logger.warning("%s: the indexes cannot be written: %s", self.path(LOG_SUFFIX), error)
 
     def unload(self) -> None:
         """Gives back the memory and the descriptor of a sealed segment, once its indexes are on disk."""
@@ -220,7 +220,7 @@ class Segment:
 
     # -- indexes
 
-    def forget_indexes(self) -> None:
+    def reset_indexes(self) -> None:
         """Empty indexes in place of whatever was there; the files follow at the next write."""
         self._offset_index = OffsetIndex(self.files, self.path(OFFSET_INDEX_SUFFIX), self.base_offset)
         self._time_index = TimeIndex(self.files, self.path(TIME_INDEX_SUFFIX), self.base_offset)
@@ -228,7 +228,7 @@ class Segment:
         self.max_timestamp = self.max_timestamp_offset = -1
         self._timestamps_known = True
 
-    def forget_aborted(self) -> None:
+    def reset_txn_index(self) -> None:
         """An empty transaction index in place of whatever was there."""
         self._txn_index = TxnIndex(self.files, self.path(TXN_INDEX_SUFFIX))
         self._txn_index.rewrite()
@@ -264,13 +264,13 @@ class Segment:
 
     def rebuild_indexes(self, reason: str) -> None:
         """From the headers of the batches; the content is not checked here."""
-        log.warning("%s: rebuilding the indexes: %s", self.path(LOG_SUFFIX), reason)
-        self.forget_indexes()
+        logger.warning("%s: rebuilding the indexes: %s", self.path(LOG_SUFFIX), reason)
+        self.reset_indexes()
         for position, header in self.headers(0):
             self.note(position, header.last_offset, header.max_timestamp)
         self._try_to_seal()
 
-    def write_aborted(self) -> bool:
+    def write_txn_index(self) -> bool:
         """Whether the file of the transaction index has all that it should."""
         return self._txn_index is None or self._txn_index.write()
 

@@ -25,7 +25,7 @@ class Segments:
         "_dropped",
         "_files",
         "_list",
-        "_lowest_cut",
+        "_lowest_truncation",
         "_removals",
         "_warm",
         "active",
@@ -42,7 +42,7 @@ class Segments:
         #: Out of the log, but not renamed yet.
         self._dropped: list[Segment] = []
         self._removals: list[tuple[int, list[str]]] = []
-        self._lowest_cut: int | None = None
+        self._lowest_truncation: int | None = None
 
     def __iter__(self) -> Iterator[Segment]:
         return iter(self._list)
@@ -108,9 +108,9 @@ class Segments:
     def warm_up(self, segment: Segment) -> None:
         """Call it before asking a segment: it keeps its indexes until others were needed more recently."""
         if not segment.is_loaded and segment is not self.active:
-            self.keep_warm(segment)
+            self.keep_loaded(segment)
 
-    def keep_warm(self, segment: Segment) -> None:
+    def keep_loaded(self, segment: Segment) -> None:
         self._warm.append(segment)
         if len(self._warm) > _WARM_SEGMENTS:
             self._warm.pop(0).unload()
@@ -181,18 +181,20 @@ class Segments:
     # -- cutting
 
     @property
-    def was_cut(self) -> bool:
+    def was_truncated(self) -> bool:
         """Whether something was cut off that nobody has asked for yet."""
-        return self._lowest_cut is not None
+        return self._lowest_truncation is not None
 
-    def take_lowest_cut(self) -> int | None:
+    def take_lowest_truncation(self) -> int | None:
         """Where the log was cut since the last time that this was asked; the lowest of several places."""
-        lowest, self._lowest_cut = self._lowest_cut, None
+        lowest, self._lowest_truncation = self._lowest_truncation, None
         return lowest
 
     def truncate(self, offset: int, now_ms: int) -> None:
         """Cuts everything from ``offset`` on; the segment that holds it is the active one then."""
-        self._lowest_cut = offset if self._lowest_cut is None else min(offset, self._lowest_cut)
+        self._lowest_truncation = (
+            offset if self._lowest_truncation is None else min(offset, self._lowest_truncation)
+        )
         # A compaction on its way must not bring back after a crash what is cut now.
         remove_leftovers(self._files, self.directory, SWAP_SUFFIX)
         while len(self._list) > 1 and self._bases[-1] > offset:

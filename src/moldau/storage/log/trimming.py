@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from moldau.storage.errors import CorruptLogError
 from moldau.storage.jobs import DropJob
-from moldau.storage.log.retention import decide, limits_of
+from moldau.storage.log.retention import decide, limits_from
 from moldau.storage.log.validation import AppendError
 
 if TYPE_CHECKING:
@@ -29,21 +29,21 @@ def expire_segments(log: "Log", high_watermark: int, now_ms: int, most: int = SE
         return False
     segments = log.segments
     # Some may lie below the log start already and wait for their files to be dropped.
-    held = segments.from_offset(log.log_start_offset)
-    limits = limits_of(log.config, high_watermark, log.log_end_offset, now_ms)
+    kept_segments = segments.from_offset(log.log_start_offset)
+    limits = limits_from(log.config, high_watermark, log.log_end_offset, now_ms)
     try:
-        count, reasons = decide(held, limits, most)
+        count, reasons = decide(kept_segments, limits, most)
     except (CorruptLogError, OSError) as error:
-        log.unreadable(error)  # what cannot be understood is not deleted
+        log.handle_read_error(error)  # what cannot be understood is not deleted
         return False
-    if count == len(held):
+    if count == len(kept_segments):
         try:
             log.roll(now_ms)
-            held.append(segments.active)
+            kept_segments.append(segments.active)
         except AppendError:
             count -= 1  # no room for a new segment: the others go all the same
     if count:
-        log.advance_start(held[count].base_offset, ", ".join(reasons))
+        log.advance_log_start_offset(kept_segments[count].base_offset, ", ".join(reasons))
     return count == most
 
 
@@ -54,8 +54,8 @@ def has_old_segments(log: "Log") -> bool:
 
 def must_flush(log: "Log") -> bool:
     """Whether the device does not have yet what begins at the log start, or the name of its file."""
-    unflushed = log.unflushed
-    return has_old_segments(log) and (unflushed.wanted or unflushed.recovery_point < log.log_start_offset)
+    flush_state = log.flush_state
+    return has_old_segments(log) and (flush_state.wanted or flush_state.recovery_point < log.log_start_offset)
 
 
 def begin_drop(log: "Log") -> DropJob | None:
@@ -68,7 +68,7 @@ def begin_drop(log: "Log") -> DropJob | None:
 def finish_drop(log: "Log", job: DropJob, now_ms: int) -> None:
     log.segments.finish_drop(job, now_ms + log.config.file_delete_delay_ms)
     if job.error is not None:
-        log.note_failure("drop segments", job.error)
+        log.handle_disk_error("drop segments", job.error)
 
 
 def delete_old_segments(log: "Log", now_ms: int) -> int:

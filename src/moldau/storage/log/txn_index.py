@@ -11,7 +11,7 @@ from typing import NamedTuple
 from moldau.storage.errors import CorruptFileError
 from moldau.storage.files import Files
 
-log = logging.getLogger("moldau.storage")
+logger = logging.getLogger("moldau.storage")
 
 ENTRY_SIZE = 34
 _ENTRY = struct.Struct(">hqqqq")
@@ -69,7 +69,7 @@ class TxnIndex:
             file = self._files.open(self.path) if exists else self._files.create(self.path)
             file.append(data)
         except OSError as error:
-            log.warning("%s cannot be written: %s", self.path, error)
+            logger.warning("%s cannot be written: %s", self.path, error)
             return False
         self._written = len(self.entries)
         return True

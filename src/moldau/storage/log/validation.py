@@ -336,7 +336,7 @@ def rejected_records(errors: list[tuple[int, str]]) -> AppendError:
     )
 
 
-def check_assigned(records: memoryview, next_offset: int) -> list[tuple[int, BatchHeader]]:
+def check_batches_with_offsets(records: memoryview, next_offset: int) -> list[tuple[int, BatchHeader]]:
     """Position and header of batches that have their offsets already; AppendError if one cannot follow."""
     found: list[tuple[int, BatchHeader]] = []
     for position, header in batches(records):

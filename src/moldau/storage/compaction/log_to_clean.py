@@ -12,10 +12,10 @@ from moldau.storage.log.config import MAX_LONG
 from moldau.storage.log.log import Log
 from moldau.storage.log.segment import Segment
 
-log = logging.getLogger("moldau.storage")
+logger = logging.getLogger("moldau.storage")
 
 
-class Cleanable(NamedTuple):
+class LogToClean(NamedTuple):
     """How dirty a log is, and between which offsets."""
 
     log: Log
@@ -40,12 +40,12 @@ class Cleanable(NamedTuple):
         return self.overdue or self.dirty_ratio > self.log.config.min_cleanable_dirty_ratio
 
 
-def assess(held: Log, cleaner_offset: int | None, stable_offset: int, now_ms: int) -> Cleanable:
+def assess(log: Log, cleaner_offset: int | None, stable_offset: int, now_ms: int) -> LogToClean:
     """How dirty the log is, compacted below ``cleaner_offset`` and stable below ``stable_offset``."""
-    config = held.config
-    segments = held.segments
+    config = log.config
+    segments = log.segments
     sealed = segments.to_list()[:-1]
-    first_dirty_offset = _first_dirty_offset(held, cleaner_offset)
+    first_dirty_offset = _first_dirty_offset(log, cleaner_offset)
     dirty = [
         segment for segment in segments.from_offset(first_dirty_offset) if segment is not segments.active
     ]
@@ -56,8 +56,8 @@ def assess(held: Log, cleaner_offset: int | None, stable_offset: int, now_ms: in
         bound = min(bound, next(young, bound))
     bound = max(bound, first_dirty_offset)
     end_offset = segments.from_offset(bound)[0].base_offset
-    return Cleanable(
-        held,
+    return LogToClean(
+        log,
         first_dirty_offset,
         end_offset,
         sum(segment.size for segment in sealed if segment.base_offset < first_dirty_offset),
@@ -66,27 +66,27 @@ def assess(held: Log, cleaner_offset: int | None, stable_offset: int, now_ms: in
     )
 
 
-def _first_dirty_offset(held: Log, cleaner_offset: int | None) -> int:
-    start = held.log_start_offset
+def _first_dirty_offset(log: Log, cleaner_offset: int | None) -> int:
+    start = log.log_start_offset
     if cleaner_offset is None:
         return start
     if cleaner_offset < start:
         # Where segments are deleted as well, that is the way of things.
-        if not held.config.delete:
-            _warn_of_reset(held, cleaner_offset)
+        if not log.config.delete:
+            _warn_of_reset(log, cleaner_offset)
         return start
-    if cleaner_offset > held.log_end_offset:
-        _warn_of_reset(held, cleaner_offset)
+    if cleaner_offset > log.log_end_offset:
+        _warn_of_reset(log, cleaner_offset)
         return start
     return cleaner_offset
 
 
-def _warn_of_reset(held: Log, cleaner_offset: int) -> None:
-    log.warning(
+def _warn_of_reset(log: Log, cleaner_offset: int) -> None:
+    logger.warning(
         "%s: the log was compacted up to offset %d, which it does not hold: it is compacted from %d on",
-        held.topic_partition,
+        log.topic_partition,
         cleaner_offset,
-        held.log_start_offset,
+        log.log_start_offset,
     )
 
 

@@ -14,7 +14,6 @@ from enum import Enum, auto
 
 from moldau.base.names import TopicPartition
 from moldau.protocol.errors import KafkaError
-from moldau.storage.compaction.cleanable import Cleanable, assess
 from moldau.storage.compaction.cleaned_batch import LastRecord
 from moldau.storage.compaction.cleaned_segment import remove_leftovers
 from moldau.storage.compaction.cleaner_worker import Worker
@@ -25,7 +24,8 @@ from moldau.storage.compaction.cleaning import (
     CleaningStep,
     SegmentToClean,
 )
-from moldau.storage.compaction.swap import announce, put_in_place, settle
+from moldau.storage.compaction.log_to_clean import LogToClean, assess
+from moldau.storage.compaction.swap import rename_to_swap, replace_segments, settle
 from moldau.storage.directory import checkpoints
 from moldau.storage.directory.log_directory import LogDirectory
 from moldau.storage.directory.logs import Logs
@@ -35,11 +35,11 @@ from moldau.storage.jobs import CheckpointJob
 from moldau.storage.log.log import Log
 from moldau.storage.log.segment import Segment
 
-log = logging.getLogger("moldau.storage")
+logger = logging.getLogger("moldau.storage")
 
 
 @dataclass(frozen=True, slots=True)
-class CleanerSettings:
+class CleanerConfig:
     """What ``log.cleaner.*`` says of all compactions together."""
 
     threads: int = 1
@@ -58,12 +58,12 @@ class Stage(Enum):
 
 
 class CleaningJob:
-    """One compaction: ``run`` does its next step in any thread, ``Cleaner.finish_cleaning`` takes note."""
+    """One compaction: ``run`` does its next step in any thread, ``LogCleaner.finish_cleaning`` takes note."""
 
     def __init__(
-        self, files: Files, held: Log, plan: CleaningPlan, segments: list[Segment], worker: Worker
+        self, files: Files, log: Log, plan: CleaningPlan, segments: list[Segment], worker: Worker
     ) -> None:
-        self.log = held
+        self.log = log
         self.plan = plan
         #: What the plan was made from, by base offset; a group that has taken its place is in it as well.
         self.segments = {segment.base_offset: segment for segment in segments}
@@ -90,14 +90,14 @@ class CleaningJob:
             self.error = error
 
 
-class Cleaner:
+class LogCleaner:
     def __init__(
         self,
         files: Files,
         logs: Logs,
         new_worker: Callable[[], Worker],
         *,
-        stable_offset: Callable[[Log], int] = lambda held: held.last_stable_offset,
+        stable_offset: Callable[[Log], int] = lambda log: log.last_stable_offset,
     ) -> None:
         """``stable_offset``: up to where a log is replicated and has no open transaction."""
         #: Partitions with a broken batch, and what is wrong with them.
@@ -120,21 +120,21 @@ class Cleaner:
             path = f"{directory.path}/{checkpoints.CLEANER_OFFSET_FILE}"
             known = checkpoints.read_offsets(self._files, path)
         except CorruptFileError as error:
-            log.warning("everything is compacted anew: %s", error)
+            logger.warning("everything is compacted anew: %s", error)
             return
-        for held in self._logs:
-            offset = known.get(held.topic_partition)
-            if offset is not None and self._logs.directory_of(held.topic_partition) is directory:
-                self._offsets[held] = offset
+        for log in self._logs:
+            offset = known.get(log.topic_partition)
+            if offset is not None and self._logs.directory_of(log.topic_partition) is directory:
+                self._offsets[log] = offset
 
     # -- beginning
 
-    def begin_cleaning(self, now_ms: int, settings: CleanerSettings) -> CleaningJob | None:
+    def begin_cleaning(self, now_ms: int, settings: CleanerConfig) -> CleaningJob | None:
         """The next compaction; None when there is none to begin, or as many as may be are under way."""
         self._forget_what_is_gone()
         if self._closed or len(self.jobs) >= settings.threads:
             return None
-        due = [found for held in self._logs if (found := self._assess(held, now_ms)) and found.is_due]
+        due = [found for log in self._logs if (found := self._assess(log, now_ms)) and found.is_due]
         for found in sorted(due, key=lambda each: each.dirty_ratio, reverse=True):
             job = self._begin(found, now_ms, settings)
             if job is not None:
@@ -149,62 +149,62 @@ class Cleaner:
         for job in self.jobs:
             if not self._is_current(job.log):
                 job.worker.stop()
-        for held in [held for held in self._offsets if not self._is_current(held)]:
-            del self._offsets[held]
+        for log in [log for log in self._offsets if not self._is_current(log)]:
+            del self._offsets[log]
             self._changed.update(self._logs.online)
         for topic_partition in [known for known in self.uncleanable if self._logs.get(known) is None]:
             del self.uncleanable[topic_partition]
 
-    def _is_current(self, held: Log) -> bool:
-        return held.offline is None and self._logs.get(held.topic_partition) is held
+    def _is_current(self, log: Log) -> bool:
+        return log.offline is None and self._logs.get(log.topic_partition) is log
 
-    def _assess(self, held: Log, now_ms: int) -> Cleanable | None:
-        if not held.config.compact or held.offline is not None or held.cleaning is not None:
+    def _assess(self, log: Log, now_ms: int) -> LogToClean | None:
+        if not log.config.compact or log.offline is not None or log.cleaning is not None:
             return None
-        if len(held.segments) == 1 or held.topic_partition in self.uncleanable:
+        if len(log.segments) == 1 or log.topic_partition in self.uncleanable:
             return None
-        self._note_cut(held)
+        self._note_cut(log)
         try:
-            return assess(held, self._offsets.get(held), self._stable_offset(held), now_ms)
+            return assess(log, self._offsets.get(log), self._stable_offset(log), now_ms)
         except (CorruptLogError, OSError) as error:
-            self._give_up(held, error)
+            self._give_up(log, error)
             return None
 
-    def _note_cut(self, held: Log) -> None:
+    def _note_cut(self, log: Log) -> None:
         """What was cut off and written anew has not been compacted."""
-        cut = held.segments.take_lowest_cut()
-        if cut is not None and cut < self._offsets.get(held, 0):
-            self._offsets[held] = cut
-            self._note_change(held)
+        cut = log.segments.take_lowest_truncation()
+        if cut is not None and cut < self._offsets.get(log, 0):
+            self._offsets[log] = cut
+            self._note_change(log)
 
-    def _begin(self, found: Cleanable, now_ms: int, settings: CleanerSettings) -> CleaningJob | None:
-        held = found.log
-        segments = [each for each in held.segments if each.base_offset < found.end_offset]
+    def _begin(self, found: LogToClean, now_ms: int, settings: CleanerConfig) -> CleaningJob | None:
+        log = found.log
+        segments = [each for each in log.segments if each.base_offset < found.end_offset]
         try:
             plan = self._plan(found, segments, now_ms, settings)
         except KafkaError as error:
-            self._give_up(held, error)
+            self._give_up(log, error)
             return None
         worker = self._idle.pop() if self._idle else self._new_worker()
-        job = CleaningJob(self._files, held, plan, segments, worker)
-        held.cleaning = job
+        job = CleaningJob(self._files, log, plan, segments, worker)
+        log.cleaning = job
         self.jobs.append(job)
         return job
 
     def _plan(
-        self, found: Cleanable, segments: list[Segment], now_ms: int, settings: CleanerSettings
+        self, found: LogToClean, segments: list[Segment], now_ms: int, settings: CleanerConfig
     ) -> CleaningPlan:
-        held, config = found.log, found.log.config
+        log, config = found.log, found.log.config
         return CleaningPlan(
-            topic_partition=held.topic_partition,
-            directory=held.directory,
+            topic_partition=log.topic_partition,
+            directory=log.directory,
             segments=tuple(SegmentToClean(each.base_offset, each.size) for each in segments),
             first_dirty_offset=found.first_dirty_offset,
             end_offset=found.end_offset,
-            aborted=tuple(held.aborted_transactions(segments[0].base_offset, found.end_offset)),
+            aborted=tuple(log.aborted_transactions(segments[0].base_offset, found.end_offset)),
             last_records={
                 producer.producer_id: LastRecord(producer.last_offset, producer.epoch)
-                for producer in held.active_producers()
+                for producer in log.active_producers()
             },
             now_ms=now_ms,
             delete_retention_ms=config.delete_retention_ms,
@@ -217,13 +217,13 @@ class Cleaner:
             bytes_per_second=settings.io_max_bytes_per_second / max(1, settings.threads),
         )
 
-    def _give_up(self, held: Log, error: Exception) -> None:
-        self.uncleanable[held.topic_partition] = str(error)
-        log.error(
+    def _give_up(self, log: Log, error: Exception) -> None:
+        self.uncleanable[log.topic_partition] = str(error)
+        logger.error(
             "%s is not compacted any more until the next start; nothing of it is lost: %s. Next: %s",
-            held.topic_partition,
+            log.topic_partition,
             error,
-            repair_steps(held.directory),
+            repair_steps(log.directory),
         )
 
     # -- finishing
@@ -241,13 +241,13 @@ class Cleaner:
         return None
 
     def _goes_on(self, job: CleaningJob, now_ms: int) -> bool:
-        held = job.log
-        if self._closed or not self._is_current(held) or held.segments.was_cut:
+        log = job.log
+        if self._closed or not self._is_current(log) or log.segments.was_truncated:
             self._discard(job)
             return False
         if job.error is not None:
             self._discard(job)
-            self._judge(held, job.error)
+            self._judge(log, job.error)
             return False
         assert job.step is not None
         if job.step.group is None:
@@ -260,50 +260,50 @@ class Cleaner:
             remove_leftovers(self._files, job.plan.directory)
         except OSError as error:
             # They go at the beginning of the next compaction, or at the next start.
-            log.debug("%s: %s", job.log.topic_partition, error)
+            logger.debug("%s: %s", job.log.topic_partition, error)
 
-    def _judge(self, held: Log, error: OSError | StorageError | CleaningAbortedError) -> None:
+    def _judge(self, log: Log, error: OSError | StorageError | CleaningAbortedError) -> None:
         if isinstance(error, CorruptLogError):
-            self._give_up(held, error)
+            self._give_up(log, error)
         elif isinstance(error, FileNotFoundError) or not isinstance(error, OSError):
-            log.warning("%s: the compaction came to nothing: %s", held.topic_partition, error)
+            logger.warning("%s: the compaction came to nothing: %s", log.topic_partition, error)
         else:
-            held.note_failure("compact", error)
+            log.handle_disk_error("compact", error)
 
     def _put_in_place(self, job: CleaningJob, group: CleanedGroup, now_ms: int) -> bool:
-        held = job.log
+        log = job.log
         old = [job.segments[base_offset] for base_offset in group.base_offsets]
-        if not held.segments.hold(old):
+        if not log.segments.hold(old):
             self._discard(job)
             return False
         try:
             if job.stage is Stage.WORKS:
-                announce(self._files, held.directory, group)
+                rename_to_swap(self._files, log.directory, group)
                 job.stage = Stage.ANNOUNCED
             else:
-                due_ms = now_ms + held.config.file_delete_delay_ms
-                put_in_place(self._files, held.segments, old, group, due_ms)
+                due_ms = now_ms + log.config.file_delete_delay_ms
+                replace_segments(self._files, log.segments, old, group, due_ms)
                 job.stage = Stage.WORKS
         except OSError as error:
             # Which names the files have now is not known; a start sorts it out.
-            held.note_failure("put compacted segments in place", error)
-            held.fail(str(error))
+            log.handle_disk_error("put compacted segments in place", error)
+            log.fail(str(error))
             return False
         return True
 
     def _complete(self, job: CleaningJob, step: CleaningStep) -> None:
-        held, stats = job.log, step.stats
-        self._offsets[held] = step.next_dirty_offset
-        self._note_change(held)
+        log, stats = job.log, step.stats
+        self._offsets[log] = step.next_dirty_offset
+        self._note_change(log)
         if stats.keyless:
-            log.warning(
+            logger.warning(
                 "%s: %d records without a key were dropped: a compacted topic cannot keep them",
-                held.topic_partition,
+                log.topic_partition,
                 stats.keyless,
             )
-        log.info(
+        logger.info(
             "%s: compacted up to offset %d: %d of %d records stay, %d of %d bytes",
-            held.topic_partition,
+            log.topic_partition,
             step.next_dirty_offset,
             stats.records_kept,
             stats.records_read,
@@ -313,12 +313,12 @@ class Cleaner:
 
     # -- remembering
 
-    def offset_of(self, held: Log) -> int | None:
+    def offset_of(self, log: Log) -> int | None:
         """Up to where the log is compacted; None when it never was."""
-        return self._offsets.get(held)
+        return self._offsets.get(log)
 
-    def _note_change(self, held: Log) -> None:
-        directory = self._logs.directory_of(held.topic_partition)
+    def _note_change(self, log: Log) -> None:
+        directory = self._logs.directory_of(log.topic_partition)
         if directory is not None:
             self._changed.add(directory)
 
@@ -328,9 +328,9 @@ class Cleaner:
         jobs = []
         for directory in changed:
             offsets = {
-                held.topic_partition: offset
-                for held, offset in self._offsets.items()
-                if self._logs.directory_of(held.topic_partition) is directory and self._is_current(held)
+                log.topic_partition: offset
+                for log, offset in self._offsets.items()
+                if self._logs.directory_of(log.topic_partition) is directory and self._is_current(log)
             }
             contents = {checkpoints.CLEANER_OFFSET_FILE: offsets}
             jobs.append(CheckpointJob(directory, contents))
@@ -339,7 +339,7 @@ class Cleaner:
     def finish_checkpoint(self, job: CheckpointJob) -> None:
         if job.error is not None:
             # Too old an offset costs work, nothing else.
-            log.error("%s: the offsets of compaction cannot be written: %s", job.directory.path, job.error)
+            logger.error("%s: the offsets of compaction cannot be written: %s", job.directory.path, job.error)
             self._changed.add(job.directory)
 
     def close(self) -> None:

@@ -14,7 +14,7 @@ UNDEFINED_EPOCH = -1
 UNDEFINED_OFFSET = -1
 
 
-class LeaderEpochs:
+class LeaderEpochCache:
     __slots__ = ("_epochs", "_files", "_starts", "dirty", "latest", "path")
 
     def __init__(self, files: Files, directory: str) -> None:
