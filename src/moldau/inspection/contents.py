@@ -28,7 +28,7 @@ from moldau.storage.file_names import (
     offset_of,
 )
 from moldau.storage.files import OsFiles
-from moldau.storage.log import offset_index, time_index
+from moldau.storage.log.indexes import OFFSET_ENTRY_SIZE, TIME_ENTRY_SIZE
 from moldau.storage.log.producer_state import ProducerStateEntry
 
 #: Batches of a segment whose records are looked at.
@@ -384,8 +384,8 @@ def _view_of(segment: SegmentFiles) -> SegmentView:
 def index_faults(segment: SegmentFiles) -> dict[str, str]:
     """What can be seen of the indexes without the log."""
     checks: tuple[tuple[str, int, Callable[[bytes, int, str], str | None]], ...] = (
-        (OFFSET_INDEX_SUFFIX, offset_index.ENTRY_SIZE, dump.offset_index_fault),
-        (TIME_INDEX_SUFFIX, time_index.ENTRY_SIZE, dump.time_index_fault),
+        (OFFSET_INDEX_SUFFIX, OFFSET_ENTRY_SIZE, dump.offset_index_fault),
+        (TIME_INDEX_SUFFIX, TIME_ENTRY_SIZE, dump.time_index_fault),
     )
     faults = {}
     for suffix, entry_size, check in checks:

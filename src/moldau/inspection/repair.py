@@ -40,14 +40,12 @@ from moldau.storage.file_names import (
     file_name,
 )
 from moldau.storage.files import Files, OsFiles
+from moldau.storage.log.indexes import OffsetIndex, TimeIndex
 from moldau.storage.log.leader_epoch_cache import LeaderEpochCache
-from moldau.storage.log.offset_index import OffsetIndex
-from moldau.storage.log.time_index import TimeIndex
 from moldau.storage.log.txn_index import AbortedTransaction, TxnIndex
 
 _COPY_CHUNK = 4 * 1024 * 1024
 _INDEX_INTERVAL_BYTES = 4096
-_OFFSET_ENTRY_BYTES = 4
 #: A batch begins with its base offset.
 _BASE_OFFSET_BYTES = 8
 
@@ -380,17 +378,7 @@ def index_contents(path: Path, base_offset: int, limit: int | None) -> dict[str,
                 indexed = found.position
     if latest[0] >= 0:
         times.append(*latest)
-    size = _OFFSET_ENTRY_BYTES
-    return {
-        OFFSET_INDEX_SUFFIX: b"".join(
-            (offset - base_offset).to_bytes(size, "big") + position.to_bytes(size, "big")
-            for offset, position in offsets.entries()
-        ),
-        TIME_INDEX_SUFFIX: b"".join(
-            timestamp.to_bytes(8, "big") + (offset - base_offset).to_bytes(size, "big")
-            for timestamp, offset in times.entries()
-        ),
-    }
+    return {OFFSET_INDEX_SUFFIX: offsets.encode(), TIME_INDEX_SUFFIX: times.encode()}
 
 
 def free_name(path: str) -> Path:

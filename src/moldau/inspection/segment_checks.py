@@ -23,7 +23,7 @@ from moldau.protocol.records import (
     records_error,
 )
 from moldau.storage.file_names import OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX
-from moldau.storage.log import offset_index, time_index
+from moldau.storage.log.indexes import OFFSET_ENTRY_SIZE, TIME_ENTRY_SIZE
 
 _UNCOMPRESSED_LIMIT = 1 << 30
 #: Findings of one kind in one segment that are told one by one.
@@ -186,11 +186,11 @@ class IndexCheck:
         self._max_timestamp = -1
 
     def _offset_entries(self, base_offset: int) -> list[dump.OffsetEntry]:
-        data = without_unused(self._data[OFFSET_INDEX_SUFFIX] or b"", offset_index.ENTRY_SIZE)
+        data = without_unused(self._data[OFFSET_INDEX_SUFFIX] or b"", OFFSET_ENTRY_SIZE)
         return dump.offset_entries(data, base_offset)
 
     def _time_entries(self, base_offset: int) -> list[dump.TimeEntry]:
-        data = without_unused(self._data[TIME_INDEX_SUFFIX] or b"", time_index.ENTRY_SIZE)
+        data = without_unused(self._data[TIME_INDEX_SUFFIX] or b"", TIME_ENTRY_SIZE)
         return dump.time_entries(data, base_offset)
 
     def take(self, batch: Whole) -> None:
@@ -244,8 +244,8 @@ class IndexCheck:
         if times != sorted(set(times)) or self._time_offsets != sorted(set(self._time_offsets)):
             self._fault(TIME_INDEX_SUFFIX, "timestamps or offsets do not increase")
         for suffix, entry_size in (
-            (OFFSET_INDEX_SUFFIX, offset_index.ENTRY_SIZE),
-            (TIME_INDEX_SUFFIX, time_index.ENTRY_SIZE),
+            (OFFSET_INDEX_SUFFIX, OFFSET_ENTRY_SIZE),
+            (TIME_INDEX_SUFFIX, TIME_ENTRY_SIZE),
         ):
             data = self._data[suffix]
             if data is None and not self.segment.is_last:

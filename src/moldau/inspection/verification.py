@@ -390,17 +390,17 @@ def checkpoint_fault(root: Path, name: str) -> str | None:
     except CorruptFileError as error:
         return error.reason
     try:
-        sums = checkpoints.read_sums(files, str(root)).get(name)
+        checksums = checkpoints.read_checksums(files, str(root)).get(name)
     except CorruptFileError:
-        return None  # the sums themselves are a finding
-    if sums is not None and crc32c(path.read_bytes()) not in sums:
-        return f"its checksum is not the one in {checkpoints.SUMS_FILE}"
+        return None  # the checksums themselves are a finding
+    if checksums is not None and crc32c(path.read_bytes()) not in checksums:
+        return f"its checksum is not the one in {checkpoints.CHECKSUMS_FILE}"
     return None
 
 
 def _check_checkpoints(job: DirectoryJob) -> Iterator[Finding]:
     try:
-        checkpoints.read_sums(OsFiles(), str(job.root))
+        checkpoints.read_checksums(OsFiles(), str(job.root))
     except CorruptFileError as error:
         yield warning(error.path, error.reason, "checkpoints are not compared with their checksums", "")
     names = {partition.name for partition in job.partitions}

@@ -67,6 +67,16 @@ _unpack_header = _header.unpack_from
 _new_tuple = tuple.__new__
 
 
+# Indexes of fields in a ``BatchHeader``, for the path of every append: ``header[PRODUCER_ID]`` is read
+# quicker than ``header.producer_id``.
+BASE_OFFSET = 0
+LEADER_EPOCH = 2
+ATTRIBUTES = 5
+LAST_OFFSET_DELTA = 6
+MAX_TIMESTAMP = 8
+PRODUCER_ID = 9
+
+
 class TimestampType(IntEnum):
     CREATE_TIME = 0
     LOG_APPEND_TIME = 1

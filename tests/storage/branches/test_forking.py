@@ -12,7 +12,7 @@ from moldau.base.names import TopicPartition
 from moldau.protocol.compression import Compression
 from moldau.protocol.control_records import ControlType, Marker, encode_marker
 from moldau.protocol.records import Record
-from moldau.storage.branches.branch import MARKER_FILE, Branch, settle
+from moldau.storage.branches.branch import MARKER_FILE, Branch, remove_unfinished_branches
 from moldau.storage.branches.forking import begin_fork
 from moldau.storage.files import MemoryFiles, OsFiles
 from moldau.storage.log.log import Log, LogConfig
@@ -295,13 +295,13 @@ def test_a_fork_whose_topic_never_became_known_goes_at_the_next_start(node: Any,
     source = node.kill()
     assert node.files.exists(f"{node.logs.get(COPY).directory}/{MARKER_FILE}")
     known = {source.topic_id}
-    assert settle(node.files, node.logs, known) == 1
+    assert remove_unfinished_branches(node.files, node.logs, known) == 1
     assert node.logs.get(COPY) is None
     node.logs.step(1 << 60)
     assert [n for n in node.files.list_directory(node.directories[0]) if n.startswith("copy")] == []
     # One that is known stays, whether or not its marker was removed in time.
     fork(node.logs, source, "copy", 40)
-    assert settle(node.files, node.logs, known) == 0
+    assert remove_unfinished_branches(node.files, node.logs, known) == 0
 
 
 def test_a_full_disk_leaves_nothing(make_node: Any, make_batch: MakeBatch) -> None:

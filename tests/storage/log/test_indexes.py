@@ -4,8 +4,7 @@ import pytest
 
 from moldau.storage.errors import CorruptFileError
 from moldau.storage.files import Files, MemoryFiles
-from moldau.storage.log.offset_index import OffsetIndex
-from moldau.storage.log.time_index import TimeIndex
+from moldau.storage.log.indexes import OffsetIndex, TimeIndex
 from moldau.storage.log.txn_index import AbortedTransaction, TxnIndex
 
 # What a real broker wrote: one entry per batch of about 16 KB.

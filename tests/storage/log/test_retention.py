@@ -12,11 +12,9 @@ from moldau.protocol.records import Record
 from moldau.storage.files import Files, MemoryFiles
 from moldau.storage.log.log import Log, LogConfig
 from moldau.storage.log.retention import (
-    TOO_MUCH,
-    TOO_OLD,
     RetentionDecision,
     RetentionLimits,
-    decide,
+    decide_retention,
     limits_from,
 )
 from moldau.storage.log.trimming import begin_drop, expire_segments, finish_drop, has_old_segments
@@ -55,50 +53,55 @@ def limits(
 class TestDecide:
     def test_by_time(self) -> None:
         log_segments = segments((5, 300), (5, 201), (5, 200), (5, 500), (5, 0))
-        assert decide(log_segments, limits(200), 99) == RetentionDecision(2, (TOO_OLD,))
+        assert decide_retention(log_segments, limits(200), 99) == RetentionDecision(2, ("retention.ms",))
 
     def test_what_lies_behind_one_that_stays_is_not_asked(self) -> None:
         log_segments = segments((5, 300), (5, 100), (5, 300), (5, 300))
-        decide(log_segments, limits(200), 99)
+        decide_retention(log_segments, limits(200), 99)
         assert [each.asked for each in log_segments] == [1, 1, 0, 0]
 
     def test_by_size(self) -> None:
         log_segments = segments((30, 0), (30, 0), (30, 0), (30, 0))
         assert [
-            decide(log_segments, limits(-1, kept), 99).going for kept in (121, 120, 91, 90, 61, 60, 30)
+            decide_retention(log_segments, limits(-1, kept), 99).segments
+            for kept in (121, 120, 91, 90, 61, 60, 30)
         ] == [*(0, 0, 0, 1, 1, 2, 3)]
-        assert decide(log_segments, limits(-1, 60), 99).reasons == (TOO_MUCH,)
+        assert decide_retention(log_segments, limits(-1, 60), 99).reasons == ("retention.bytes",)
         assert [each.asked for each in log_segments] == [0, 0, 0, 0], "a size needs no timestamp"
 
     def test_by_both(self) -> None:
         log_segments = segments((30, 0), (30, 500), (30, 500), (30, 0))
-        assert decide(log_segments, limits(200, 90), 99) == RetentionDecision(3, (TOO_MUCH, TOO_OLD))
+        assert decide_retention(log_segments, limits(200, 90), 99) == RetentionDecision(
+            3, ("retention.bytes", "retention.ms")
+        )
 
     def test_the_active_segment_goes_too(self) -> None:
-        assert decide(segments((5, 300), (5, 300)), limits(200), 99).going == 2
-        assert decide(segments((5, 300), (5, 0)), limits(-1, 0), 99).going == 2
-        assert decide(segments((5, 300), (0, 300)), limits(200), 99).going == 1, "unless it is empty"
-        assert decide(segments((0, 300)), limits(0, 0), 99).going == 0
+        assert decide_retention(segments((5, 300), (5, 300)), limits(200), 99).segments == 2
+        assert decide_retention(segments((5, 300), (5, 0)), limits(-1, 0), 99).segments == 2
+        assert decide_retention(segments((5, 300), (0, 300)), limits(200), 99).segments == 1, (
+            "unless it is empty"
+        )
+        assert decide_retention(segments((0, 300)), limits(0, 0), 99).segments == 0
 
     def test_only_below_the_high_watermark(self) -> None:
         log_segments = segments((5, 300), (5, 300), (5, 300))
         counts = [
-            decide(log_segments, limits(0, high_watermark=offset, end=27), 99).going
+            decide_retention(log_segments, limits(0, high_watermark=offset, end=27), 99).segments
             for offset in (9, 10, 20, 26, 27)
         ]
         assert counts == [0, 1, 2, 2, 3]
 
     def test_no_limits(self) -> None:
         log_segments = segments((5, FAR), (5, FAR))
-        assert decide(log_segments, limits(-1, -1), 99).going == 0
+        assert decide_retention(log_segments, limits(-1, -1), 99).segments == 0
         assert log_segments[0].asked == 0
 
     def test_a_timestamp_of_the_future_keeps_its_segment(self) -> None:
-        assert decide(segments((5, -DAY_MS), (5, 300)), limits(0), 99).going == 0
+        assert decide_retention(segments((5, -DAY_MS), (5, 300)), limits(0), 99).segments == 0
 
     def test_a_few_at_a_time(self) -> None:
         log_segments = segments(*[(5, 300)] * 10)
-        assert decide(log_segments, limits(200), 4).going == 4
+        assert decide_retention(log_segments, limits(200), 4).segments == 4
         assert sum(each.asked for each in log_segments) == 4
 
     @pytest.mark.parametrize(

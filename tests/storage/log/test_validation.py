@@ -38,7 +38,11 @@ def refused(view: memoryview, config: LogConfig = CONFIG, version: int = 9) -> A
     with pytest.raises(KafkaError) as caught:
         check(view, config, version)
     error = caught.value
-    return error if isinstance(error, AppendError) else AppendError(error.code, error.message, late=True)
+    return (
+        error
+        if isinstance(error, AppendError)
+        else AppendError(error.code, error.message, has_log_start_offset=True)
+    )
 
 
 def batch(count: int = 1, timestamp: int = NOW, key: bytes | None = b"k", **options: object) -> bytearray:
@@ -59,7 +63,7 @@ def test_a_good_batch() -> None:
 
 
 @pytest.mark.parametrize(
-    ("view", "code", "late"),
+    ("view", "code", "has_log_start_offset"),
     [
         pytest.param(
             patched(batch(), 70, ">b", 1, crc=False), ErrorCode.CORRUPT_MESSAGE, False, id="bad CRC"
@@ -108,10 +112,10 @@ def test_a_good_batch() -> None:
         ),
     ],
 )
-def test_refused(view: memoryview, code: ErrorCode, late: bool) -> None:
+def test_refused(view: memoryview, code: ErrorCode, has_log_start_offset: bool) -> None:
     error = refused(view)
     assert error.code == code
-    assert error.late == late
+    assert error.has_log_start_offset == has_log_start_offset
     assert error.record_errors == []
     assert error.message
 
@@ -144,7 +148,7 @@ def test_size_is_that_of_the_whole_batch() -> None:
     check(view, replace(CONFIG, max_message_bytes=len(view)))
     error = refused(view, replace(CONFIG, max_message_bytes=len(view) - 1))
     assert error.code == ErrorCode.MESSAGE_TOO_LARGE
-    assert not error.late
+    assert not error.has_log_start_offset
 
 
 def test_a_batch_must_fit_into_a_segment() -> None:
@@ -166,7 +170,7 @@ def test_zstd_needs_a_produce_version_that_knows_it() -> None:
     check(view, version=7)
     error = refused(view, version=6)
     assert error.code == ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
-    assert not error.late
+    assert not error.has_log_start_offset
 
 
 COMPACTED = replace(CONFIG, compact=True)
@@ -189,7 +193,7 @@ def test_the_second_of_three_has_no_key(codec: Compression) -> None:
     records = [Record(0, NOW, b"a", b"", ()), Record(1, NOW, None, b"", ()), Record(2, NOW, b"c", b"", ())]
     error = refused(memoryview(encode_batch(records, compression=codec)), COMPACTED)
     assert error.record_errors == [(1, NO_KEY)]
-    assert error.late
+    assert error.has_log_start_offset
 
 
 def test_many_without_keys() -> None:
@@ -207,7 +211,7 @@ MINUTE = replace(CONFIG, message_timestamp_before_max_ms=60_000, message_timesta
 def test_timestamps_out_of_range(timestamp: int) -> None:
     error = refused(memoryview(batch(timestamp=timestamp)), MINUTE)
     assert error.code == ErrorCode.INVALID_TIMESTAMP
-    assert error.late
+    assert error.has_log_start_offset
     assert error.message == "One or more records have been rejected due to invalid timestamp"
     assert error.record_errors == [
         (

@@ -1,8 +1,9 @@
 """A partition that is filled with batches from a snapshot, at the offsets that they have.
 
-Invariant: nobody sees it before it is whole. Batches come in the order of their offsets and are checked
-like those of a leader; where the snapshot says that the log ends, it ends, though the last offsets may have
-gone by compaction. Used by one thread at a time.
+Batches come in the order of their offsets and are checked like those of a leader. The log ends where the
+snapshot says, even if compaction has removed the last records before it.
+
+Invariant: nobody sees the partition before it is complete. Used by one thread at a time.
 """
 
 from moldau.protocol.errors import ErrorCode, KafkaError
@@ -34,11 +35,11 @@ class PartitionRestore:
 
     @property
     def latest_leader_epoch(self) -> int:
-        """That of the last batch; -1 where there is none."""
+        """That of the last batch; -1 without batches."""
         return -1 if self._log is None else self._log.leader_epochs.latest
 
     def append(self, records: memoryview, now_ms: int) -> int:
-        """Appends whole batches; the offset that comes next."""
+        """Appends complete batches; returns the next offset."""
         try:
             last = None
             for position, header in batches(records):
@@ -78,7 +79,7 @@ class PartitionRestore:
         )
 
     def run(self) -> None:
-        """Closes what was appended and brings all of it onto the device; ``error`` says why not."""
+        """Closes and flushes what was appended; ``error`` is set if that fails."""
         try:
             self._finish()
         except BranchError as error:

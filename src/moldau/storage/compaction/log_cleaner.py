@@ -1,10 +1,11 @@
-"""Compaction of the logs of a node: what to clean next, who does it, and putting the result in place.
+"""The log cleaner: which log to compact next, who does the work, and putting the result in place.
 
-Invariant: everything here happens in the thread that owns the logs, but for ``CleaningJob.run``, which may
-take its time in any other. A result is put in place only if the log is still the one that it was made from:
-nothing of it was deleted, cut or moved meanwhile; else it is thrown away, and the log is as if nothing had
-happened. A crash at any moment leaves either the old segments or the new one. A log with a broken batch is
-not touched again until the node starts anew, and nothing of it is lost.
+A result is used only if the log has not changed in between: if anything of it was deleted, truncated or
+moved, the result is discarded. A crash at any moment leaves the old segments or the new one. A log with a
+corrupt batch is not compacted again before the next start, and nothing of it is lost.
+
+Invariant: everything runs in the thread that owns the logs, except ``CleaningJob.run``, which may run in
+any other.
 """
 
 import logging
@@ -24,8 +25,8 @@ from moldau.storage.compaction.cleaning import (
     CleaningStep,
     SegmentToClean,
 )
-from moldau.storage.compaction.log_to_clean import LogToClean, assess
-from moldau.storage.compaction.swap import rename_to_swap, replace_segments, settle
+from moldau.storage.compaction.log_to_clean import LogToClean, measure_dirtiness
+from moldau.storage.compaction.swap import remove_swap_files, rename_to_swap, replace_segments
 from moldau.storage.directory import checkpoints
 from moldau.storage.directory.log_directory import LogDirectory
 from moldau.storage.directory.logs import Logs
@@ -40,7 +41,7 @@ logger = logging.getLogger("moldau.storage")
 
 @dataclass(frozen=True, slots=True)
 class CleanerConfig:
-    """What ``log.cleaner.*`` says of all compactions together."""
+    """The ``log.cleaner.*`` cleaner_config, for all compactions together."""
 
     threads: int = 1
     dedupe_buffer_size: int = 134_217_728
@@ -50,41 +51,44 @@ class CleanerConfig:
 
 
 class Stage(Enum):
-    """Where a job stands between two steps."""
+    """What a job does next."""
 
-    WORKS = auto()
-    #: A group has been written and will take its place once that is on the device.
-    ANNOUNCED = auto()
+    CLEANING = auto()
+    #: A group was renamed to ``.swap``; it replaces the old segments once the renames are flushed.
+    SWAPPING = auto()
 
 
 class CleaningJob:
-    """One compaction: ``run`` does its next step in any thread, ``LogCleaner.finish_cleaning`` takes note."""
+    """One compaction.
+
+    ``run`` does the next step in any thread, ``LogCleaner.finish_cleaning`` takes the result.
+    """
 
     def __init__(
         self, files: Files, log: Log, plan: CleaningPlan, segments: list[Segment], worker: Worker
     ) -> None:
         self.log = log
         self.plan = plan
-        #: What the plan was made from, by base offset; a group that has taken its place is in it as well.
+        #: The segments that the plan was made from, by base offset.
         self.segments = {segment.base_offset: segment for segment in segments}
         self.worker = worker
         self.step: CleaningStep | None = None
-        self.stage = Stage.WORKS
+        self.stage = Stage.CLEANING
         self.error: OSError | StorageError | CleaningAbortedError | None = None
         self._files = files
         self._has_begun = False
 
     def run(self) -> None:
-        """Takes as long as it takes; the outcome is in ``step`` or ``error``."""
+        """May take long; the outcome is in ``step`` or ``error``."""
         try:
-            if self.stage is Stage.ANNOUNCED:
+            if self.stage is Stage.SWAPPING:
                 self._files.flush_directory(self.plan.directory)
                 return
             if not self._has_begun:
                 self._has_begun = True
                 self.worker.begin(self.plan)
             elif self.step is not None and self.step.group is not None:
-                settle(self._files, self.plan.directory, self.step.group)
+                remove_swap_files(self._files, self.plan.directory, self.step.group)
             self.step = self.worker.step()
         except (OSError, StorageError, CleaningAbortedError) as error:
             self.error = error
@@ -100,7 +104,7 @@ class LogCleaner:
         stable_offset: Callable[[Log], int] = lambda log: log.last_stable_offset,
     ) -> None:
         """``stable_offset``: up to where a log is replicated and has no open transaction."""
-        #: Partitions with a broken batch, and what is wrong with them.
+        #: Partitions with a corrupt batch, and what is wrong with them.
         self.uncleanable: dict[TopicPartition, str] = {}
         self.jobs: list[CleaningJob] = []
         self._files = files
@@ -108,7 +112,7 @@ class LogCleaner:
         self._new_worker = new_worker
         self._stable_offset = stable_offset
         self._idle: list[Worker] = []
-        #: Up to where logs are compacted; by the log itself, as another one may get its name.
+        #: Up to where logs are compacted. The key is the log, since another one may get the same name.
         self._offsets: dict[Log, int] = {}
         self._changed: set[LogDirectory] = set()
         self._closed = False
@@ -129,23 +133,23 @@ class LogCleaner:
 
     # -- beginning
 
-    def begin_cleaning(self, now_ms: int, settings: CleanerConfig) -> CleaningJob | None:
-        """The next compaction; None when there is none to begin, or as many as may be are under way."""
-        self._forget_what_is_gone()
-        if self._closed or len(self.jobs) >= settings.threads:
+    def begin_cleaning(self, now_ms: int, cleaner_config: CleanerConfig) -> CleaningJob | None:
+        """Begins the next compaction; None when nothing is dirty enough or ``threads`` are running."""
+        self._forget_deleted_logs()
+        if self._closed or len(self.jobs) >= cleaner_config.threads:
             return None
         due = [found for log in self._logs if (found := self._assess(log, now_ms)) and found.is_due]
         for found in sorted(due, key=lambda each: each.dirty_ratio, reverse=True):
-            job = self._begin(found, now_ms, settings)
+            job = self._begin(found, now_ms, cleaner_config)
             if job is not None:
                 return job
         if not self.jobs:
-            # A worker may be a process: it is not kept for the next time.
+            # A worker may be a process, which is not kept while there is nothing to do.
             while self._idle:
                 self._idle.pop().stop()
         return None
 
-    def _forget_what_is_gone(self) -> None:
+    def _forget_deleted_logs(self) -> None:
         for job in self.jobs:
             if not self._is_current(job.log):
                 job.worker.stop()
@@ -163,27 +167,27 @@ class LogCleaner:
             return None
         if len(log.segments) == 1 or log.topic_partition in self.uncleanable:
             return None
-        self._note_cut(log)
+        self._check_truncation(log)
         try:
-            return assess(log, self._offsets.get(log), self._stable_offset(log), now_ms)
+            return measure_dirtiness(log, self._offsets.get(log), self._stable_offset(log), now_ms)
         except (CorruptLogError, OSError) as error:
-            self._give_up(log, error)
+            self._mark_uncleanable(log, error)
             return None
 
-    def _note_cut(self, log: Log) -> None:
-        """What was cut off and written anew has not been compacted."""
-        cut = log.segments.take_lowest_truncation()
-        if cut is not None and cut < self._offsets.get(log, 0):
-            self._offsets[log] = cut
-            self._note_change(log)
+    def _check_truncation(self, log: Log) -> None:
+        """What was written after a truncation has not been compacted."""
+        offset = log.segments.take_lowest_truncation()
+        if offset is not None and offset < self._offsets.get(log, 0):
+            self._offsets[log] = offset
+            self._mark_changed(log)
 
-    def _begin(self, found: LogToClean, now_ms: int, settings: CleanerConfig) -> CleaningJob | None:
+    def _begin(self, found: LogToClean, now_ms: int, cleaner_config: CleanerConfig) -> CleaningJob | None:
         log = found.log
-        segments = [each for each in log.segments if each.base_offset < found.end_offset]
+        segments = [each for each in log.segments if each.base_offset < found.first_uncleanable_offset]
         try:
-            plan = self._plan(found, segments, now_ms, settings)
+            plan = self._plan(found, segments, now_ms, cleaner_config)
         except KafkaError as error:
-            self._give_up(log, error)
+            self._mark_uncleanable(log, error)
             return None
         worker = self._idle.pop() if self._idle else self._new_worker()
         job = CleaningJob(self._files, log, plan, segments, worker)
@@ -192,7 +196,7 @@ class LogCleaner:
         return job
 
     def _plan(
-        self, found: LogToClean, segments: list[Segment], now_ms: int, settings: CleanerConfig
+        self, found: LogToClean, segments: list[Segment], now_ms: int, cleaner_config: CleanerConfig
     ) -> CleaningPlan:
         log, config = found.log, found.log.config
         return CleaningPlan(
@@ -200,8 +204,8 @@ class LogCleaner:
             directory=log.directory,
             segments=tuple(SegmentToClean(each.base_offset, each.size) for each in segments),
             first_dirty_offset=found.first_dirty_offset,
-            end_offset=found.end_offset,
-            aborted=tuple(log.aborted_transactions(segments[0].base_offset, found.end_offset)),
+            end_offset=found.first_uncleanable_offset,
+            aborted=tuple(log.aborted_transactions(segments[0].base_offset, found.first_uncleanable_offset)),
             last_records={
                 producer.producer_id: LastRecord(producer.last_offset, producer.epoch)
                 for producer in log.active_producers()
@@ -211,13 +215,13 @@ class LogCleaner:
             segment_bytes=config.segment_bytes,
             segment_index_bytes=config.segment_index_bytes,
             index_interval_bytes=config.index_interval_bytes,
-            memory_bytes=settings.dedupe_buffer_size // max(1, settings.threads),
-            load_factor=settings.io_buffer_load_factor,
-            read_bytes=settings.io_buffer_size,
-            bytes_per_second=settings.io_max_bytes_per_second / max(1, settings.threads),
+            memory_bytes=cleaner_config.dedupe_buffer_size // max(1, cleaner_config.threads),
+            load_factor=cleaner_config.io_buffer_load_factor,
+            read_bytes=cleaner_config.io_buffer_size,
+            bytes_per_second=cleaner_config.io_max_bytes_per_second / max(1, cleaner_config.threads),
         )
 
-    def _give_up(self, log: Log, error: Exception) -> None:
+    def _mark_uncleanable(self, log: Log, error: Exception) -> None:
         self.uncleanable[log.topic_partition] = str(error)
         logger.error(
             "%s is not compacted any more until the next start; nothing of it is lost: %s. Next: %s",
@@ -229,8 +233,8 @@ class LogCleaner:
     # -- finishing
 
     def finish_cleaning(self, job: CleaningJob, now_ms: int) -> CleaningJob | None:
-        """Takes note of a step: the job again if it has to be run again, None when it is over."""
-        if self._goes_on(job, now_ms):
+        """Takes the result of a step; the job if it has to be run again, None when it is over."""
+        if self._continues(job, now_ms):
             return job
         self.jobs.remove(job)
         job.log.cleaning = None
@@ -240,90 +244,93 @@ class LogCleaner:
             job.worker.stop()
         return None
 
-    def _goes_on(self, job: CleaningJob, now_ms: int) -> bool:
+    def _continues(self, job: CleaningJob, now_ms: int) -> bool:
         log = job.log
         if self._closed or not self._is_current(log) or log.segments.was_truncated:
             self._discard(job)
             return False
         if job.error is not None:
             self._discard(job)
-            self._judge(log, job.error)
+            self._report_failure(log, job.error)
             return False
         assert job.step is not None
         if job.step.group is None:
             self._complete(job, job.step)
             return False
-        return self._put_in_place(job, job.step.group, now_ms)
+        return self._replace_segments(job, job.step.group, now_ms)
 
     def _discard(self, job: CleaningJob) -> None:
         try:
             remove_leftovers(self._files, job.plan.directory)
         except OSError as error:
-            # They go at the beginning of the next compaction, or at the next start.
+            # They are removed by the next compaction of the log, or at the next start.
             logger.debug("%s: %s", job.log.topic_partition, error)
 
-    def _judge(self, log: Log, error: OSError | StorageError | CleaningAbortedError) -> None:
+    def _report_failure(self, log: Log, error: OSError | StorageError | CleaningAbortedError) -> None:
         if isinstance(error, CorruptLogError):
-            self._give_up(log, error)
+            self._mark_uncleanable(log, error)
         elif isinstance(error, FileNotFoundError) or not isinstance(error, OSError):
             logger.warning("%s: the compaction came to nothing: %s", log.topic_partition, error)
         else:
             log.handle_disk_error("compact", error)
 
-    def _put_in_place(self, job: CleaningJob, group: CleanedGroup, now_ms: int) -> bool:
+    def _replace_segments(self, job: CleaningJob, group: CleanedGroup, now_ms: int) -> bool:
         log = job.log
         old = [job.segments[base_offset] for base_offset in group.base_offsets]
-        if not log.segments.hold(old):
+        if not log.segments.contains_all(old):
             self._discard(job)
             return False
         try:
-            if job.stage is Stage.WORKS:
+            if job.stage is Stage.CLEANING:
                 rename_to_swap(self._files, log.directory, group)
-                job.stage = Stage.ANNOUNCED
+                job.stage = Stage.SWAPPING
             else:
                 due_ms = now_ms + log.config.file_delete_delay_ms
                 replace_segments(self._files, log.segments, old, group, due_ms)
-                job.stage = Stage.WORKS
+                job.stage = Stage.CLEANING
         except OSError as error:
-            # Which names the files have now is not known; a start sorts it out.
+            # It is not known which names the files have now; the next start completes the swap.
             log.handle_disk_error("put compacted segments in place", error)
-            log.fail(str(error))
+            log.mark_offline(str(error))
             return False
         return True
 
     def _complete(self, job: CleaningJob, step: CleaningStep) -> None:
         log, stats = job.log, step.stats
         self._offsets[log] = step.next_dirty_offset
-        self._note_change(log)
-        if stats.keyless:
+        self._mark_changed(log)
+        if stats.without_key:
             logger.warning(
                 "%s: %d records without a key were dropped: a compacted topic cannot keep them",
                 log.topic_partition,
-                stats.keyless,
+                stats.without_key,
             )
         logger.info(
             "%s: compacted up to offset %d: %d of %d records stay, %d of %d bytes",
             log.topic_partition,
             step.next_dirty_offset,
-            stats.records_kept,
+            stats.records_retained,
             stats.records_read,
             stats.bytes_written,
             stats.bytes_read,
         )
 
-    # -- remembering
+    # -- the cleaner offset checkpoint
 
     def offset_of(self, log: Log) -> int | None:
         """Up to where the log is compacted; None when it never was."""
         return self._offsets.get(log)
 
-    def _note_change(self, log: Log) -> None:
+    def _mark_changed(self, log: Log) -> None:
         directory = self._logs.directory_of(log.topic_partition)
         if directory is not None:
             self._changed.add(directory)
 
     def begin_checkpoint(self) -> list[CheckpointJob]:
-        """Writes cleaner-offset-checkpoint where it has changed; to be run in order, one at a time."""
+        """Jobs that write cleaner-offset-checkpoint where it has changed.
+
+        To be run in order, one at a time.
+        """
         changed, self._changed = self._changed, set()
         jobs = []
         for directory in changed:
@@ -338,12 +345,12 @@ class LogCleaner:
 
     def finish_checkpoint(self, job: CheckpointJob) -> None:
         if job.error is not None:
-            # Too old an offset costs work, nothing else.
+            # An old offset only means that a part of the log is compacted twice.
             logger.error("%s: the offsets of compaction cannot be written: %s", job.directory.path, job.error)
             self._changed.add(job.directory)
 
     def close(self) -> None:
-        """Stops every compaction that is under way, and begins none any more."""
+        """Stops the running compactions; no other is begun after this."""
         self._closed = True
         for worker in [*self._idle, *(job.worker for job in self.jobs)]:
             worker.stop()

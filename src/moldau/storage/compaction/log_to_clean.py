@@ -1,8 +1,7 @@
-"""Which log is the filthiest, and how much of it may be compacted.
+"""Which log is the dirtiest, and which part of it may be compacted, by Kafka's rules.
 
-Invariant: a decision on facts that are at hand, after Kafka's rules; nothing is changed. What lies in the
-active segment, above the last stable offset, or is younger than min.compaction.lag.ms is not touched. Times
-are asked for only where the topic's settings make them count.
+Not compacted: the active segment, what is above the last stable offset, and what is younger than
+min.compaction.lag.ms. Timestamps are read only where the settings of the topic need them.
 """
 
 import logging
@@ -21,12 +20,12 @@ class LogToClean(NamedTuple):
     log: Log
     #: Everything below it was compacted before.
     first_dirty_offset: int
-    #: The base offset of the first segment that must not be touched.
-    end_offset: int
+    #: The base offset of the first segment that must not be compacted.
+    first_uncleanable_offset: int
     clean_bytes: int
     dirty_bytes: int
-    #: max.compaction.lag.ms has passed for a part of it.
-    overdue: bool
+    #: max.compaction.lag.ms is over for a part of it.
+    needs_compaction_now: bool
 
     @property
     def dirty_ratio(self) -> float:
@@ -37,11 +36,11 @@ class LogToClean(NamedTuple):
     def is_due(self) -> bool:
         if not self.dirty_bytes:
             return False
-        return self.overdue or self.dirty_ratio > self.log.config.min_cleanable_dirty_ratio
+        return self.needs_compaction_now or self.dirty_ratio > self.log.config.min_cleanable_dirty_ratio
 
 
-def assess(log: Log, cleaner_offset: int | None, stable_offset: int, now_ms: int) -> LogToClean:
-    """How dirty the log is, compacted below ``cleaner_offset`` and stable below ``stable_offset``."""
+def measure_dirtiness(log: Log, cleaner_offset: int | None, stable_offset: int, now_ms: int) -> LogToClean:
+    """For a log that is compacted below ``cleaner_offset`` and stable below ``stable_offset``."""
     config = log.config
     segments = log.segments
     sealed = segments.to_list()[:-1]
@@ -55,14 +54,14 @@ def assess(log: Log, cleaner_offset: int | None, stable_offset: int, now_ms: int
         young = (segment.base_offset for segment in dirty if segment.largest_timestamp() > latest)
         bound = min(bound, next(young, bound))
     bound = max(bound, first_dirty_offset)
-    end_offset = segments.from_offset(bound)[0].base_offset
+    first_uncleanable_offset = segments.from_offset(bound)[0].base_offset
     return LogToClean(
         log,
         first_dirty_offset,
-        end_offset,
+        first_uncleanable_offset,
         sum(segment.size for segment in sealed if segment.base_offset < first_dirty_offset),
-        sum(segment.size for segment in dirty if segment.base_offset < end_offset),
-        _is_overdue(dirty, config.max_compaction_lag_ms, now_ms),
+        sum(segment.size for segment in dirty if segment.base_offset < first_uncleanable_offset),
+        _exceeds_max_lag(dirty, config.max_compaction_lag_ms, now_ms),
     )
 
 
@@ -71,7 +70,7 @@ def _first_dirty_offset(log: Log, cleaner_offset: int | None) -> int:
     if cleaner_offset is None:
         return start
     if cleaner_offset < start:
-        # Where segments are deleted as well, that is the way of things.
+        # Expected where retention deletes segments too.
         if not log.config.delete:
             _warn_of_reset(log, cleaner_offset)
         return start
@@ -90,7 +89,7 @@ def _warn_of_reset(log: Log, cleaner_offset: int) -> None:
     )
 
 
-def _is_overdue(dirty: list[Segment], max_lag_ms: int, now_ms: int) -> bool:
+def _exceeds_max_lag(dirty: list[Segment], max_lag_ms: int, now_ms: int) -> bool:
     if max_lag_ms == MAX_LONG:
         return False
     oldest = min((time for segment in dirty if (time := segment.load_first_timestamp()) > 0), default=now_ms)

@@ -1,8 +1,9 @@
-"""All logs of a node, in one or more data directories: open, create, delete, checkpoint, close.
+"""All logs of a broker, in one or more data directories: open, create, delete, checkpoint, close.
 
-Invariant: what cannot be used goes offline alone: a partition with rotten data, a directory whose disk
+Invariant: what cannot be used goes offline alone: a partition with corrupt data, or a directory whose disk
 fails. No data is deleted because something else is missing: what does not fit is renamed and left to a
-person. Every method is called by the thread that owns the logs, but for ``run`` of a job.
+person. Every method is called by the thread that owns the logs; only ``run`` of a job may be called in
+another.
 """
 
 import logging
@@ -15,7 +16,7 @@ from moldau.protocol.errors import ErrorCode, KafkaError
 from moldau.storage.directory import checkpoints
 from moldau.storage.directory.directories import claim_directories
 from moldau.storage.directory.log_directory import DELETE_SUFFIX, STRAY_SUFFIX, LogDirectory, renamed
-from moldau.storage.directory.preparation import PreparationJob, PreparedDirectory, choose_places
+from moldau.storage.directory.preparation import PreparationJob, PreparedDirectory, choose_directories
 from moldau.storage.errors import CorruptFileError, StorageError, repair_steps
 from moldau.storage.files import Files
 from moldau.storage.jobs import CheckpointJob, FileRemovalJob, RemovalJob
@@ -26,7 +27,7 @@ from moldau.storage.log.trimming import expire_segments, has_old_segments, must_
 
 logger = logging.getLogger("moldau.storage")
 
-#: Files that one job removes: a node that stops waits for no more than that.
+#: Files that one job removes: a broker that stops waits for one job at most.
 _FILES_AT_A_TIME = 256
 
 Progress = Callable[[int, int, TopicPartition], None]
@@ -46,7 +47,7 @@ class Logs:
         on_offline: Callable[[LogDirectory], None] = lambda directory: None,
     ) -> None:
         self.node_id = node_id
-        #: Known after ``open`` at the latest: what the directories say, or a new one.
+        #: Known after ``open`` at the latest: that of the directories, or a new one.
         self.cluster_id = cluster_id
         self.directories = [LogDirectory(files, path) for path in directories]
         #: Partitions whose log could not be opened, and why.
@@ -64,9 +65,9 @@ class Logs:
     # -- opening
 
     def open(self, progress: Progress = lambda done, total, topic_partition: None) -> None:
-        """Takes every directory and opens every log in it.
+        """Locks every directory and opens every log in it.
 
-        StorageError when no directory can be used, when one is in use elsewhere or belongs to someone else.
+        StorageError when no directory can be used, or when one is in use elsewhere or is not this broker's.
         """
         try:
             self.cluster_id = claim_directories(
@@ -132,7 +133,7 @@ class Logs:
             self._register(outcome, log_directory)
             return
         self._directory_by_partition[topic_partition] = log_directory
-        # One bad partition must not keep the others from being served.
+        # The other partitions are served all the same.
         reason = str(outcome)
         if isinstance(outcome, StorageError):
             reason += f"; {repair_steps(to_open.directory)}"
@@ -179,17 +180,17 @@ class Logs:
     def open_partition(
         self, topic_partition: TopicPartition, topic_id: Uuid, config: LogConfig, *, is_new: bool = True
     ) -> Log:
-        """The log of a partition that this node has to hold, made if there is none.
+        """The log of a partition that this broker has a replica of; created if there is none.
 
-        A log of another topic with the same name is put aside, not overwritten. KAFKA_STORAGE_ERROR
-        when the data is there and cannot be used, or when it may be in a directory that is offline:
-        only a partition that ``is_new`` since this start cannot.
+        A log of another topic with the same name is renamed, not overwritten. KAFKA_STORAGE_ERROR when the
+        data cannot be used, or when it may be in a directory that is offline (unless the partition ``is_new``
+        since this start).
         """
         if topic_partition in self.failed:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, self.failed[topic_partition])
         log = self._logs.get(topic_partition)
         if log is not None and log.topic_id not in (None, topic_id):
-            self._put_aside(topic_partition)
+            self._rename_to_stray(topic_partition)
             log = None
         if log is None:
             offline = [directory.path for directory in self.directories if directory.offline is not None]
@@ -208,7 +209,7 @@ class Logs:
         return log
 
     def create(self, topic_partition: TopicPartition, topic_id: Uuid, config: LogConfig) -> Log:
-        """An empty log in the directory that holds the fewest partitions."""
+        """An empty log in the directory with the fewest partitions."""
         assert topic_partition not in self._logs, f"{topic_partition} exists"
         prepared = self._prepared.pop((topic_partition, topic_id), None)
         if prepared is not None and prepared.log_directory.offline is not None:
@@ -219,13 +220,15 @@ class Logs:
             self._checkpoint_now(log_directory)
         to_open = LogToOpen(topic_partition, topic_id, path, config, True, 0, 0, self._clock.now_ms())
         try:
-            is_made = prepared is not None and not self._files.exists(path)
-            if prepared is not None and is_made:
+            is_prepared = prepared is not None and not self._files.exists(path)
+            if prepared is not None and is_prepared:
                 self._files.rename(prepared.path, path)
             else:
                 self._files.make_directory(path)
                 checkpoints.write_topic_id(self._files, path, topic_id, sync=False)
-            created = create_log(self._files, to_open, self._failure_in(log_directory), is_made=is_made)
+            created = create_log(
+                self._files, to_open, self._failure_in(log_directory), file_exists=is_prepared
+            )
         except OSError as error:
             logger.error("%s cannot be created: %s", path, error)
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{path} cannot be created: {error}") from error
@@ -233,15 +236,15 @@ class Logs:
         return created
 
     def begin_preparation(self, topic: str, topic_id: Uuid, partitions: int) -> PreparationJob:
-        """What ``create`` of a new topic's partitions would do to files, for another thread."""
+        """A job that creates the directories of a new topic's partitions in another thread."""
         wanted = [TopicPartition(topic, number) for number in range(partitions)] if self.online else []
-        places = choose_places(self._files, wanted, self.online, self._directory_by_partition.values())
-        return PreparationJob(self._files, topic_id, places)
+        prepared = choose_directories(self._files, wanted, self.online, self._directory_by_partition.values())
+        return PreparationJob(self._files, topic_id, prepared)
 
     def finish_preparation(self, job: PreparationJob) -> None:
-        """``create`` takes what was made; whatever it does not take goes with ``discard_prepared``."""
-        for topic_partition, place in job.places.items():
-            self._prepared[topic_partition, job.topic_id] = place
+        """``create`` will use the directories; ``discard_prepared`` removes those that it does not use."""
+        for topic_partition, prepared in job.directories.items():
+            self._prepared[topic_partition, job.topic_id] = prepared
         if job.error is not None:
             logger.warning("directories of a new topic could not be prepared: %s", job.error)
             self.discard_prepared(job.topic_id)
@@ -253,12 +256,12 @@ class Logs:
                 self._removals.append((self._clock.now_ms(), path))
 
     def directory_for_new_partition(self) -> LogDirectory:
-        """The directory that holds the fewest partitions; KAFKA_STORAGE_ERROR when none can be used."""
+        """The directory with the fewest partitions; KAFKA_STORAGE_ERROR when all are offline."""
         online = self.online
         if not online:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "every data directory of this node is offline")
-        homes = list(self._directory_by_partition.values()) if len(online) > 1 else []
-        return min(online, key=homes.count)
+        used = list(self._directory_by_partition.values()) if len(online) > 1 else []
+        return min(online, key=used.count)
 
     def adopt(
         self,
@@ -269,14 +272,14 @@ class Logs:
         config: LogConfig,
         log_start_offset: int,
     ) -> Log:
-        """Gives the directory at ``prepared``, which is whole and closed in order, its name, and opens it.
+        """Opens the complete and cleanly closed log at ``prepared``, under the name of the partition.
 
         The caller has made sure that no topic of this name is in use.
         """
         if topic_partition in self.failed:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, self.failed[topic_partition])
         if topic_partition in self._logs:
-            self._put_aside(topic_partition)
+            self._rename_to_stray(topic_partition)
         if log_directory.has_checkpointed(topic_partition):
             self._checkpoint_now(log_directory)
         path = f"{log_directory.path}/{topic_partition}"
@@ -297,10 +300,10 @@ class Logs:
         return adopted
 
     def _checkpoint_now(self, log_directory: LogDirectory) -> None:
-        """Writes at once from where on logs have to be checked, and where they begin.
+        """Writes recovery points and log start offsets at once, in this thread.
 
-        Needed where the files would say more than is there: of a partition that was deleted and is made
-        anew, of a log that is about to be cut.
+        Needed where those on disk are too high: for a partition that was deleted and created again, and for a
+        log that is about to be truncated.
         """
         logs = self._logs_in(log_directory)
         contents = {
@@ -314,14 +317,14 @@ class Logs:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(job.error)) from job.error
 
     def delete(self, topic_partition: TopicPartition) -> None:
-        """Takes a partition out of use at once; its files go with ``step`` after file.delete.delay.ms."""
+        """Takes a partition out of use; its files are removed by ``step`` after file.delete.delay.ms."""
         deleted = self._logs.get(topic_partition)
         path = self._rename(topic_partition, DELETE_SUFFIX)
         if path is not None and deleted is not None:
             due_ms = self._clock.now_ms() + deleted.config.file_delete_delay_ms
             self._removals.append((due_ms, path))
 
-    def _put_aside(self, topic_partition: TopicPartition) -> None:
+    def _rename_to_stray(self, topic_partition: TopicPartition) -> None:
         path = self._rename(topic_partition, STRAY_SUFFIX)
         logger.warning("%s belonged to another topic of this name and is now %s", topic_partition, path)
 
@@ -331,7 +334,7 @@ class Logs:
         self.failed.pop(topic_partition, None)
         if taken is None or log_directory is None:
             return None
-        taken.fail("it was deleted")
+        taken.mark_offline("it was deleted")
         target = f"{log_directory.path}/{renamed(topic_partition, self._files.unique_hex(), suffix)}"
         try:
             self._files.rename(taken.directory, target)
@@ -341,15 +344,15 @@ class Logs:
         logger.info("%s renamed to %s", taken.directory, target)
         return target
 
-    # -- from time to time
+    # -- maintenance
 
     def step(self, now_ms: int) -> None:
-        """Removes what was deleted and whose delay is over, in this thread."""
+        """Removes deleted files whose file.delete.delay.ms is over, in this thread."""
         for job in self.begin_removals(now_ms):
             job.run()
 
     def begin_removals(self, now_ms: int) -> list[RemovalJob | FileRemovalJob]:
-        """The same for another thread: jobs for deleted partitions and for the files of dropped segments."""
+        """Jobs that remove deleted partitions and segments whose file.delete.delay.ms is over."""
         due = [path for due_ms, path in self._removals if due_ms <= now_ms]
         self._removals = [removal for removal in self._removals if removal[0] > now_ms]
         jobs: list[RemovalJob | FileRemovalJob] = [RemovalJob(self._files, path) for path in due]
@@ -359,13 +362,13 @@ class Logs:
         return jobs
 
     def apply_retention(self, high_watermarks: Mapping[TopicPartition, int], now_ms: int) -> int:
-        """Lets go of what need not be kept, in this thread and in the order of ``trimming``; how much."""
+        """Deletes what retention does not keep, in the order of ``trimming``; returns how many segments."""
         for topic_partition, log in self._logs.items():
             high_watermark = high_watermarks.get(topic_partition, self.high_watermark(topic_partition))
             while expire_segments(log, high_watermark, now_ms):
                 pass
             if must_flush(log):
-                with suppress(KafkaError):  # it has been told, and what is offline keeps its files
+                with suppress(KafkaError):  # the log has reported it, and offline logs keep their files
                     log.flush()
         for job in self.begin_start_checkpoint():
             job.run()
@@ -373,15 +376,15 @@ class Logs:
         return self.delete_old_segments(now_ms)
 
     def delete_old_segments(self, now_ms: int) -> int:
-        """Segments below the log start offset of their log; how many."""
+        """Deletes segments below the log start offset of their log; returns how many."""
         return sum(log.delete_old_segments(now_ms) for log in self._logs.values())
 
     def expire_producers(self, now_ms: int, expiration_ms: int) -> int:
-        """Forgets producers that were silent for ``producer.id.expiration.ms``; how many."""
+        """Removes producers that were idle for ``producer.id.expiration.ms``; returns how many."""
         return sum(log.producers.expire(now_ms, expiration_ms) for log in self._logs.values())
 
     def begin_checkpoint(self, high_watermarks: Mapping[TopicPartition, int]) -> list[CheckpointJob]:
-        """The checkpoint files as they should be now; a job's ``run`` may go to any thread."""
+        """Jobs that write the checkpoint files; ``run`` of a job may be called in any thread."""
         jobs = []
         for directory in self.online:
             logs = self._logs_in(directory)
@@ -397,7 +400,7 @@ class Logs:
         return jobs
 
     def begin_start_checkpoint(self) -> list[CheckpointJob]:
-        """Only the log starts, and only where segments wait to be dropped for them."""
+        """Only the log start offsets, and only where segments are to be deleted because of them."""
         jobs = []
         for directory in self.online:
             logs = self._logs_in(directory)
@@ -407,19 +410,21 @@ class Logs:
         return jobs
 
     def _logs_in(self, directory: LogDirectory) -> list[Log]:
-        homes = self._directory_by_partition
-        return [log for topic_partition, log in self._logs.items() if homes[topic_partition] is directory]
+        directories = self._directory_by_partition
+        return [
+            log for topic_partition, log in self._logs.items() if directories[topic_partition] is directory
+        ]
 
     def _recovery_points(self, directory: LogDirectory, logs: list[Log]) -> dict[TopicPartition, int]:
         return {
-            **self._of_failed(directory, directory.recovery_points),
+            **self._entries_of_failed(directory, directory.recovery_points),
             **{log.topic_partition: log.recovery_point for log in logs},
         }
 
     def _log_starts(self, directory: LogDirectory, logs: list[Log]) -> dict[TopicPartition, int]:
-        """Those that the name of the first segment does not tell."""
+        """Those that differ from the base offset of the first segment."""
         return {
-            **self._of_failed(directory, directory.log_start_offsets),
+            **self._entries_of_failed(directory, directory.log_start_offsets),
             **{
                 log.topic_partition: log.log_start_offset
                 for log in logs
@@ -427,10 +432,10 @@ class Logs:
             },
         }
 
-    def _of_failed(
+    def _entries_of_failed(
         self, directory: LogDirectory, offsets: Mapping[TopicPartition, int]
     ) -> dict[TopicPartition, int]:
-        """What was known of partitions that could not be opened stays as it is."""
+        """The old entries of partitions that could not be opened."""
         failed = (tp for tp in self.failed if self._directory_by_partition[tp] is directory)
         return {tp: offsets[tp] for tp in failed if tp in offsets}
 
@@ -439,7 +444,7 @@ class Logs:
             logger.error("%s: checkpoints cannot be written: %s", job.directory.path, job.error)
 
     def checkpoint(self, high_watermarks: Mapping[TopicPartition, int]) -> None:
-        """All at once, in this thread."""
+        """Writes all checkpoint files in this thread."""
         for job in self.begin_checkpoint(high_watermarks):
             job.run()
             self.finish_checkpoint(job)
@@ -450,19 +455,19 @@ class Logs:
         return lambda path, error: self._fail(directory, f"{path}: {error}")
 
     def _fail(self, directory: LogDirectory, reason: str) -> None:
-        if not directory.fail(reason):
+        if not directory.mark_offline(reason):
             return
         message = "data directory %s is offline until the next start: %s. Next: see to the disk; %s"
         logger.error(message, directory.path, reason, repair_steps(directory.path))
         for topic_partition, log_directory in self._directory_by_partition.items():
             if log_directory is directory and topic_partition in self._logs:
-                self._logs[topic_partition].fail(reason)
+                self._logs[topic_partition].mark_offline(reason)
         self._on_offline(directory)
 
     def close(
         self, high_watermarks: Mapping[TopicPartition, int] | None = None, broker_epoch: int = 0
     ) -> None:
-        """Writes and flushes everything and leaves the mark of a clean stop, in each directory that works."""
+        """Writes and flushes everything, and marks the directories that are online as cleanly shut down."""
         self._close_logs()
         failed = set()
         for job in self.begin_checkpoint(high_watermarks or {}):
@@ -470,7 +475,7 @@ class Logs:
             self.finish_checkpoint(job)
             if job.error is not None:
                 failed.add(job.directory)
-        # Partitions that could not be opened have to be checked again at the next start.
+        # Partitions that could not be opened are to be checked again at the next start.
         failed |= {self._directory_by_partition[topic_partition] for topic_partition in self.failed}
         for directory in self.online:
             if directory not in failed:

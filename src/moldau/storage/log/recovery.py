@@ -1,8 +1,10 @@
-"""LogToOpen the log of a partition, after a clean stop and after a crash.
+"""Opening and creating the log of a partition, after a clean shutdown and after a crash.
 
-Invariant: after a clean stop no log data is read, but for the last index interval. After a crash everything
-above the recovery point is checked; a batch that is broken there was never promised to anyone, and the log
-is cut before it with a warning. A broken batch below the recovery point is rot: the log is not opened and
+After a clean shutdown no log data is read, except for the last index interval. After a crash everything
+above the recovery point is checked. A corrupt batch there was never acknowledged as flushed: the log is
+truncated before it, with a warning.
+
+Invariant: a corrupt batch below the recovery point means a rotten disk. The log is then not opened and
 nothing is deleted. Data is moved aside rather than removed.
 """
 
@@ -14,6 +16,7 @@ from typing import NamedTuple
 
 from moldau.base.names import TopicPartition, Uuid
 from moldau.protocol.errors import KafkaError
+from moldau.protocol.records import BASE_OFFSET, LAST_OFFSET_DELTA, LEADER_EPOCH, MAX_TIMESTAMP, PRODUCER_ID
 from moldau.storage.compaction.swap import complete_swaps
 from moldau.storage.directory.checkpoints import PARTITION_METADATA_FILE
 from moldau.storage.errors import CorruptFileError, CorruptLogError, StorageError
@@ -54,7 +57,7 @@ class LogToOpen(NamedTuple):
 
 
 def open_log(files: Files, to_open: LogToOpen, on_failure: Callable[[str, OSError], None]) -> Log:
-    """The log in ``to_open.directory``; CorruptLogError when promised data cannot be read."""
+    """The log in ``to_open.directory``; CorruptLogError when flushed data cannot be read."""
     directory = to_open.directory
     names = complete_swaps(files, directory, files.list_sizes(directory))
     segments = _segments(files, to_open, names)
@@ -77,7 +80,7 @@ def open_log(files: Files, to_open: LogToOpen, on_failure: Callable[[str, OSErro
         raise CorruptLogError(last.path(LOG_SUFFIX), last.size, log_end_offset, reason)
     log_start_offset = max(to_open.log_start_offset, segments[0].base_offset)
     if log_start_offset > log_end_offset:
-        _begin_at(to_open, segments)
+        _begin_at_log_start(to_open, segments)
         log_end_offset = log_start_offset
     epochs.truncate_from_end(log_end_offset + 1)
     epochs.truncate_from_start(log_start_offset)
@@ -93,22 +96,25 @@ def open_log(files: Files, to_open: LogToOpen, on_failure: Callable[[str, OSErro
         recovery_point=log_end_offset if to_open.clean else min(to_open.recovery_point, log_end_offset),
         producers=producers,
         leader_epochs=epochs,
-        touched=not to_open.clean or log_end_offset not in snapshots,
+        changed=not to_open.clean or log_end_offset not in snapshots,
         on_failure=on_failure,
     )
-    useful = {segment.base_offset for segment in segments} | {log_end_offset}
+    kept_snapshots = {segment.base_offset for segment in segments} | {log_end_offset}
     for offset in snapshots:
-        if offset not in useful:
+        if offset not in kept_snapshots:
             files.remove(snapshot_path(directory, offset))
     return opened
 
 
-#: Partition directory's data directory, what is known of the log, and whom to tell of a failing disk.
+#: The data directory of a log, what is known of the log, and what to call when its disk fails.
 Work = tuple[str, LogToOpen, Callable[[str, OSError], None]]
 
 
 def open_in_parallel(files: Files, work: Sequence[Work], threads: int) -> Iterator[Log | Exception]:
-    """Opens logs, so many of each data directory at once; the log or why it cannot be opened, in order."""
+    """Opens logs, ``threads`` of each data directory at a time.
+
+    In order, each log or why it cannot be opened.
+    """
     if threads == 1 or len(work) < 2:
         yield from (_try_to_open(files, to_open, on_failure) for _, to_open, on_failure in work)
         return
@@ -133,10 +139,13 @@ def _try_to_open(
 
 
 def create_log(
-    files: Files, to_open: LogToOpen, on_failure: Callable[[str, OSError], None], *, is_made: bool = False
+    files: Files, to_open: LogToOpen, on_failure: Callable[[str, OSError], None], *, file_exists: bool = False
 ) -> Log:
-    """An empty log in a directory that was just made; the file of its first segment too, if ``is_made``."""
-    segment = Segment.create(files, to_open.directory, 0, to_open.now_ms, is_made=is_made)
+    """An empty log in a new directory.
+
+    With ``file_exists``, the file of the first segment is there already.
+    """
+    segment = Segment.create(files, to_open.directory, 0, to_open.now_ms, file_exists=file_exists)
     created = Log(
         files,
         to_open.topic_partition,
@@ -151,7 +160,7 @@ def create_log(
         leader_epochs=LeaderEpochCache(files, to_open.directory),
         on_failure=on_failure,
     )
-    # What is flushed to a file is lost all the same if the name of its directory is.
+    # The directory entries have to be flushed too: without them the flushed files would be lost.
     created.flush_state.paths.append(f"{to_open.directory}/{PARTITION_METADATA_FILE}")
     created.flush_state.directories += (to_open.directory, to_open.directory.rpartition("/")[0])
     return created
@@ -187,7 +196,7 @@ def _recover(
     epochs: LeaderEpochCache,
     producers: ProducerStates,
 ) -> None:
-    """Checks every segment that reaches above the recovery point, and renews all that hangs on it."""
+    """Checks the segments that reach above the recovery point; rebuilds their indexes and producer state."""
     below = (at for at, segment in enumerate(segments) if segment.base_offset <= to_open.recovery_point)
     first = max(below, default=0)
     start = segments[first].base_offset
@@ -206,28 +215,29 @@ def _recover(
         damage = _check(segment, epochs, producers, to_open.now_ms, limit)
         if damage is None:
             if not is_last:
-                segment.finish()
+                segment.seal_and_unload()
                 _close_gap(files, segments, at, expected=to_open.config.compact)
             continue
         if damage.offset < to_open.recovery_point:
             raise CorruptLogError(segment.path(LOG_SUFFIX), damage.position, damage.offset, damage.reason)
-        _cut(segment, damage)
+        _truncate(segment, damage)
         if not is_last:
-            _put_aside(segments, at + 1)
+            _move_aside(segments, at + 1)
         break
     logger.info("%s: checked from offset %d on", to_open.topic_partition, start)
 
 
 def _close_gap(files: Files, segments: list[Segment], at: int, *, expected: bool) -> None:
-    """A power cut took the end of a sealed segment that was not flushed.
+    """A power cut removed the unflushed end of a sealed segment.
 
-    If nothing came after it, the log goes on from there; else what came after it is served all the same.
+    If the segments after it are empty, they are removed and the log continues from there; otherwise they are
+    served, after the gap.
     """
     segment, following = segments[at], segments[at + 1]
     next_offset = segment.next_offset()
     if next_offset == following.base_offset:
         return
-    # Compaction takes records from the end of a segment as well, but never from the end of the log.
+    # Compaction removes records from the end of a segment too, but never from the end of the log.
     logger.log(
         logging.DEBUG if expected else logging.WARNING,
         "%s ends at offset %d, and the next segment begins at %d",
@@ -249,17 +259,17 @@ def _check(
     now_ms: int,
     next_base_offset: int | None = None,
 ) -> Damage | None:
-    """Walks a whole segment and builds its indexes anew; the first damage."""
+    """Checks a whole segment and rebuilds its indexes; returns the first damage."""
     segment.reset_indexes()
     for found in scan(segment.file, segment.base_offset, next_base_offset):
         if isinstance(found, Damage):
             return found
         position, header = found
-        base_offset, epoch = header[0], header[2]
-        segment.note(position, base_offset + header[6], header[8])
+        base_offset, epoch = header[BASE_OFFSET], header[LEADER_EPOCH]
+        segment.index_batch(position, base_offset + header[LAST_OFFSET_DELTA], header[MAX_TIMESTAMP])
         if epoch != epochs.latest:
             epochs.assign(epoch, base_offset)
-        if header[9] < 0 or producers is None:
+        if header[PRODUCER_ID] < 0 or producers is None:
             continue
         if header.is_control:
             batch = segment.file.read(position, header.size)
@@ -269,7 +279,7 @@ def _check(
     return None
 
 
-def _cut(segment: Segment, damage: Damage) -> None:
+def _truncate(segment: Segment, damage: Damage) -> None:
     logger.warning(
         "%s: cut at position %d, offset %d, %d bytes dropped: %s; they had not been flushed",
         segment.path(LOG_SUFFIX),
@@ -281,8 +291,8 @@ def _cut(segment: Segment, damage: Damage) -> None:
     segment.truncate(damage.position, damage.offset)
 
 
-def _put_aside(segments: list[Segment], at: int) -> None:
-    """Takes segments that do not belong to the log any more out of it; empty ones are nobody's loss."""
+def _move_aside(segments: list[Segment], at: int) -> None:
+    """Takes the segments from ``at`` on out of the log: renames them for a person, and removes empty ones."""
     for segment in segments[at:]:
         if segment.size:
             moved = ", ".join(segment.rename_to(STRAY_FILE_SUFFIX))
@@ -299,7 +309,7 @@ def _open_active(to_open: LogToOpen, segments: list[Segment]) -> int:
     try:
         return active.open_tail()
     except (CorruptLogError, KafkaError) as error:
-        # Closed in order, and yet the end of the last segment makes no sense: look at all of it.
+        # Closed cleanly, and yet the end of the last segment is inconsistent: check all of it.
         logger.warning("%s: checking the whole segment: %s", to_open.topic_partition, error)
         damage = _check(active, LeaderEpochCache(active.files, to_open.directory), None, 0)
         if damage is not None:
@@ -309,14 +319,14 @@ def _open_active(to_open: LogToOpen, segments: list[Segment]) -> int:
         return active.open_tail()
 
 
-def _begin_at(to_open: LogToOpen, segments: list[Segment]) -> None:
-    """All that a crash left was deleted by a client before: its offsets are not given out again.
+def _begin_at_log_start(to_open: LogToOpen, segments: list[Segment]) -> None:
+    """All that a crash left had been deleted by a client: the log continues at the log start offset.
 
-    So says the checkpoint of log starts, which has no checksum; the files are not deleted on its word.
+    Only a checkpoint says so, which may be wrong: the files are moved aside, not deleted.
     """
     logger.warning("%s: nothing is left above the log start, %d", to_open.directory, to_open.log_start_offset)
     files = segments[0].files
-    _put_aside(segments, 0)
+    _move_aside(segments, 0)
     segments.append(Segment.create(files, to_open.directory, to_open.log_start_offset, to_open.now_ms))
 
 
