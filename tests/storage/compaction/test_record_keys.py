@@ -82,7 +82,7 @@ def test_keys(made: list[Record], evenly: bool) -> None:
     assert found.keys == [record.key for record in keyed]
     assert found.offset_deltas == [record.offset - BASE for record in keyed]
     assert found.tombstones == [record.offset - BASE for record in keyed if record.value is None]
-    assert found.keyless == len(made) - len(keyed)
+    assert found.without_key == len(made) - len(keyed)
 
 
 @given(records, st.booleans(), st.booleans(), st.data())
