@@ -12,8 +12,8 @@ from confluent_kafka.admin import AdminClient, ConfigResource
 from moldau.importing.directory import plan_import, run_import, staging
 from moldau.importing.metadata import ImportFailed, read_moldau_image
 from moldau.inspection.findings import Severity
-from moldau.inspection.layout import look_at
-from moldau.inspection.verification import plan as plan_checks
+from moldau.inspection.layout import find_target
+from moldau.inspection.verify import plan as plan_checks
 from moldau.testing import Broker
 
 SETTINGS = {"group.initial.rebalance.delay.ms": "0", "auto.create.topics.enable": "false"}
@@ -28,7 +28,7 @@ def content(directory: Path) -> dict[str, tuple[bytes, int]]:
 
 
 def problems(path: Path) -> list[str]:
-    found = (finding for job in plan_checks(look_at(path)) for finding in job.run().findings)
+    found = (finding for job in plan_checks(find_target(path)) for finding in job.run().findings)
     return [each.what for each in found if each.severity is not Severity.NOTE]
 
 

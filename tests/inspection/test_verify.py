@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from moldau.inspection.findings import Finding, Severity
-from moldau.inspection.layout import look_at
-from moldau.inspection.verification import plan
+from moldau.inspection.layout import find_target
+from moldau.inspection.verify import plan
 from moldau.protocol.compression import Compression
 from moldau.protocol.records import Record, encode_batch, update_crc
 
@@ -18,7 +18,7 @@ EXPECTED = {"orders-0": TOPIC_ID}
 
 
 def verify(path: Path, *, deep: bool = True, running: bool = False) -> list[Finding]:
-    jobs = plan(look_at(path), deep=deep, running=running, expected=EXPECTED)
+    jobs = plan(find_target(path), deep=deep, running=running, expected=EXPECTED)
     return [finding for job in jobs for finding in job.run().findings]
 
 
@@ -233,7 +233,7 @@ class TestRecords:
         return encode_batch(records, **options)  # type: ignore[arg-type]
 
     def findings(self, path: Path, *, deep: bool = True) -> list[Finding]:
-        (report,) = (job.run() for job in plan(look_at(path / f"{0:020d}.log"), deep=deep))
+        (report,) = (job.run() for job in plan(find_target(path / f"{0:020d}.log"), deep=deep))
         return report.findings
 
     def test_lengths(self, tmp_path: Path) -> None:
