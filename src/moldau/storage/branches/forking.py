@@ -11,8 +11,7 @@ Invariant: the source is only read. A linked file is never changed in place (see
 import contextlib
 from typing import NamedTuple
 
-from moldau.protocol.cutting import cut_batch
-from moldau.protocol.records import HEADER_SIZE, read_header
+from moldau.protocol.records import HEADER_SIZE, read_header, truncate_batch
 from moldau.storage.branches.branch import Branch, BranchError
 from moldau.storage.directory.checkpoints import LEADER_EPOCH_FILE, format_leader_epochs
 from moldau.storage.file_names import (
@@ -157,7 +156,7 @@ class ForkJob:
     def _cut(self, copied: File, position: int) -> None:
         """Removes the records from the end offset on from the last batch."""
         batch = copied.read(position, copied.size - position)
-        kept = cut_batch(batch, 0, read_header(batch), self.branch.end_offset, limit=_DECODED_LIMIT)
+        kept = truncate_batch(batch, 0, read_header(batch), self.branch.end_offset, limit=_DECODED_LIMIT)
         copied.truncate(position)
         if kept is not None:
             copied.append(kept)
