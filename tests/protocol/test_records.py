@@ -537,6 +537,7 @@ def test_damage_with_a_checksum_that_matches(data: bytes, damage: list[tuple[int
             assert -(2**63) <= record.timestamp < 2**63
 
 
+@settings(deadline=None)
 @given(
     count=st.integers(1, 8),
     base=st.integers(0, 100),
