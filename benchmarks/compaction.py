@@ -154,22 +154,22 @@ def measure_latency(root: str, total: int) -> None:
     with MoldauBroker(Path(root) / "broker", {"log.cleaner.backoff.ms": "500"}) as broker:
         never = {"min.cleanable.dirty.ratio": "1.0", "segment.bytes": str(16 * MB)}
         never["cleanup.policy"] = "compact"
-        create_topic(broker, "filthy", configs=never)
+        create_topic(broker, "dirty", configs=never)
         create_topic(broker, "asked")
-        fill_topic(broker.bootstrap_servers, "filthy", total)
+        fill_topic(broker.bootstrap_servers, "dirty", total)
         time.sleep(3)  # flushes and the like
         paced = Paced(broker.bootstrap_servers, "asked")
         for _ in range(WARM_UP_RECORDS):
             paced.send()
         checkpoint = broker.data_dir / "cleaner-offset-checkpoint"
-        size = log_bytes(broker.data_dir, "filthy")
+        size = log_bytes(broker.data_dir, "dirty")
         alone = [paced.send() for _ in range(FEWEST_RECORDS)]
-        set_topic_config(broker, "filthy", "min.cleanable.dirty.ratio", "0.01")
-        while not list((broker.data_dir / "filthy-0").glob("*.cleaned")):
+        set_topic_config(broker, "dirty", "min.cleanable.dirty.ratio", "0.01")
+        while not list((broker.data_dir / "dirty-0").glob("*.cleaned")):
             paced.send()
         began = time.perf_counter()
         beside = []
-        while not (checkpoint.exists() and "filthy" in checkpoint.read_text()):
+        while not (checkpoint.exists() and "dirty" in checkpoint.read_text()):
             beside.append(paced.send())
             assert time.perf_counter() - began < PATIENCE_S
         seconds = time.perf_counter() - began

@@ -1,4 +1,4 @@
-"""Leader epochs that cannot be true are told from those that can."""
+"""Leader epochs that cannot be right are distinguished from the others."""
 
 import pytest
 

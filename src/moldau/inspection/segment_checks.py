@@ -110,8 +110,8 @@ class _Check:
             self.findings.append(warning(path, what, meaning, action, position=position, offset=offset))
             return
         if damage.next_offset is None:
-            behind = self.job.segment.next_base_offset
-            until = "the end" if behind is None else f"{behind - 1} at most"
+            next_base_offset = self.job.segment.next_base_offset
+            until = "the end" if next_base_offset is None else f"{next_base_offset - 1} at most"
         else:
             until = str(damage.next_offset - 1)
         meaning = f"the records with offsets {offset} to {until} are lost, and the partition goes offline"

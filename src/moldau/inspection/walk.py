@@ -1,6 +1,6 @@
 """Reading a whole segment past its damage: every intact batch, and the damaged ranges between them.
 
-Recovery (``scan``) stops at the first fault, because nothing after it was acknowledged as flushed. Here one
+Recovery (``scan``) stops at the first fault, because what is after it had not been flushed. Here one
 wants to know what is left: after a fault, the next batch with a right checksum is searched for.
 
 Invariant: reads only. No length is used before it was compared with the size of the file. What is yielded
@@ -143,12 +143,12 @@ class _Walker:
         header = batch.header
         if header.base_offset == expected:
             return None
-        behind = batch.position + header.size
-        if behind >= self.file.size:
+        after = batch.position + header.size
+        if after >= self.file.size:
             return None
-        following: IntactBatch | str | None = self.batch_at(behind, expected, contents=True)
+        following: IntactBatch | str | None = self.batch_at(after, expected, contents=True)
         if isinstance(following, str):
-            following = self.next_intact(behind, expected)
+            following = self.next_intact(after, expected)
         if isinstance(following, IntactBatch) and following.header.base_offset <= header.last_offset:
             return following
         return None
@@ -160,8 +160,8 @@ class _Walker:
             return None
         header = read_header(head)
         end = self.file.size if following is None else following.position
-        behind = self.limit if following is None else following.header.base_offset
-        if header.size != end - position or expected + header.last_offset_delta + 1 != behind:
+        after = self.limit if following is None else following.header.base_offset
+        if header.size != end - position or expected + header.last_offset_delta + 1 != after:
             return None
         if self._fault(header._replace(base_offset=expected), header.size, expected) is not None:
             return None
@@ -187,9 +187,9 @@ class _Walker:
         if len(head) == HEADER_SIZE:
             # Most often a few bytes inside a batch have changed, and its length is still right.
             header = read_header(head)
-            behind = position + header.size
-            if header.batch_length >= MIN_BATCH_LENGTH and behind < self.file.size:
-                found = self.batch_at(behind, expected, contents=True)
+            after = position + header.size
+            if header.batch_length >= MIN_BATCH_LENGTH and after < self.file.size:
+                found = self.batch_at(after, expected, contents=True)
                 if isinstance(found, IntactBatch):
                     return found
         return self._search(position + 1, expected)
@@ -239,11 +239,11 @@ def walk(
         if isinstance(found, IntactBatch):
             following = walker.wrong_offset(found, expected)
             if following is not None:
-                offset, behind = found.header.base_offset, following.header.base_offset
-                reason = f"offset {offset} cannot be true, as {behind} follows"
+                offset, after = found.header.base_offset, following.header.base_offset
+                reason = f"offset {offset} cannot be true, as {after} follows"
                 correct_offset = walker.correct_offset(position, expected, following)
                 size = following.position - position
-                yield DamagedRange(position, size, expected, reason, behind, correct_offset=correct_offset)
+                yield DamagedRange(position, size, expected, reason, after, correct_offset=correct_offset)
                 position = following.position
                 continue
             yield found

@@ -106,8 +106,7 @@ _MAX_MEAN_SIZE_FOR_RUNS = 512
 
 
 def records_error(payload: Buffer, count: int) -> str | None:
-    """What is wrong with the lengths of the ``count`` records that should fill ``payload``; None if nothing
-    is.
+    """What is wrong with the lengths of the ``count`` records in ``payload``; None if nothing is.
 
     Keys and values are not read. This runs for every produced batch: see ``benchmarks/records.py``.
     """

@@ -1,4 +1,4 @@
-"""The three indexes: Kafka's bytes, look-ups, and files that lie."""
+"""The three indexes: Kafka's bytes, look-ups, and corrupt files."""
 
 import pytest
 

@@ -44,7 +44,7 @@ class Script:
         self.offset = 0
 
     def __call__(self, batch: BatchHeader, now_ms: int = 0) -> int:
-        """The base offset that the producer is told."""
+        """The base offset in the response to the producer."""
         seen = self.state.check(batch)
         if seen is not None:
             return seen.base_offset

@@ -138,9 +138,9 @@ def test_two_records_where_three_are_counted() -> None:
 def test_compressed_records_are_counted_too(codec: int) -> None:
     view = memoryview(batch(2, compression=Compression(codec)))
     assert check(view).record_count == 2
-    lying = batch(2, compression=Compression(codec))
-    struct.pack_into(">i", lying, 23, 2)
-    assert refused(patched(lying, 57, ">i", 3)).code == ErrorCode.INVALID_RECORD
+    inconsistent = batch(2, compression=Compression(codec))
+    struct.pack_into(">i", inconsistent, 23, 2)
+    assert refused(patched(inconsistent, 57, ">i", 3)).code == ErrorCode.INVALID_RECORD
 
 
 def test_size_is_that_of_the_whole_batch() -> None:

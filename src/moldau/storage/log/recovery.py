@@ -1,8 +1,8 @@
 """Opening and creating the log of a partition, after a clean shutdown and after a crash.
 
 After a clean shutdown no log data is read, except for the last index interval. After a crash everything
-above the recovery point is checked. A corrupt batch there was never acknowledged as flushed: the log is
-truncated before it, with a warning.
+above the recovery point is checked. A corrupt batch there had not been flushed: the log is truncated before
+it, with a warning.
 
 Invariant: a corrupt batch below the recovery point means a rotten disk. The log is then not opened and
 nothing is deleted. Data is moved aside rather than removed.

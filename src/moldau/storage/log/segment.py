@@ -346,7 +346,10 @@ class Segment:
             return self._search_from(position, offset, last_offset)
 
     def _search_from(self, position: int, offset: int, expected_last_offset: int) -> tuple[int, int] | None:
-        """``locate``, beginning at a batch whose last offset the index has told; -1 for no expectation."""
+        """``locate`` from the batch at ``position`` on.
+
+        Its last offset must be the expected one, if not -1.
+        """
         file = self.file
         size = self.size
         chunk = b""
