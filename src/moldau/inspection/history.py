@@ -59,10 +59,7 @@ class History:
 
     @property
     def is_complete(self) -> bool:
-        """Whether no record is missing.
-
-        Only then the log tells all that snapshots and indexes should have.
-        """
+        """Whether no record is missing, so that snapshots and indexes can be compared with the log."""
         return not (self.holes or self.thinned_batches or self.damaged_ranges)
 
     def begin(self, base_offset: int, is_first: bool) -> None:

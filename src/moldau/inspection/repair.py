@@ -58,10 +58,7 @@ class RepairError(StorageError):
 
 @dataclass(frozen=True, slots=True)
 class RemoveDamage:
-    """Removes the damaged ranges of a segment.
-
-    A batch of which only the offset is wrong gets the right one.
-    """
+    """Removes damaged ranges; a batch of which only the offset is wrong gets the right one."""
 
     segment: SegmentFiles
     ranges: tuple[DamagedRange, ...]

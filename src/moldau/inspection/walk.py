@@ -208,10 +208,7 @@ class _Walker:
         return None
 
     def old_format_end(self, position: int) -> int:
-        """The end of the messages of magic 0 and 1 that begin here.
-
-        ``position`` itself when there are none.
-        """
+        """The end of the messages of magic 0 and 1 at ``position``, which is returned if there are none."""
         while True:
             head = self.get(position, LOG_OVERHEAD + _MIN_OLD_MESSAGE)
             if len(head) < LOG_OVERHEAD + _MIN_OLD_MESSAGE or head[MAGIC_AT] >= MAGIC:

@@ -422,10 +422,7 @@ def _flush_directory(path: str) -> None:
 
 
 def _copy_bytes(source: int, target: int, size: int) -> None:
-    """Copies the first ``size`` bytes, in the kernel where possible.
-
-    Some file systems then share the blocks.
-    """
+    """Copies the first ``size`` bytes; in the kernel, where some file systems only share blocks."""
     done = _copy_in_kernel(source, target, size)
     while done < size:
         data = os.pread(source, min(_COPY_CHUNK, size - done), done)

@@ -4,7 +4,7 @@ import contextlib
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from moldau.protocol.errors import KafkaError
@@ -69,6 +69,7 @@ alike = st.builds(
 )
 
 
+@settings(suppress_health_check=[HealthCheck.too_slow], deadline=None)
 @given(alike, st.booleans())
 def test_keys_of_records_that_look_alike(made: list[Record], evenly: bool) -> None:
     test_keys.hypothesis.inner_test(made, evenly)  # type: ignore[attr-defined]

@@ -59,10 +59,7 @@ class Stage(Enum):
 
 
 class CleaningJob:
-    """One compaction.
-
-    ``run`` does the next step in any thread, ``LogCleaner.finish_cleaning`` takes the result.
-    """
+    """One compaction: ``run`` does a step in any thread, ``LogCleaner.finish_cleaning`` takes its result."""
 
     def __init__(
         self, files: Files, log: Log, plan: CleaningPlan, segments: list[Segment], worker: Worker
@@ -327,10 +324,7 @@ class LogCleaner:
             self._changed.add(directory)
 
     def begin_checkpoint(self) -> list[CheckpointJob]:
-        """Jobs that write cleaner-offset-checkpoint where it has changed.
-
-        To be run in order, one at a time.
-        """
+        """Jobs that write cleaner-offset-checkpoint where it has changed, to be run one at a time."""
         changed, self._changed = self._changed, set()
         jobs = []
         for directory in changed:

@@ -68,10 +68,7 @@ def _paths(directory: str, group: CleanedGroup) -> list[str]:
 
 
 def complete_swaps(files: Files, directory: str, names: dict[str, int]) -> dict[str, int]:
-    """Finishes or undoes interrupted compactions and deletions, as Kafka does.
-
-    Returns the files after that.
-    """
+    """Finishes or undoes interrupted compactions and deletions, as Kafka does; returns the files."""
     temporary = (DELETED_SUFFIX, CLEANED_SUFFIX, SWAP_SUFFIX, TEMPORARY_SUFFIX)
     if not any(name.endswith(temporary) for name in names):
         return names

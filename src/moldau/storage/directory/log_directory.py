@@ -194,10 +194,7 @@ def parse_directory_name(name: str) -> TopicPartition | None:
 
 
 def renamed(topic_partition: TopicPartition, unique: str, suffix: str) -> str:
-    """Kafka's name for a directory that is out of use.
-
-    A long topic name is cut to the limit of file names.
-    """
+    """Kafka's name for a directory that is out of use; too long a topic name is shortened."""
     tail = f"-{topic_partition.partition}.{unique}{suffix}"
     return topic_partition.topic[: _MAX_NAME_LENGTH - len(tail)] + tail
 

@@ -97,11 +97,6 @@ class OffsetIndex(_Index):
         if self._offsets[0] < 0 or self._positions[0] <= 0 or self._positions[-1] >= log_size:
             raise CorruptFileError(self.path, "entries point outside of the log")
 
-    @property
-    def size(self) -> int:
-        """Bytes that the file has once everything is written."""
-        return len(self._offsets) * OFFSET_ENTRY_SIZE
-
     def append(self, offset: int, position: int) -> None:
         self._offsets.append(offset - self.base_offset)
         self._positions.append(position)
@@ -169,11 +164,6 @@ class TimeIndex(_Index):
                 raise CorruptFileError(path, "negative timestamp or offset")
         index._written = len(index._timestamps)
         return index
-
-    @property
-    def size(self) -> int:
-        """Bytes that the file has once everything is written."""
-        return len(self._timestamps) * TIME_ENTRY_SIZE
 
     def append(self, timestamp: int, offset: int) -> None:
         """Adds an entry if the timestamp is above all before it."""

@@ -87,10 +87,7 @@ class LeaderEpochCache:
             self._changed()
 
     def truncate_from_start(self, offset: int) -> None:
-        """Removes the epochs that ended before the new log start offset.
-
-        The one that spans it begins there.
-        """
+        """Removes epochs that ended before the new log start offset; the one around it begins there."""
         at = bisect_right(self._starts, offset) - 1
         if at >= 0 and (at > 0 or self._starts[0] != offset):
             del self._starts[:at], self._epochs[:at]

@@ -140,10 +140,7 @@ class ProducerStates:
         )
 
     def check_epoch(self, header: BatchHeader) -> None:
-        """Rejects a batch with an old producer epoch.
-
-        For batches without sequences this is the only check.
-        """
+        """Rejects an old producer epoch, which is the only check of batches without sequences."""
         producer = self._producers.get(header.producer_id)
         epoch = header.producer_epoch
         known = producer.epoch if producer is not None else -1

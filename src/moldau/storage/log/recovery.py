@@ -111,10 +111,7 @@ Work = tuple[str, LogToOpen, Callable[[str, OSError], None]]
 
 
 def open_in_parallel(files: Files, work: Sequence[Work], threads: int) -> Iterator[Log | Exception]:
-    """Opens logs, ``threads`` of each data directory at a time.
-
-    In order, each log or why it cannot be opened.
-    """
+    """Opens logs, ``threads`` per data directory; in order, each log or why it cannot be opened."""
     if threads == 1 or len(work) < 2:
         yield from (_try_to_open(files, to_open, on_failure) for _, to_open, on_failure in work)
         return
@@ -141,10 +138,7 @@ def _try_to_open(
 def create_log(
     files: Files, to_open: LogToOpen, on_failure: Callable[[str, OSError], None], *, file_exists: bool = False
 ) -> Log:
-    """An empty log in a new directory.
-
-    With ``file_exists``, the file of the first segment is there already.
-    """
+    """An empty log in a new directory, which has the file of its first segment if ``file_exists``."""
     segment = Segment.create(files, to_open.directory, 0, to_open.now_ms, file_exists=file_exists)
     created = Log(
         files,

@@ -346,10 +346,7 @@ class Segment:
             return self._search_from(position, offset, last_offset)
 
     def _search_from(self, position: int, offset: int, expected_last_offset: int) -> tuple[int, int] | None:
-        """``locate`` from the batch at ``position`` on.
-
-        Its last offset must be the expected one, if not -1.
-        """
+        """``locate`` from ``position`` on, where a batch must have the expected last offset, if not -1."""
         file = self.file
         size = self.size
         chunk = b""

@@ -136,10 +136,7 @@ class Segments:
         return len(self._bases) > 1 and self._bases[1] <= offset
 
     def begin_drop(self, offset: int) -> DropJob | None:
-        """Takes out the sealed segments that end below ``offset``.
-
-        Returns the job that renames their files.
-        """
+        """Takes out the sealed segments that end below ``offset``; the job renames their files."""
         count = bisect_right(self._bases, offset) - 1
         if count > 0:
             for segment in self._list[:count]:
@@ -152,10 +149,7 @@ class Segments:
         return DropJob(self._files, self.directory, dropped, self._bases[0])
 
     def finish_drop(self, job: DropJob, due_ms: int) -> None:
-        """The renamed files are to be removed at ``due_ms``.
-
-        What could not be renamed is left to the next job.
-        """
+        """Renamed files are to be removed at ``due_ms``; the next job gets what could not be renamed."""
         if job.paths:
             self._removals.append((due_ms, job.paths))
         self._dropped = job.left[::-1] + self._dropped
@@ -176,10 +170,7 @@ class Segments:
         return self._list[at : at + len(segments)] == segments and segments[-1] is not self.active
 
     def replace(self, old: list[Segment], new: Segment, paths: list[str], due_ms: int) -> None:
-        """Replaces ``old`` with ``new``.
-
-        The old files, renamed to ``paths``, are to be removed at ``due_ms``.
-        """
+        """Replaces ``old``, whose files are now ``paths`` and to be removed at ``due_ms``, with ``new``."""
         at = self._list.index(old[0])
         for segment in old:
             self._not_loaded(segment)

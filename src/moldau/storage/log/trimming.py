@@ -62,10 +62,7 @@ def must_flush(log: "Log") -> bool:
 
 
 def begin_drop(log: "Log") -> DropJob | None:
-    """Takes the segments below the log start offset out of the log.
-
-    Returns the job that renames their files.
-    """
+    """Takes the segments below the log start offset out of the log; the job renames their files."""
     if log.offline is not None or log.cleaning is not None:
         return None
     return log.segments.begin_drop(log.log_start_offset)
