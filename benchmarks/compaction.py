@@ -25,8 +25,8 @@ from moldau.base.clock import SystemClock
 from moldau.base.names import TopicPartition
 from moldau.protocol.compression import Compression
 from moldau.protocol.records import Record, encode_batch
-from moldau.storage.compaction.cleaner import Cleaner, CleanerSettings
 from moldau.storage.compaction.cleaner_worker import ThreadWorker
+from moldau.storage.compaction.log_cleaner import CleanerConfig, LogCleaner
 from moldau.storage.directory.logs import Logs
 from moldau.storage.files import OsFiles
 from moldau.storage.log.log import Log, LogConfig
@@ -55,7 +55,7 @@ def filled(files: OsFiles, directory: str, size: int, codec: Compression, total:
     """A log of about so many bytes (before compression) whose keys come in no order."""
     logs = Logs(files, [directory], 1, None, SystemClock())
     logs.open()
-    held = logs.create(TopicPartition("bench", 0), bytes(16), CONFIG)
+    log = logs.create(TopicPartition("bench", 0), bytes(16), CONFIG)
     count = total // size
     in_a_batch = max(1, BATCH_BYTES // size)
     keys = [b"key-%09d" % number for number in range(count // RECORDS_TO_A_KEY)]
@@ -65,17 +65,17 @@ def filled(files: OsFiles, directory: str, size: int, codec: Compression, total:
             Record(at, NOW_MS + at // 10, random.choice(keys), values[(first + at) % 997])
             for at in range(in_a_batch)
         ]
-        held.append(memoryview(encode_batch(records, compression=codec)), 0, NOW_MS)
-    held.roll(NOW_MS)
-    held.flush()
-    return logs, held
+        log.append(memoryview(encode_batch(records, compression=codec)), 0, NOW_MS)
+    log.roll(NOW_MS)
+    log.flush()
+    return logs, log
 
 
 def compact(files: OsFiles, logs: Logs) -> tuple[float, float]:
     """Seconds for all of it, and seconds of the processor."""
-    cleaner = Cleaner(files, logs, lambda: ThreadWorker(files, SystemClock()))
+    cleaner = LogCleaner(files, logs, lambda: ThreadWorker(files, SystemClock()))
     began, processor = time.perf_counter(), time.thread_time()
-    job = cleaner.begin_cleaning(NOW_MS, CleanerSettings())
+    job = cleaner.begin_cleaning(NOW_MS, CleanerConfig())
     assert job is not None
     while job is not None:
         job.run()
@@ -91,11 +91,11 @@ def measure_speed(root: str, total: int) -> None:
         before = after = 0
         for round_number in range(ROUNDS):
             files = OsFiles()
-            logs, held = filled(files, f"{root}/{number}-{round_number}", size, codec, total)
-            before = held.size
+            logs, log = filled(files, f"{root}/{number}-{round_number}", size, codec, total)
+            before = log.size
             seconds, processor = compact(files, logs)
             best, best_processor = min(best, seconds), min(best_processor, processor)
-            after = held.size
+            after = log.size
             logs.close()
             files.remove_tree(f"{root}/{number}-{round_number}")
         what = f"{size} bytes, {codec.label}"
@@ -154,22 +154,22 @@ def measure_latency(root: str, total: int) -> None:
     with MoldauBroker(Path(root) / "broker", {"log.cleaner.backoff.ms": "500"}) as broker:
         never = {"min.cleanable.dirty.ratio": "1.0", "segment.bytes": str(16 * MB)}
         never["cleanup.policy"] = "compact"
-        create_topic(broker, "filthy", configs=never)
+        create_topic(broker, "dirty", configs=never)
         create_topic(broker, "asked")
-        fill_topic(broker.bootstrap_servers, "filthy", total)
+        fill_topic(broker.bootstrap_servers, "dirty", total)
         time.sleep(3)  # flushes and the like
         paced = Paced(broker.bootstrap_servers, "asked")
         for _ in range(WARM_UP_RECORDS):
             paced.send()
         checkpoint = broker.data_dir / "cleaner-offset-checkpoint"
-        size = log_bytes(broker.data_dir, "filthy")
+        size = log_bytes(broker.data_dir, "dirty")
         alone = [paced.send() for _ in range(FEWEST_RECORDS)]
-        set_topic_config(broker, "filthy", "min.cleanable.dirty.ratio", "0.01")
-        while not list((broker.data_dir / "filthy-0").glob("*.cleaned")):
+        set_topic_config(broker, "dirty", "min.cleanable.dirty.ratio", "0.01")
+        while not list((broker.data_dir / "dirty-0").glob("*.cleaned")):
             paced.send()
         began = time.perf_counter()
         beside = []
-        while not (checkpoint.exists() and "filthy" in checkpoint.read_text()):
+        while not (checkpoint.exists() and "dirty" in checkpoint.read_text()):
             beside.append(paced.send())
             assert time.perf_counter() - began < PATIENCE_S
         seconds = time.perf_counter() - began

@@ -42,8 +42,8 @@ def recovery(root: str, megabytes: int, records: int) -> None:
             log.append(memoryview(bytearray(batch)), 0, NOW_MS)
     size = sum(log.size for log in logs)
     for threads in (1, 2, 4):
-        for held in logs.directories:
-            held.release()
+        for directory in logs.directories:
+            directory.release()
         logs = Logs(OsFiles(), [root], 1, None, SystemClock(), recovery_threads=threads)
         began = time.perf_counter()
         logs.open()
@@ -52,8 +52,8 @@ def recovery(root: str, megabytes: int, records: int) -> None:
             f"  batches of {len(batch):6} bytes, {threads} threads: {size / seconds / 1e6:8.0f} MB/s",
             flush=True,
         )
-    for held in logs.directories:
-        held.release()
+    for directory in logs.directories:
+        directory.release()
 
 
 def starts(broker: BrokerProcess, partitions: int) -> None:

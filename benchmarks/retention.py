@@ -64,9 +64,9 @@ def main() -> None:
         logs = new_logs(f"{root}/many")
         for partition in range(PARTITIONS):
             fill(logs.create(TopicPartition("t", partition), bytes(16), KEEPING), 2)
-        held = list(logs)
+        opened = list(logs)
         idle = timed(
-            lambda: [expire_segments(log, log.log_end_offset, NOW_MS) for log in held], time.thread_time
+            lambda: [expire_segments(log, log.log_end_offset, NOW_MS) for log in opened], time.thread_time
         )
         print(f"nothing to do, {PARTITIONS} partitions:             {idle:9.2f} ms")
         logs.close()

@@ -43,7 +43,7 @@ from moldau.replication.branching import Branching
 from moldau.replication.log_cleaning import LogCleaning
 from moldau.replication.log_upkeep import LogUpkeep
 from moldau.replication.replicas import Replicas
-from moldau.storage.branches.branch import settle
+from moldau.storage.branches.branch import remove_unfinished_branches
 from moldau.storage.directory.logs import Logs
 from moldau.storage.files import Files
 from moldau.storage.log.log import LogConfig
@@ -140,7 +140,7 @@ class Node:
             on_offline=lambda directory: self._directory_offline(),
         )
         self._logs.open(self._progress())
-        settle(self._files, self._logs, image.topics_by_id)
+        remove_unfinished_branches(self._files, self._logs, image.topics_by_id)
         self._opened.append(self._close_logs)
 
     def _progress(self) -> Callable[[int, int, TopicPartition], None]:

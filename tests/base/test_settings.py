@@ -22,7 +22,7 @@ from moldau.base.settings import (
     SettingError,
     SettingsTable,
     SettingType,
-    Valid,
+    Validator,
     at_least,
     between,
     nearest_name,
@@ -32,7 +32,7 @@ from moldau.base.settings import (
 )
 
 
-def setting(type: SettingType, valid: Valid | None = None) -> Setting:
+def setting(type: SettingType, valid: Validator | None = None) -> Setting:
     return Setting("n", type, None, "for this test", valid)
 
 
@@ -155,7 +155,7 @@ def test_what_kafka_refuses(type: SettingType, text: str, reason: str) -> None:
         ),
     ],
 )
-def test_what_is_not_valid(type: SettingType, valid: Valid, text: str, message: str) -> None:
+def test_what_is_not_valid(type: SettingType, valid: Validator, text: str, message: str) -> None:
     with pytest.raises(SettingError) as caught:
         setting(type, valid).parse(text)
     assert str(caught.value) == message
@@ -170,7 +170,7 @@ def test_what_is_not_valid(type: SettingType, valid: Valid, text: str, message: 
         (LIST, Items(), "anything"),
     ],
 )
-def test_what_is_valid(type: SettingType, valid: Valid, text: str) -> None:
+def test_what_is_valid(type: SettingType, valid: Validator, text: str) -> None:
     assert setting(type, valid).parse(text) is not None
 
 

@@ -8,7 +8,7 @@ import struct
 from collections.abc import Callable
 from typing import Any
 
-from moldau.base.memory import ReusedMemory
+from moldau.base.buffer_pool import BufferPool
 from moldau.broker.connection import RECEIVE_BUFFER_BYTES, Connection, Limits
 from moldau.broker.purgatory import Parked
 
@@ -112,7 +112,7 @@ class Line:
             handle_frame,
             Limits(frame_bytes, inflight_requests, outbound_bytes),
             memoryview(bytearray(RECEIVE_BUFFER_BYTES)),
-            ReusedMemory(),
+            BufferPool(),
             "PLAINTEXT",
             self.home,
         )

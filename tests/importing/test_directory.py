@@ -12,8 +12,8 @@ from confluent_kafka.admin import AdminClient, ConfigResource
 from moldau.importing.directory import plan_import, run_import, staging
 from moldau.importing.metadata import ImportFailed, read_moldau_image
 from moldau.inspection.findings import Severity
-from moldau.inspection.layout import look_at
-from moldau.inspection.verification import plan as plan_checks
+from moldau.inspection.layout import find_target
+from moldau.inspection.verify import plan as plan_checks
 from moldau.testing import Broker
 
 SETTINGS = {"group.initial.rebalance.delay.ms": "0", "auto.create.topics.enable": "false"}
@@ -28,7 +28,7 @@ def content(directory: Path) -> dict[str, tuple[bytes, int]]:
 
 
 def problems(path: Path) -> list[str]:
-    found = (finding for job in plan_checks(look_at(path)) for finding in job.run().findings)
+    found = (finding for job in plan_checks(find_target(path)) for finding in job.run().findings)
     return [each.what for each in found if each.severity is not Severity.NOTE]
 
 
@@ -145,10 +145,10 @@ def test_partitions_that_do_not_belong_or_are_missing(kafka_directory: Path, tmp
     shutil.rmtree(kafka_directory / "orders-0")
     shutil.rmtree(kafka_directory / "payments-0")
     plan = plan_import([kafka_directory], tmp_path / "data")
-    told = "\n".join(plan.remarks)
-    assert "stranger-0 belongs to no topic of the metadata" in told
-    assert "partition(s) 0 of orders are not in the source and begin empty" in told
-    assert "topic(s) without a partition in the source stay behind: payments" in told
+    texts = "\n".join(plan.remarks)
+    assert "stranger-0 belongs to no topic of the metadata" in texts
+    assert "partition(s) 0 of orders are not in the source and begin empty" in texts
+    assert "topic(s) without a partition in the source stay behind: payments" in texts
     run_import(plan)
     image = read_moldau_image(tmp_path / "data")
     assert "payments" not in image.topics_by_name
@@ -211,13 +211,13 @@ def test_configs_that_are_not_ours(
 
 def test_what_is_refused(kafka_directory: Path, tmp_path: Path) -> None:
     target = tmp_path / "data"
-    for source, place, told in (
+    for source, place, texts in (
         (tmp_path / "nowhere", target, "does not exist"),
         (kafka_directory / "orders-0", target, "not a whole data directory"),
         (kafka_directory, kafka_directory, "is not empty"),
         (kafka_directory, kafka_directory / "inside", "lies inside"),
     ):
-        with pytest.raises(ImportFailed, match=told):
+        with pytest.raises(ImportFailed, match=texts):
             plan_import([source], place)
     staging(target).mkdir()
     with pytest.raises(ImportFailed, match="remove it first"):

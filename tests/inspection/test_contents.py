@@ -6,14 +6,14 @@ from typing import Any
 import pytest
 
 from moldau.inspection.contents import HoleKind, PartitionView, SizesOverTime, inspect, read_offsets
-from moldau.inspection.layout import look_at
+from moldau.inspection.layout import find_target
 from moldau.protocol.records import Record, encode_batch
 
 NOW = 1_700_000_000_000
 
 
 def view_of(path: Path, **options: Any) -> PartitionView:
-    target = look_at(path)
+    target = find_target(path)
     (partition,) = target.partitions
     return inspect(partition, read_offsets(None if target.root is None else str(target.root)), **options)
 

@@ -1,8 +1,8 @@
-"""Leader epochs that cannot be true are told from those that can."""
+"""Leader epochs that cannot be right are distinguished from the others."""
 
 import pytest
 
-from moldau.inspection.history import sane_epochs
+from moldau.inspection.history import consistent_epochs
 
 
 @pytest.mark.parametrize(
@@ -17,6 +17,6 @@ from moldau.inspection.history import sane_epochs
     ],
 )
 def test_epochs_only_grow(epochs: list[tuple[int, int]], odd: list[tuple[int, int]]) -> None:
-    sane, found = sane_epochs(epochs)
+    consistent, found = consistent_epochs(epochs)
     assert found == odd
-    assert [epoch for epoch, _ in sane] == sorted({epoch for epoch, _ in sane})
+    assert [epoch for epoch, _ in consistent] == sorted({epoch for epoch, _ in consistent})

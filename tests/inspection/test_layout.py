@@ -3,7 +3,8 @@ from pathlib import Path
 import pytest
 
 from moldau.base.names import TopicPartition
-from moldau.inspection.layout import NothingToRead, directories_out_of_use, look_at, offset_of, read_partition
+from moldau.inspection.layout import NothingToRead, directories_out_of_use, find_target, read_partition
+from moldau.storage.file_names import offset_of
 
 ZEROS = "0" * 20
 
@@ -13,7 +14,7 @@ def test_a_data_directory(data_directory: Path) -> None:
     (data_directory / f"gone-0.{'a' * 32}-delete").mkdir()
     (data_directory / f"old-0.{'a' * 32}-stray").mkdir()
     (data_directory / "__cluster_metadata-0").mkdir()
-    target = look_at(data_directory)
+    target = find_target(data_directory)
     (partition,) = target.partitions
     assert target.root == target.path == data_directory
     assert partition.topic_partition == TopicPartition("orders", 0)
@@ -24,14 +25,14 @@ def test_a_data_directory(data_directory: Path) -> None:
 
 
 def test_a_partition_and_a_file(data_directory: Path, tmp_path: Path) -> None:
-    target = look_at(data_directory / "orders-0")
+    target = find_target(data_directory / "orders-0")
     assert target.root == data_directory
     assert len(target.partitions) == 1
-    one = look_at(target.partitions[0].segments[1].path(".index"))
+    one = find_target(target.partitions[0].segments[1].path(".index"))
     (segment,) = one.partitions[0].segments
     assert segment.base_offset == target.partitions[0].segments[1].base_offset
     (data_directory / "orders-0").rename(tmp_path / "elsewhere")
-    alone = look_at(tmp_path / "elsewhere")
+    alone = find_target(tmp_path / "elsewhere")
     assert alone.root is None
     assert alone.partitions[0].topic_partition is None
 
@@ -41,7 +42,7 @@ def test_paths_that_lead_nowhere(tmp_path: Path) -> None:
     (tmp_path / "file.log").write_bytes(b"")
     for name in ("missing", "empty", "file.log"):
         with pytest.raises(NothingToRead):
-            look_at(tmp_path / name)
+            find_target(tmp_path / name)
 
 
 def test_what_is_out_of_use(tmp_path: Path) -> None:

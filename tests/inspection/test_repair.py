@@ -10,9 +10,9 @@ import pytest
 
 from moldau.inspection.contents import HoleKind, inspect, read_offsets
 from moldau.inspection.findings import Severity
-from moldau.inspection.layout import look_at
+from moldau.inspection.layout import find_target
 from moldau.inspection.repair import RepairError, free_name, index_contents, plan
-from moldau.inspection.verification import plan as plan_checks
+from moldau.inspection.verify import plan as plan_checks
 from moldau.protocol.records import Record, read_header
 from moldau.storage.files import OsFile, OsFiles
 from moldau.storage.log.log import Log
@@ -32,14 +32,14 @@ class Quick(OsFiles):
 
 
 def repair(path: Path) -> list[str]:
-    steps = plan(look_at(path))
+    steps = plan(find_target(path))
     for step in steps:
         step.run(Quick())
     return [step.text for step in steps]
 
 
 def problems(path: Path) -> list[str]:
-    found = (finding for job in plan_checks(look_at(path)) for finding in job.run().findings)
+    found = (finding for job in plan_checks(find_target(path)) for finding in job.run().findings)
     return [f"{each.file}: {each.what}" for each in found if each.severity is not Severity.NOTE]
 
 
@@ -72,7 +72,7 @@ def flip(path: Path, at: int) -> None:
 
 
 def test_nothing_to_do(data_directory: Path) -> None:
-    assert plan(look_at(data_directory)) == []
+    assert plan(find_target(data_directory)) == []
 
 
 @pytest.mark.parametrize("which", [0, 2, -1])
@@ -95,7 +95,7 @@ def test_a_damaged_batch_is_taken_out(
     aside = path.with_name(f"{path.name}.{position}.damaged")
     assert aside.stat().st_size + path.stat().st_size == size
     assert problems(data_directory) == []
-    (partition,) = look_at(data_directory).partitions
+    (partition,) = find_target(data_directory).partitions
     view = inspect(partition, read_offsets(str(data_directory)))
     assert [(hole.first, kind) for hole, kind in view.holes] == [(before[bad][0], HoleKind.REPAIR)]
     log = opened(data_directory, make_node)
@@ -173,7 +173,7 @@ def test_indexes_are_as_a_broker_writes_them(data_directory: Path) -> None:
     for path in files(data_directory)[:-1]:
         segment = next(
             each
-            for each in look_at(data_directory).partitions[0].segments
+            for each in find_target(data_directory).partitions[0].segments
             if each.base_offset == int(path.stem)
         )
         made = index_contents(path, segment.base_offset, segment.next_base_offset)
@@ -280,7 +280,7 @@ def test_it_may_be_stopped_at_any_moment(built_directory: Path, tmp_path: Path, 
         kept |= {offset for offset, _ in batches(first) + batches(second)[1:]}
         stopping = Stopping(changes)
         try:
-            for step in plan(look_at(directory)):
+            for step in plan(find_target(directory)):
                 step.run(stopping)
             done = True
         except OSError:

@@ -7,7 +7,7 @@ from pathlib import Path
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from moldau.inspection.walk import Damaged, ReadOnlyFile, Whole, walk
+from moldau.inspection.walk import DamagedRange, IntactBatch, ReadOnlyFile, walk
 from moldau.protocol.records import Record, encode_batch
 
 
@@ -23,14 +23,14 @@ def segment(count: int = 12, base_offset: int = 0) -> list[bytes]:
 
 def walked(
     path: Path, content: bytes, base_offset: int = 0, *, contents: bool = True
-) -> list[Whole | Damaged]:
+) -> list[IntactBatch | DamagedRange]:
     path.write_bytes(content)
     with ReadOnlyFile(path) as file:
         found = list(walk(file, base_offset, contents=contents))
     position = 0
     for each in found:
         assert each.position == position
-        position += each.header.size if isinstance(each, Whole) else each.size
+        position += each.header.size if isinstance(each, IntactBatch) else each.size
     assert position == len(content)
     return found
 
@@ -39,7 +39,9 @@ def test_a_sound_segment(tmp_path: Path) -> None:
     batches = segment()
     for contents in (True, False):
         found = walked(tmp_path / "log", b"".join(batches), contents=contents)
-        assert [each.header.base_offset for each in found if isinstance(each, Whole)] == list(range(0, 24, 2))
+        assert [each.header.base_offset for each in found if isinstance(each, IntactBatch)] == list(
+            range(0, 24, 2)
+        )
         assert len(found) == 12
     assert walked(tmp_path / "log", b"") == []
 
@@ -52,7 +54,7 @@ def test_a_flipped_byte_costs_one_batch(tmp_path: Path) -> None:
         flipped = bytearray(content)
         flipped[start + at] ^= 0x55
         found = walked(tmp_path / "log", bytes(flipped))
-        damage = [each for each in found if isinstance(each, Damaged)]
+        damage = [each for each in found if isinstance(each, DamagedRange)]
         # The checksum covers neither the leader epoch nor the offset, but the next offset gives it away.
         if 12 <= at < 16:
             assert not damage
@@ -66,11 +68,11 @@ def test_a_torn_end_and_zeros(tmp_path: Path) -> None:
     batches = segment(4)
     *whole, bad = walked(tmp_path / "log", b"".join(batches)[:-3])
     assert len(whole) == 3
-    assert isinstance(bad, Damaged)
+    assert isinstance(bad, DamagedRange)
     assert bad.next_offset is None
     assert "where" in bad.reason
     *whole, bad = walked(tmp_path / "log", b"".join(batches) + bytes(500))
-    assert isinstance(bad, Damaged)
+    assert isinstance(bad, DamagedRange)
     assert (len(whole), bad.size, bad.offset, bad.reason) == (4, 500, 8, "zeros where a batch should begin")
 
 
@@ -80,7 +82,7 @@ def test_bytes_in_between(tmp_path: Path) -> None:
     for noise in (b"\2" * 1000, b"x" * 7, bytes(61), batches[0], bytes(range(256)) * 20):
         content = b"".join(batches[:3]) + noise + b"".join(batches[3:])
         found = walked(tmp_path / "log", content)
-        (bad,) = (each for each in found if isinstance(each, Damaged))
+        (bad,) = (each for each in found if isinstance(each, DamagedRange))
         assert (bad.size, bad.next_offset) == (len(noise), 6)
         assert len(found) == 7
 
@@ -90,7 +92,7 @@ def test_offsets_of_the_next_segment_do_not_count(tmp_path: Path) -> None:
     path.write_bytes(b"".join(segment(4)))
     with ReadOnlyFile(path) as file:
         *whole, bad = walk(file, 0, 6)
-    assert isinstance(bad, Damaged)
+    assert isinstance(bad, DamagedRange)
     assert len(whole) == 3
     assert "must end before 6" in bad.reason
 
@@ -101,16 +103,18 @@ def test_messages_of_the_old_format_are_not_damage(tmp_path: Path) -> None:
         (bytes(8), (len(body) + 4).to_bytes(4, "big"), zlib.crc32(body).to_bytes(4, "big"), body)
     )
     found = walked(tmp_path / "log", message * 3 + b"".join(segment(1, 9)))
-    assert isinstance(found[0], Damaged)
+    assert isinstance(found[0], DamagedRange)
     assert found[0].is_old_format
     assert found[0].size == 3 * len(message)
-    assert isinstance(found[1], Whole)
+    assert isinstance(found[1], IntactBatch)
 
 
 def test_only_headers_are_read_unless_asked(tmp_path: Path) -> None:
     content = bytearray(b"".join(segment(3)))
     content[-1] ^= 1  # inside the last record
-    assert all(isinstance(each, Whole) for each in walked(tmp_path / "log", bytes(content), contents=False))
+    assert all(
+        isinstance(each, IntactBatch) for each in walked(tmp_path / "log", bytes(content), contents=False)
+    )
 
 
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -125,7 +129,7 @@ def test_whatever_happens_to_a_file(tmp_path: Path, data: st.DataObject) -> None
     change(content)
     untouched = {batch for batch in batches if batch in bytes(content)}
     found = walked(tmp_path / "log", bytes(content))
-    kept = {bytes(each.data) for each in found if isinstance(each, Whole)}
+    kept = {bytes(each.data) for each in found if isinstance(each, IntactBatch)}
     # Where two batches share a byte after a cut, one of them is lost.
     assert len(untouched - kept) <= 1
 

@@ -109,7 +109,7 @@ def test_a_store_that_fails(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> 
 def test_a_source_that_is_replaced_again_and_again(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
     broker.produce("orders", "1")
     answers = [False, False, True]
-    monkeypatch.setattr(ForkJob, "is_true", lambda self: answers.pop(0))
+    monkeypatch.setattr(ForkJob, "is_consistent", lambda self: answers.pop(0))
     broker.fork("orders", "copy")
     assert answers == []
     assert len(broker.records("copy")) == 1

@@ -75,7 +75,7 @@ def test_an_id_that_the_subject_does_not_have():
     refusal = found.refusal({("orders-value", 1): True, ("orders-value", 9): False})
     assert [index for index, _ in refusal.record_errors] == [1, 2]
     assert "schema id 9, which subject orders-value does not have" in refusal.message
-    assert refusal.told
+    assert refusal.message_for_client
 
 
 def test_a_guid_in_a_header():

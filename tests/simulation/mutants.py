@@ -22,7 +22,7 @@ from moldau.coordinators.runtime import Runtime
 from moldau.coordinators.transactions import transaction as transitions
 from moldau.coordinators.transactions.shard import TransactionShard
 from moldau.storage.log.log import Log
-from moldau.storage.log.producer_state import ProducerState
+from moldau.storage.log.producer_state import ProducerStates
 
 Mutant = Callable[[pytest.MonkeyPatch], None]
 
@@ -51,7 +51,7 @@ def old_epochs_may_write(patch: pytest.MonkeyPatch) -> None:
         return check(transaction, claimed if transaction is None else transaction.owner)
 
     patch.setattr(transitions, "_check_writer", unchecked)
-    patch.setattr(ProducerState, "check_epoch", lambda self, header: None)
+    patch.setattr(ProducerStates, "check_epoch", lambda self, header: None)
 
 
 def aborted_offsets_count(patch: pytest.MonkeyPatch) -> None:
@@ -70,7 +70,7 @@ def aborted_records_are_not_named(patch: pytest.MonkeyPatch) -> None:
 
 
 def a_late_marker_is_written_again(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(ProducerState, "has_marker", lambda self, producer_id, epoch: False)
+    patch.setattr(ProducerStates, "has_marker", lambda self, producer_id, epoch: False)
 
 
 def a_partition_is_given_before_it_is_free(patch: pytest.MonkeyPatch) -> None:

@@ -8,8 +8,8 @@ from moldau.base.names import TopicPartition
 from moldau.protocol.compression import Compression
 from moldau.protocol.control_records import ControlType, Marker, encode_marker
 from moldau.protocol.records import BatchHeader, Record, batches, decode_records, encode_batch
-from moldau.storage.compaction.cleaner import Cleaner, CleanerSettings
 from moldau.storage.compaction.cleaner_worker import ThreadWorker, Worker
+from moldau.storage.compaction.log_cleaner import CleanerConfig, LogCleaner
 from moldau.storage.directory.logs import Logs
 from moldau.storage.files import Files, MemoryFiles
 from moldau.storage.log.log import Log, LogConfig
@@ -37,7 +37,7 @@ class Scene:
         self.config = config
         self.root = root
         self.now_ms = NOW
-        self.settings = CleanerSettings()
+        self.settings = CleanerConfig()
         self.open()
 
     def open(self) -> None:
@@ -46,7 +46,7 @@ class Scene:
         self.logs.open()
         assert self.logs.failed == {}
         self.log: Log = self.logs.open_partition(TP, bytes(16), self.config)
-        self.cleaner = Cleaner(self.files, self.logs, self.new_worker)
+        self.cleaner = LogCleaner(self.files, self.logs, self.new_worker)
 
     def new_worker(self) -> Worker:
         return ThreadWorker(self.files, SystemClock())

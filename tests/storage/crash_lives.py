@@ -84,7 +84,7 @@ class Life:
         self.records: dict[int, bytes] = {}
         self.appended = 0  # behind the last append that was answered
         self.synced = 0
-        self.start = 0  # what readers were told, and what was promised to last
+        self.start = 0  # what readers have seen, and what must survive
         self.durable_start = 0
         self.highest_start = 0
         self.sequences: dict[int, int] = {}

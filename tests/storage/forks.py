@@ -24,17 +24,17 @@ def fork(
     commit: Callable[[], None] = lambda: None,
 ) -> Log:
     """Partition 0 of a new topic; ``meanwhile`` happens while the job would run."""
-    home = logs.directory_of(source.topic_partition)
-    assert home is not None
-    branch = Branch(logs._files, home, TopicPartition(name, 0), FORK_ID)
+    log_directory = logs.directory_of(source.topic_partition)
+    assert log_directory is not None
+    branch = Branch(logs._files, log_directory, TopicPartition(name, 0), FORK_ID)
     job = begin_fork(source, branch, end, NOW)
     meanwhile()
     job.run()
     if job.error is not None:
         raise job.error
-    assert job.is_true()
+    assert job.is_consistent()
     made = logs.adopt(
-        branch.path, home, branch.topic_partition, FORK_ID, source.config, branch.log_start_offset
+        branch.path, log_directory, branch.topic_partition, FORK_ID, source.config, branch.log_start_offset
     )
     abort_transactions(made, branch.open_transactions, 7, NOW)
     made.flush()

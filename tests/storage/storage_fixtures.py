@@ -98,8 +98,8 @@ def directory(files: Files, tmp_path: Path) -> str:
 def node(files: Files, directory: str) -> Iterator[Node]:
     node = Node(files, [directory])
     yield node
-    for held in node.logs.directories:
-        held.release()
+    for directory in node.logs.directories:
+        directory.release()
 
 
 @pytest.fixture
@@ -122,8 +122,8 @@ def make_node() -> Iterator[Callable[[Files, list[str]], Node]]:
 
     yield make
     for node in made:
-        for held in node.logs.directories:
-            held.release()
+        for directory in node.logs.directories:
+            directory.release()
 
 
 @pytest.fixture(scope="session")

@@ -174,10 +174,10 @@ def test_a_lock_keeps_out_another_process(tmp_path: Path) -> None:
 def test_descriptors_are_given_back(tmp_path: Path) -> None:
     gc.collect()  # what other tests have left
     before = len(os.listdir("/proc/self/fd"))
-    held = [OsFiles().create(f"{tmp_path}/{i}") for i in range(10)]
+    created = [OsFiles().create(f"{tmp_path}/{i}") for i in range(10)]
     assert len(os.listdir("/proc/self/fd")) == before + 10
-    held.pop().close()
-    held.clear()
+    created.pop().close()
+    created.clear()
     gc.collect()
     assert len(os.listdir("/proc/self/fd")) == before
 

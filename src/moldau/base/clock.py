@@ -1,6 +1,6 @@
-"""The only place that tells time.
+"""The only module that reads the time.
 
-Invariant: every other room is handed a ``Clock``; a test hands it one that it can step.
+Invariant: everything else is given a ``Clock``, so that a test can give it one that it steps by hand.
 """
 
 import time
@@ -19,7 +19,7 @@ class Clock(Protocol):
 
 
 class SystemClock:
-    """The machine's own time."""
+    """The time of the machine."""
 
     def now_ms(self) -> int:
         return time.time_ns() // 1_000_000
@@ -29,9 +29,9 @@ class SystemClock:
 
 
 class SteppedClock:
-    """The machine's time plus what a test has advanced it by; listeners hear of every step.
+    """The time of the machine plus what a test has advanced it by; listeners are called at every advance.
 
-    With ``frozen`` the machine's time does not count at all and only ``advance`` moves the clock.
+    With ``frozen`` only ``advance`` moves the clock.
     """
 
     def __init__(self, *, frozen: bool = False, start_ms: int = 1_700_000_000_000) -> None:
@@ -53,7 +53,7 @@ class SteppedClock:
         return self._offset_seconds
 
     def advance(self, seconds: float) -> None:
-        """Moves the clock on and tells everyone who waits for a moment."""
+        """Moves the clock forward and calls the listeners, which look for deadlines that have passed."""
         if seconds < 0:
             raise ValueError("a clock does not go back")
         self._offset_seconds += seconds
@@ -63,7 +63,7 @@ class SteppedClock:
     def on_advance(self, listener: Callable[[], None]) -> None:
         self._listeners.append(listener)
 
-    def forget(self, listener: Callable[[], None]) -> None:
-        """Tells a listener nothing more; a clock outlives the brokers that it is lent to."""
+    def remove_listener(self, listener: Callable[[], None]) -> None:
+        """For a broker that stops: its clock may be in use by others."""
         if listener in self._listeners:
             self._listeners.remove(listener)

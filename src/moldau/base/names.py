@@ -1,13 +1,10 @@
-"""Words that every room shares: topic partitions, ids, and the rules for topic names.
-
-Invariant: values only; nothing here reads a clock, makes up an id or touches the outside.
-"""
+"""Topic partitions, ids, and the rules for topic names: values that every package uses. Pure."""
 
 import base64
 import re
 from typing import NamedTuple
 
-#: An id as it stands on the wire: sixteen bytes, compared and hashed as they are.
+#: An id as it is on the wire: sixteen bytes.
 Uuid = bytes
 
 ZERO_UUID: Uuid = bytes(16)
@@ -15,7 +12,7 @@ ZERO_UUID: Uuid = bytes(16)
 MAX_TOPIC_NAME_LENGTH = 249
 _LEGAL_TOPIC_NAME = re.compile(r"[a-zA-Z0-9._-]+")
 
-#: Topics that the platform keeps for itself.
+#: Topics in which brokers keep their own state.
 INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
 
 
@@ -33,7 +30,7 @@ def format_uuid(value: Uuid) -> str:
 
 
 def parse_uuid(text: str) -> Uuid:
-    """The reverse of ``format_uuid``; ValueError when the text is no id."""
+    """The reverse of ``format_uuid``; ValueError when the text is not an id."""
     value = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
     if len(value) != 16:
         raise ValueError(f"{text!r} is not an id of 16 bytes")
@@ -54,5 +51,5 @@ def topic_name_error(name: str) -> str | None:
 
 
 def collision_key(name: str) -> str:
-    """Two topics with the same key would share the name of a metric: '.' and '_' are alike there."""
+    """Two topics with the same key would have metrics of the same name, where '.' becomes '_'."""
     return name.replace(".", "_")

@@ -1,21 +1,21 @@
-"""The language in which settings are declared: name, type, default, validity, meaning, when it may change.
+"""How settings are declared: name, type, default, validator, documentation, and when they may change.
 
-Invariant: one declaration is the only place that knows a setting; parsing, validation, DescribeConfigs, the
-command line and ``docs/settings.md`` all read it. Texts are read and refused in the words of Kafka's own
-broker, so that a person finds the same sentence in the same manual. Nothing here knows a particular
-setting, opens a file or asks the time: texts in, values out.
+Parsing, validation, DescribeConfigs, the command line and ``docs/settings.md`` all read one declaration.
+Errors have the wording of Kafka's broker, so that a search for the message finds Kafka's documentation.
+
+Invariant: texts in, values out; no particular setting is known here. Pure.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
 from enum import IntEnum
 from typing import Any, Literal
 
-#: When a setting may change: at start only, on one running broker, or on one broker and on all at once.
+#: When a setting may change: only at start, on one running broker, or on one broker or all of them.
 Dynamic = Literal["static", "per-broker", "cluster-wide"]
 
 
 class SettingType(IntEnum):
-    """The types of settings, with the numbers that stand for them in DescribeConfigs."""
+    """The types of settings, with their numbers in DescribeConfigs."""
 
     UNKNOWN = 0
     BOOLEAN = 1
@@ -41,7 +41,7 @@ PASSWORD = SettingType.PASSWORD
 
 
 class Password:
-    """A secret: compares like its text, never prints it."""
+    """A secret: compares by its text, but never prints it."""
 
     __slots__ = ("value",)
 
@@ -64,7 +64,7 @@ Value = bool | int | float | str | tuple[str, ...] | Password | None
 
 
 class SettingError(ValueError):
-    """A setting cannot hold what it was given; the text names the setting, the value and what is allowed."""
+    """A value that a setting does not accept; the text names the setting, the value and what is allowed."""
 
     def __init__(self, name: str, message: str) -> None:
         super().__init__(message)
@@ -82,11 +82,11 @@ def show(value: Value) -> str:
     return "null" if value is None else render(value)
 
 
-# -------------------------------------------------------------------------------------------- what is valid
+# ------------------------------------------------------------------------------------------------ validators
 
 
-class Valid:
-    """What a setting may hold, beyond its type; ``str()`` of it is the column of the manual."""
+class Validator:
+    """What a setting accepts beyond its type; ``str()`` of it is shown in the documentation."""
 
     __slots__ = ()
 
@@ -95,7 +95,7 @@ class Valid:
         raise NotImplementedError
 
 
-class Range(Valid):
+class Range(Validator):
     """A number between two bounds, both included; no upper bound when ``maximum`` is None."""
 
     __slots__ = ("maximum", "minimum")
@@ -105,7 +105,7 @@ class Range(Valid):
         self.maximum = maximum
 
     def check(self, name: str, value: Any) -> None:
-        # "not >=" rather than "<": a NaN is below every minimum.
+        # "not >=" rather than "<", so that NaN is rejected too.
         if not value >= self.minimum:
             raise invalid_value(name, value, f"Value must be at least {self.minimum}")
         if self.maximum is not None and value > self.maximum:
@@ -116,7 +116,7 @@ class Range(Valid):
 
 
 class RangeOr(Range):
-    """A number between two bounds, or one number outside of them that has a meaning of its own."""
+    """A number between two bounds, or one special number outside of them."""
 
     __slots__ = ("other",)
 
@@ -133,8 +133,8 @@ class RangeOr(Range):
         return f"{super().__str__()} or {self.other}"
 
 
-class OneOf(Valid):
-    """One of a few words."""
+class OneOf(Validator):
+    """One of a few strings."""
 
     __slots__ = ("choices", "ignore_case")
 
@@ -152,8 +152,8 @@ class OneOf(Valid):
         return f"[{', '.join(self.choices)}]"
 
 
-class Items(Valid):
-    """A list whose items are not blank and, where choices are given, come from them."""
+class Items(Validator):
+    """A list whose items are not blank and, if there are choices, are among them."""
 
     __slots__ = ("choices", "may_be_empty")
 
@@ -193,10 +193,9 @@ def between(minimum: int | float, maximum: int | float) -> Range:
 class Setting:
     """One declared setting.
 
-    ``synonyms`` are the names of a wider scope that give it a value when it has none of its own, first choice
-    first, each with the factor that turns that setting's unit into this one's. An ``internal`` setting is
-    honoured, but shown only where it has been set. (A plain class: a table of hundreds must cost next to
-    nothing to build.)
+    ``synonyms`` are settings of a wider scope whose value it takes when it has none of its own, in order of
+    preference, each with the factor that converts the unit. An ``internal`` setting takes effect, but is
+    shown only where it has been set. (A plain class, because hundreds are built whenever a process starts.)
     """
 
     __slots__ = ("default", "doc", "dynamic", "internal", "name", "synonyms", "type", "valid")
@@ -207,7 +206,7 @@ class Setting:
         type: SettingType,
         default: Value,
         doc: str,
-        valid: Valid | None = None,
+        valid: Validator | None = None,
         dynamic: Dynamic = "static",
         synonyms: tuple[tuple[str, int], ...] = (),
         internal: bool = False,
@@ -229,7 +228,7 @@ class Setting:
         return self.type == PASSWORD
 
     def parse(self, text: str) -> Value:
-        """The typed value of a text; SettingError when it is none."""
+        """The typed and validated value of a text; SettingError when it is not acceptable."""
         value = parse_value(self.name, self.type, text)
         if self.valid is not None:
             self.valid.check(self.name, value)
@@ -241,7 +240,7 @@ class Setting:
 
 
 class SettingsTable(Mapping[str, Setting]):
-    """Settings by name, in the order of their declaration and under the headings of the manual."""
+    """Settings by name, in the order of their declaration, under the headings of the documentation."""
 
     __slots__ = ("_by_name", "sections")
 
@@ -265,13 +264,13 @@ class SettingsTable(Mapping[str, Setting]):
         return name in self._by_name
 
     def parse(self, texts: Mapping[str, str]) -> dict[str, Value]:
-        """Typed values of known names, in the table's order; SettingError for the first that is wrong."""
+        """Typed values of the known names, in the table's order; SettingError for the first invalid one."""
         return {name: setting.parse(texts[name]) for name, setting in self._by_name.items() if name in texts}
 
 
 def nearest_name(name: str, known: Iterable[str]) -> str | None:
-    """The known name that somebody who wrote this one may have meant."""
-    from difflib import get_close_matches  # slow to import, and needed only for a mistake
+    """The known name that is most similar to a misspelt one; None if there is none."""
+    from difflib import get_close_matches  # slow to import, and needed only after a mistake
 
     found = get_close_matches(name, known, n=1, cutoff=0.75)
     return found[0] if found else None
@@ -279,14 +278,14 @@ def nearest_name(name: str, known: Iterable[str]) -> str | None:
 
 # ----------------------------------------------------------------------------------- texts and typed values
 
-#: What Java's ``trim`` cuts off: a space and everything below it.
+#: What Java's ``trim`` removes: every character up to the space.
 _BLANKS = "".join(map(chr, range(33)))
 
 _BITS = {SHORT: 15, INT: 31, LONG: 63}
 
 
 def parse_value(name: str, type: SettingType, text: str) -> Value:
-    """The value of a text of this type; SettingError when it is none."""
+    """The typed value of a text; SettingError when it is not of this type."""
     trimmed = text.strip(_BLANKS)
     if type in _BITS:
         number = _integer(trimmed, _BITS[type])
@@ -303,7 +302,7 @@ def parse_value(name: str, type: SettingType, text: str) -> Value:
             raise invalid_value(name, text, "Not a number of type DOUBLE")
         return fraction
     if type == LIST:
-        # Said twice means said once.
+        # Duplicates are dropped.
         return tuple(dict.fromkeys(item.strip(_BLANKS) for item in trimmed.split(","))) if trimmed else ()
     if type == PASSWORD:
         return Password(trimmed)
@@ -312,7 +311,7 @@ def parse_value(name: str, type: SettingType, text: str) -> Value:
 
 def _integer(text: str, bits: int) -> int | None:
     digits = text[1:] if text[:1] in ("+", "-") else text
-    # A number of thousands of digits is not worth the work of converting it.
+    # Converting thousands of digits is slow, and the result would be out of range anyway.
     if not digits.isdecimal() or len(digits) > 100:
         return None
     number = int(text)
@@ -323,7 +322,7 @@ def _double(text: str) -> float | None:
     unsigned = text.lstrip("+-")
     if unsigned in ("NaN", "Infinity"):
         return float(text.replace("Infinity", "inf")) if len(text) - len(unsigned) < 2 else None
-    # Python reads more (1_000, inf, nan) and Java a type's letter at the end.
+    # Python accepts more than Java (1_000, inf, nan), and Java accepts a type suffix.
     if unsigned[-1:] in tuple("dDfF"):
         text = text[:-1]
     if not text.isascii() or any(letter in "_nif " or letter < " " for letter in text.lower()):
@@ -335,7 +334,7 @@ def _double(text: str) -> float | None:
 
 
 def render(value: Value) -> str:
-    """A value as text; what comes out can be read in again, but for a password, which stays hidden."""
+    """A value as text that parses to the same value, except for a password, which stays hidden."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, float):
@@ -355,7 +354,7 @@ def _render_double(value: float) -> str:
         return repr(value)
     mantissa, _, exponent = f"{value!r}".partition("e")
     if not exponent:
-        # repr() is plain up to 1e16: move the point ourselves.
+        # repr() has no exponent up to 1e16, where Java has one from 1e7 on.
         sign, digits = ("-", mantissa[1:]) if mantissa[0] == "-" else ("", mantissa)
         whole, _, fraction = digits.partition(".")
         exponent = str(len(whole) - 1) if whole != "0" else str(len(fraction.lstrip("0")) - len(fraction) - 1)
@@ -386,7 +385,7 @@ def parse_properties(text: str) -> dict[str, str]:
 
 
 def _logical_lines(text: str) -> Iterator[str]:
-    """Lines without comments and blanks, with the lines that a backslash continues joined to them."""
+    """Lines without comments and blank lines; those that a backslash continues are joined."""
     line = ""
     # Not splitlines(): only these three end a line in Java.
     for part in text.replace("\r\n", "\n").replace("\r", "\n").split("\n"):
@@ -432,5 +431,5 @@ def _unescape(text: str, line: str) -> str:
         if len(digits) != 4 or any(digit not in "0123456789abcdefABCDEF" for digit in digits):
             raise SettingError(line, f"Malformed \\uxxxx encoding in the line {line!r}")
         out.append(chr(int(digits, 16)))
-    # Two \u of a surrogate pair are one character.
+    # A surrogate pair of two \u escapes is one character.
     return "".join(out).encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")

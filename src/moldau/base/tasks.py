@@ -1,8 +1,9 @@
-"""Deadlines and background work on one event loop.
+"""Timers and background tasks on one event loop.
 
-``Timers`` calls back when its clock says so, so that a test which steps the clock steps every
-deadline of the broker with it. ``Background`` keeps the tasks that nobody awaits: it holds a
-reference to each, and a task that fails is reported, never swallowed.
+``Timers`` go by the broker's clock, so that a test which advances the clock reaches every deadline at once.
+``Background`` keeps a reference to the tasks that nobody awaits.
+
+Invariant: a background task that fails is logged, never swallowed.
 """
 
 import asyncio
@@ -18,7 +19,7 @@ log = logging.getLogger("moldau.tasks")
 
 
 class Timer:
-    """One deadline; ``cancel`` is cheap, the heap forgets it when its moment comes."""
+    """One deadline. ``cancel`` is cheap: the entry stays in the heap until its time comes."""
 
     __slots__ = ("callback",)
 
@@ -30,7 +31,7 @@ class Timer:
 
 
 class Timers:
-    """Many deadlines on one timer of the loop, by the broker's own clock."""
+    """Many deadlines by the broker's clock, on a single timer of the event loop."""
 
     def __init__(self, clock: Clock, loop: asyncio.AbstractEventLoop) -> None:
         self._clock = clock
@@ -52,7 +53,7 @@ class Timers:
         return timer
 
     def every(self, seconds: float, callback: Callable[[], None]) -> Timer:
-        """Calls again and again until the returned timer is cancelled."""
+        """Calls ``callback`` periodically until the returned timer is cancelled."""
         outer = Timer(callback)
 
         def tick() -> None:
@@ -83,7 +84,7 @@ class Timers:
         if self._armed is not None:
             self._armed.cancel()
         if isinstance(self._clock, SteppedClock):
-            self._clock.forget(self._clock_stepped)
+            self._clock.remove_listener(self._clock_stepped)
 
     def _arm(self, deadline: float, seconds: float) -> None:
         if self._armed is not None:
@@ -102,7 +103,7 @@ class Timers:
 
 
 class Background:
-    """Tasks that run beside the requests; ``stop`` cancels and waits for all of them."""
+    """Tasks that run beside the requests; ``stop`` cancels all of them and waits for their end."""
 
     def __init__(self) -> None:
         self._tasks: set[asyncio.Task[Any]] = set()

@@ -17,7 +17,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, Protocol, cast
 
-from moldau.base.memory import ReusedMemory
+from moldau.base.buffer_pool import BufferPool
 from moldau.broker.purgatory import Parked
 
 log = logging.getLogger("moldau.broker.connection")
@@ -73,7 +73,7 @@ class Connection(asyncio.BufferedProtocol):
         handle_frame: Callable[[memoryview, "Connection"], None],
         limits: Limits,
         scratch: memoryview,
-        memory: ReusedMemory,
+        memory: BufferPool,
         listener_name: str,
         home: Home,
     ) -> None:

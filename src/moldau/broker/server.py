@@ -9,7 +9,7 @@ import ipaddress
 import logging
 import socket
 
-from moldau.base.memory import ReusedMemory
+from moldau.base.buffer_pool import BufferPool
 from moldau.broker.connection import RECEIVE_BUFFER_BYTES, Connection, Limits
 from moldau.broker.dispatch import Dispatch
 from moldau.broker.purgatory import Parked, Purgatory
@@ -41,7 +41,7 @@ class Server:
         # One buffer for all connections: each read is handled before the next one begins.
         self._scratch = memoryview(bytearray(RECEIVE_BUFFER_BYTES))
         # For frames that are larger: a producer sends one after the other.
-        self._memory = ReusedMemory(kept=4, largest=2 * 1024 * 1024)
+        self._memory = BufferPool(kept=4, largest=2 * 1024 * 1024)
         self._servers: list[asyncio.Server] = []
         self.connections: set[Connection] = set()
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
-    from moldau.inspection.layout import Target
+    from moldau.inspection.layout import LogTarget
 
 CANNOT_READ = 2
 
@@ -20,11 +20,11 @@ class CannotRead(click.ClickException):
     exit_code = CANNOT_READ
 
 
-def target_at(path: Path) -> "Target":
-    from moldau.inspection.layout import NothingToRead, look_at
+def target_at(path: Path) -> "LogTarget":
+    from moldau.inspection.layout import NothingToRead, find_target
 
     try:
-        return look_at(path)
+        return find_target(path)
     except NothingToRead as error:
         raise CannotRead(
             f"{error}. Next: give a data directory, a partition's directory or a file of it"
@@ -33,7 +33,7 @@ def target_at(path: Path) -> "Target":
         raise CannotRead(f"{error.filename}: {error.strerror}") from error
 
 
-def holder_of(target: "Target") -> int | None:
+def holder_of(target: "LogTarget") -> int | None:
     """The process that holds the lock of the data directory; None when nobody does."""
     from moldau.cli.data_directory import lock_holder
 

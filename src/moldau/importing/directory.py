@@ -1,11 +1,11 @@
-"""A new data directory made from those of a stopped Apache Kafka broker (KRaft), or of a stopped Moldau.
+"""Making a new data directory from those of a stopped Apache Kafka (KRaft) or Moldau broker.
 
-Partitions come with their topic ids, offsets and leader epochs; the offsets of groups and the state of
-transactions are partitions too (``__consumer_offsets``, ``__transaction_state``) and have the same format.
+Partitions come with their topic ids, offsets and leader epochs. The offsets of groups and the state of
+transactions are partitions too (``__consumer_offsets``, ``__transaction_state``), in the same format.
 
-Invariant: sources are never changed: no lock, no rename, and a hard link only to a file that nobody writes
-to any more, on either side. The new directory is put together beside its place and renamed when all of it
-is on disk: half an import is never taken for a whole one.
+Invariant: sources are never changed: no lock, no rename, and a hard link only to a file that no broker
+writes to any more. The new directory is built under a temporary name and renamed when everything is on
+disk, so that an incomplete import is never taken for a complete one.
 """
 
 import os
@@ -35,29 +35,29 @@ from moldau.cluster.records import (
 from moldau.importing.metadata import ImportFailed, SourceMetadata, SourceTopic, read_metadata
 from moldau.inspection import dump
 from moldau.inspection.contents import read_offsets
-from moldau.inspection.layout import (
-    CLEANED_SUFFIX,
-    SWAP_SUFFIX,
-    NothingToRead,
-    PartitionFiles,
-    SegmentFiles,
-    look_at,
-    offset_of,
-)
+from moldau.inspection.layout import NothingToRead, PartitionFiles, SegmentFiles, find_target
 from moldau.protocol.errors import KafkaError
 from moldau.storage.directory import checkpoints
 from moldau.storage.directory.checkpoints import MetaProperties
 from moldau.storage.directory.log_directory import new_id
 from moldau.storage.errors import CorruptFileError
+from moldau.storage.file_names import (
+    CLEANED_SUFFIX,
+    INDEX_SUFFIXES,
+    LOG_SUFFIX,
+    SNAPSHOT_SUFFIX,
+    SWAP_SUFFIX,
+    file_name,
+    offset_of,
+)
 from moldau.storage.files import OsFiles
-from moldau.storage.log.leader_epochs import LeaderEpochs
-from moldau.storage.log.segment import INDEX_SUFFIXES, LOG_SUFFIX, SNAPSHOT_SUFFIX, file_name
+from moldau.storage.log.leader_epoch_cache import LeaderEpochCache
 
 STAGING_SUFFIX = ".importing"
 _SEGMENT_SUFFIXES = (LOG_SUFFIX, *INDEX_SUFFIXES, SNAPSHOT_SUFFIX)
 _SET = 0
 
-#: Bytes that were copied or linked, to be added up.
+#: Called with the bytes that were copied or linked since the last call.
 Progress = Callable[[int], None]
 
 
@@ -66,11 +66,11 @@ class SourcePartition:
     files: PartitionFiles
     topic_partition: TopicPartition
     topic_id: Uuid
-    #: Below it everything is known to be on disk; the log end where the source was closed in order.
+    #: Everything below it is flushed; the log end offset if the source was closed cleanly.
     recovery_point: int
 
     def file_names(self) -> Iterator[str]:
-        """What goes along: also what an interrupted compaction has left, which recovery understands."""
+        """The files to import, including those of an interrupted compaction, which recovery completes."""
         for name in self.files.sizes:
             stem = name.removesuffix(SWAP_SUFFIX).removesuffix(CLEANED_SUFFIX)
             if name == checkpoints.LEADER_EPOCH_FILE or (
@@ -79,7 +79,7 @@ class SourcePartition:
                 yield name
 
     def may_be_linked(self, name: str) -> bool:
-        """Sealed segments below the recovery point: no broker writes to them or cuts them."""
+        """Sealed segments below the recovery point: no broker writes to them or truncates them."""
         return any(_is_sealed(segment, name, self.recovery_point) for segment in self.files.segments)
 
 
@@ -101,7 +101,7 @@ class ImportPlan:
     records: tuple[Record, ...]
     #: By the name of the checkpoint file.
     offsets: Mapping[str, Mapping[TopicPartition, int]]
-    #: What a person should know before it is done.
+    #: What the user should know before the import.
     remarks: tuple[str, ...]
 
     @property
@@ -113,7 +113,7 @@ class ImportPlan:
         return sorted({partition.topic_partition.topic for partition in self.partitions})
 
 
-# Deciding ----------------------------------------------------------------------------------------------
+# The plan ----------------------------------------------------------------------------------------------
 
 
 def plan_import(
@@ -164,7 +164,7 @@ def _check_target(sources: Sequence[Path], target: Path) -> None:
 
 def _data_directory(source: Path) -> Path:
     try:
-        target = look_at(source)
+        target = find_target(source)
     except NothingToRead as error:
         raise ImportFailed(str(error)) from error
     if target.root != target.path:
@@ -182,9 +182,9 @@ def _identity(root: Path) -> MetaProperties | None:
 def _partitions(
     roots: Iterable[Path], metadata: SourceMetadata | None, remarks: list[str]
 ) -> list[SourcePartition]:
-    """Every partition once, with the id of its topic; what belongs to no topic any more stays behind."""
+    """Every partition once, with the id of its topic; partitions without a topic are left out."""
     found: dict[TopicPartition, SourcePartition] = {}
-    listed = [(root, files) for root in roots for files in look_at(root).partitions]
+    listed = [(root, files) for root in roots for files in find_target(root).partitions]
     ids = _ids_by_name([files for _, files in listed]) if metadata is None else {}
     recovery_points = {root: read_offsets(str(root)).recovery_points for root, _ in listed}
     for root, files in listed:
@@ -203,7 +203,7 @@ def _partitions(
 
 
 def _ids_by_name(partitions: Iterable[PartitionFiles]) -> dict[str, Uuid]:
-    """An id for every topic: what one of its partitions says, or a new one."""
+    """An id for every topic: that of one of its partitions, or a new one."""
     ids: dict[str, Uuid] = {}
     names = set()
     for files in partitions:
@@ -235,7 +235,7 @@ def _topic_id(
 def _topics(
     partitions: Iterable[SourcePartition], metadata: SourceMetadata, remarks: list[str]
 ) -> dict[str, SourceTopic]:
-    """The topics to be made, with the leader epoch of every partition, those without data too."""
+    """The topics to create, with the leader epoch of every partition, also of those without data."""
     epochs: dict[str, dict[int, int]] = {}
     ids: dict[str, Uuid] = {}
     for each in partitions:
@@ -262,7 +262,7 @@ def _topics(
 
 
 def _last_epoch(files: PartitionFiles) -> int:
-    epochs = LeaderEpochs(OsFiles(), str(files.path))
+    epochs = LeaderEpochCache(OsFiles(), str(files.path))
     try:
         epochs.load()
     except CorruptFileError:
@@ -273,7 +273,7 @@ def _last_epoch(files: PartitionFiles) -> int:
 def _configs(
     metadata: SourceMetadata, topics: Mapping[str, SourceTopic], remarks: list[str]
 ) -> list[ConfigChanged]:
-    """The configs that a broker of ours accepts; the others are told."""
+    """The configs that Moldau accepts; the others are in the remarks."""
     found: list[ConfigChanged] = []
     if (ResourceType.BROKER, "") not in metadata.configs:
         defaults = initial_default_broker_configs(NO_LAYERS)
@@ -307,7 +307,7 @@ _ACCEPT: Mapping[ResourceType, Callable[[Mapping[str, str], Sequence[ConfigChang
 
 
 def _next_producer_id(metadata: SourceMetadata, partitions: Iterable[SourcePartition]) -> int:
-    """Above every id that was given out: by the metadata, and by what partitions remember."""
+    """Above every producer id in the metadata and in the snapshots of the partitions."""
     largest = metadata.next_producer_id - 1
     for partition in partitions:
         for offset in partition.files.snapshots:
@@ -343,12 +343,7 @@ def _offsets(
 ) -> dict[str, dict[TopicPartition, int]]:
     wanted = {partition.files.path: partition.topic_partition for partition in partitions}
     found: dict[str, dict[TopicPartition, int]] = {}
-    for name in (
-        checkpoints.RECOVERY_POINT_FILE,
-        checkpoints.HIGH_WATERMARK_FILE,
-        checkpoints.LOG_START_OFFSET_FILE,
-        checkpoints.CLEANER_OFFSET_FILE,
-    ):
+    for name in checkpoints.OFFSET_CHECKPOINT_FILES:
         offsets = found[name] = {}
         for root in roots:
             try:
@@ -360,7 +355,7 @@ def _offsets(
     return found
 
 
-# Doing -------------------------------------------------------------------------------------------------
+# The import --------------------------------------------------------------------------------------------
 
 
 def staging(target: Path) -> Path:
@@ -368,12 +363,12 @@ def staging(target: Path) -> Path:
 
 
 def run_import(plan: ImportPlan, progress: Progress = lambda size: None) -> None:
-    """Makes the directory; ImportFailed or OSError leaves the half-made one beside its place."""
+    """Creates the directory; ImportFailed or OSError leaves the incomplete one under its temporary name."""
     place = staging(plan.target)
     place.mkdir(parents=True)
     files = OsFiles()
     for partition in plan.partitions:
-        _take_over(plan, partition, place / str(partition.topic_partition), progress)
+        _import_partition(plan, partition, place / str(partition.topic_partition), progress)
     for name, offsets in plan.offsets.items():
         checkpoints.write_offsets(files, str(place / name), offsets)
     _write_metadata(place, plan.records)
@@ -384,12 +379,14 @@ def run_import(plan: ImportPlan, progress: Progress = lambda size: None) -> None
         checkpoints.write_clean_shutdown(files, str(place), 0)
     files.flush_directory(str(place))
     if plan.target.exists():
-        plan.target.rmdir()  # it is empty: that was checked
+        plan.target.rmdir()  # ``plan_import`` has checked that it is empty
     place.rename(plan.target)
     files.flush_directory(str(plan.target.resolve().parent))
 
 
-def _take_over(plan: ImportPlan, partition: SourcePartition, directory: Path, progress: Progress) -> None:
+def _import_partition(
+    plan: ImportPlan, partition: SourcePartition, directory: Path, progress: Progress
+) -> None:
     directory.mkdir()
     for name in partition.file_names():
         source = partition.files.path / name

@@ -1,9 +1,10 @@
-"""What a stopped broker's directory says of its cluster: topics, configs, producer ids.
+"""What the directory of a stopped broker says about its cluster: topics, configs, producer ids.
 
-From Moldau's own ``metadata.sqlite``, from the metadata log of Apache Kafka (``__cluster_metadata-0``, with
-its newest snapshot), or, where there is neither, from nothing: the partitions' directories still have names.
+It is read from Moldau's ``metadata.sqlite`` or from the metadata log of Apache Kafka
+(``__cluster_metadata-0``, with its newest snapshot). Where there is neither, only the names of partition
+directories are known.
 
-Invariant: reads only; Moldau's database is opened as a copy, because opening tidies up.
+Invariant: reads only; Moldau's database is copied before it is opened, because opening it writes.
 """
 
 import re
@@ -42,17 +43,17 @@ class SourceTopic:
 class SourceMetadata:
     """What is known of the cluster that a directory comes from."""
 
-    #: Where it was read: for the report.
+    #: The file that it was read from, for the report.
     origin: str
     topics: Mapping[str, SourceTopic] = field(default_factory=dict)
     configs: Mapping[tuple[ResourceType, str], Mapping[str, str]] = field(default_factory=dict)
     next_producer_id: int = 0
-    #: How many of what cannot be taken over.
+    #: What cannot be imported, and how many of each.
     left_out: Mapping[str, int] = field(default_factory=dict)
 
 
 def read_metadata(root: Path) -> SourceMetadata | None:
-    """None when the directory holds no metadata."""
+    """None when the directory has no metadata."""
     if (root / MOLDAU_FILE).exists():
         return _of_moldau(read_moldau_image(root))
     if (root / KRAFT_DIRECTORY).is_dir():
@@ -64,7 +65,7 @@ def read_metadata(root: Path) -> SourceMetadata | None:
 
 
 def read_moldau_image(root: Path) -> ClusterImage:
-    """The cluster as ``metadata.sqlite`` says; ImportFailed when it cannot be read."""
+    """The cluster image in ``metadata.sqlite``; ImportFailed when it cannot be read."""
     from moldau.cluster.store.sqlite_log import SqliteLog
 
     with TemporaryDirectory(prefix="moldau-metadata-") as place:
@@ -93,7 +94,7 @@ def _of_moldau(image: ClusterImage) -> SourceMetadata:
 
 
 def read_kraft_cluster(directory: Path) -> KraftCluster:
-    """The cluster as Kafka's metadata log says; ImportFailed when it cannot be read."""
+    """The cluster in Kafka's metadata log; ImportFailed when it cannot be read."""
     try:
         snapshot, start = _newest_snapshot(directory)
         cluster = KraftCluster() if snapshot is None else kraft_records.replay(_values(snapshot, 0))
@@ -108,7 +109,7 @@ def read_kraft_cluster(directory: Path) -> KraftCluster:
 
 
 def _newest_snapshot(directory: Path) -> tuple[Path | None, int]:
-    """A snapshot of the metadata log, and the offset where the log goes on."""
+    """The newest snapshot of the metadata log, and the offset from which the log has to be read."""
     found = [
         (match[1], match[2], path)
         for path in directory.iterdir()
@@ -121,7 +122,7 @@ def _newest_snapshot(directory: Path) -> tuple[Path | None, int]:
 
 
 def _values(path: Path, start: int) -> Iterator[bytes]:
-    """The values of all records from an offset on, up to a torn end."""
+    """The values of all records from an offset on, up to an incomplete batch at the end."""
     with path.open("rb") as file:
         for batch in dump.read_batches(file, str(path)):
             if not batch.valid:

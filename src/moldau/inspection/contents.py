@@ -1,7 +1,9 @@
 """What is in a partition: segments, batches, codecs, producers, holes in the offsets, sizes over time.
 
-Invariant: reads headers, and the records of a fixed number of batches a segment, so that a large directory
-costs little more than its headers. Changes nothing, and never stops at damage.
+Reads headers, and the records of a fixed number of batches per segment, so that a large directory costs
+little more than its headers.
+
+Invariant: changes nothing, and never stops at damage.
 """
 
 from collections import Counter
@@ -13,24 +15,30 @@ from typing import NamedTuple
 from moldau.base.names import Uuid
 from moldau.inspection import dump
 from moldau.inspection.history import History, Hole, walk_partition
-from moldau.inspection.layout import DAMAGED_SUFFIX, PartitionFiles, SegmentFiles, offset_of
-from moldau.inspection.walk import Damaged, ReadOnlyFile, Whole
+from moldau.inspection.layout import DAMAGED_SUFFIX, PartitionFiles, SegmentFiles
+from moldau.inspection.walk import DamagedRange, IntactBatch, ReadOnlyFile
 from moldau.protocol.compression import Compression
 from moldau.protocol.errors import KafkaError
 from moldau.protocol.records import COMPRESSION_MASK, HEADER_SIZE, BatchHeader, decode_records, payload_of
 from moldau.storage.directory import checkpoints
 from moldau.storage.errors import CorruptFileError
+from moldau.storage.file_names import (
+    LOG_SUFFIX,
+    OFFSET_INDEX_SUFFIX,
+    TIME_INDEX_SUFFIX,
+    TXN_INDEX_SUFFIX,
+    offset_of,
+)
 from moldau.storage.files import OsFiles
-from moldau.storage.log import offset_index, time_index
-from moldau.storage.log.producer_state import Producer
-from moldau.storage.log.segment import LOG_SUFFIX, OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX
+from moldau.storage.log.indexes import OFFSET_ENTRY_SIZE, TIME_ENTRY_SIZE
+from moldau.storage.log.producer_state import ProducerStateEntry
 
-#: Batches of a segment whose records are looked at.
+#: Batches per segment whose records are decoded.
 SAMPLED_BATCHES = 32
-#: The most that the records of one batch may unfold to.
+#: The limit for the uncompressed records of one batch.
 _UNCOMPRESSED_LIMIT = 256 * 1024 * 1024
 
-#: Bytes that were looked at, to be added up.
+#: Called with the bytes that were read since the last call.
 Progress = Callable[[int], None]
 
 
@@ -51,7 +59,7 @@ _MOST_BUCKETS = 2048
 
 @dataclass(slots=True)
 class SizesOverTime:
-    """Bytes by the time of their records; buckets become wider where they would be too many."""
+    """Bytes by the time of their records; buckets become wider when there are too many."""
 
     width_ms: int = _WIDTHS_MS[0]
     bytes_by_bucket: Counter[int] = field(default_factory=Counter)
@@ -78,7 +86,7 @@ class SizesOverTime:
             self.add(bucket * other.width_ms, size)
 
     def rows(self, most: int) -> list[tuple[int, int]]:
-        """(begin of the bucket in ms, bytes), empty buckets between others included, at most so many."""
+        """At most ``most`` pairs (start of the bucket in ms, bytes); empty ones between others count too."""
         if not self.bytes_by_bucket:
             return []
         while max(self.bytes_by_bucket) - min(self.bytes_by_bucket) >= most:
@@ -94,32 +102,32 @@ class SizesOverTime:
 
 @dataclass(slots=True)
 class Sample:
-    """What the batches hold whose content was looked at."""
+    """What was found in the sampled batches."""
 
     batches: int = 0
     records: int = 0
     tombstones: int = 0
     without_key: int = 0
     stored_bytes: int = 0
-    unfolded_bytes: int = 0
+    uncompressed_bytes: int = 0
     unreadable_batches: int = 0
 
     @property
     def ratio(self) -> float | None:
-        """How much smaller compression makes the records; None where nothing compressed was seen."""
-        return self.unfolded_bytes / self.stored_bytes if self.stored_bytes else None
+        """The compression ratio; None where no compressed batch was sampled."""
+        return self.uncompressed_bytes / self.stored_bytes if self.stored_bytes else None
 
     def add(self, other: "Sample") -> None:
         for name in self.__slots__:
             setattr(self, name, getattr(self, name) + getattr(other, name))
 
-    def look(self, data: bytes, header: BatchHeader) -> None:
+    def add_batch(self, data: bytes, header: BatchHeader) -> None:
         self.batches += 1
         try:
             records = decode_records(data, 0, header, limit=_UNCOMPRESSED_LIMIT)
             if header.attributes & COMPRESSION_MASK:
                 self.stored_bytes += header.size - HEADER_SIZE
-                self.unfolded_bytes += len(payload_of(data, 0, header, _UNCOMPRESSED_LIMIT))
+                self.uncompressed_bytes += len(payload_of(data, 0, header, _UNCOMPRESSED_LIMIT))
         except KafkaError:
             self.unreadable_batches += 1
             return
@@ -139,18 +147,18 @@ class SegmentView:
     records: int = 0
     control_batches: int = 0
     transactional_batches: int = 0
-    #: Behind the last batch.
+    #: The offset after the last batch.
     next_offset: int = 0
     min_timestamp: int = -1
     max_timestamp: int = -1
     batches_by_codec: Counter[str] = field(default_factory=Counter)
     bytes_by_codec: Counter[str] = field(default_factory=Counter)
-    damage: list[Damaged] = field(default_factory=list)
-    #: What is wrong with the indexes, by the ends of their names.
+    damage: list[DamagedRange] = field(default_factory=list)
+    #: What is wrong with the indexes, by their suffixes.
     index_faults: dict[str, str] = field(default_factory=dict)
     sample: Sample = field(default_factory=Sample)
 
-    def take(self, batch: Whole) -> None:
+    def add(self, batch: IntactBatch) -> None:
         header = batch.header
         self.batches += 1
         self.next_offset = header.last_offset + 1
@@ -183,7 +191,7 @@ class ProducerView(NamedTuple):
     last_sequence: int
     last_offset: int
     last_timestamp: int
-    #: Where its open transaction begins; -1 when none is open.
+    #: The first offset of its open transaction; -1 without one.
     open_transaction: int
 
 
@@ -201,7 +209,7 @@ class PartitionView:
     thinned_batches: int
     sizes: SizesOverTime
     leftovers: list[str]
-    #: From the checkpoints of the data directory; None where they are not known.
+    #: From the checkpoints of the data directory; None if unknown.
     log_start_offset: int | None
     recovery_point: int | None
     high_watermark: int | None
@@ -254,12 +262,12 @@ class PartitionView:
 
     @property
     def faults(self) -> list[str]:
-        """What is worth a look with ``verify``, in a few words each."""
+        """What ``verify`` should be run for, in a few words each."""
         damaged = sum(1 for segment in self.segments for _ in segment.damage)
         missing = sum(kind is HoleKind.MISSING_SEGMENT for _, kind in self.holes)
         indexes = sum(len(segment.index_faults) for segment in self.segments)
-        told = ((damaged, "damaged place(s)"), (missing, "missing segment(s)"), (indexes, "bad index(es)"))
-        return [f"{count} {what}" for count, what in told if count]
+        counts = ((damaged, "damaged place(s)"), (missing, "missing segment(s)"), (indexes, "bad index(es)"))
+        return [f"{count} {what}" for count, what in counts if count]
 
 
 class Offsets(NamedTuple):
@@ -272,14 +280,9 @@ class Offsets(NamedTuple):
 
 
 def read_offsets(root: str | None) -> Offsets:
-    """By the names of partitions; what cannot be read is left out."""
+    """By the name of the partition; files that cannot be read are left out."""
     found = []
-    for name in (
-        checkpoints.RECOVERY_POINT_FILE,
-        checkpoints.HIGH_WATERMARK_FILE,
-        checkpoints.LOG_START_OFFSET_FILE,
-        checkpoints.CLEANER_OFFSET_FILE,
-    ):
+    for name in checkpoints.OFFSET_CHECKPOINT_FILES:
         try:
             offsets = {} if root is None else checkpoints.read_offsets(OsFiles(), f"{root}/{name}")
         except (CorruptFileError, OSError):
@@ -309,14 +312,14 @@ def inspect(
             segments.append(_view_of(segment))
             sampler.begin(segment)
             progress(0)
-        elif isinstance(found, Damaged):
+        elif isinstance(found, DamagedRange):
             segments[-1].damage.append(found)
             progress(found.size)
         else:
             header = found.header
-            segments[-1].take(found)
+            segments[-1].add(found)
             sizes.add(max(header.max_timestamp, 0), header.size)
-            sampler.take(found, segments[-1].sample)
+            sampler.add(found, segments[-1].sample)
             if header.producer_id >= 0 and not header.is_control:
                 count = counts.setdefault(header.producer_id, [0, 0])
                 count[0] += 1
@@ -344,7 +347,7 @@ def inspect(
 
 
 class _Sampler:
-    """Looks at batches that lie evenly over the bytes of a segment."""
+    """Chooses batches that are evenly spread over the bytes of a segment."""
 
     def __init__(self, count: int) -> None:
         self._count = count
@@ -357,11 +360,11 @@ class _Sampler:
         self._step = max(1, segment.size // max(1, self._count))
         self._due = 0
 
-    def take(self, batch: Whole, sample: Sample) -> None:
+    def add(self, batch: IntactBatch, sample: Sample) -> None:
         if batch.position < self._due or self._count <= 0 or self._file is None:
             return
         self._due = batch.position + self._step
-        sample.look(self._file.read(batch.position, batch.header.size), batch.header)
+        sample.add_batch(self._file.read(batch.position, batch.header.size), batch.header)
 
     def close(self) -> None:
         if self._file is not None:
@@ -376,10 +379,10 @@ def _view_of(segment: SegmentFiles) -> SegmentView:
 
 
 def index_faults(segment: SegmentFiles) -> dict[str, str]:
-    """What can be seen of the indexes without the log."""
+    """What is wrong with the indexes, as far as the log is not needed to see it."""
     checks: tuple[tuple[str, int, Callable[[bytes, int, str], str | None]], ...] = (
-        (OFFSET_INDEX_SUFFIX, offset_index.ENTRY_SIZE, dump.offset_index_fault),
-        (TIME_INDEX_SUFFIX, time_index.ENTRY_SIZE, dump.time_index_fault),
+        (OFFSET_INDEX_SUFFIX, OFFSET_ENTRY_SIZE, dump.offset_index_fault),
+        (TIME_INDEX_SUFFIX, TIME_ENTRY_SIZE, dump.time_index_fault),
     )
     faults = {}
     for suffix, entry_size, check in checks:
@@ -389,7 +392,7 @@ def index_faults(segment: SegmentFiles) -> dict[str, str]:
             used = without_unused(data, entry_size) if segment.is_last else data
             fault = check(used, segment.base_offset, str(path))
         except FileNotFoundError:
-            # The indexes of a young segment come with their first entry.
+            # The index files of the active segment are created with their first entries.
             fault = None if segment.is_last else "is missing"
         if fault is not None:
             faults[suffix] = fault
@@ -406,7 +409,7 @@ def index_faults(segment: SegmentFiles) -> dict[str, str]:
 
 
 def without_unused(data: bytes, entry_size: int) -> bytes:
-    """An index without the zeros with which Kafka fills up that of the segment that it writes to."""
+    """An index without the zeros with which Kafka preallocates that of the active segment."""
     used = len(data.rstrip(b"\0"))
     end = -(-used // entry_size) * entry_size
     return data[:end] if len(data) - end >= entry_size else data
@@ -419,7 +422,7 @@ def _topic_id(partition: PartitionFiles) -> Uuid | None:
         return None
 
 
-def _producer(producer: Producer, batches: int, records: int) -> ProducerView:
+def _producer(producer: ProducerStateEntry, batches: int, records: int) -> ProducerView:
     return ProducerView(
         producer.producer_id,
         producer.epoch,
@@ -435,10 +438,10 @@ def _producer(producer: Producer, batches: int, records: int) -> ProducerView:
 def classify_holes(
     partition: PartitionFiles, history: History, offsets: Offsets
 ) -> list[tuple[Hole, HoleKind]]:
-    """Tells what compaction has taken out from what is not there any more.
+    """Distinguishes what compaction has removed from what is lost.
 
-    Compaction works inside segments and leaves its traces: a checkpoint of the cleaner, batches that have
-    lost records. Where there is none of them, a hole between two segments is a file that is gone.
+    Compaction leaves traces: a cleaner checkpoint, and batches with removed records. Without any, a hole
+    between two segments is a missing file.
     """
     cleaned_up_to = offsets.cleaner_offsets.get(partition.name, 0)
     repaired = {

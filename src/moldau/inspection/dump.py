@@ -1,10 +1,10 @@
-"""What the files of a log hold, entry by entry, for people who look for a fault.
+"""The entries of log, index and snapshot files, even of corrupt ones, for ``kafka-dump-log``.
 
-Every function takes an open file or its bytes and gives values; ``cli/kafka/dump_log`` puts them into the
-words of Kafka's own tool. The files may be Kafka's or ours, of a running broker or of a broken one.
+Functions take an open file or its bytes and return values; ``cli/kafka_tools/dump_log`` prints them like
+Kafka's tool. The files may be Kafka's or Moldau's, of a running broker or of a broken one.
 
-Invariant: reads only, and trusts nothing: where a loader refuses what is corrupt, this file shows it. What
-makes it impossible to go on is a ``DumpError`` in one sentence; no other exception leaves this file.
+Invariant: reads only. What a broker refuses to load is shown here; where nothing more can be read, a
+``DumpError`` says why, and no other exception is raised.
 """
 
 import struct
@@ -31,7 +31,7 @@ from moldau.protocol.records import (
 )
 from moldau.storage.log.txn_index import AbortedTransaction
 
-#: The most that the records of one batch may unfold to.
+#: The limit for the uncompressed records of one batch.
 MAX_UNCOMPRESSED_BYTES = 1 << 30
 #: The largest number of an int32: no limit.
 NO_LIMIT = 0x7FFFFFFF
@@ -56,7 +56,7 @@ _TXN_INDEX_VERSION = 0
 
 
 class DumpError(Exception):
-    """Nothing can be read beyond this point."""
+    """Nothing can be read after this point."""
 
 
 # Batches -----------------------------------------------------------------------------------------------
@@ -98,10 +98,9 @@ class DumpedBatch:
 def read_batches(
     file: BinaryIO, name: str, *, start: int = 0, limit: int = NO_LIMIT
 ) -> Iterator[DumpedBatch]:
-    """The batches from a position on, in the first ``limit`` bytes from there; a last one that is cut is
-    left out.
+    """The batches from ``start`` on, within ``limit`` bytes; an incomplete one at the end is left out.
 
-    What is left behind the last batch is the caller's to notice: positions and sizes tell.
+    The caller sees from positions and sizes whether bytes are left after the last batch.
     """
     end = min(file.seek(0, 2), start + limit)
     position = start
@@ -118,7 +117,7 @@ def read_batches(
             return
         data = head + file.read(LOG_OVERHEAD + size - _UP_TO_MAGIC)
         if len(data) < LOG_OVERHEAD + size:
-            return  # the file has become shorter while it was read
+            return  # the file was truncated meanwhile
         batch = _batch(data, position, name)
         yield batch
         position += batch.size
@@ -148,7 +147,7 @@ def _legacy_header(data: bytes, position: int, name: str) -> LegacyHeader:
 
 
 def read_records(batch: DumpedBatch) -> list[Record]:
-    """The records of a batch, without its compression; DumpError where they make no sense."""
+    """The uncompressed records of a batch; DumpError where they cannot be decoded."""
     if isinstance(batch.header, LegacyHeader):
         return [_legacy_record(batch.data, batch.header)]
     try:
@@ -160,7 +159,7 @@ def read_records(batch: DumpedBatch) -> list[Record]:
 
 
 def _legacy_record(data: bytes, header: LegacyHeader) -> Record:
-    """A message of the old formats; one that holds compressed messages is shown as the one message it is."""
+    """A message of the old formats; one that contains compressed messages is shown as one message."""
     key, at = _legacy_bytes(data, _LEGACY.size + (8 if header.magic else 0))
     value, _ = _legacy_bytes(data, at)
     return Record(header.last_offset, header.max_timestamp, key, value)
@@ -186,7 +185,7 @@ def sequence_of(header: BatchHeader, record: Record) -> int:
 
 
 def timestamp_type(batch: DumpedBatch) -> str:
-    """By the names that Kafka's tools print."""
+    """The name that Kafka's tools print."""
     if batch.header.magic == 0:
         return "NoTimestampType"
     return "LogAppendTime" if batch.header.attributes & TIMESTAMP_TYPE_MASK else "CreateTime"
@@ -210,21 +209,21 @@ class TimeEntry(NamedTuple):
 
 
 def offset_entries(data: bytes, base_offset: int) -> list[OffsetEntry]:
-    """All whole entries of an ``.index`` file, unused ones of a running broker included."""
+    """All complete entries of an ``.index`` file, including the unused ones of a running broker."""
     whole = len(data) // _OFFSET_ENTRY.size * _OFFSET_ENTRY.size
     pairs = _OFFSET_ENTRY.iter_unpack(memoryview(data)[:whole])
     return [OffsetEntry(base_offset + relative, position) for relative, position in pairs]
 
 
 def time_entries(data: bytes, base_offset: int) -> list[TimeEntry]:
-    """All whole entries of a ``.timeindex`` file, unused ones of a running broker included."""
+    """All complete entries of a ``.timeindex`` file, including the unused ones of a running broker."""
     whole = len(data) // _TIME_ENTRY.size * _TIME_ENTRY.size
     pairs = _TIME_ENTRY.iter_unpack(memoryview(data)[:whole])
     return [TimeEntry(timestamp, base_offset + relative) for timestamp, relative in pairs]
 
 
 def used_offset_entries(entries: list[OffsetEntry], base_offset: int) -> list[OffsetEntry]:
-    """Up to the first unused entry: Kafka makes the file large at once, and zeros follow what is in use."""
+    """The entries before the unused ones: Kafka preallocates the file with zeros."""
     for index, entry in enumerate(entries):
         if index and entry.offset == base_offset:
             return entries[:index]
@@ -239,7 +238,7 @@ def used_time_entries(entries: list[TimeEntry], base_offset: int) -> list[TimeEn
 
 
 def offset_index_fault(data: bytes, base_offset: int, path: str) -> str | None:
-    """Why a broker would build this index anew at its start, in Kafka's words; None when it would not."""
+    """Why a broker would rebuild this index at start, in Kafka's words; None when it would not."""
     if len(data) % _OFFSET_ENTRY.size:
         return (
             f"Index file {path} is corrupt, found {len(data)} bytes which is neither positive nor a multiple "
@@ -283,7 +282,7 @@ def last_offset_at(log: BinaryIO, name: str, position: int, limit: int) -> int:
 def batch_with_offset(
     log: BinaryIO, name: str, entries: list[OffsetEntry], offset: int
 ) -> DumpedBatch | None:
-    """The first batch that ends at or after an offset, looked for from the index on."""
+    """The first batch that ends at or after an offset, found with the index."""
     start = 0
     for entry in entries:
         if entry.offset > offset:
@@ -299,7 +298,7 @@ def batch_with_offset(
 
 
 def aborted_transactions(data: bytes, path: str) -> list[AbortedTransaction]:
-    """The entries of a ``.txnindex`` file; bytes behind the last whole entry are the caller's to notice."""
+    """The complete entries of a ``.txnindex`` file; see ``trailing_txn_bytes`` for what is left."""
     whole = len(data) // _TXN_ENTRY.size * _TXN_ENTRY.size
     found = []
     for version, *numbers in _TXN_ENTRY.iter_unpack(memoryview(data)[:whole]):
@@ -316,8 +315,8 @@ def trailing_txn_bytes(data: bytes) -> int:
     return len(data) % _TXN_ENTRY.size
 
 
-class ProducerEntry(NamedTuple):
-    """One producer in a ``.snapshot`` file; -1 where it has none of a thing."""
+class ProducerSnapshotEntry(NamedTuple):
+    """One producer in a ``.snapshot`` file; -1 for what it does not have."""
 
     producer_id: int
     producer_epoch: int
@@ -333,17 +332,17 @@ class ProducerEntry(NamedTuple):
         return add_to_sequence(self.last_sequence, -self.offset_delta)
 
 
-def producer_entries(data: bytes) -> list[ProducerEntry]:
-    """The producers of a ``.snapshot`` file; DumpError when it is not what it claims to be."""
+def producer_entries(data: bytes) -> list[ProducerSnapshotEntry]:
+    """The producers of a ``.snapshot`` file; DumpError when it is corrupt."""
     if len(data) < _SNAPSHOT_HEADER.size:
         raise DumpError(f"Snapshot failed schema validation: {len(data)} bytes are too few for its header")
     version, stored, count = _SNAPSHOT_HEADER.unpack_from(data)
     if version != _SNAPSHOT_VERSION:
         raise DumpError(f"Snapshot contained an unknown file version {version}")
-    room = (len(data) - _SNAPSHOT_HEADER.size) // _SNAPSHOT_ENTRY.size
-    if count > room:
+    fitting = (len(data) - _SNAPSHOT_HEADER.size) // _SNAPSHOT_ENTRY.size
+    if count > fitting:
         raise DumpError(
-            f"Snapshot failed schema validation: it claims {count} producers and has room for {room}"
+            f"Snapshot failed schema validation: it claims {count} producers and has room for {fitting}"
         )
     computed = crc32c(memoryview(data)[6:])
     if computed != stored:
@@ -352,4 +351,4 @@ def producer_entries(data: bytes) -> list[ProducerEntry]:
         )
     size = _SNAPSHOT_ENTRY.size
     starts = range(_SNAPSHOT_HEADER.size, _SNAPSHOT_HEADER.size + count * size, size)
-    return [ProducerEntry(*_SNAPSHOT_ENTRY.unpack_from(data, start)) for start in starts]
+    return [ProducerSnapshotEntry(*_SNAPSHOT_ENTRY.unpack_from(data, start)) for start in starts]

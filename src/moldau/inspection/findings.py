@@ -1,7 +1,4 @@
-"""What a look at files has found: where, what it is, what it means, and what to do.
-
-Invariant: a value and its order; who found it and who prints it are elsewhere.
-"""
+"""What a check of files has found: where, what it is, what it means, and what to do."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -10,7 +7,7 @@ from enum import StrEnum
 class Severity(StrEnum):
     #: Data is lost or cannot be served.
     PROBLEM = "problem"
-    #: Something is wrong that a broker mends by itself, or can live with.
+    #: Something is wrong that a broker repairs by itself, or can do without.
     WARNING = "warning"
     #: Worth knowing; nothing is wrong.
     NOTE = "note"
@@ -21,7 +18,7 @@ class Finding:
     severity: Severity
     file: str
     what: str
-    #: What follows from it for who reads and writes.
+    #: What it means for clients.
     meaning: str
     #: What to do about it; empty where there is nothing to do.
     action: str = ""

@@ -1,7 +1,7 @@
 """What the batches of a partition tell in their order: producers, transactions, leader epochs, holes.
 
-Invariant: fed with headers (and the content of markers) and nothing else; the same ``apply`` as in a live
-log, so that what comes out is what a broker would know after reading the log from its start.
+Batches are applied as by a live log, so that the result is what a broker knows after it has read the log
+from the start. Only headers are needed, and the content of transaction markers.
 """
 
 from collections.abc import Iterator
@@ -10,15 +10,16 @@ from typing import NamedTuple
 
 from moldau.base.names import TopicPartition
 from moldau.inspection.layout import PartitionFiles, SegmentFiles
-from moldau.inspection.walk import Damaged, ReadOnlyFile, Whole, walk
+from moldau.inspection.walk import DamagedRange, IntactBatch, ReadOnlyFile, walk
 from moldau.protocol.control_records import decode_marker
 from moldau.protocol.errors import KafkaError
 from moldau.storage.errors import CorruptFileError
-from moldau.storage.log.producer_state import ProducerState
-from moldau.storage.log.segment import SNAPSHOT_SUFFIX, file_name
+from moldau.storage.file_names import SNAPSHOT_SUFFIX, file_name
+from moldau.storage.log.producer_state import ProducerStates
 from moldau.storage.log.txn_index import AbortedTransaction
 
-_NOBODY = TopicPartition("", 0)
+#: Only error messages contain the partition, and none is raised here.
+_NO_PARTITION = TopicPartition("", 0)
 
 
 class Hole(NamedTuple):
@@ -26,7 +27,7 @@ class Hole(NamedTuple):
 
     first: int
     last: int
-    #: The segment in which the hole begins, or behind which.
+    #: The segment in or after which the hole begins.
     segment: int
     is_between_segments: bool
 
@@ -37,32 +38,32 @@ class Hole(NamedTuple):
 
 @dataclass(slots=True)
 class History:
-    """What is known behind the last batch that was taken in."""
+    """The state after the last batch that was added."""
 
-    producers: ProducerState = field(default_factory=lambda: ProducerState(_NOBODY))
+    producers: ProducerStates = field(default_factory=lambda: ProducerStates(_NO_PARTITION))
     #: (epoch, first offset) whenever the epoch of the batches changes.
     epochs: list[tuple[int, int]] = field(default_factory=list)
     holes: list[Hole] = field(default_factory=list)
-    #: By the base offset of the segment that holds the abort marker.
+    #: By the base offset of the segment that has the abort marker.
     aborted: dict[int, list[AbortedTransaction]] = field(default_factory=dict)
     commits: int = 0
     aborts: int = 0
-    #: Markers that cannot be read, by their offset.
+    #: Markers that cannot be decoded: offset and reason.
     bad_markers: list[tuple[int, str]] = field(default_factory=list)
     next_offset: int = 0
-    #: Batches with fewer records than offsets: compaction has been here.
+    #: Batches with fewer records than offsets, from which compaction has removed records.
     thinned_batches: int = 0
-    #: Stretches that were passed over because they are damaged.
-    damaged_stretches: int = 0
+    #: Damaged ranges that were skipped.
+    damaged_ranges: int = 0
     segment: int = 0
 
     @property
-    def is_whole(self) -> bool:
-        """Whether every record since the beginning was seen: what was taken out may have told more."""
-        return not (self.holes or self.thinned_batches or self.damaged_stretches)
+    def is_complete(self) -> bool:
+        """Whether no record is missing, so that snapshots and indexes can be compared with the log."""
+        return not (self.holes or self.thinned_batches or self.damaged_ranges)
 
     def begin(self, base_offset: int, is_first: bool) -> None:
-        """A new segment; offsets before the first one are nobody's loss."""
+        """A new segment; offsets before the first one are not a hole."""
         if is_first:
             self.next_offset = base_offset
         elif base_offset > self.next_offset:
@@ -70,7 +71,7 @@ class History:
             self.next_offset = base_offset
         self.segment = base_offset
 
-    def take(self, batch: Whole) -> None:
+    def add(self, batch: IntactBatch) -> None:
         header = batch.header
         base_offset, last_offset = header.base_offset, header.last_offset
         if base_offset > self.next_offset:
@@ -84,16 +85,16 @@ class History:
         if header.producer_id < 0:
             return
         if header.is_control:
-            self._take_marker(batch)
+            self._add_marker(batch)
         else:
             self.producers.apply(header, base_offset, 0)
 
-    def skip(self, damage: Damaged) -> None:
-        """Offsets that are lost to damage are no hole."""
-        self.damaged_stretches += 1
+    def skip(self, damage: DamagedRange) -> None:
+        """Offsets that are lost in a damaged range are not a hole."""
+        self.damaged_ranges += 1
         self.next_offset = max(self.next_offset, damage.next_offset or 0)
 
-    def _take_marker(self, batch: Whole) -> None:
+    def _add_marker(self, batch: IntactBatch) -> None:
         header = batch.header
         try:
             marker = decode_marker(batch.data, 0, header)
@@ -104,49 +105,49 @@ class History:
             return
         self.commits += marker.committed
         self.aborts += not marker.committed
-        ended = self.producers.apply_marker(
+        completed = self.producers.apply_marker(
             header,
             header.base_offset,
             committed=marker.committed,
             coordinator_epoch=marker.coordinator_epoch,
             now_ms=0,
         )
-        if ended is not None and not ended.committed:
-            self.aborted.setdefault(self.segment, []).append(self.producers.aborted(ended))
+        if completed is not None and not completed.committed:
+            self.aborted.setdefault(self.segment, []).append(self.producers.aborted(completed))
 
 
-def sane_epochs(
+def consistent_epochs(
     epochs: list[tuple[int, int]],
 ) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
-    """Leader epochs that follow each other, and those that do not fit in between.
+    """The leader epochs that increase along the log, and those that do not fit in between.
 
-    The checksum of a batch does not cover its epoch. Epochs only grow along a log, so one that goes up and
-    down again, or down and up, is not true.
+    The checksum of a batch does not cover its epoch. Epochs increase along a log, so that one that is higher
+    or lower than both its neighbours is wrong.
     """
-    sane = list(epochs)
+    consistent = list(epochs)
     odd: list[tuple[int, int]] = []
     at = 0
-    while at + 1 < len(sane):
-        epoch, following = sane[at][0], sane[at + 1][0]
+    while at + 1 < len(consistent):
+        epoch, following = consistent[at][0], consistent[at + 1][0]
         if epoch == following:
-            del sane[at + 1]
+            del consistent[at + 1]
         elif epoch < following:
             at += 1
-        elif at + 2 < len(sane) and sane[at + 2][0] >= epoch:
-            odd.append(sane.pop(at + 1))
+        elif at + 2 < len(consistent) and consistent[at + 2][0] >= epoch:
+            odd.append(consistent.pop(at + 1))
         else:
-            odd.append(sane.pop(at))
+            odd.append(consistent.pop(at))
             at = max(at - 1, 0)
-    return sane, odd
+    return consistent, odd
 
 
 def walk_partition(
     partition: PartitionFiles, history: History, *, contents: bool = False
-) -> Iterator[tuple[SegmentFiles, Whole | Damaged | None]]:
-    """Every batch and every damage of a partition, taken into ``history`` before it is yielded.
+) -> Iterator[tuple[SegmentFiles, IntactBatch | DamagedRange | None]]:
+    """Every batch and damaged range of a partition, after it was added to ``history``.
 
-    Before the first batch of a segment comes one pair without a batch: ``history`` stands at its beginning.
-    What the first snapshot says is where the history begins.
+    Each segment begins with a pair without a batch, when ``history`` is at its start. The history begins with
+    the producers of the first snapshot.
     """
     load_first_snapshot(partition, history.producers)
     for segment in partition.segments:
@@ -154,15 +155,15 @@ def walk_partition(
         yield segment, None
         with ReadOnlyFile(segment.path()) as file:
             for found in walk(file, segment.base_offset, segment.limit, contents=contents):
-                if isinstance(found, Whole):
-                    history.take(found)
+                if isinstance(found, IntactBatch):
+                    history.add(found)
                 else:
                     history.skip(found)
                 yield segment, found
 
 
-def load_first_snapshot(partition: PartitionFiles, producers: ProducerState) -> None:
-    """Producers whose batches were deleted before the first segment."""
+def load_first_snapshot(partition: PartitionFiles, producers: ProducerStates) -> None:
+    """Loads the producers whose batches were deleted before the first segment."""
     if not partition.segments or partition.segments[0].base_offset not in partition.snapshots:
         return
     path = partition.path / file_name(partition.segments[0].base_offset, SNAPSHOT_SUFFIX)

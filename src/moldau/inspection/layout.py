@@ -1,7 +1,7 @@
-"""What lies in a data directory, in a partition's directory or around one file, told by names and sizes.
+"""What is in a data directory, a partition directory or around one file, by names and sizes.
 
-Invariant: opens nothing, locks nothing, changes nothing: the directory may belong to a running broker, to
-Apache Kafka, or be a copy on a read-only disk. What is not understood is listed, never guessed at.
+Invariant: opens nothing, locks nothing, changes nothing: the directory may belong to a running broker or to
+Apache Kafka, or be on a read-only disk. Unknown files are listed, never guessed at.
 """
 
 from collections.abc import Iterator
@@ -11,24 +11,25 @@ from pathlib import Path
 from moldau.base.names import TopicPartition
 from moldau.storage.directory import checkpoints
 from moldau.storage.directory.log_directory import DELETE_SUFFIX, STRAY_SUFFIX, parse_directory_name
-from moldau.storage.log.segment import (
+from moldau.storage.file_names import (
+    CLEANED_SUFFIX,
     DELETED_SUFFIX,
     INDEX_SUFFIXES,
     LOG_SUFFIX,
     SNAPSHOT_SUFFIX,
+    STRAY_FILE_SUFFIX,
+    SWAP_SUFFIX,
+    TEMPORARY_SUFFIX,
     file_name,
+    offset_of,
     snapshot_offsets,
 )
 
-#: What repair has moved out of the way.
+#: What a repair has moved aside.
 DAMAGED_SUFFIX = ".damaged"
-CLEANED_SUFFIX = ".cleaned"
-SWAP_SUFFIX = ".swap"
-TEMPORARY_SUFFIX = ".tmp"
-STRAY_FILE_SUFFIX = ".stray"
 UNFINISHED_SUFFIX = ".unfinished"
 
-#: What an end of a file's name means, for files that are not in use.
+#: Suffixes of files that are not in use, and what they mean.
 LEFTOVERS = {
     CLEANED_SUFFIX: "a compaction was interrupted before it was done",
     SWAP_SUFFIX: "a compaction was interrupted while its result was put in place",
@@ -40,23 +41,22 @@ LEFTOVERS = {
 }
 
 _KNOWN_NAMES = frozenset({checkpoints.LEADER_EPOCH_FILE, checkpoints.PARTITION_METADATA_FILE})
-_OFFSET_DIGITS = 20
 
 
 class NothingToRead(Exception):
-    """The path leads to no log; the message says what was expected there."""
+    """There is no log at the path; the message says what was expected."""
 
 
 @dataclass(frozen=True, slots=True)
 class SegmentFiles:
-    """One ``.log`` file and its neighbours."""
+    """A ``.log`` file and its indexes."""
 
     directory: Path
     base_offset: int
     size: int
-    #: Where the next segment begins; None for the last one, which a broker appends to.
+    #: The base offset of the next segment; None for the active one.
     next_base_offset: int | None
-    #: Where a clean stop has left the end of the log; None where that is not known.
+    #: The log end offset after a clean shutdown; None where it is not known.
     log_end_offset: int | None = None
 
     @property
@@ -65,7 +65,7 @@ class SegmentFiles:
 
     @property
     def limit(self) -> int | None:
-        """Offsets from here on cannot stand in this segment."""
+        """Offsets from here on cannot be in this segment."""
         return self.log_end_offset if self.next_base_offset is None else self.next_base_offset
 
     def path(self, suffix: str = LOG_SUFFIX) -> Path:
@@ -79,7 +79,7 @@ class PartitionFiles:
     topic_partition: TopicPartition | None
     segments: tuple[SegmentFiles, ...]
     snapshots: tuple[int, ...]
-    #: Every plain file with its size.
+    #: Every regular file with its size.
     sizes: dict[str, int]
 
     @property
@@ -91,21 +91,21 @@ class PartitionFiles:
         return sum(segment.size for segment in self.segments)
 
     def ending_at(self, log_end_offset: int | None) -> "PartitionFiles":
-        """The same, knowing where the log must end."""
+        """The same partition with a known log end offset."""
         if log_end_offset is None or not self.segments:
             return self
         *sealed, last = self.segments
         return replace(self, segments=(*sealed, replace(last, log_end_offset=log_end_offset)))
 
     def leftovers(self) -> Iterator[tuple[str, str]]:
-        """Names of files that are out of use, and what that means."""
+        """The names of files that are not in use, and what they mean."""
         for name in self.sizes:
             for suffix, meaning in LEFTOVERS.items():
                 if name.endswith(suffix):
                     yield name, meaning
 
     def orphans(self) -> list[str]:
-        """Index files whose ``.log`` file is not there."""
+        """Index files without a ``.log`` file."""
         return [
             name
             for name in self.sizes
@@ -115,7 +115,7 @@ class PartitionFiles:
         ]
 
     def unknown(self) -> list[str]:
-        """Names that no broker writes there."""
+        """Names of files that no broker writes."""
         suffixes = (LOG_SUFFIX, *INDEX_SUFFIXES, SNAPSHOT_SUFFIX)
         out_of_use = {name for name, _ in self.leftovers()}
         return [
@@ -128,11 +128,11 @@ class PartitionFiles:
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
-    """What a person has pointed at."""
+class LogTarget:
+    """What a command shall look at: a data directory, a partition or one segment."""
 
     path: Path
-    #: The data directory, where it is known: its lock and its checkpoints are there.
+    #: The data directory, which has the lock and the checkpoints; None if it is not known.
     root: Path | None
     partitions: tuple[PartitionFiles, ...]
 
@@ -141,8 +141,8 @@ class Target:
         return sum(partition.size for partition in self.partitions)
 
 
-def look_at(path: Path) -> Target:
-    """A data directory, a partition's directory or one file of it; NothingToRead for anything else."""
+def find_target(path: Path) -> LogTarget:
+    """A data directory, a partition directory or one file of it; NothingToRead for anything else."""
     if not path.exists():
         raise NothingToRead(f"{path} does not exist")
     path = path.resolve()
@@ -150,14 +150,14 @@ def look_at(path: Path) -> Target:
         return _one_file(path)
     partition = read_partition(path)
     if partition.segments or checkpoints.PARTITION_METADATA_FILE in partition.sizes:
-        return Target(path, _root_of(path), (partition,))
+        return LogTarget(path, _root_of(path), (partition,))
     partitions = tuple(find_partitions(path))
     if not partitions and not (path / checkpoints.META_PROPERTIES_FILE).exists():
         raise NothingToRead(f"{path} holds neither partitions nor the files of one")
-    return Target(path, path, partitions)
+    return LogTarget(path, path, partitions)
 
 
-def _one_file(path: Path) -> Target:
+def _one_file(path: Path) -> LogTarget:
     offset = offset_of(path.name)
     partition = read_partition(path.parent)
     segments = tuple(segment for segment in partition.segments if segment.base_offset == offset)
@@ -166,11 +166,11 @@ def _one_file(path: Path) -> Target:
     alone = PartitionFiles(
         partition.path, partition.topic_partition, segments, partition.snapshots, partition.sizes
     )
-    return Target(path, _root_of(path.parent), (alone,))
+    return LogTarget(path, _root_of(path.parent), (alone,))
 
 
 def _root_of(partition: Path) -> Path | None:
-    """The data directory that a partition's directory stands in, if it stands in one."""
+    """The data directory that a partition directory is in, if it is in one."""
     parent = partition.parent
     names = (checkpoints.META_PROPERTIES_FILE, checkpoints.RECOVERY_POINT_FILE, checkpoints.LOCK_FILE)
     return parent if any((parent / name).exists() for name in names) else None
@@ -208,14 +208,8 @@ def read_partition(path: Path) -> PartitionFiles:
     )
 
 
-def offset_of(name: str) -> int | None:
-    """The offset in the name of a segment's file; None when there is none."""
-    number = name.split(".", 1)[0]
-    return int(number) if len(number) == _OFFSET_DIGITS and number.isdecimal() else None
-
-
 def directories_out_of_use(root: Path) -> Iterator[tuple[str, str]]:
-    """Directories of partitions that were deleted or put aside, and what that means."""
+    """Directories of partitions that were deleted or renamed, and what that means."""
     for path in sorted(root.iterdir()):
         if path.is_dir() and path.name.endswith(DELETE_SUFFIX):
             yield path.name, "a deleted partition that waits to be removed"

@@ -1,13 +1,13 @@
-"""Mending a data directory beyond what recovery does by itself: a plan of steps, and doing them.
+"""Repairing a data directory beyond what recovery does by itself: a plan of steps, and doing them.
 
-A damaged place in a segment is taken out: the batches before and behind it stay, with their offsets, and the
-hole looks as if compaction had been there. The damaged bytes go to a file of their own beside the segment
-(``<base>.log.<position>.damaged``), so that the old file can be put together again. Indexes, snapshots of
-producers and leader epochs are built anew from the log where they are wrong.
+A damaged range is removed from its segment: the batches before and after it stay, with their offsets, and
+the hole looks like that of a compaction. The damaged bytes go to a file beside the segment
+(``<base>.log.<position>.damaged``), from which the old file can be put together again. Wrong indexes,
+producer snapshots and leader epochs are rebuilt from the log.
 
-Invariant: nothing is deleted. A plan is made by reading alone, and a step says what it does before it does
-it. Everything is written beside its place, flushed, read again where it is a log, and then renamed: a crash
-leaves the old file or the new one.
+Invariant: nothing is deleted. Planning only reads, and every step tells what it does before it does it. New
+content is written to another file, flushed, verified if it is a log, and then renamed: a crash leaves the
+old file or the new one.
 """
 
 from collections.abc import Iterator, Sequence
@@ -16,63 +16,61 @@ from pathlib import Path
 from typing import TypeAlias
 
 from moldau.inspection.contents import Offsets, read_offsets
-from moldau.inspection.history import History, sane_epochs, walk_partition
-from moldau.inspection.layout import DAMAGED_SUFFIX, TEMPORARY_SUFFIX, PartitionFiles, SegmentFiles, Target
+from moldau.inspection.history import History, consistent_epochs, walk_partition
+from moldau.inspection.layout import DAMAGED_SUFFIX, LogTarget, PartitionFiles, SegmentFiles
 from moldau.inspection.segment_checks import IndexCheck
-from moldau.inspection.verification import (
-    CHECKPOINTS,
+from moldau.inspection.verify import (
     SnapshotCheck,
     checkpoint_fault,
     epochs_fault,
     txn_index_fault,
 )
-from moldau.inspection.walk import Damaged, ReadOnlyFile, Whole, walk
+from moldau.inspection.walk import DamagedRange, IntactBatch, ReadOnlyFile, walk
 from moldau.storage.directory import checkpoints
 from moldau.storage.errors import StorageError
-from moldau.storage.files import Files, OsFiles
-from moldau.storage.log.leader_epochs import LeaderEpochs
-from moldau.storage.log.offset_index import OffsetIndex
-from moldau.storage.log.segment import (
+from moldau.storage.file_names import (
     INDEX_SUFFIXES,
     LOG_SUFFIX,
     OFFSET_INDEX_SUFFIX,
     SNAPSHOT_SUFFIX,
+    TEMPORARY_SUFFIX,
     TIME_INDEX_SUFFIX,
     TXN_INDEX_SUFFIX,
     file_name,
 )
-from moldau.storage.log.time_index import TimeIndex
+from moldau.storage.files import Files, OsFiles
+from moldau.storage.log.indexes import OffsetIndex, TimeIndex
+from moldau.storage.log.leader_epoch_cache import LeaderEpochCache
 from moldau.storage.log.txn_index import AbortedTransaction, TxnIndex
 
 _COPY_CHUNK = 4 * 1024 * 1024
 _INDEX_INTERVAL_BYTES = 4096
-_OFFSET_ENTRY_BYTES = 4
 #: A batch begins with its base offset.
 _BASE_OFFSET_BYTES = 8
 
 
 class RepairError(StorageError):
-    """A step could not be done; everything is as it was before that step."""
+    """A step failed; everything is as it was before the step."""
 
 
 # Steps -------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
-class TakeOutDamage:
-    """A segment without its damaged stretches; a batch of which only the offset is wrong gets it back."""
+class RemoveDamage:
+    """Removes damaged ranges; a batch of which only the offset is wrong gets the right one."""
 
     segment: SegmentFiles
-    stretches: tuple[Damaged, ...]
+    ranges: tuple[DamagedRange, ...]
 
     @property
     def text(self) -> str:
-        taken = [each for each in self.stretches if each.true_offset is None]
+        taken = [each for each in self.ranges if each.correct_offset is None]
         pieces = ", ".join(f"{each.size} bytes at {each.position} ({each.reason})" for each in taken)
         offsets = ", ".join(
-            f"{each.true_offset} at {each.position} ({each.reason})"
-            for each in self.stretches
-            if each.true_offset is not None
+            f"{each.correct_offset} at {each.position} ({each.reason})"
+            for each in self.ranges
+            if each.correct_offset is not None
         )
         texts = [f"restore offset {offsets}"] if offsets else []
         texts += [f"move aside {pieces}"] if pieces else []
@@ -82,11 +80,11 @@ class TakeOutDamage:
         path = self.segment.path()
         temporary = Path(f"{path}{TEMPORARY_SUFFIX}")
         with ReadOnlyFile(path) as source:
-            for stretch in self.stretches:
-                target = free_name(f"{path}.{stretch.position}")
-                _copy(files, source, [(stretch.position, stretch.size)], target)
+            for damaged in self.ranges:
+                target = free_name(f"{path}.{damaged.position}")
+                _copy(files, source, [(damaged.position, damaged.size)], target)
             _copy(files, source, list(self._kept(source)), temporary, rename=False)
-            moved = sum(stretch.size for stretch in self.stretches if stretch.true_offset is None)
+            moved = sum(damaged.size for damaged in self.ranges if damaged.correct_offset is None)
             if temporary.stat().st_size + moved != source.size:
                 raise RepairError(f"{path}: the parts do not add up to the whole; nothing was changed")
         contents = index_contents(temporary, self.segment.base_offset, self.segment.limit)
@@ -97,18 +95,18 @@ class TakeOutDamage:
 
     def _kept(self, source: ReadOnlyFile) -> Iterator[tuple[int, int] | bytes]:
         position = 0
-        for stretch in self.stretches:
-            yield position, stretch.position - position
-            if stretch.true_offset is not None:
-                batch = source.read(stretch.position, stretch.size)
-                yield stretch.true_offset.to_bytes(_BASE_OFFSET_BYTES, "big") + batch[_BASE_OFFSET_BYTES:]
-            position = stretch.position + stretch.size
+        for damaged in self.ranges:
+            yield position, damaged.position - position
+            if damaged.correct_offset is not None:
+                batch = source.read(damaged.position, damaged.size)
+                yield damaged.correct_offset.to_bytes(_BASE_OFFSET_BYTES, "big") + batch[_BASE_OFFSET_BYTES:]
+            position = damaged.position + damaged.size
         yield position, source.size - position
 
 
 @dataclass(frozen=True, slots=True)
 class MoveSegmentAside:
-    """A segment in which no batch is whole."""
+    """Renames a segment without an intact batch."""
 
     segment: SegmentFiles
 
@@ -125,8 +123,8 @@ class MoveSegmentAside:
 
 
 @dataclass(frozen=True, slots=True)
-class BeginSegment:
-    """An empty segment behind what is lost, so that its offsets are not given out a second time."""
+class CreateSegment:
+    """Creates an empty segment after lost records, so that their offsets are not used again."""
 
     directory: Path
     base_offset: int
@@ -182,7 +180,7 @@ class RewriteTxnIndex:
 
 @dataclass(frozen=True, slots=True)
 class RewriteFile:
-    """A small file whose content is known."""
+    """Writes a small file whose right content is known."""
 
     path: Path
     content: bytes
@@ -200,7 +198,7 @@ class RewriteFile:
 
 @dataclass(frozen=True, slots=True)
 class MoveAside:
-    """A small file that is of no use, and that a broker can do without."""
+    """Renames a useless small file that a broker can do without."""
 
     path: Path
     fault: str
@@ -214,10 +212,10 @@ class MoveAside:
         files.flush_directory(str(self.path.parent))
 
 
-Step: TypeAlias = (
-    TakeOutDamage
+RepairStep: TypeAlias = (
+    RemoveDamage
     | MoveSegmentAside
-    | BeginSegment
+    | CreateSegment
     | RebuildIndexes
     | RewriteTxnIndex
     | RewriteFile
@@ -228,26 +226,26 @@ Step: TypeAlias = (
 # The plan ----------------------------------------------------------------------------------------------
 
 
-def plan_root(root: Path) -> list[Step]:
-    """What is to be done about the files at the root of a data directory."""
-    steps: list[Step] = []
-    for name in CHECKPOINTS:
+def plan_root(root: Path) -> list[RepairStep]:
+    """The steps for the files at the root of a data directory."""
+    steps: list[RepairStep] = []
+    for name in checkpoints.OFFSET_CHECKPOINT_FILES:
         fault = checkpoint_fault(root, name)
         if fault is not None:
             steps.append(MoveAside(root / name, fault))
     return steps
 
 
-def plan_partition(partition: PartitionFiles, root: Path | None) -> list[Step]:
-    """What is to be done about one partition; no step where all is well or recovery is enough."""
-    # Without its data directory nobody recovers a partition: all that is torn is for us.
+def plan_partition(partition: PartitionFiles, root: Path | None) -> list[RepairStep]:
+    """The steps for one partition; none where nothing is wrong or recovery is enough."""
+    # Outside of a data directory no broker recovers the partition, so an incomplete end is repaired too.
     clean = root is None or (root / checkpoints.CLEAN_SHUTDOWN_FILE).exists()
     offsets = read_offsets(None if root is None else str(root))
     end = offsets.recovery_points.get(partition.name) if clean else None
     return _Planner(partition.ending_at(end), offsets, clean).plan()
 
 
-def plan(target: Target) -> list[Step]:
+def plan(target: LogTarget) -> list[RepairStep]:
     steps = plan_root(target.root) if target.root is not None and target.path == target.root else []
     for partition in target.partitions:
         steps += plan_partition(partition, target.root)
@@ -259,25 +257,25 @@ class _Planner:
     partition: PartitionFiles
     offsets: Offsets
     clean: bool
-    steps: list[Step] = field(default_factory=list)
+    steps: list[RepairStep] = field(default_factory=list)
     history: History = field(default_factory=History)
-    _damage: dict[int, list[Damaged]] = field(default_factory=dict)
-    _whole: dict[int, int] = field(default_factory=dict)
+    _damage: dict[int, list[DamagedRange]] = field(default_factory=dict)
+    _intact: dict[int, int] = field(default_factory=dict)
     _indexes: dict[int, IndexCheck] = field(default_factory=dict)
 
-    def plan(self) -> list[Step]:
+    def plan(self) -> list[RepairStep]:
         snapshots = SnapshotCheck(self.partition)
         for segment, found in walk_partition(self.partition, self.history, contents=True):
             base = segment.base_offset
             if found is None:
-                self._damage[base], self._whole[base] = [], 0
+                self._damage[base], self._intact[base] = [], 0
                 self._indexes[base] = IndexCheck(segment)
                 snapshots.compare(base, self.history)
-            elif isinstance(found, Damaged):
+            elif isinstance(found, DamagedRange):
                 self._damage[base].append(found)
             else:
-                self._whole[base] += 1
-                self._indexes[base].take(found)
+                self._intact[base] += 1
+                self._indexes[base].add(found)
         snapshots.compare(self.history.next_offset, self.history)
         self._plan_segments()
         for offset, content in snapshots.contents.items():
@@ -290,30 +288,30 @@ class _Planner:
         return self.steps
 
     def _plan_segments(self) -> None:
-        promised = max(
+        flushed_up_to = max(
             self.offsets.recovery_points.get(self.partition.name, 0),
             self.offsets.high_watermarks.get(self.partition.name, 0),
         )
-        new_end = promised if self.partition.segments and promised > self._end() else None
+        new_end = flushed_up_to if self.partition.segments and flushed_up_to > self._end() else None
         for segment in self.partition.segments:
             moved = self._plan_segment(segment, keep_tail=new_end is None)
             if moved and segment.is_last and new_end is None:
                 new_end = segment.base_offset
         if new_end is not None:
-            self.steps.append(BeginSegment(self.partition.path, new_end))
+            self.steps.append(CreateSegment(self.partition.path, new_end))
 
     def _end(self) -> int:
-        """Where the log ends once a last batch has its offset back."""
+        """The log end offset after a last batch got its right offset."""
         last = self._damage[self.partition.segments[-1].base_offset]
-        restored = last and last[-1].next_offset is None and last[-1].true_offset is not None
+        restored = last and last[-1].next_offset is None and last[-1].correct_offset is not None
         limit = self.partition.segments[-1].limit
         return limit if restored and limit is not None else self.history.next_offset
 
     def _is_lost(self, segment: SegmentFiles) -> bool:
-        """Whether nothing of a segment is left once its damage is taken out."""
+        """Whether nothing of a segment is left once its damage is removed."""
         damage = self._damage[segment.base_offset]
-        kept = any(each.is_old_format or each.true_offset is not None for each in damage)
-        return bool(damage) and not kept and not self._whole[segment.base_offset]
+        kept = any(each.is_old_format or each.correct_offset is not None for each in damage)
+        return bool(damage) and not kept and not self._intact[segment.base_offset]
 
     def _plan_segment(self, segment: SegmentFiles, *, keep_tail: bool) -> bool:
         """Whether the whole segment is moved aside."""
@@ -325,21 +323,21 @@ class _Planner:
             self.steps.append(MoveSegmentAside(segment))
             return True
         if damage:
-            self.steps.append(TakeOutDamage(segment, tuple(damage)))
+            self.steps.append(RemoveDamage(segment, tuple(damage)))
         elif not any(not each.is_old_format for each in self._damage[base]):
             faults = self._indexes[base].faults(damaged=bool(self._damage[base]))
             if faults:
-                told = tuple(f"{suffix}: {fault}" for suffix, fault in faults.items())
-                self.steps.append(RebuildIndexes(segment, told))
+                texts = tuple(f"{suffix}: {fault}" for suffix, fault in faults.items())
+                self.steps.append(RebuildIndexes(segment, texts))
         fault, entries = txn_index_fault(segment, self.history)
         if fault is not None:
             self.steps.append(RewriteTxnIndex(segment, tuple(entries), fault))
         return False
 
-    def _is_torn_end(self, damage: Damaged) -> bool:
-        """What the next start cuts off by itself."""
+    def _is_torn_end(self, damage: DamagedRange) -> bool:
+        """Whether the next start truncates it by itself."""
         recovery_point = self.offsets.recovery_points.get(self.partition.name, 0)
-        if damage.true_offset is not None:
+        if damage.correct_offset is not None:
             return False
         return damage.next_offset is None and not self.clean and damage.offset >= recovery_point
 
@@ -347,8 +345,8 @@ class _Planner:
         fault = epochs_fault(self.partition, self.offsets, self.history, clean=self.clean)
         if fault is None:
             return
-        epochs = LeaderEpochs(OsFiles(), str(self.partition.path))
-        for epoch, offset in sane_epochs(self.history.epochs)[0]:
+        epochs = LeaderEpochCache(OsFiles(), str(self.partition.path))
+        for epoch, offset in consistent_epochs(self.history.epochs)[0]:
             epochs.assign(epoch, offset)
         epochs.truncate_from_start(self.offsets.log_start_offsets.get(self.partition.name, 0))
         path = self.partition.path / checkpoints.LEADER_EPOCH_FILE
@@ -359,14 +357,14 @@ class _Planner:
 
 
 def index_contents(path: Path, base_offset: int, limit: int | None) -> dict[str, bytes]:
-    """Both indexes of a log in which every batch must be whole."""
+    """The content of both indexes of a log, in which every batch must be intact."""
     offsets = OffsetIndex(OsFiles(), "", base_offset)
     times = TimeIndex(OsFiles(), "", base_offset)
     indexed = 0
     latest = (-1, -1)
     with ReadOnlyFile(path) as file:
         for found in walk(file, base_offset, limit):
-            if not isinstance(found, Whole):
+            if not isinstance(found, IntactBatch):
                 if found.is_old_format:
                     continue
                 raise RepairError(f"{path}: still damaged at {found.position}: {found.reason}")
@@ -379,21 +377,11 @@ def index_contents(path: Path, base_offset: int, limit: int | None) -> dict[str,
                 indexed = found.position
     if latest[0] >= 0:
         times.append(*latest)
-    size = _OFFSET_ENTRY_BYTES
-    return {
-        OFFSET_INDEX_SUFFIX: b"".join(
-            (offset - base_offset).to_bytes(size, "big") + position.to_bytes(size, "big")
-            for offset, position in offsets.entries()
-        ),
-        TIME_INDEX_SUFFIX: b"".join(
-            timestamp.to_bytes(8, "big") + (offset - base_offset).to_bytes(size, "big")
-            for timestamp, offset in times.entries()
-        ),
-    }
+    return {OFFSET_INDEX_SUFFIX: offsets.encode(), TIME_INDEX_SUFFIX: times.encode()}
 
 
 def free_name(path: str) -> Path:
-    """A name for what is moved aside that nothing has yet."""
+    """An unused name for what is moved aside."""
     number = 0
     while True:
         target = Path(f"{path}{f'-{number}' if number else ''}{DAMAGED_SUFFIX}")
@@ -410,7 +398,7 @@ def _copy(
     *,
     rename: bool = True,
 ) -> None:
-    """Pieces of a file, or bytes, one after the other in a new file, flushed."""
+    """Writes pieces of a file (position and size), or bytes, to a new file and flushes it."""
     temporary = f"{target}{TEMPORARY_SUFFIX}" if rename else str(target)
     written = files.create(temporary)
     try:

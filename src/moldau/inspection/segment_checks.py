@@ -1,7 +1,8 @@
-"""One segment, checked byte by byte: checksums, records, and its indexes against them.
+"""The checks of one segment: checksums, records, and the indexes against the batches.
 
-Invariant: reads only; a fault is a finding, not an exception. A job is a plain value and its ``run`` needs
-nothing but the disk, so that many run in other processes.
+A job is a plain value and its ``run`` needs nothing but the disk, so that jobs can run in other processes.
+
+Invariant: reads only; a fault is a finding, not an exception.
 """
 
 from bisect import bisect_left
@@ -13,7 +14,7 @@ from moldau.inspection import dump
 from moldau.inspection.contents import without_unused
 from moldau.inspection.findings import Finding, note, problem, warning
 from moldau.inspection.layout import SegmentFiles
-from moldau.inspection.walk import Damaged, ReadOnlyFile, Whole, walk
+from moldau.inspection.walk import DamagedRange, IntactBatch, ReadOnlyFile, walk
 from moldau.protocol.errors import KafkaError
 from moldau.protocol.records import (
     TIMESTAMP_TYPE_MASK,
@@ -22,12 +23,12 @@ from moldau.protocol.records import (
     payload_of,
     records_error,
 )
-from moldau.storage.log import offset_index, time_index
-from moldau.storage.log.segment import OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX
+from moldau.storage.file_names import OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX
+from moldau.storage.log.indexes import OFFSET_ENTRY_SIZE, TIME_ENTRY_SIZE
 
 _UNCOMPRESSED_LIMIT = 1 << 30
-#: Findings of one kind in one segment that are told one by one.
-_MOST_OF_A_KIND = 10
+#: Findings of one kind in one segment that are reported one by one.
+_MAX_OF_A_KIND = 10
 
 _REPAIR = "'moldau log repair' moves the damaged bytes aside and keeps the batches around them"
 _REBUILT = "'moldau log repair' builds it anew; a broker does so too when it needs it"
@@ -45,11 +46,11 @@ class SegmentJob:
     """One segment to check."""
 
     segment: SegmentFiles
-    #: Whether the directory was closed in order; an end that is torn is no surprise otherwise.
+    #: Whether the directory was closed cleanly; otherwise an incomplete batch at the end is expected.
     clean: bool
-    #: Below it everything was once safely on disk.
+    #: Everything below it was flushed.
     recovery_point: int
-    #: Decode every record, or only hop over their lengths.
+    #: Decode every record, or only check their lengths.
     deep: bool = True
 
     @property
@@ -66,7 +67,7 @@ class _Check:
     findings: list[Finding] = field(default_factory=list)
     batches: int = 0
     records: int = 0
-    _told: dict[str, int] = field(default_factory=dict)
+    _count_by_kind: dict[str, int] = field(default_factory=dict)
 
     def run(self) -> SegmentReport:
         segment = self.job.segment
@@ -74,20 +75,20 @@ class _Check:
         damaged = False
         with ReadOnlyFile(segment.path()) as file:
             for found in walk(file, segment.base_offset, segment.limit):
-                if isinstance(found, Damaged):
+                if isinstance(found, DamagedRange):
                     damaged = True
                     self._damage(found, file.size)
                 else:
                     self._batch(found)
-                    indexes.take(found)
+                    indexes.add(found)
         self.findings += indexes.findings(damaged=damaged)
-        for kind, count in self._told.items():
-            if count > _MOST_OF_A_KIND:
-                more = f"{count - _MOST_OF_A_KIND} more batches like these: {kind}"
+        for kind, count in self._count_by_kind.items():
+            if count > _MAX_OF_A_KIND:
+                more = f"{count - _MAX_OF_A_KIND} more batches like these: {kind}"
                 self.findings.append(note(str(segment.path()), more))
         return SegmentReport(self.findings, segment.size, self.batches, self.records)
 
-    def _damage(self, damage: Damaged, file_size: int) -> None:
+    def _damage(self, damage: DamagedRange, file_size: int) -> None:
         path = str(self.job.segment.path())
         position, offset = damage.position, damage.offset
         what = f"{damage.size} bytes are no batch: {damage.reason}"
@@ -96,8 +97,8 @@ class _Check:
             action = "copy the topic with a Kafka older than 4.0, which writes batches of magic 2"
             self.findings.append(problem(path, what, meaning, action, position=position, offset=offset))
             return
-        if damage.true_offset is not None:
-            meaning = f"only its offset is wrong, the records are whole; it must be {damage.true_offset}"
+        if damage.correct_offset is not None:
+            meaning = f"only its offset is wrong, the records are whole; it must be {damage.correct_offset}"
             action = "'moldau log repair' writes the offset anew"
             self.findings.append(problem(path, what, meaning, action, position=position, offset=offset))
             return
@@ -109,14 +110,14 @@ class _Check:
             self.findings.append(warning(path, what, meaning, action, position=position, offset=offset))
             return
         if damage.next_offset is None:
-            behind = self.job.segment.next_base_offset
-            until = "the end" if behind is None else f"{behind - 1} at most"
+            next_base_offset = self.job.segment.next_base_offset
+            until = "the end" if next_base_offset is None else f"{next_base_offset - 1} at most"
         else:
             until = str(damage.next_offset - 1)
         meaning = f"the records with offsets {offset} to {until} are lost, and the partition goes offline"
         self.findings.append(problem(path, what, meaning, _REPAIR, position=position, offset=offset))
 
-    def _batch(self, batch: Whole) -> None:
+    def _batch(self, batch: IntactBatch) -> None:
         header = batch.header
         self.batches += 1
         self.records += header.record_count
@@ -124,8 +125,8 @@ class _Check:
         if fault is None:
             return
         kind, what = fault
-        self._told[kind] = self._told.get(kind, 0) + 1
-        if self._told[kind] > _MOST_OF_A_KIND:
+        self._count_by_kind[kind] = self._count_by_kind.get(kind, 0) + 1
+        if self._count_by_kind[kind] > _MAX_OF_A_KIND:
             return
         place = {"position": batch.position, "offset": header.base_offset}
         path = str(self.job.segment.path())
@@ -139,7 +140,7 @@ class _Check:
 
 
 def record_fault(data: memoryview, header: BatchHeader, *, deep: bool) -> tuple[str, str] | None:
-    """What is wrong with the records of a batch whose checksum is right: its kind, and in words."""
+    """The fault in the records of a batch with the right checksum: its kind, and a sentence."""
     try:
         payload = payload_of(data, 0, header, _UNCOMPRESSED_LIMIT)
     except KafkaError as error:
@@ -170,7 +171,7 @@ def record_fault(data: memoryview, header: BatchHeader, *, deep: bool) -> tuple[
 
 
 class IndexCheck:
-    """The entries of both indexes, compared with the batches as they come by."""
+    """Compares the entries of both indexes with the batches, which are added one by one."""
 
     def __init__(self, segment: SegmentFiles) -> None:
         self.segment = segment
@@ -186,20 +187,20 @@ class IndexCheck:
         self._max_timestamp = -1
 
     def _offset_entries(self, base_offset: int) -> list[dump.OffsetEntry]:
-        data = without_unused(self._data[OFFSET_INDEX_SUFFIX] or b"", offset_index.ENTRY_SIZE)
+        data = without_unused(self._data[OFFSET_INDEX_SUFFIX] or b"", OFFSET_ENTRY_SIZE)
         return dump.offset_entries(data, base_offset)
 
     def _time_entries(self, base_offset: int) -> list[dump.TimeEntry]:
-        data = without_unused(self._data[TIME_INDEX_SUFFIX] or b"", time_index.ENTRY_SIZE)
+        data = without_unused(self._data[TIME_INDEX_SUFFIX] or b"", TIME_ENTRY_SIZE)
         return dump.time_entries(data, base_offset)
 
-    def take(self, batch: Whole) -> None:
+    def add(self, batch: IntactBatch) -> None:
         header = batch.header
         last_offset = header.last_offset
         indexed = self._positions.get(batch.position)
         if indexed is not None:
             self._seen_positions.add(batch.position)
-            # An append of several batches has one entry, with the last offset of all, in older Kafkas.
+            # Older Kafkas write one entry for an append of several batches, with the last offset of all.
             if indexed < header.base_offset:
                 self._fault(
                     OFFSET_INDEX_SUFFIX,
@@ -220,9 +221,9 @@ class IndexCheck:
         self._faults.setdefault(suffix, fault)
 
     def faults(self, *, damaged: bool) -> dict[str, str]:
-        """What does not fit, by the end of the file's name, once all batches came by.
+        """What is wrong with the indexes, by suffix, after all batches were added.
 
-        In a log that is damaged indexes point to nothing, which is no news.
+        In a damaged log, entries that point to no batch are expected.
         """
         self._check_shapes()
         if not damaged:
@@ -244,8 +245,8 @@ class IndexCheck:
         if times != sorted(set(times)) or self._time_offsets != sorted(set(self._time_offsets)):
             self._fault(TIME_INDEX_SUFFIX, "timestamps or offsets do not increase")
         for suffix, entry_size in (
-            (OFFSET_INDEX_SUFFIX, offset_index.ENTRY_SIZE),
-            (TIME_INDEX_SUFFIX, time_index.ENTRY_SIZE),
+            (OFFSET_INDEX_SUFFIX, OFFSET_ENTRY_SIZE),
+            (TIME_INDEX_SUFFIX, TIME_ENTRY_SIZE),
         ):
             data = self._data[suffix]
             if data is None and not self.segment.is_last:

@@ -2,7 +2,7 @@
 
 from enum import IntEnum
 
-#: From here on the numbers are ours.
+#: Kafka does not use the numbers from here on: they are Moldau's own APIs.
 FIRST_PRIVATE_KEY = 32000
 
 
@@ -96,7 +96,7 @@ class ApiKey(IntEnum):
     DESCRIBE_SHARE_GROUP_OFFSETS = 90
     ALTER_SHARE_GROUP_OFFSETS = 91
     DELETE_SHARE_GROUP_OFFSETS = 92
-    # Ours, far away from all that Kafka will ever number; listed for our own client only.
+    # Moldau's own, which ApiVersions lists only for Moldau's client.
     FORK_TOPIC = 32000
     BEGIN_RESTORE = 32001
     RESTORE_BATCHES = 32002

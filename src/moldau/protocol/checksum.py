@@ -1,9 +1,7 @@
-"""CRC-32C by the ``crc32c`` wheel, loaded without the rest of its package.
+"""CRC-32C from the extension module of the ``crc32c`` package.
 
-The wheel's own ``__init__`` looks its version up in the installed metadata, which costs more time
-than all other imports of this room together. A broker starts often, so only the extension is taken.
-
-Invariant: one function, of any buffer; never a version in Python, which would be a thousand times slower.
+The package's ``__init__`` looks up its own version in the installed metadata, which takes longer than all
+other imports of this package together. A broker starts often, so only the extension is loaded.
 """
 
 from collections.abc import Callable
@@ -17,7 +15,7 @@ def _load() -> Callable[..., int]:
     locations = None if package is None else package.submodule_search_locations
     extension = None if locations is None else PathFinder.find_spec("_crc32c", list(locations))
     if extension is None or extension.loader is None:
-        # Built or packed in another way than today's wheel: its front door still works.
+        # The package was built in another way than today's wheel; the normal import still works.
         from crc32c import crc32c
 
         plain: Callable[..., int] = crc32c
@@ -28,5 +26,5 @@ def _load() -> Callable[..., int]:
     return function
 
 
-#: ``crc32c(data, value=0)``: the checksum of ``data``, going on from ``value``.
+#: ``crc32c(data, value=0)``: the checksum of ``data``, continued from ``value``.
 crc32c = _load()

@@ -1,15 +1,15 @@
-"""Compiles a declared message into one reader and one writer for each version.
+"""Compiles a declared message into a reader and a writer for each version.
 
-``reader(cls, version)(frame, position)`` returns the message and the position behind it;
-``writer(cls, version)(message, out, splices)`` appends the message to ``out``. The functions are
-made as Python source, once and on first use: neighbouring numbers become a single ``struct`` call
-and nested structures are written out in place, which is about twice as fast as composed closures.
+``reader(cls, version)(frame, position)`` returns the message and the position after it; ``writer(cls,
+version)(message, out, splices)`` appends the message to ``out``. They are generated as Python source on
+first use: adjacent numbers become one ``struct`` call and nested structures are inlined, which is about
+twice as fast as composed closures.
 
-``splices`` collects record batches that are not in memory: pairs of a position in ``out`` and an
-object with a ``size``, whose bytes belong there. Their length is already written.
+``splices`` collects record batches that are in files: pairs of a position in ``out`` and an object with a
+``size``, whose bytes have to be inserted there. Their length is already written.
 
-Invariant: a reader raises ``MalformedMessage`` and nothing else, whatever the bytes; it never allocates
-from a length that was not compared with the bytes that are there, and copies no record batch.
+Invariant: a reader raises ``MalformedMessage`` and nothing else, whatever the bytes. It never allocates by
+a length that was not compared with the bytes, and copies no record batch.
 """
 
 import struct
@@ -29,7 +29,7 @@ _T = TypeVar("_T")
 
 #: Reads a message from a frame at a position.
 Reader = Callable[[Any, int], tuple[Any, int]]
-#: Writes a message behind what is there already.
+#: Appends a message to a buffer.
 Writer = Callable[[Any, bytearray, list[tuple[int, Any]]], None]
 
 _FIXED = {
@@ -55,13 +55,13 @@ def _make_writer(cls: type, version: int) -> Writer:
     return made
 
 
-#: The reader and the writer of a class in one version: made on first use, then kept.
+#: The reader and the writer of a class in one version, compiled on first use and cached.
 reader: Callable[[type, int], Reader] = cache(_make_reader)
 writer: Callable[[type, int], Writer] = cache(_make_writer)
 
 
 def decode(cls: type[_T], version: int, buffer: Any, position: int = 0) -> _T:
-    """Reads one message; bytes behind it are left alone, as Kafka's own broker leaves them."""
+    """Reads one message; bytes after it are ignored, as by Kafka's broker."""
     message: _T = reader(cls, version)(memoryview(buffer), position)[0]
     return message
 
@@ -76,7 +76,7 @@ def encode(message: object, version: int) -> bytes:
 
 
 class _Source:
-    """What both directions share: lines with indentation, names that do not clash, struct objects."""
+    """What both directions share: indented lines, unique names, struct objects."""
 
     def __init__(self, top: Declaration, version: int) -> None:
         if version not in top.versions:
@@ -103,7 +103,7 @@ class _Source:
         return f"{stem}{self.names}"
 
     def fields(self, of: Declaration) -> tuple[list[Field], list[Field]]:
-        """The plain and the tagged fields of a structure in this version."""
+        """The untagged and the tagged fields of a structure in this version."""
         here = [f for f in of.fields if self.version in f.present]
         tagged = [f for f in here if self.flexible and self.version in f.tagged]
         plain = [f for f in here if f not in tagged]
@@ -126,7 +126,7 @@ class _Source:
         return self.version in f.nullable
 
     def minimum_size(self, kind: Any, nullable: bool = False) -> int:
-        """The fewest bytes that a value can take; an array cannot have more elements than that allows."""
+        """The fewest bytes that a value can have, which bounds the number of elements of an array."""
         if not isinstance(kind, str):
             if nullable:
                 return 1
@@ -191,7 +191,7 @@ class _ReaderSource(_Source):
         return values
 
     def fixed_run(self, run: list[Field], values: dict[str, str]) -> None:
-        """Numbers side by side are unpacked together."""
+        """Adjacent numbers are unpacked together."""
         if not run:
             return
         for f in run:
@@ -363,7 +363,7 @@ class _WriterSource(_Source):
             self.line(f"{out} += {self.packer('h' if short else 'i', 'pack')}({count})")
 
     def null(self, name: str, nullable: bool, short: bool, out: str) -> None:
-        """Opens the branch for a value that is there; a null that is not allowed fails loudly."""
+        """Opens the branch for a value that is not null; a null that is not allowed raises in the writer."""
         if nullable:
             zero = "b'\\x00'" if self.flexible else ("b'\\xff\\xff'" if short else "b'\\xff\\xff\\xff\\xff'")
             self.line(f"if {name} is None: {out} += {zero}")
@@ -444,7 +444,7 @@ class _WriterSource(_Source):
         self.depth -= 1
 
     def differs(self, expression: str, f: Field) -> str:
-        """A tagged field is written only when it says something."""
+        """An expression that is true if a tagged field has to be written: it differs from its default."""
         if f.default is None:
             return f"{expression} is not None"
         if f.is_array:
@@ -456,7 +456,7 @@ class _WriterSource(_Source):
 
 @cache
 def _comparison(cls: type) -> Callable[[Any], bool]:
-    """Whether a structure differs from the default one; comparing the fields in place beats ``==`` by far."""
+    """Whether a structure differs from its default; comparing the fields here is much faster than ``==``."""
     made = cls()
     scope: dict[str, Any] = {f"d_{f.name}": getattr(made, f.name) for f in declaration(cls).fields}
     tests = " or ".join(f"s.{f.name} != d_{f.name}" for f in declaration(cls).fields)

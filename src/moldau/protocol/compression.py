@@ -1,9 +1,8 @@
-"""The four codecs of record batches, in the framings that Kafka's clients write and read.
+"""The four codecs of record batches, in the framings of Kafka's clients.
 
-Invariant: bytes in, bytes out. Lengths that stand inside compressed data are the claims of a stranger: each
-one is checked against what the data can hold and against ``limit`` before memory is taken for it. Every
-fault of the input is a ``KafkaError``; nothing else leaves ``decompress``. What Kafka's own library does
-not read is refused, as Java consumers would be stuck on it.
+Invariant: every length inside compressed data is checked against the data and against ``limit`` before
+memory is allocated for it. Malformed input raises ``KafkaError`` and nothing else. What Kafka's own library
+cannot read is rejected, because Java consumers would be stuck on it. Pure.
 """
 
 import struct
@@ -16,12 +15,12 @@ import cramjam
 
 from moldau.protocol.errors import ErrorCode, KafkaError
 
-#: What holds bytes in this room; ``collections.abc.Buffer`` comes with Python 3.12 only.
+#: ``collections.abc.Buffer`` exists only from Python 3.12 on.
 Buffer: TypeAlias = bytes | bytearray | memoryview
 
 
 class Compression(IntEnum):
-    """The number that stands in the attributes of a batch."""
+    """The number of the codec in the attributes of a batch."""
 
     NONE = 0
     GZIP = 1
@@ -31,25 +30,25 @@ class Compression(IntEnum):
 
     @property
     def label(self) -> str:
-        """The name that ``compression.type`` takes."""
+        """The name in ``compression.type``."""
         return self.name.lower()
 
 
-#: From the names of the setting to the codec.
+#: The codecs by their names in ``compression.type``.
 COMPRESSION_NAMES: dict[str, Compression] = {codec.label: codec for codec in Compression}
 
 _CODECS = tuple(Compression)
 
 
 def codec_of(number: int) -> Compression:
-    """The codec of that number, without the price of an enum's own look-up."""
+    """The codec of this number; faster than the look-up of the enum."""
     if 0 <= number < len(_CODECS):
         return _CODECS[number]
     raise KafkaError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"there is no compression codec {number}")
 
 
 def compress(codec: int, data: Buffer, level: int | None = None) -> bytes:
-    """``data`` in the framing that every client reads; ``level`` None is the codec's own default."""
+    """``data`` compressed in a framing that every client reads; ``level`` None is the codec's default."""
     codec = codec_of(codec)
     if codec == Compression.NONE:
         return bytes(data)
@@ -57,10 +56,10 @@ def compress(codec: int, data: Buffer, level: int | None = None) -> bytes:
 
 
 def decompress(codec: int, data: Buffer, limit: int) -> bytes:
-    """What ``compress`` of any client was given, as long as it is not longer than ``limit``.
+    """Decompresses data of any client, up to ``limit`` bytes.
 
-    Raises CORRUPT_MESSAGE for data that is broken or cut off and MESSAGE_TOO_LARGE for data that would grow
-    past ``limit``; in no case is much more than ``limit`` allocated.
+    Raises CORRUPT_MESSAGE for corrupt or incomplete data and MESSAGE_TOO_LARGE for more than ``limit`` bytes;
+    never allocates much more than ``limit``.
     """
     codec = codec_of(codec)
     if codec == Compression.NONE:
@@ -81,29 +80,31 @@ def _too_large(codec: Compression, limit: int) -> KafkaError:
 
 # gzip ------------------------------------------------------------------------------------------------------
 
-_GZIP_WINDOW_BITS = 31  # zlib's largest window, in gzip's own wrapping
+_GZIP_WINDOW_BITS = 31  # the largest window, with the gzip header
 _GZIP_DEFAULT_LEVEL = 6
-#: Clients write one member. Each further one costs a copy of what is left, so there is an end to it.
+#: Clients write one member. Each further one costs a copy of the rest, so their number is bounded.
 _GZIP_MAX_MEMBERS = 256
 
 
 def _gzip_compress(data: Buffer, level: int | None) -> bytes:
-    # The standard library's zlib is half again as fast here as cramjam's.
+    # The standard library's zlib is 1.5 times as fast here as cramjam's.
     return zlib.compress(data, _GZIP_DEFAULT_LEVEL if level is None else level, _GZIP_WINDOW_BITS)
 
 
 def _gzip_decompress(data: Buffer, limit: int) -> bytes:
     parts = []
-    room = limit
+    remaining = limit
     rest: Buffer = data
     for _ in range(_GZIP_MAX_MEMBERS):
         member = zlib.decompressobj(_GZIP_WINDOW_BITS)
         try:
-            part = member.decompress(rest, room + 1)  # one byte more than allowed tells that there is more
+            part = member.decompress(
+                rest, remaining + 1
+            )  # one byte more than allowed shows that there is more
         except zlib.error as error:
             raise _corrupt(Compression.GZIP, error) from None
-        room -= len(part)
-        if room < 0:
+        remaining -= len(part)
+        if remaining < 0:
             raise _too_large(Compression.GZIP, limit)
         if not member.eof:
             raise _corrupt(Compression.GZIP, "it ends in the middle")
@@ -116,11 +117,11 @@ def _gzip_decompress(data: Buffer, limit: int) -> bytes:
 
 # snappy ----------------------------------------------------------------------------------------------------
 
-#: Java's library starts with this, its version and the oldest version that can read it.
+#: The header of Java's library: this magic, its version, and the oldest version that can read it.
 _XERIAL_MAGIC = b"\x82SNAPPY\x00"
 _XERIAL_HEADER = _XERIAL_MAGIC + b"\x00\x00\x00\x01\x00\x00\x00\x01"
 _XERIAL_BLOCK_SIZE = 32 * 1024
-#: A copy of 64 bytes takes three: no snappy block grows by more than this.
+#: A copy of 64 bytes has three bytes, so that no snappy block expands by more than this.
 _SNAPPY_MAX_RATIO = 22
 
 _int32 = struct.Struct(">i")
@@ -140,10 +141,10 @@ def _snappy_decompress(data: Buffer, limit: int) -> bytes:
     if view[: len(_XERIAL_MAGIC)] != _XERIAL_MAGIC:
         return _snappy_block(view, limit, limit)
     parts = []
-    room = limit
+    remaining = limit
     position = 0
     while position < len(view):
-        # Java reads a header anywhere between two blocks: streams may stand one behind the other.
+        # Java accepts a header between any two blocks: streams may be concatenated.
         if view[position : position + len(_XERIAL_MAGIC)] == _XERIAL_MAGIC:
             position += len(_XERIAL_HEADER)
             if position > len(view):
@@ -156,19 +157,19 @@ def _snappy_decompress(data: Buffer, limit: int) -> bytes:
         left = len(view) - position
         if not 0 < size <= left:
             raise _corrupt(Compression.SNAPPY, f"a block of {size} bytes where {left} are left")
-        part = _snappy_block(view[position : position + size], room, limit)
+        part = _snappy_block(view[position : position + size], remaining, limit)
         parts.append(part)
-        room -= len(part)
+        remaining -= len(part)
         position += size
     return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
-def _snappy_block(block: memoryview, room: int, limit: int) -> bytes:
+def _snappy_block(block: memoryview, remaining: int, limit: int) -> bytes:
     try:
         size = cramjam.snappy.decompress_raw_len(block)
         if size > len(block) * _SNAPPY_MAX_RATIO:
             raise _corrupt(Compression.SNAPPY, f"{len(block)} bytes claim to hold {size}")
-        if size > room:
+        if size > remaining:
             raise _too_large(Compression.SNAPPY, limit)
         return bytes(cramjam.snappy.decompress_raw(block))
     except cramjam.DecompressionError as error:
@@ -178,18 +179,18 @@ def _snappy_block(block: memoryview, room: int, limit: int) -> bytes:
 # lz4 -------------------------------------------------------------------------------------------------------
 
 _LZ4_MAGIC = 0x184D2204
-#: The frame that Java and librdkafka write: independent blocks of up to 64 KiB without checksums, as the
-#: batch has its own. The last byte is the checksum of the header, as constant as the header is.
+#: The frame header of Java and librdkafka: independent blocks of up to 64 KiB without checksums, as the batch
+#: has its own. The last byte is the checksum of the header.
 _LZ4_HEADER = bytes.fromhex("04224d18604082")
 _LZ4_BLOCK_SIZE = 64 * 1024
 _LZ4_END = bytes(4)
 _LZ4_STORED = 0x80000000
 _LZ4_VERSION_MASK, _LZ4_VERSION = 0xC0, 0x40
 _LZ4_INDEPENDENT, _LZ4_BLOCK_CHECKSUM, _LZ4_CONTENT_SIZE, _LZ4_CONTENT_CHECKSUM = 0x20, 0x10, 0x08, 0x04
-_LZ4_RESERVED = 0x03  # one of the two asks for a dictionary, which nobody could know
-#: Kafka's own default; its Java client takes it as "the fast compressor", and so do we.
+_LZ4_RESERVED = 0x03  # one of the two bits requires a dictionary, which no consumer has
+#: Kafka's default, for which its Java client uses the fast compressor.
 _LZ4_DEFAULT_LEVEL = 9
-#: One more byte of input adds at most 255 bytes to a match.
+#: One byte of input adds at most 255 bytes to a match.
 _LZ4_MAX_RATIO = 255
 
 _uint32_little = struct.Struct("<I")
@@ -199,7 +200,7 @@ _lz4_start = struct.Struct("<IBB")
 def _lz4_compress(data: Buffer, level: int | None) -> bytes:
     if level not in (None, _LZ4_DEFAULT_LEVEL):
         compressor = cramjam.lz4.Compressor(level=level, content_checksum=False, block_linked=False)
-        compressor.compress(bytes(data))  # this one class takes no views
+        compressor.compress(bytes(data))  # this class does not accept views
         return bytes(compressor.finish())
     view = memoryview(data)
     parts: list[Buffer] = [_LZ4_HEADER]
@@ -215,12 +216,12 @@ def _lz4_compress(data: Buffer, level: int | None) -> bytes:
 
 
 def _lz4_decompress(data: Buffer, limit: int) -> bytes:
-    """Goes from block to block itself: three times as fast as the frame decoder, and bounded by a block.
+    """Decodes block by block: three times as fast as the frame decoder, and the memory is bounded by a block.
 
-    The checksums of a frame are skipped: the batch's own covers the same bytes.
+    The checksums of a frame are skipped, since that of the batch covers the same bytes.
     """
     parts = []
-    room = limit
+    remaining = limit
     scratch = bytearray()
     for block, stored, block_size in _lz4_blocks(memoryview(data)):
         if stored:
@@ -234,15 +235,15 @@ def _lz4_decompress(data: Buffer, limit: int) -> bytes:
             except cramjam.DecompressionError as error:
                 raise _corrupt(Compression.LZ4, error) from None
             part = memoryview(scratch)[:size]
-        room -= len(part)
-        if room < 0:
+        remaining -= len(part)
+        if remaining < 0:
             raise _too_large(Compression.LZ4, limit)
         parts.append(bytes(part))
     return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
 def _lz4_blocks(view: memoryview) -> Iterator[tuple[memoryview, bool, int]]:
-    """Each block of the frame, whether it is stored as it was, and the most that it may hold."""
+    """Each block of the frame, whether it is stored uncompressed, and its largest uncompressed size."""
     try:
         magic, flags, descriptor = _lz4_start.unpack_from(view)
         _check_lz4_frame(magic, flags, descriptor)
@@ -266,7 +267,7 @@ def _lz4_blocks(view: memoryview) -> Iterator[tuple[memoryview, bool, int]]:
 
 
 def _check_lz4_frame(magic: int, flags: int, descriptor: int) -> None:
-    """Refuses the kinds of frames that Kafka's own library does not read."""
+    """Rejects frames that Kafka's own library does not read."""
     if magic != _LZ4_MAGIC:
         raise _corrupt(Compression.LZ4, f"it starts with {magic:#010x}")
     if not flags & _LZ4_INDEPENDENT:
@@ -287,7 +288,7 @@ _ZSTD_SINGLE_SEGMENT, _ZSTD_CHECKSUM = 0x20, 0x04
 _ZSTD_DICTIONARY_ID_SIZES = (0, 1, 2, 4)
 _ZSTD_CONTENT_SIZE_SIZES = (0, 2, 4, 8)
 _ZSTD_DEFAULT_LEVEL = 3
-#: How the native decoder says that the output was too small for what came out.
+#: The error of the native decoder for a too small output buffer.
 _OUTPUT_FULL = "failed to write whole buffer"
 
 
@@ -308,7 +309,7 @@ def _zstd_decompress(data: Buffer, limit: int) -> bytes:
 
 
 def _zstd_bound(view: memoryview, limit: int) -> int:
-    """The most that the frames can hold, from the headers of their blocks alone."""
+    """An upper bound of the uncompressed size, from the block headers of all frames."""
     bound = position = 0
     try:
         while position < len(view):
@@ -327,15 +328,15 @@ def _zstd_bound(view: memoryview, limit: int) -> int:
 
 
 def _zstd_frame(view: memoryview, position: int, limit: int) -> tuple[int, int]:
-    """The most that the frame at ``position`` can hold, and where it ends."""
+    """An upper bound of the uncompressed size of the frame at ``position``, and where the frame ends."""
     flags = view[position + 4]
     single_segment = bool(flags & _ZSTD_SINGLE_SEGMENT)
-    position += 5 if single_segment else 6  # a frame of one segment has no window
+    position += 5 if single_segment else 6  # a single-segment frame has no window descriptor
     position += _ZSTD_DICTIONARY_ID_SIZES[flags & 3]
     size_size = _ZSTD_CONTENT_SIZE_SIZES[flags >> 6] or int(single_segment)
     declared = int.from_bytes(view[position : position + size_size], "little")
     if size_size == 2:
-        declared += 256  # the format's way to gain a bit of range
+        declared += 256  # as the format defines it
     if declared > limit:
         raise _too_large(Compression.ZSTD, limit)
     position += size_size

@@ -1,9 +1,9 @@
-"""What members of a classic consumer group tell each other through the broker: subscriptions and assignments.
+"""Subscriptions and assignments, which members of a classic consumer group exchange through the broker.
 
-They travel as opaque bytes in JoinGroup and SyncGroup, each behind two bytes that hold its version. A reader
-takes a newer version than it knows as the newest that it knows: later versions only append fields.
+They are opaque bytes in JoinGroup and SyncGroup, each with a version of two bytes in front. Later versions
+only append fields, so that a reader treats an unknown version like the newest that it knows.
 
-Invariant: the broker hands the bytes on as they came; it looks inside only to learn which topics a group
+Invariant: the broker forwards the bytes unchanged; it decodes them only to learn which topics a group
 reads.
 """
 

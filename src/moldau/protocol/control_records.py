@@ -1,7 +1,7 @@
-"""The markers that end a transaction in a partition: a control batch of one record.
+"""Transaction markers: control batches of one record that end a transaction in a partition.
 
-Invariant: a marker is 78 bytes long: key ``version, type``, value ``version, coordinator epoch``. Only
-brokers write one; a client that fetches it steps over it.
+A marker has 78 bytes; its key is ``version, type`` and its value ``version, coordinator epoch``. Only
+brokers write markers; clients that fetch them skip them.
 """
 
 import struct
@@ -19,7 +19,7 @@ _MARKER_LIMIT = 1024
 
 
 class ControlType(IntEnum):
-    """What a control record is for; the ones from LEADER_CHANGE on stand in Kafka's own metadata log only."""
+    """The type of a control record; those from LEADER_CHANGE on are only in Kafka's metadata log."""
 
     ABORT = 0
     COMMIT = 1
@@ -51,7 +51,7 @@ def encode_marker(
     base_offset: int = 0,
     leader_epoch: int = NO_LEADER_EPOCH,
 ) -> bytearray:
-    """The control batch that a partition's leader appends for ``marker``."""
+    """The control batch that the leader of a partition appends."""
     record = Record(
         offset=base_offset,
         timestamp=timestamp_ms,
@@ -70,9 +70,9 @@ def encode_marker(
 
 
 def decode_marker(buffer: Buffer, position: int, header: BatchHeader) -> Marker | None:
-    """The marker that the control batch there holds; None for a control batch of another kind.
+    """The marker in the control batch there; None for a control batch of another type, or without records.
 
-    So it is for an empty one: compaction leaves it where only producer and epoch are worth keeping.
+    Compaction leaves a batch without records where only producer and epoch are still needed.
     """
     if header.record_count == 0:
         return None
@@ -92,7 +92,7 @@ def decode_marker(buffer: Buffer, position: int, header: BatchHeader) -> Marker 
 
 
 def control_type(record: Record) -> ControlType | None:
-    """What the control record is for; None for a number that this version does not know."""
+    """The type of a control record; None for an unknown one."""
     try:
         _, number = _KEY.unpack_from(record.key or b"")
     except struct.error:

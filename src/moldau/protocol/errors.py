@@ -1,7 +1,6 @@
-"""Error codes of the protocol, and the one error that reaches a client.
+"""The error codes of the protocol, and ``KafkaError``, the only error that is sent to clients.
 
-Invariant: anything that a client should be told is raised as ``KafkaError`` and answered at one place
-(``broker/dispatch`` or the per-partition loop of an API). Nothing else is ever put on the wire.
+It is raised anywhere and answered in one place: ``broker/dispatch``, or the loop over partitions of an API.
 """
 
 from enum import IntEnum
@@ -184,7 +183,7 @@ RETRIABLE = frozenset(
 )
 
 
-#: Kafka's own words for INVALID_REQUEST, where it has nothing better to say.
+#: Kafka's message for INVALID_REQUEST without a specific reason.
 MALFORMED_REQUEST = (
     "This most likely occurs because of a request being malformed by the client library or the message "
     "was sent to an incompatible broker. See the broker logs for more details."
@@ -192,7 +191,7 @@ MALFORMED_REQUEST = (
 
 
 class KafkaError(Exception):
-    """A code of the protocol and, where it helps, a sentence for the person behind the client."""
+    """An error code and, where it helps, a message for the user of the client."""
 
     def __init__(self, code: ErrorCode, message: str | None = None) -> None:
         super().__init__(code, message)

@@ -1,10 +1,10 @@
-"""Headers of requests and responses.
+"""The headers of requests and responses.
 
 Request header v1 is API key, version, correlation id and client id; v2, used by flexible versions,
 adds tagged fields. Response header v0 is the correlation id; v1 adds tagged fields. ApiVersions is
 always answered with header v0, because the client does not know yet what the broker speaks.
 
-Invariant: malformed bytes raise ``MalformedMessage``; unknown tagged fields are passed over.
+Invariant: malformed bytes raise ``MalformedMessage``; unknown tagged fields are skipped.
 """
 
 import struct
@@ -26,7 +26,7 @@ class RequestHeader(NamedTuple):
 
 
 def read_request_header(frame: Any) -> RequestHeader:
-    """The part that every version has; ``skip_header_tags`` comes next for flexible versions."""
+    """The part that all versions have; for flexible versions ``skip_header_tags`` has to follow."""
     try:
         api_key, version, correlation_id, size = _FIXED.unpack_from(frame, 0)
         if size < 0:
@@ -40,7 +40,7 @@ def read_request_header(frame: Any) -> RequestHeader:
 
 
 def skip_header_tags(frame: Any, position: int) -> int:
-    """Passes over the tagged fields of a flexible request header."""
+    """The position after the tagged fields of a flexible request header."""
     try:
         return skip_tagged_fields(frame, position) if frame[position] else position + 1
     except IndexError:

@@ -1,8 +1,8 @@
-"""The records behind a batch's header, once they are not compressed: hop over them, decode them, write them.
+"""The uncompressed records of a batch: check their lengths, decode them, encode them.
 
-Invariant: nothing here knows of batches, and other rooms take its names from ``records``. Every length is a
-claim until the bytes bear it out; bytes that make no sense are CORRUPT_MESSAGE (``records_error`` says it
-in words instead), never another exception.
+Invariant: nothing here knows batch headers. No length is trusted before it was compared with the bytes.
+Malformed bytes raise CORRUPT_MESSAGE (``records_error`` returns a sentence instead), never another
+exception.
 """
 
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ Headers: TypeAlias = tuple[tuple[str, bytes | None], ...]
 
 
 class Record(NamedTuple):
-    """One record. A header's name that is not UTF-8 keeps its bytes as surrogate escapes."""
+    """One record. A header name that is not UTF-8 keeps its bytes as surrogate escapes."""
 
     offset: int
     timestamp: int
@@ -26,16 +26,16 @@ class Record(NamedTuple):
 
 # Varints ----------------------------------------------------------------------------------------------------
 
-_VARINT_BYTES = 5  # of a number of 32 bits
-_VARLONG_BYTES = 10  # of a number of 64 bits
+_VARINT_BYTES = 5  # for 32 bits
+_VARLONG_BYTES = 10  # for 64 bits
 _INT64_LIMIT = 1 << 63
 
-#: The numbers that varints of one byte stand for.
+#: The values of varints of one byte.
 _SMALL = tuple(byte >> 1 ^ -(byte & 1) for byte in range(128))
 
 
 def _read_varint(data: Buffer, at: int, most: int = _VARINT_BYTES) -> tuple[int, int]:
-    """The number there and the position behind it; IndexError where the data ends before the varint does."""
+    """The number there and the position after it; IndexError where the data ends before the varint does."""
     byte = data[at]
     if byte < 128:
         return _SMALL[byte], at + 1
@@ -73,19 +73,20 @@ def encode_varint(number: int) -> bytes:
     return bytes(result)
 
 
-#: The varints of the first numbers, ready to be written.
+#: The encoded varints of the first numbers.
 _VARINTS = tuple(encode_varint(number) for number in range(1024))
-_READY = len(_VARINTS)
+_VARINT_COUNT = len(_VARINTS)
 _NULL = encode_varint(-1)
 
 
 # Lengths ----------------------------------------------------------------------------------------------------
 
-# How far it is from a record to the next, by the first and the second byte of its length. A length that is
-# negative, takes a third byte, or a second one without need, leads far out of every batch, so the quick way
-# ends there by itself. So does one that is too short for attributes, two deltas, two lengths and a count of
-# headers.
+# The distance from a record to the next, by the first and the second byte of its length. A length that is
+# negative, has a third byte or an unnecessary second one, or is too short for a record gets a distance out of
+# every batch, so that the fast loop needs no further checks: it ends at a wrong position or with an
+# IndexError.
 _FAR = 1 << 40
+#: Attributes, two deltas, two lengths and the number of headers.
 _SHORTEST_RECORD = 6
 _HOP_FIRST = tuple(
     _FAR
@@ -99,18 +100,18 @@ _HOP_SECOND = tuple(byte << 6 if 0 < byte < 128 else _FAR for byte in range(256)
 
 _SHORTEST_RUN = 8
 _FIRST_WINDOW = 64
-_LONGEST_PATIENCE = 256
-#: Looking for runs needs a copy of the bytes, which pays for itself up to this mean size of a record.
-_COPY_PAYS = 512
+_MAX_HOPS_BETWEEN_LOOKS = 256
+#: The search for runs needs a copy of the bytes, which is worth it up to this mean record size.
+_MAX_MEAN_SIZE_FOR_RUNS = 512
 
 
 def records_error(payload: Buffer, count: int) -> str | None:
-    """What is wrong with the lengths of the ``count`` records that should fill ``payload``; None for nothing.
+    """What is wrong with the lengths of the ``count`` records in ``payload``; None if nothing is.
 
-    Keys and values are not looked at. It runs for every batch that is produced: ``benchmarks/records.py``.
+    Keys and values are not read. This runs for every produced batch: see ``benchmarks/records.py``.
     """
     try:
-        if count <= _SHORTEST_RUN or len(payload) > count * _COPY_PAYS:
+        if count <= _SHORTEST_RUN or len(payload) > count * _MAX_MEAN_SIZE_FOR_RUNS:
             end = _hop(payload, 0, count)
         else:
             end = _hop_in_runs(bytes(payload), count)
@@ -118,11 +119,11 @@ def records_error(payload: Buffer, count: int) -> str | None:
             return None
     except IndexError:
         pass
-    return _records_error_in_words(payload, count)
+    return _describe_records_error(payload, count)
 
 
 def _hop(data: Buffer, position: int, count: int) -> int:
-    """Where ``count`` records end if each length takes one or two bytes; else IndexError or any number."""
+    """Where ``count`` records end if each length has one or two bytes; else IndexError or any number."""
     first, second = _HOP_FIRST, _HOP_SECOND
     for _ in range(count):
         byte = data[position]
@@ -133,27 +134,27 @@ def _hop(data: Buffer, position: int, count: int) -> int:
 
 
 def _hop_in_runs(data: bytes, count: int) -> int:
-    """As ``_hop``, quicker for many records.
+    """Like ``_hop``, faster for many records.
 
-    Producers often send records of one size. A slice with a step finds a run of them at a tenth of the price
-    of single hops, so it looks for runs first; where there are none it looks less and less often.
+    Producers often send records of one size. A slice with a step finds a run of them at a tenth of the cost
+    of single hops, so runs are looked for first; where there are none, less and less often.
     """
     position = 0
-    window, patience = _FIRST_WINDOW, _SHORTEST_RUN
+    window, hops_between_looks = _FIRST_WINDOW, _SHORTEST_RUN
     while count > 0:
         most = min(window, count)
         run, step = _equal_lengths(data, position, most)
         position += run * step
         count -= run
-        # A window grows only while all of it is used: looking never costs more than a few hops.
+        # The window grows only while all of it is used, so that a look never costs more than a few hops.
         window = window * 4 if run == most else _FIRST_WINDOW
         if run < _SHORTEST_RUN:
-            hops = min(patience, count)
+            hops = min(hops_between_looks, count)
             position = _hop(data, position, hops)
             count -= hops
-            patience = min(patience * 2, _LONGEST_PATIENCE)
+            hops_between_looks = min(hops_between_looks * 2, _MAX_HOPS_BETWEEN_LOOKS)
         else:
-            patience = _SHORTEST_RUN
+            hops_between_looks = _SHORTEST_RUN
     return position
 
 
@@ -172,8 +173,8 @@ def _equal_lengths(data: bytes, position: int, most: int) -> tuple[int, int]:
     return run, step
 
 
-def _records_error_in_words(data: Buffer, count: int) -> str | None:
-    """As ``records_error``, for lengths of every size."""
+def _describe_records_error(data: Buffer, count: int) -> str | None:
+    """``records_error`` for lengths of any size, with the reason."""
     if count < 0:
         return f"a count of {count} records"
     position = 0
@@ -223,9 +224,9 @@ def has_null_key(payload: Buffer, count: int) -> int | None:
 def decode_payload(
     data: bytes, count: int, base_offset: int, base_timestamp: int, append_time: int | None
 ) -> list[Record]:
-    """The ``count`` records that fill ``data``; ``append_time`` stands in for their own timestamps.
+    """The ``count`` records that fill ``data``; ``append_time`` replaces their own timestamps.
 
-    One long function: a call for each field would take as long again as all the rest.
+    One long function, because a call for each field would double the time.
     """
     records: list[Record] = []
     append, new, small, read_varint = records.append, tuple.__new__, _SMALL, _read_varint
@@ -234,7 +235,7 @@ def decode_payload(
         for index in range(count):
             length, at = read_varint(data, at)
             end = at + length
-            at += 1  # the attributes of a record have no meaning yet
+            at += 1  # the attributes of a record are unused
             if (byte := data[at]) < 128:
                 delta, at = small[byte], at + 1
             else:
@@ -278,7 +279,7 @@ def decode_payload(
 
 
 def _decode_headers(data: bytes, at: int) -> tuple[Headers, int]:
-    """The headers whose count stands at ``at``, and the position behind them."""
+    """The headers whose count is at ``at``, and the position after them."""
     count, at = _read_varint(data, at)
     if count < 0:
         raise _corrupt(f"a count of {count} headers")
@@ -308,23 +309,23 @@ def append_record(
     value: bytes | None,
     headers: Sequence[tuple[str, bytes | None]],
 ) -> None:
-    """Writes one record behind what ``buffer`` holds."""
-    ready, limit = _VARINTS, _READY
+    """Appends one record to ``buffer``."""
+    varints, limit = _VARINTS, _VARINT_COUNT
     if key is None:
         key, key_length = b"", _NULL
     else:
         size = len(key)
-        key_length = ready[size] if size < limit else encode_varint(size)
+        key_length = varints[size] if size < limit else encode_varint(size)
     if value is None:
         value, value_length = b"", _NULL
     else:
         size = len(value)
-        value_length = ready[size] if size < limit else encode_varint(size)
+        value_length = varints[size] if size < limit else encode_varint(size)
     body = b"".join(
         (
             b"\x00",
-            ready[timestamp_delta] if 0 <= timestamp_delta < limit else encode_varint(timestamp_delta),
-            ready[offset_delta] if 0 <= offset_delta < limit else encode_varint(offset_delta),
+            varints[timestamp_delta] if 0 <= timestamp_delta < limit else encode_varint(timestamp_delta),
+            varints[offset_delta] if 0 <= offset_delta < limit else encode_varint(offset_delta),
             key_length,
             key,
             value_length,
@@ -333,7 +334,7 @@ def append_record(
         )
     )
     size = len(body)
-    buffer += ready[size] if size < limit else encode_varint(size)
+    buffer += varints[size] if size < limit else encode_varint(size)
     buffer += body
 
 

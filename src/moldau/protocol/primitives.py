@@ -1,22 +1,19 @@
-"""Variable-length numbers, and the one error that malformed bytes raise.
-
-Invariant: nothing here allocates from a length that was not compared with the bytes that are there.
-"""
+"""Unsigned varints, tagged fields, and the error for malformed messages."""
 
 from typing import Any
 
 
 class MalformedMessage(Exception):
-    """Bytes that are not the message they claim to be. The connection that sent them is closed."""
+    """Bytes that cannot be decoded as the message they should be. The connection is closed then."""
 
 
 def read_unsigned_varint(buffer: Any, position: int) -> tuple[int, int]:
-    """Reads up to five bytes (a 32-bit number); returns the number and the position behind it."""
+    """Reads up to five bytes (a 32-bit number); returns the number and the position after it."""
     value = buffer[position]
     if value < 0x80:
         return value, position + 1
     byte = buffer[position + 1]
-    if byte < 0x80:  # written out, because the length of nearly every record batch has two bytes or three
+    if byte < 0x80:  # unrolled, because the length of nearly every record batch has two or three bytes
         return value & 0x7F | byte << 7, position + 2
     value = value & 0x7F | (byte & 0x7F) << 7
     for size in (3, 4, 5):
@@ -30,10 +27,10 @@ def read_unsigned_varint(buffer: Any, position: int) -> tuple[int, int]:
 
 
 def skip_tagged_fields(buffer: Any, position: int) -> int:
-    """Passes over tagged fields, their count included; returns the position behind them."""
+    """Skips tagged fields, including their count; returns the position after them."""
     count, position = read_unsigned_varint(buffer, position)
     end = len(buffer)
-    for _ in range(count):  # every turn takes two bytes or ends
+    for _ in range(count):  # every iteration consumes two bytes or raises
         _, position = read_unsigned_varint(buffer, position)
         size, position = read_unsigned_varint(buffer, position)
         position += size

@@ -1,8 +1,8 @@
 """Record batches of magic 2: read, check and patch them in place, and build them.
 
-Invariant: the functions of the append path look at a batch's header and at the lengths of its records,
-never at keys or values. Counts and lengths that stand in the bytes are checked before anything is sized by
-them, and malformed bytes are a ``KafkaError``, never another exception.
+Invariant: the functions on the path of an append read the header of a batch and the lengths of its records,
+never keys or values. Counts and lengths are checked before anything is allocated for them. Malformed bytes
+raise ``KafkaError`` and nothing else.
 """
 
 import struct
@@ -19,8 +19,8 @@ from moldau.protocol.payload import append_record, decode_payload
 from moldau.protocol.payload import has_null_key as has_null_key
 from moldau.protocol.payload import records_error as records_error
 
-# Where the fields of a batch lie. The checksum covers everything from the attributes on, so that a broker can
-# write the base offset and the leader epoch without touching it.
+# The positions of the fields in a batch. The checksum covers everything from the attributes on, so that a
+# broker can write the base offset and the leader epoch without changing it.
 BASE_OFFSET_AT = 0
 BATCH_LENGTH_AT = 8
 LEADER_EPOCH_AT = 12
@@ -38,9 +38,9 @@ RECORDS_AT = 61
 
 #: Bytes before the first record.
 HEADER_SIZE = RECORDS_AT
-#: Base offset and length: what the length itself does not count.
+#: Base offset and length, which the length itself does not count.
 LOG_OVERHEAD = LEADER_EPOCH_AT
-#: The smallest value that the length of a batch can have.
+#: The smallest possible value of the length field.
 MIN_BATCH_LENGTH = HEADER_SIZE - LOG_OVERHEAD
 MAGIC = 2
 
@@ -61,10 +61,20 @@ _int64 = struct.Struct(">q")
 _int32 = struct.Struct(">i")
 _uint32 = struct.Struct(">I")
 _int16 = struct.Struct(">h")
-# Reading a header is on the path of every batch: both are looked up once, and the tuple is made without the
-# detour over the constructor that takes its fields by name.
+# A header is read for every batch, so both are looked up once. ``tuple.__new__`` is faster than the
+# constructor of the named tuple.
 _unpack_header = _header.unpack_from
 _new_tuple = tuple.__new__
+
+
+# Indexes of fields in a ``BatchHeader``, for the path of every append: ``header[PRODUCER_ID]`` is read
+# quicker than ``header.producer_id``.
+BASE_OFFSET = 0
+LEADER_EPOCH = 2
+ATTRIBUTES = 5
+LAST_OFFSET_DELTA = 6
+MAX_TIMESTAMP = 8
+PRODUCER_ID = 9
 
 
 class TimestampType(IntEnum):
@@ -91,7 +101,7 @@ class BatchHeader(NamedTuple):
 
     @property
     def size(self) -> int:
-        """Bytes of the whole batch, its offset and length included."""
+        """Bytes of the whole batch, including base offset and length."""
         return LOG_OVERHEAD + self.batch_length
 
     @property
@@ -100,7 +110,7 @@ class BatchHeader(NamedTuple):
 
     @property
     def compression(self) -> Compression:
-        """Raises UNSUPPORTED_COMPRESSION_TYPE for a number that stands for no codec."""
+        """Raises UNSUPPORTED_COMPRESSION_TYPE for an unknown codec."""
         return codec_of(self.attributes & COMPRESSION_MASK)
 
     @property
@@ -119,7 +129,7 @@ class BatchHeader(NamedTuple):
 
     @property
     def has_delete_horizon(self) -> bool:
-        """Whether the base timestamp is the moment from which tombstones and markers may be removed."""
+        """Whether the base timestamp is the time from which tombstones and markers may be removed."""
         return bool(self.attributes & DELETE_HORIZON_MASK)
 
     @property
@@ -130,24 +140,17 @@ class BatchHeader(NamedTuple):
 
     @property
     def next_sequence(self) -> int:
-        """The sequence that the producer's next batch must start with."""
+        """The base sequence of the producer's next batch."""
         return add_to_sequence(self.last_sequence, 1)
 
 
 def add_to_sequence(sequence: int, increment: int) -> int:
-    """Sequences count from 0 to 2**31 - 1 and then from 0 again."""
+    """Sequences wrap around from 2**31 - 1 to 0."""
     return (sequence + increment) & 0x7FFFFFFF
 
 
-def magic_of(buffer: Buffer, position: int = 0) -> int:
-    """The format of the batch or message there: every format since the first has this byte at this place."""
-    if len(buffer) - position <= MAGIC_AT:
-        raise _corrupt(f"{len(buffer) - position} bytes end before the magic byte")
-    return buffer[position + MAGIC_AT]
-
-
 def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:
-    """The header as it stands: nothing is checked but that 61 bytes are there."""
+    """The header; only checked is that its 61 bytes are there."""
     try:
         return _new_tuple(BatchHeader, _unpack_header(buffer, position))
     except struct.error:
@@ -155,7 +158,7 @@ def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:
 
 
 def crc_matches(buffer: Buffer, position: int, size: int) -> bool:
-    """Whether the batch of ``size`` bytes is there and has the checksum of its content."""
+    """Whether the batch of ``size`` bytes is complete and has the right checksum."""
     if not HEADER_SIZE <= size <= len(buffer) - position:
         return False
     content = memoryview(buffer)[position + ATTRIBUTES_AT : position + size]
@@ -163,13 +166,13 @@ def crc_matches(buffer: Buffer, position: int, size: int) -> bool:
 
 
 def assign(buffer: bytearray | memoryview, position: int, base_offset: int, leader_epoch: int) -> None:
-    """Gives the batch its place in the log; both fields lie outside the checksum."""
+    """Writes base offset and leader epoch, which the checksum does not cover."""
     _int64.pack_into(buffer, position, base_offset)
     _int32.pack_into(buffer, position + LEADER_EPOCH_AT, leader_epoch)
 
 
 def set_append_time(buffer: bytearray | memoryview, position: int, timestamp_ms: int) -> None:
-    """Makes the batch one of LogAppendTime: readers then give every record this timestamp."""
+    """Sets the timestamp type to LogAppendTime: every record then has this timestamp."""
     (attributes,) = _int16.unpack_from(buffer, position + ATTRIBUTES_AT)
     _int16.pack_into(buffer, position + ATTRIBUTES_AT, attributes | TIMESTAMP_TYPE_MASK)
     _int64.pack_into(buffer, position + MAX_TIMESTAMP_AT, timestamp_ms)
@@ -177,23 +180,23 @@ def set_append_time(buffer: bytearray | memoryview, position: int, timestamp_ms:
 
 
 def set_create_time(buffer: bytearray | memoryview, position: int) -> None:
-    """Makes the batch one of CreateTime: readers then give every record its own timestamp."""
+    """Sets the timestamp type to CreateTime: every record then has its own timestamp."""
     (attributes,) = _int16.unpack_from(buffer, position + ATTRIBUTES_AT)
     _int16.pack_into(buffer, position + ATTRIBUTES_AT, attributes & ~TIMESTAMP_TYPE_MASK)
     update_crc(buffer, position)
 
 
 def update_crc(buffer: bytearray | memoryview, position: int) -> None:
-    """Writes the checksum of what the batch now holds."""
+    """Writes the checksum of the current content."""
     (length,) = _int32.unpack_from(buffer, position + BATCH_LENGTH_AT)
     content = memoryview(buffer)[position + ATTRIBUTES_AT : position + LOG_OVERHEAD + length]
     _uint32.pack_into(buffer, position + CRC_AT, crc32c(content))
 
 
 def batches(buffer: Buffer, position: int = 0) -> Iterator[tuple[int, BatchHeader]]:
-    """Position and header of every whole batch; a last one that is cut off is left out.
+    """Position and header of every complete batch; an incomplete one at the end is left out.
 
-    Raises CORRUPT_MESSAGE where no batch can start, and INVALID_RECORD at a message of magic 0 or 1.
+    Raises CORRUPT_MESSAGE where no batch can begin, and INVALID_RECORD at a message of magic 0 or 1.
     """
     end = len(buffer)
     while end - position >= HEADER_SIZE:
@@ -205,12 +208,14 @@ def batches(buffer: Buffer, position: int = 0) -> Iterator[tuple[int, BatchHeade
             return
         yield position, header
         position += size
-    if end - position > MAGIC_AT and buffer[position + MAGIC_AT] != MAGIC:  # an old message may be this short
+    if (
+        end - position > MAGIC_AT and buffer[position + MAGIC_AT] != MAGIC
+    ):  # a message of magic 0 or 1 may be this short
         raise format_error(buffer[position + MAGIC_AT], MIN_BATCH_LENGTH)
 
 
 def format_error(magic: int, batch_length: int) -> KafkaError:
-    """What to say of a magic or a length that no batch can have."""
+    """The error for a magic or a length that no batch can have."""
     if magic in (0, 1):
         message = f"messages of magic {magic} are not accepted, only batches of magic {MAGIC}"
         return KafkaError(ErrorCode.INVALID_RECORD, message)
@@ -220,7 +225,7 @@ def format_error(magic: int, batch_length: int) -> KafkaError:
 
 
 def payload_of(buffer: Buffer, position: int, header: BatchHeader, limit: int) -> Buffer:
-    """The records of a batch without their compression: a view where there is none, else new bytes."""
+    """The uncompressed records of a batch: a view if they are not compressed, else new bytes."""
     if not HEADER_SIZE <= header.size <= len(buffer) - position:
         raise _corrupt(f"a batch of {header.size} bytes where there are {len(buffer) - position}")
     view = memoryview(buffer)[position + RECORDS_AT : position + header.size]
@@ -233,7 +238,7 @@ def payload_of(buffer: Buffer, position: int, header: BatchHeader, limit: int) -
 def decode_records(buffer: Buffer, position: int, header: BatchHeader, *, limit: int) -> list[Record]:
     """The records of the batch at ``position``, decompressed to at most ``limit`` bytes.
 
-    The checksum is not looked at. CORRUPT_MESSAGE where the content makes no sense.
+    The checksum is not verified. CORRUPT_MESSAGE where the records cannot be decoded.
     """
     if header.record_count < 0:
         raise _corrupt(f"a count of {header.record_count} records")
@@ -243,7 +248,7 @@ def decode_records(buffer: Buffer, position: int, header: BatchHeader, *, limit:
 
 
 class BatchBuilder:
-    """A batch that grows record by record, as a producer fills it, until ``build`` closes it."""
+    """Collects the records of a producer until ``build`` makes a batch of them."""
 
     __slots__ = ("_base_timestamp", "_buffer", "_max_timestamp", "count")
 
@@ -257,7 +262,7 @@ class BatchBuilder:
 
     @property
     def size(self) -> int:
-        """Bytes of the batch as it would be without compression."""
+        """The uncompressed size of the batch."""
         return len(self._buffer)
 
     def append(
@@ -285,7 +290,7 @@ class BatchBuilder:
         base_sequence: int = NO_SEQUENCE,
         transactional: bool = False,
     ) -> bytearray:
-        """The batch as it is sent; the builder is empty again."""
+        """The finished batch; the builder is empty after this."""
         assert self.count, "a batch has at least one record"
         header = BatchHeader(
             base_offset=0,
@@ -302,7 +307,7 @@ class BatchBuilder:
             base_sequence=base_sequence,
             record_count=self.count,
         )
-        batch = _close(self._buffer, header, level)
+        batch = _finish_batch(self._buffer, header, level)
         self._reset()
         return batch
 
@@ -325,11 +330,11 @@ def encode_batch(
     control: bool = False,
     delete_horizon: bool = False,
 ) -> bytearray:
-    """A batch of records at the offsets that they name.
+    """A batch of these records, at their offsets.
 
-    What is not given comes from the records: the base timestamp from the first, the last offset from the
-    last, the largest timestamp from all. Compaction gives them: a batch keeps its last offset though the
-    record there is gone, and may become empty.
+    By default the base timestamp is that of the first record, the last offset that of the last record, and
+    the largest timestamp that of all. Compaction sets them, as a batch keeps them when its records are
+    removed.
     """
     if base_timestamp is None:
         base_timestamp = records[0].timestamp if records else NO_TIMESTAMP
@@ -359,21 +364,52 @@ def encode_batch(
         base_sequence=base_sequence,
         record_count=len(records),
     )
-    return _close(buffer, header, level)
+    return _finish_batch(buffer, header, level)
 
 
 def recompress(
     buffer: Buffer, position: int, header: BatchHeader, target: Compression, level: int | None, limit: int
 ) -> bytearray:
-    """A new batch with the same records, offsets, times and producer, compressed by ``target``."""
+    """A new batch with the same records, offsets, timestamps and producer, compressed with ``target``."""
     batch = bytearray(HEADER_SIZE)
     batch += payload_of(buffer, position, header, limit)
     attributes = header.attributes & ~COMPRESSION_MASK | target
-    return _close(batch, header._replace(attributes=attributes), level)
+    return _finish_batch(batch, header._replace(attributes=attributes), level)
 
 
-def _close(buffer: bytearray, header: BatchHeader, level: int | None) -> bytearray:
-    """The batch of the records that stand behind 61 free bytes, compressed as the header says."""
+def truncate_batch(
+    buffer: Buffer, position: int, header: BatchHeader, end_offset: int, *, limit: int
+) -> bytearray | None:
+    """The batch with only its records below ``end_offset``; None when there are none.
+
+    Everything else stays, so that a reader cannot tell it from a batch that a producer sent like this. The
+    records are decoded, to at most ``limit`` bytes.
+    """
+    records = decode_records(buffer, position, header, limit=limit)
+    kept = [record for record in records if record.offset < end_offset]
+    if not kept:
+        return None
+    timestamp_type = header.timestamp_type
+    return encode_batch(
+        kept,
+        compression=header.compression,
+        base_offset=header.base_offset,
+        last_offset_delta=min(header.last_offset, end_offset - 1) - header.base_offset,
+        leader_epoch=header.partition_leader_epoch,
+        timestamp_type=timestamp_type,
+        base_timestamp=header.base_timestamp,
+        max_timestamp=header.max_timestamp if timestamp_type is TimestampType.LOG_APPEND_TIME else None,
+        producer_id=header.producer_id,
+        producer_epoch=header.producer_epoch,
+        base_sequence=header.base_sequence,
+        transactional=header.is_transactional,
+        control=header.is_control,
+        delete_horizon=header.has_delete_horizon,
+    )
+
+
+def _finish_batch(buffer: bytearray, header: BatchHeader, level: int | None) -> bytearray:
+    """Makes a batch of records that were written after 61 free bytes, compressed as the header says."""
     codec = header.compression
     if codec is not Compression.NONE:
         packed = compress(codec, memoryview(buffer)[HEADER_SIZE:], level)

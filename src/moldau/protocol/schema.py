@@ -1,4 +1,4 @@
-"""The language in which messages are declared: one version-neutral class per structure.
+"""How messages are declared: one class per structure, for all versions.
 
     @struct
     class Topic:
@@ -10,12 +10,12 @@
     class ProduceRequest:
         topics: list[Topic] = field()
 
-A declaration is a plain class with slots and an ``__init__`` that takes every field by position or
-name; a field that a version does not know keeps its default there. ``codec`` turns a declaration
-into readers and writers, one pair a version.
+A declaration is a plain class with slots and an ``__init__`` that takes every field by position or name; a
+field that does not exist in a version has its default there. ``codec`` compiles a declaration into a reader
+and a writer for each version.
 
-Invariant: declaring is cheap, because a broker declares hundreds of structures while it starts: no
-``dataclasses``, no evaluation of type hints, nothing compiled before it is used.
+Invariant: a declaration is cheap, because a broker makes hundreds at start: no ``dataclasses``, no evaluation
+of type hints, nothing compiled before it is used.
 """
 
 from collections.abc import Callable
@@ -24,7 +24,7 @@ from typing import Annotated, Any, NamedTuple, TypeVar, dataclass_transform, get
 
 from moldau.protocol.api_keys import ApiKey
 
-#: The highest version any API will ever have; "3+" ends here.
+#: The largest version number; "3+" ends here.
 LAST_VERSION = 32767
 
 Int8 = Annotated[int, "int8"]
@@ -38,7 +38,7 @@ Bool = Annotated[bool, "bool"]
 String = Annotated[str, "string"]
 Bytes = Annotated[bytes, "bytes"]
 UuidBytes = Annotated[bytes, "uuid"]
-#: Record batches: read as a view of the frame, written from bytes or spliced in from a file later.
+#: Record batches: read as a view of the frame; written from bytes, or inserted from a file when sent.
 Records = Annotated[Any, "records"]
 
 _DEFAULTS: dict[str, object] = {
@@ -53,7 +53,7 @@ _MISSING: Any = object()
 
 
 class Versions(NamedTuple):
-    """A closed range of versions; empty when first > last."""
+    """A range of versions, both ends included; empty when first > last."""
 
     first: int
     last: int
@@ -68,7 +68,7 @@ ALL_VERSIONS = Versions(0, LAST_VERSION)
 
 @cache
 def versions(text: str) -> Versions:
-    """Reads "3+", "0-12", "4" and "none"."""
+    """Parses "3+", "0-12", "4" and "none"."""
     if text == "none":
         return NO_VERSIONS
     if text.endswith("+"):
@@ -78,7 +78,7 @@ def versions(text: str) -> Versions:
 
 
 class Field:
-    """One field as it was declared; ``kind`` is a name of a primitive or a declared class."""
+    """A declared field; ``kind`` is the name of a primitive type or a declared class."""
 
     __slots__ = ("default", "element", "kind", "name", "nullable", "present", "tag", "tagged")
 
@@ -141,7 +141,7 @@ def field(
 
 
 class Declaration(NamedTuple):
-    """What ``codec`` needs to know of a class."""
+    """What ``codec`` needs to know about a class."""
 
     name: str
     fields: tuple[Field, ...]
@@ -152,12 +152,12 @@ class Declaration(NamedTuple):
 
 _T = TypeVar("_T")
 
-# ``field`` is not named as a field specifier: type checkers then see a default in every field, as it is.
+# ``field`` is not given as a field specifier: so type checkers see that every field has a default.
 
 
 @dataclass_transform()
 def struct(cls: type[_T]) -> type[_T]:
-    """A structure inside a message; its versions are those of the message that holds it."""
+    """A structure inside a message, whose versions it has."""
     return _declare(cls, None, ALL_VERSIONS, NO_VERSIONS)
 
 
@@ -175,7 +175,7 @@ def response(api_key: ApiKey, *, versions: str, flexible: str) -> Callable[[type
 
 @dataclass_transform()
 def data(*, versions: str, flexible: str) -> Callable[[type[_T]], type[_T]]:
-    """A message that travels inside another one or in a record, such as a group's subscription."""
+    """A message inside another one or in a record, such as a group's subscription."""
     return _message(None, versions, flexible)
 
 
@@ -200,7 +200,7 @@ def _declare(cls: type[_T], api_key: ApiKey | None, range_: Versions, flexible: 
         "__doc__": cls.__doc__,
         "__slots__": names,
         "__match_args__": names,
-        "__init__": _late_init(fields),
+        "__init__": _lazy_init(fields),
         "__eq__": _equal,
         "__hash__": None,
         "__repr__": _represent,
@@ -209,8 +209,8 @@ def _declare(cls: type[_T], api_key: ApiKey | None, range_: Versions, flexible: 
     return type(cls.__name__, (), namespace)
 
 
-def _late_init(fields: list[Field]) -> Callable[..., None]:
-    """Stands in for ``__init__`` until the first object is made."""
+def _lazy_init(fields: list[Field]) -> Callable[..., None]:
+    """An ``__init__`` that compiles the real one when the first object is created."""
 
     def __init__(self: Any, *values: Any, **named: Any) -> None:  # noqa: N807
         self.__class__.__init__ = made = _make_init(fields)

@@ -140,7 +140,7 @@ class Branching:
             except BaseException:
                 await self._discard([branch])
                 raise
-            if source.log is held and held.offline is None and job.is_true():
+            if source.log is held and held.offline is None and job.is_consistent():
                 if job.error is None:
                     return job
                 await self._discard([branch])
@@ -160,7 +160,7 @@ class Branching:
         config = LogConfig.from_values(values)
         partitions = []
         for index, (log_start_offset, end_offset) in enumerate(bounds):
-            home = self._logs.home_of_new()
+            home = self._logs.directory_for_new_partition()
             branch = Branch(self._files, home, TopicPartition(name, index), topic_id)
             partitions.append(PartitionRestore(branch, config, log_start_offset, end_offset))
         return Restore(name, topic_id, partitions)
@@ -200,7 +200,7 @@ class Branching:
                     raise KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
                 held = self._logs.adopt(
                     branch.path,
-                    branch.home,
+                    branch.log_directory,
                     branch.topic_partition,
                     topic_id,
                     config,

@@ -14,8 +14,8 @@ from moldau.base.clock import Clock
 from moldau.base.tasks import Background, Timers
 from moldau.cluster.configs.broker_settings import BrokerSettings
 from moldau.replication.replicas import Replicas
-from moldau.storage.compaction.cleaner import Cleaner, CleanerSettings, CleaningJob
 from moldau.storage.compaction.cleaner_worker import ProcessWorker, ThreadWorker, Worker
+from moldau.storage.compaction.log_cleaner import CleanerConfig, CleaningJob, LogCleaner
 from moldau.storage.directory.logs import Logs
 from moldau.storage.files import Files, OsFiles
 from moldau.storage.log.log import Log
@@ -40,7 +40,7 @@ class LogCleaning:
         self._clock = clock
         self._settings = settings
         self._threads = ThreadPoolExecutor(_MOST_THREADS, "moldau-cleaner")
-        self.cleaner = Cleaner(files, logs, _worker_for(files, clock), stable_offset=self._stable_offset)
+        self.cleaner = LogCleaner(files, logs, _worker_for(files, clock), stable_offset=self._stable_offset)
 
     def _stable_offset(self, held: Log) -> int:
         """Up to where every replica in sync has the log, and no transaction is open."""
@@ -75,7 +75,7 @@ class LogCleaning:
         settings = self._settings
         return self.cleaner.begin_cleaning(
             self._clock.now_ms(),
-            CleanerSettings(
+            CleanerConfig(
                 threads=settings.log_cleaner_threads,
                 dedupe_buffer_size=settings.log_cleaner_dedupe_buffer_size,
                 io_buffer_size=settings.log_cleaner_io_buffer_size,

@@ -185,7 +185,7 @@ class Replicas:
         used = []
         for directory in self._logs.directories:
             offline = directory.offline is not None
-            total, usable = (-1, -1) if offline else directory.room()
+            total, usable = (-1, -1) if offline else directory.volume_bytes()
             found = [
                 (held.topic_partition, held.size)
                 for held in self._logs

@@ -1,12 +1,13 @@
-"""What can be wrong with a data directory, told to the person who runs the node.
+"""Faults of data directories, for the person who runs the broker.
 
-Invariant: clients never see these; towards them a log answers ``KafkaError`` only. Each message names the
-file or directory that it is about, so that a log line is enough to act on.
+Each message names its file or directory, so that one line of the log is enough to act on.
+
+Invariant: clients never get these errors, only ``KafkaError``.
 """
 
 
 def repair_steps(directory: str) -> str:
-    """What a person does about damage in a partition's directory, or in a whole data directory."""
+    """What to do about a damaged partition directory or data directory."""
     return (
         f"stop the broker, then 'moldau log verify {directory}' tells what is damaged and "
         f"'moldau log repair {directory} --dry-run' what can be mended"
@@ -18,7 +19,7 @@ class StorageError(Exception):
 
 
 class DirectoryInUseError(StorageError):
-    """Another process, or another node of this process, holds the data directory."""
+    """Another process, or another broker in this process, has locked the data directory."""
 
 
 class IdentityError(StorageError):
@@ -26,7 +27,7 @@ class IdentityError(StorageError):
 
 
 class CorruptFileError(StorageError):
-    """A small file (checkpoint, metadata, snapshot) does not hold what its name promises."""
+    """A small file (checkpoint, metadata, snapshot, index) has invalid content."""
 
     def __init__(self, path: str, reason: str) -> None:
         super().__init__(f"{path}: {reason}")
@@ -35,7 +36,7 @@ class CorruptFileError(StorageError):
 
 
 class CorruptLogError(StorageError):
-    """Data that was safely on disk cannot be read any more; the partition must not be served."""
+    """Data that was flushed cannot be read any more; the partition must not be served."""
 
     def __init__(self, path: str, position: int, offset: int, reason: str) -> None:
         super().__init__(f"{path}: {reason} at position {position}, offset {offset}")

@@ -1,8 +1,10 @@
-"""The only door to the disk: files, directories, and slices of files that wait to be sent.
+"""The only access to the disk: files, directories, locks, and slices of files that wait to be sent.
 
-Invariant: nothing else in this room imports ``os``. A file knows its size without asking the system, an
-append is all or nothing, and a descriptor stays open for as long as anyone holds its ``File``: a slice on
-its way to a consumer outlives the deletion of its segment. Paths are plain strings with ``/``.
+A file knows its size without a system call. A descriptor stays open as long as anybody refers to its
+``File``: a slice that is being sent outlives the deletion of its segment. Paths are strings with ``/``.
+
+Invariant: nothing else in this package imports ``os`` (except the cleaner's process). An append is all or
+nothing.
 """
 
 import contextlib
@@ -20,29 +22,30 @@ Data: TypeAlias = bytes | bytearray | memoryview
 
 
 class File(Protocol):
-    """A file that grows at its end."""
+    """A file that is appended to."""
 
     size: int
 
     def append(self, data: Data) -> None:
-        """All of ``data`` at the end, or OSError and the file as it was."""
+        """Appends all of ``data``; after an OSError the file is as it was."""
         ...
 
     def read(self, position: int, size: int) -> bytes:
-        """Up to ``size`` bytes; fewer only where the file ends."""
+        """Up to ``size`` bytes; fewer only at the end of the file."""
         ...
 
     def truncate(self, size: int) -> None: ...
 
     def unshare(self) -> None:
-        """Gives the file bytes of its own where another name shares them; called before a sealed file grows.
+        """Replaces a file that has several hard links by a copy; called before a sealed file is appended to.
 
-        ``truncate`` does so by itself, and so does an append to a file that was shared when it was opened.
+        ``truncate`` does so by itself, and so does an append to a file that had several links when it was
+        opened.
         """
         ...
 
     def flush(self) -> None:
-        """Returns once the content is on the device. An error is final: never ask a second time."""
+        """Returns once the content is on the device. An error is final: never try again."""
         ...
 
     def close(self) -> None: ...
@@ -53,14 +56,14 @@ class Lock(Protocol):
 
 
 class Files(Protocol):
-    """The seam between a log and the disk."""
+    """The interface between the logs and the disk."""
 
     def open(self, path: str) -> File:
         """An existing file; FileNotFoundError when there is none."""
         ...
 
     def create(self, path: str) -> File:
-        """A new, empty file in place of whatever had this name."""
+        """A new, empty file, instead of an existing one of this name."""
         ...
 
     def exists(self, path: str) -> bool: ...
@@ -68,7 +71,7 @@ class Files(Protocol):
     def size_of(self, path: str) -> int: ...
 
     def modified_ms(self, path: str) -> int:
-        """When the content of a file was changed last."""
+        """When the content was last modified."""
         ...
 
     def list_directory(self, path: str) -> list[str]:
@@ -76,26 +79,26 @@ class Files(Protocol):
         ...
 
     def list_sizes(self, path: str) -> dict[str, int]:
-        """The plain files of a directory with their sizes."""
+        """The regular files of a directory with their sizes."""
         ...
 
     def is_directory(self, path: str) -> bool: ...
 
     def make_directory(self, path: str) -> None:
-        """With its parents; nothing happens when it is there already."""
+        """With its parents; does nothing if it exists."""
         ...
 
     def rename(self, source: str, target: str) -> None: ...
 
     def link(self, source: str, target: str) -> None:
-        """The same bytes under a second name, or a copy where there can be no second name.
+        """A hard link, or a copy where the file system has none.
 
-        What is written under one of the names is never seen under the other.
+        A write through one of the names never shows under the other (see ``File.unshare``).
         """
         ...
 
     def copy(self, source: File, size: int, target: str) -> None:
-        """A new file with the first ``size`` bytes of one that may be growing in another thread."""
+        """A new file with the first ``size`` bytes of one that another thread may be appending to."""
         ...
 
     def remove(self, path: str) -> None: ...
@@ -105,7 +108,7 @@ class Files(Protocol):
     def read_whole(self, path: str) -> bytes: ...
 
     def write_atomically(self, path: str, data: bytes, *, sync: bool = True) -> None:
-        """The old content or the new one, never both. Without ``sync`` a power cut may lose the new one."""
+        """Replaces the content atomically. Without ``sync`` a power cut may lose the new content."""
         ...
 
     def flush_directory(self, path: str) -> None:
@@ -113,7 +116,7 @@ class Files(Protocol):
         ...
 
     def lock(self, path: str) -> Lock:
-        """DirectoryInUseError when someone else holds it."""
+        """DirectoryInUseError when it is locked already."""
         ...
 
     def free_bytes(self, path: str) -> int: ...
@@ -121,12 +124,12 @@ class Files(Protocol):
     def total_bytes(self, path: str) -> int: ...
 
     def unique_hex(self) -> str:
-        """Thirty-two hexadecimal digits that nobody had before."""
+        """Thirty-two random hexadecimal digits."""
         ...
 
 
 class Slice:
-    """A piece of a file that is read when there is room to send it."""
+    """A part of a file, which is read when the socket can take it."""
 
     __slots__ = ("file", "position", "size")
 
@@ -139,11 +142,11 @@ class Slice:
         return self.file.read(self.position, self.size)
 
     def read_part(self, start: int, size: int) -> bytes:
-        """``size`` bytes from ``start`` on, counted from the beginning of the slice, never beyond its end."""
+        """``size`` bytes from ``start`` on, relative to the slice, never beyond its end."""
         return self.file.read(self.position + start, min(size, self.size - start))
 
     def rest(self, start: int) -> "Slice":
-        """What is left of the slice from ``start`` on."""
+        """The slice from ``start`` on."""
         return Slice(self.file, self.position + start, self.size - start)
 
     def __len__(self) -> int:
@@ -156,7 +159,7 @@ class Slice:
 # Looked up once: it is on the path of every append.
 _pwrite = os.pwrite
 
-#: Why a file system or the system itself gives no second name, and a copy has to do.
+#: Errors of ``link`` after which a copy is made instead.
 _NO_LINK = frozenset(
     {errno.EXDEV, errno.EPERM, errno.EMLINK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EACCES}
 )
@@ -166,8 +169,8 @@ _COPY_CHUNK = 8 * 1024 * 1024
 class OsFile:
     """A file of the operating system.
 
-    Writes go to the position that this object counts, not to wherever the system sees the end: should the cut
-    after a failed append fail as well, the next append covers what is left of it.
+    Writes go to the position that this object counts, not to the end that the system sees: if a failed append
+    cannot be truncated, the next append overwrites what is left of it.
     """
 
     __slots__ = ("_descriptor", "_shared", "_tail_is_dirty", "path", "size")
@@ -177,7 +180,7 @@ class OsFile:
         self.size = size
         self._descriptor = descriptor
         self._tail_is_dirty = False
-        #: The file had several names when it was opened.
+        #: The file had several hard links when it was opened.
         self._shared = shared
 
     def append(self, data: Data) -> None:
@@ -238,11 +241,11 @@ class OsFile:
         own = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
         try:
             _copy_bytes(self._descriptor, own, self.size)
-            # The bytes may be promised already: the copy is on the device before it takes their place.
+            # The content may have been acknowledged: the copy must be on the device before it replaces it.
             os.fsync(own)
             os.rename(temporary, self.path)
             _flush_directory(os.path.dirname(self.path))
-            # The number stays: whoever reads or flushes meanwhile does not notice.
+            # The descriptor keeps its number, so that concurrent reads and flushes continue to work.
             os.dup2(own, self._descriptor, inheritable=False)
         except OSError:
             self._shared = True
@@ -262,19 +265,19 @@ class OsFile:
             os.close(descriptor)
 
     def __del__(self) -> None:
-        # The last holder is gone, be it the segment or a slice that was still being sent.
+        # The last reference is gone, of the segment or of a slice that was being sent.
         self.close()
 
 
 class OsLock:
-    """A held lock on a file; the system drops it when the process dies."""
+    """A lock on a file; the system releases it when the process ends."""
 
-    #: A POSIX lock does not keep out a second node of the same process, so the process keeps its own list.
-    _held: set[str] = set()  # noqa: RUF012 -- shared on purpose
+    #: A POSIX lock does not exclude a second broker in the same process, so the process has its own list.
+    _locked: set[str] = set()  # noqa: RUF012 -- shared on purpose
 
     def __init__(self, path: str) -> None:
         self._path = os.path.realpath(path)
-        if self._path in OsLock._held:
+        if self._path in OsLock._locked:
             raise _in_use(path, "this process")
         self._descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
@@ -282,13 +285,13 @@ class OsLock:
         except OSError:
             os.close(self._descriptor)
             raise _in_use(path, "another process") from None
-        OsLock._held.add(self._path)
+        OsLock._locked.add(self._path)
 
     def release(self) -> None:
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
-            OsLock._held.discard(self._path)
+            OsLock._locked.discard(self._path)
 
 
 def _in_use(path: str, holder: str) -> DirectoryInUseError:
@@ -309,7 +312,7 @@ class OsFiles:
         try:
             return OsFile(path, os.open(path, flags, 0o644), 0)
         except FileExistsError:
-            # Not emptied but replaced: its bytes may have a second name, or a reader.
+            # Replaced, not truncated: the old file may have other hard links, or readers.
             os.remove(path)
             return OsFile(path, os.open(path, flags, 0o644), 0)
 
@@ -419,7 +422,7 @@ def _flush_directory(path: str) -> None:
 
 
 def _copy_bytes(source: int, target: int, size: int) -> None:
-    """Copies from the beginning; in the kernel, and without moving a byte where the file system can."""
+    """Copies the first ``size`` bytes; in the kernel, where some file systems only share blocks."""
     done = _copy_in_kernel(source, target, size)
     while done < size:
         data = os.pread(source, min(_COPY_CHUNK, size - done), done)
@@ -433,10 +436,10 @@ def _copy_bytes(source: int, target: int, size: int) -> None:
 
 
 def _copy_in_kernel(source: int, target: int, size: int) -> int:
-    """How much of it could be copied that way."""
+    """Returns how many bytes could be copied that way."""
     done = 0
     if hasattr(os, "copy_file_range"):
-        with contextlib.suppress(OSError):  # not between these two, or not on this system
+        with contextlib.suppress(OSError):  # not between these file systems, or not on this system
             while done < size:
                 count = os.copy_file_range(source, target, size - done, done, done)
                 if count == 0:

@@ -1,7 +1,9 @@
-"""Work on files that may take its time: decided by the thread that owns the logs, run by any other.
+"""Work on files that another thread can do: checkpoints, and the removal of files.
 
-Invariant: a job is given all it needs when it is made; running it touches files and the job itself, never a
-log. What went wrong stands in ``error`` afterwards, for the owner to judge. Flushing has its own file.
+The thread that owns the logs makes a job and takes its result; ``run`` may be called in any thread.
+Flushing is in ``log/flush``.
+
+Invariant: ``run`` touches files and the job itself, never a log. What went wrong is in ``error``.
 """
 
 import contextlib
@@ -9,14 +11,15 @@ import logging
 
 from moldau.base.names import TopicPartition
 from moldau.storage.directory.log_directory import LogDirectory
+from moldau.storage.file_names import DELETED_SUFFIX, snapshot_offsets, snapshot_path
 from moldau.storage.files import Files
-from moldau.storage.log.segment import DELETED_SUFFIX, Segment, snapshot_offsets, snapshot_path
+from moldau.storage.log.segment import Segment
 
-log = logging.getLogger("moldau.storage")
+logger = logging.getLogger("moldau.storage")
 
 
 class CheckpointJob:
-    """Checkpoint files of one directory. Of two jobs that meet, the one that was made later wins."""
+    """Writes checkpoint files of one data directory. Of two jobs at a time, the one made later wins."""
 
     __slots__ = ("_contents", "_number", "directory", "error")
 
@@ -35,7 +38,7 @@ class CheckpointJob:
 
 
 class RemovalJob:
-    """The files of one deleted partition."""
+    """Removes the directory of a deleted partition."""
 
     __slots__ = ("_files", "path")
 
@@ -46,13 +49,13 @@ class RemovalJob:
     def run(self) -> None:
         try:
             self._files.remove_tree(self.path)
-            log.info("%s removed", self.path)
+            logger.info("%s removed", self.path)
         except OSError as error:
-            log.error("%s cannot be removed: %s", self.path, error)
+            logger.error("%s cannot be removed: %s", self.path, error)
 
 
 class FileRemovalJob:
-    """Files of segments that were dropped, once nobody can be reading them by name any more."""
+    """Removes the files of deleted segments, after file.delete.delay.ms."""
 
     __slots__ = ("_files", "paths")
 
@@ -63,25 +66,25 @@ class FileRemovalJob:
     def run(self) -> None:
         for path in self.paths:
             try:
-                # What is gone went with its partition.
+                # A file that is gone was removed with its partition.
                 with contextlib.suppress(FileNotFoundError):
                     self._files.remove(path)
             except OSError as error:
-                log.error("%s cannot be removed: %s", path, error)
+                logger.error("%s cannot be removed: %s", path, error)
 
 
 class DropJob:
-    """Segments that a log has let go: their files are renamed, oldest first, and are removed later.
+    """Renames the files of segments that were deleted from a log, oldest first; they are removed later.
 
-    The order and the sync of the directory make sure that a power cut leaves no hole in the log.
+    Because of the order and of the flush of the directory, a power cut leaves no gap in the log.
     """
 
     __slots__ = ("_directory", "_files", "_first_offset", "error", "left", "paths")
 
     def __init__(self, files: Files, directory: str, segments: list[Segment], first_offset: int) -> None:
-        #: What is still to be renamed, the oldest last.
+        #: Segments still to be renamed, the oldest last.
         self.left = segments[::-1]
-        #: What is to be removed.
+        #: Files to be removed later.
         self.paths: list[str] = []
         self.error: OSError | None = None
         self._files = files

@@ -1,8 +1,8 @@
-"""Files without a disk: for brokers that live inside a test, and with faults for the tests of this room.
+"""A disk in memory, for brokers in tests, with faults that a test can inject.
 
-Invariant: the contract of ``files.Files``, kept by the same test suite. Contents are durable after
-``flush`` only, and the names of files after ``flush_directory``, where a test asks for a power cut that
-takes names too. The names of directories are durable at once.
+Invariant: the same contract as ``files.Files``, checked by the same tests. Content survives a power cut
+only after ``flush``, and names of files only after ``flush_directory`` (if the test asks for the loss of
+names). Names of directories always survive.
 """
 
 import errno
@@ -17,17 +17,17 @@ if TYPE_CHECKING:
 
 _CLOCK = SystemClock()
 
-#: What is left of a file, given its content and how much of it was flushed.
-Left: TypeAlias = Callable[[bytes, int], bytes]
+#: What a power cut leaves of a file, given its content and how much of it was flushed.
+Remains: TypeAlias = Callable[[bytes, int], bytes]
 
 
 class Faults:
-    """What a test wants to go wrong."""
+    """What shall fail."""
 
     __slots__ = ("bytes_until_full", "flush_fails", "on_operation", "read_fails")
 
     def __init__(self) -> None:
-        #: How much may still be appended; a file is never left with half of an append.
+        #: How much can still be appended; an append that is larger fails as a whole.
         self.bytes_until_full: int | None = None
         self.read_fails = False
         self.flush_fails = False
@@ -36,7 +36,7 @@ class Faults:
 
 
 class MemoryFile:
-    """The bytes, and how many of them a power cut would leave."""
+    """The content, and how much of it was flushed."""
 
     __slots__ = ("_content", "_faults", "_shared", "_synced_size", "modified_ms", "path", "size")
 
@@ -44,7 +44,7 @@ class MemoryFile:
         self.path = path
         self.size = len(content)
         self.modified_ms = _CLOCK.now_ms()
-        #: The bytes have, or had, a second name: they are never changed in place.
+        #: The content has, or had, a second name, and must not be changed in place.
         self._shared = False
         self._content = content
         self._faults = faults
@@ -89,7 +89,7 @@ class MemoryFile:
         return linked
 
     def first_bytes(self, size: int) -> bytearray:
-        """In one step of the interpreter: the file may be growing in another thread."""
+        """Atomic under the interpreter's lock: another thread may be appending."""
         return self._content[:size]
 
     def flush(self) -> None:
@@ -100,24 +100,24 @@ class MemoryFile:
         self._synced_size = len(self._content)
 
     def close(self) -> None:
-        """Nothing to give back: the bytes go with the last reference."""
+        """Nothing to do: the memory is freed with the last reference."""
 
-    def copy(self, faults: Faults, left: "Left") -> "MemoryFile":
+    def copy(self, faults: Faults, left: "Remains") -> "MemoryFile":
         content = left(bytes(self._content), self._synced_size)
         return MemoryFile(self.path, faults, bytearray(content), self._synced_size)
 
 
 class MemoryLock:
-    def __init__(self, held: set[str], path: str) -> None:
-        if path in held:
+    def __init__(self, locked: set[str], path: str) -> None:
+        if path in locked:
             directory = path.rpartition("/")[0]
             raise DirectoryInUseError(f"data directory {directory} is in use by this process")
-        held.add(path)
-        self._held = held
+        locked.add(path)
+        self._locked = locked
         self._path = path
 
     def release(self) -> None:
-        self._held.discard(self._path)
+        self._locked.discard(self._path)
 
 
 class MemoryFiles:
@@ -133,21 +133,22 @@ class MemoryFiles:
 
     def after_power_cut(
         self,
-        left: Left = lambda content, synced: content[:synced],
+        left: Remains = lambda content, synced: content[:synced],
         *,
         lose_name: Callable[[], bool] = lambda: False,
     ) -> "MemoryFiles":
-        """The disk as it is found after the power went: every file without its unflushed tail, or with
-        what ``left`` leaves of it. ``lose_name`` is asked for each change of a name since its directory was
-        flushed.
+        """The disk after a power cut: every file without its unflushed tail, or with what ``left`` leaves of
+        it.
+
+        ``lose_name`` is called for each change of a name since its directory was flushed.
         """
         return self._copy(left, lose_name)
 
     def after_kill(self) -> "MemoryFiles":
-        """The disk as it is found after the process was killed: what was written is there."""
+        """The disk after the process was killed: everything that was written is there."""
         return self._copy(lambda content, synced: content, lambda: False)
 
-    def _copy(self, left: Left, lose_name: Callable[[], bool]) -> "MemoryFiles":
+    def _copy(self, left: Remains, lose_name: Callable[[], bool]) -> "MemoryFiles":
         after = MemoryFiles()
         after._unique = self._unique + 1
         for path in self._directories:
@@ -161,7 +162,7 @@ class MemoryFiles:
         return after
 
     def _name(self, path: str, file: MemoryFile | None, old_path: str = "") -> None:
-        """Every change of a name: a file gets one, possibly for an old one, or there is none any more."""
+        """Changes a name: gives it to a file, possibly instead of an old name, or removes it."""
         parent, _, name = path.rpartition("/")
         change = name, file, old_path.rpartition("/")[2]
         _change_name(self._directories[parent], *change)
@@ -176,7 +177,7 @@ class MemoryFiles:
             self.faults.on_operation(name, path)
 
     def _split(self, path: str) -> tuple[dict[str, MemoryFile], str]:
-        """The directory that a file is in or shall be in, and its name there."""
+        """The files of a path's directory, and the name of the path in it."""
         parent, _, name = path.rpartition("/")
         try:
             return self._directories[parent], name
@@ -206,7 +207,9 @@ class MemoryFiles:
 
     def _children(self, path: str) -> list[str]:
         inside = f"{path}/"
-        return [name for name in list(self._directories) if name.startswith(inside)]  # others may be adding
+        return [
+            name for name in list(self._directories) if name.startswith(inside)
+        ]  # another thread may be adding
 
     def modified_ms(self, path: str) -> int:
         return self.open(path).modified_ms
@@ -320,7 +323,7 @@ class MemoryFiles:
 
 
 def _change_name(names: dict[str, MemoryFile], name: str, file: MemoryFile | None, old_name: str) -> None:
-    """One change of a name in one directory, which happens whole or not at all."""
+    """Applies one change of a name in one directory, which is atomic."""
     if file is None:
         names.pop(name, None)
     elif not old_name:

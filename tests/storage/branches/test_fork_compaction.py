@@ -30,11 +30,11 @@ def fill(scene: Scene, batches: int = 30) -> None:
 
 
 def records(scene: Scene, log: Log) -> list[Record]:
-    held, scene.log = scene.log, log
+    original, scene.log = scene.log, log
     try:
         return scene.records()
     finally:
-        scene.log = held
+        scene.log = original
 
 
 def test_compaction_of_either_leaves_the_other(scene: Scene) -> None:
@@ -86,13 +86,13 @@ def test_an_end_in_a_gap(scene: Scene, end: int) -> None:
 
 def test_compaction_while_a_fork_is_made(scene: Scene) -> None:
     fill(scene)
-    home = scene.logs.directory_of(TP)
-    assert home is not None
-    branch = Branch(scene.files, home, COPY, FORK_ID)
+    log_directory = scene.logs.directory_of(TP)
+    assert log_directory is not None
+    branch = Branch(scene.files, log_directory, COPY, FORK_ID)
     job = begin_fork(scene.log, branch, 30, scene.now_ms)
     assert scene.clean()
     job.run()
-    assert not job.is_true()
+    assert not job.is_consistent()
     branch.discard()
     copy = fork(scene.logs, scene.log, "copy", 30)
     assert records(scene, copy) == scene.records()

@@ -9,7 +9,7 @@ from forks import FORK_ID, committed, fork
 from moldau.base.names import TopicPartition
 from moldau.protocol.control_records import ControlType, Marker, encode_marker
 from moldau.protocol.records import Record
-from moldau.storage.branches.branch import MARKER_FILE, settle
+from moldau.storage.branches.branch import MARKER_FILE, remove_unfinished_branches
 from moldau.storage.files import MemoryFiles
 from moldau.storage.log.log import Log, LogConfig
 
@@ -83,7 +83,7 @@ def test_crash_before_every_operation_of_a_fork(
         files = after_crash(files)
         after = make_node(files, ["/data"])
         assert after.logs.failed == {}, number
-        settle(files, after.logs, known)
+        remove_unfinished_branches(files, after.logs, known)
         assert read_all(after.log(SMALL)) == whole, number
         copy = after.logs.get(COPY)
         if FORK_ID in known:
@@ -128,5 +128,5 @@ def test_the_marker_of_a_known_fork_does_no_harm(make_node: Any, make_batch: Mak
     files.create(f"{copy.directory}/{MARKER_FILE}")
     node.logs.close()
     node = make_node(files, ["/data"])
-    assert settle(files, node.logs, {TOPIC_ID, FORK_ID}) == 0
+    assert remove_unfinished_branches(files, node.logs, {TOPIC_ID, FORK_ID}) == 0
     assert node.logs.get(COPY) is not None

@@ -80,7 +80,7 @@ class Model:
     def cut(self, end: int, markers: int) -> "Model":
         """A fork: what is open at its end is aborted there, by so many markers.
 
-        A transaction that lies below the log start as a whole needs one only where a segment that reaches
+        A transaction that is below the log start as a whole needs one only where a segment that reaches
         across the start has brought it along; which one does is not the model's business.
         """
         made = Model(self.entries[:end], [at for at in self.starts if at < end], self.start)

@@ -12,7 +12,7 @@ from moldau.base.names import TopicPartition
 from moldau.protocol.compression import Compression
 from moldau.protocol.control_records import ControlType, Marker, encode_marker
 from moldau.protocol.records import Record
-from moldau.storage.branches.branch import MARKER_FILE, Branch, settle
+from moldau.storage.branches.branch import MARKER_FILE, Branch, remove_unfinished_branches
 from moldau.storage.branches.forking import begin_fork
 from moldau.storage.files import MemoryFiles, OsFiles
 from moldau.storage.log.log import Log, LogConfig
@@ -102,7 +102,7 @@ def test_files_are_shared(tmp_path: Path, make_node: Any, make_batch: MakeBatch)
     copy = fork(node.logs, log, "copy", 40)
     sealed = [segment.base_offset for segment in log.segments][:-1]
     for base in sealed:
-        mine, theirs = (Path(held.directory) / f"{base:020d}.log" for held in (log, copy))
+        mine, theirs = (Path(each.directory) / f"{base:020d}.log" for each in (log, copy))
         assert mine.stat().st_ino == theirs.stat().st_ino
     active = log.segments.active.path(".log")
     assert os.stat(active).st_nlink == 1
@@ -156,7 +156,7 @@ def test_cutting_one_side_leaves_the_other(
     assert len(read_all(cut)) == end + 30
     node.logs.checkpoint({})
     node.kill()
-    kept, cut = (node.logs.get(held.topic_partition) for held in (kept, cut))
+    kept, cut = (node.logs.get(each.topic_partition) for each in (kept, cut))
     assert read_all(kept) == expected[0]
     assert len(read_all(cut)) == end + 30
 
@@ -179,8 +179,8 @@ def test_recovery_of_a_fork_leaves_the_source(node: Any, source: Log, read_all: 
     node.files.remove(f"{directory}/{40:020d}.log")
     last = max(name for name in node.files.list_sizes(directory) if name.endswith(".log"))
     node.files.open(f"{directory}/{last}").append(b"torn")
-    home = node.logs.directory_of(COPY)
-    node.files.remove(f"{home.path}/recovery-point-offset-checkpoint")
+    log_directory = node.logs.directory_of(COPY)
+    node.files.remove(f"{log_directory.path}/recovery-point-offset-checkpoint")
     source = node.kill()
     assert read_all(source) == expected
     copy = node.logs.get(COPY)
@@ -260,21 +260,21 @@ def _append(log: Log, make_batch: MakeBatch, count: int) -> None:
 
 def test_segments_that_were_replaced_are_noticed(node: Any, source: Log) -> None:
     """As compaction does it: the same name, another file."""
-    home = node.logs.directory_of(source.topic_partition)
-    branch = Branch(node.files, home, COPY, FORK_ID)
+    log_directory = node.logs.directory_of(source.topic_partition)
+    branch = Branch(node.files, log_directory, COPY, FORK_ID)
     job = begin_fork(source, branch, 40, NOW)
     path = source.segments.to_list()[1].path(".log")
     node.files.write_atomically(path, node.files.read_whole(path)[:-10])
     job.run()
     assert job.error is not None
-    assert not job.is_true()
+    assert not job.is_consistent()
     branch.discard()
     assert not node.files.exists(branch.path)
 
 
 def test_a_directory_in_the_making_is_nobody(node: Any, source: Log) -> None:
-    home = node.logs.directory_of(source.topic_partition)
-    branch = Branch(node.files, home, COPY, FORK_ID)
+    log_directory = node.logs.directory_of(source.topic_partition)
+    branch = Branch(node.files, log_directory, COPY, FORK_ID)
     begin_fork(source, branch, 40, NOW).run()
     assert node.files.exists(branch.path)
     node.kill()
@@ -295,13 +295,13 @@ def test_a_fork_whose_topic_never_became_known_goes_at_the_next_start(node: Any,
     source = node.kill()
     assert node.files.exists(f"{node.logs.get(COPY).directory}/{MARKER_FILE}")
     known = {source.topic_id}
-    assert settle(node.files, node.logs, known) == 1
+    assert remove_unfinished_branches(node.files, node.logs, known) == 1
     assert node.logs.get(COPY) is None
     node.logs.step(1 << 60)
     assert [n for n in node.files.list_directory(node.directories[0]) if n.startswith("copy")] == []
     # One that is known stays, whether or not its marker was removed in time.
     fork(node.logs, source, "copy", 40)
-    assert settle(node.files, node.logs, known) == 0
+    assert remove_unfinished_branches(node.files, node.logs, known) == 0
 
 
 def test_a_full_disk_leaves_nothing(make_node: Any, make_batch: MakeBatch) -> None:

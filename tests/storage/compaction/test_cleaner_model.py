@@ -13,7 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from moldau.protocol.compression import Compression
 from moldau.protocol.errors import KafkaError
 from moldau.protocol.records import Record, encode_batch
-from moldau.storage.compaction.cleaner import CleanerSettings
+from moldau.storage.compaction.log_cleaner import CleanerConfig
 
 KEYS = 6
 RETENTION_MS = 1000
@@ -62,7 +62,7 @@ class CleanerMachine(RuleBasedStateMachine):
             delete_retention_ms=RETENTION_MS,
         )
         self.scene = Scene(config=config)
-        self.scene.settings = CleanerSettings(dedupe_buffer_size=memory)
+        self.scene.settings = CleanerConfig(dedupe_buffer_size=memory)
         self.model = Model()
         #: From here on no compaction has ever looked.
         self.untouched = 0

@@ -29,14 +29,14 @@ def test_as_a_dictionary(sequence: list[bytes], memory: int, step: int) -> None:
 
 def test_memory_decides() -> None:
     found = OffsetMap(100_000, load_factor=0.5)
-    assert found.has_room_for(1000)
-    assert not found.has_room_for(2000)
+    assert found.has_capacity_for(1000)
+    assert not found.has_capacity_for(2000)
     found.put([b"%d" % number for number in range(100)], range(100))
     assert found.last_offsets() is not None
     found.put([b"%d" % number for number in range(100, 1000)], range(100, 1000))
     assert found.last_offsets() is None, "there were too many keys to keep them as they are"
     assert [found.get(b"%d" % number) for number in range(1000)] == list(range(1000))
-    assert not found.has_room_for(1000)
+    assert not found.has_capacity_for(1000)
 
 
 def test_long_keys_count() -> None:

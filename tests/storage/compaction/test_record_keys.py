@@ -4,12 +4,12 @@ import contextlib
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from moldau.protocol.errors import KafkaError
 from moldau.protocol.records import Record, encode_batch, payload_of, read_header
-from moldau.storage.compaction.record_keys import keys_of, records_at, survivors
+from moldau.storage.compaction.record_keys import keys_of, records_at, retained_records
 
 NOW = 1_700_000_000_000
 BASE = 5000
@@ -69,6 +69,7 @@ alike = st.builds(
 )
 
 
+@settings(suppress_health_check=[HealthCheck.too_slow], deadline=None)
 @given(alike, st.booleans())
 def test_keys_of_records_that_look_alike(made: list[Record], evenly: bool) -> None:
     test_keys.hypothesis.inner_test(made, evenly)  # type: ignore[attr-defined]
@@ -82,7 +83,7 @@ def test_keys(made: list[Record], evenly: bool) -> None:
     assert found.keys == [record.key for record in keyed]
     assert found.offset_deltas == [record.offset - BASE for record in keyed]
     assert found.tombstones == [record.offset - BASE for record in keyed if record.value is None]
-    assert found.keyless == len(made) - len(keyed)
+    assert found.without_key == len(made) - len(keyed)
 
 
 @given(records, st.booleans(), st.booleans(), st.data())
@@ -91,7 +92,7 @@ def test_survivors(made: list[Record], evenly: bool, keep_tombstones: bool, data
     latest = data.draw(st.integers(BASE - 1, made[-1].offset))
     last: dict[Any, int] = {record.key: record.offset for record in made if record.offset <= latest}
     packed = payload(made)
-    found = survivors(packed, len(made), BASE, latest, last.get, keep_tombstones)
+    found = retained_records(packed, len(made), BASE, latest, last.get, keep_tombstones)
     expected = [
         record
         for record in made
@@ -138,7 +139,7 @@ def test_what_makes_no_sense_is_one_kind_of_error(made: list[Record], data: st.D
     broken = bytes(packed[: data.draw(st.integers(0, len(packed)))])
     for look in (
         lambda: keys_of(broken, len(made)),
-        lambda: survivors(broken, len(made), BASE, 1 << 40, {}.get, True),
+        lambda: retained_records(broken, len(made), BASE, 1 << 40, {}.get, True),
         lambda: records_at(broken, len(made), range(len(made))),
     ):
         # Another kind of exception would go through.
@@ -152,4 +153,4 @@ def test_a_count_that_is_wrong() -> None:
         with pytest.raises(KafkaError):
             keys_of(packed, count)
         with pytest.raises(KafkaError):
-            survivors(packed, count, BASE, 1 << 40, {}.get, True)
+            retained_records(packed, count, BASE, 1 << 40, {}.get, True)

@@ -108,16 +108,16 @@ def test_clean_shutdown_marker(files: Files, directory: str) -> None:
 def test_sums_that_are_damaged_accuse_no_checkpoint(files: Files, directory: str) -> None:
     """A flipped digit would say that a good checkpoint is bad, and what was deleted would be there again."""
     sums = {"recovery-point-offset-checkpoint": [11, 0], "log-start-offset-checkpoint": [123, 456]}
-    checkpoints.write_sums(files, directory, sums)
-    assert checkpoints.read_sums(files, directory) == sums
-    path = f"{directory}/{checkpoints.SUMS_FILE}"
+    checkpoints.write_checksums(files, directory, sums)
+    assert checkpoints.read_checksums(files, directory) == sums
+    path = f"{directory}/{checkpoints.CHECKSUMS_FILE}"
     written = files.read_whole(path)
     for position in range(len(written)):
         files.write_atomically(
             path, written[:position] + bytes([written[position] ^ 9]) + written[position + 1 :]
         )
         try:
-            found = checkpoints.read_sums(files, directory)
+            found = checkpoints.read_checksums(files, directory)
         except CorruptFileError:
             continue
         assert found.items() >= sums.items(), f"a flip at {position} was believed"

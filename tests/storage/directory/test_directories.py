@@ -142,8 +142,8 @@ def test_logs_are_opened_side_by_side(
     if clean:
         logs.close()
     else:
-        for held in logs.directories:
-            held.release()
+        for directory in logs.directories:
+            directory.release()
     seen: list[int] = []
     logs = Logs(files, [a, b], 1, "c", SteppedClock(frozen=True, start_ms=NOW), recovery_threads=3)
     logs.open(lambda done, total, topic_partition: seen.append(done))

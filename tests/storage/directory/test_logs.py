@@ -98,8 +98,14 @@ class TestDirectories:
         logs.open()
         for partition in range(5):
             logs.create(TopicPartition("t", partition), TOPIC_ID, LogConfig())
-        homes = [logs.directory_of(TopicPartition("t", partition)) for partition in range(5)]
-        assert sorted(home.path[-1] for home in homes if home) == ["a", "a", "a", "b", "b"]
+        directories = [logs.directory_of(TopicPartition("t", partition)) for partition in range(5)]
+        assert sorted(log_directory.path[-1] for log_directory in directories if log_directory) == [
+            "a",
+            "a",
+            "a",
+            "b",
+            "b",
+        ]
         logs.close()
         logs.open()
         assert len(logs) == 5
@@ -361,7 +367,7 @@ def test_many_partitions_with_few_descriptors(tmp_path: Path, make_node: Any, ma
 
 
 class TestChecksumsOfCheckpoints:
-    """Their layout is Kafka's and has no room for one, so they stand in a file of ours beside them."""
+    """Their format is Kafka's and has no checksum, so the checksums are in a file of Moldau's own."""
 
     def prepare(self, node: Any, make_batch: MakeBatch) -> str:
         log = node.log()

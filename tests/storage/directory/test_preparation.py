@@ -83,8 +83,8 @@ def test_they_are_spread_over_the_directories(make_node: Any) -> None:
     prepare(logs, 5)
     for number in range(5):
         logs.create(TopicPartition("many", number), MANY_ID, CONFIG)
-    homes = [logs.directory_of(TopicPartition("many", number)).path for number in range(5)]
-    assert homes == ["/b", "/a", "/b", "/a", "/b"]
+    directories = [logs.directory_of(TopicPartition("many", number)).path for number in range(5)]
+    assert directories == ["/b", "/a", "/b", "/a", "/b"]
 
 
 def test_a_disk_that_fails_meanwhile(make_node: Any, make_batch: MakeBatch) -> None:

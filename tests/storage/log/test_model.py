@@ -142,10 +142,12 @@ class LogMachine(RuleBasedStateMachine):
         model = self.model
         infos = self.log.segments_info()
         ends = [*(info.base_offset for info in infos[1:]), model.end]
-        held = [(info, end) for info, end in zip(infos, ends, strict=True) if end > model.start and info.size]
-        excess = sum(info.size for info, _ in held) - kept_bytes if kept_bytes >= 0 else -1
+        kept_segments = [
+            (info, end) for info, end in zip(infos, ends, strict=True) if end > model.start and info.size
+        ]
+        excess = sum(info.size for info, _ in kept_segments) - kept_bytes if kept_bytes >= 0 else -1
         start = model.start
-        for info, end in held:
+        for info, end in kept_segments:
             newest = max(record.timestamp for record in model.records[info.base_offset : end])
             if end > high_watermark or not (info.size <= excess or newest < now_ms):
                 break

@@ -6,7 +6,7 @@ from moldau.base.names import TopicPartition
 from moldau.protocol.errors import ErrorCode, KafkaError
 from moldau.protocol.records import BatchHeader
 from moldau.storage.errors import CorruptFileError
-from moldau.storage.log.producer_state import ProducerState
+from moldau.storage.log.producer_state import ProducerStates
 from moldau.storage.log.txn_index import AbortedTransaction
 
 KAFKA_EMPTY_SNAPSHOT = bytes.fromhex("000148674bc700000000")
@@ -32,19 +32,19 @@ def header(
 
 
 @pytest.fixture
-def state() -> ProducerState:
-    return ProducerState(TopicPartition("id1", 0))
+def state() -> ProducerStates:
+    return ProducerStates(TopicPartition("id1", 0))
 
 
 class Script:
     """Appends batches as a log would."""
 
-    def __init__(self, state: ProducerState) -> None:
+    def __init__(self, state: ProducerStates) -> None:
         self.state = state
         self.offset = 0
 
     def __call__(self, batch: BatchHeader, now_ms: int = 0) -> int:
-        """The base offset that the producer is told."""
+        """The base offset in the response to the producer."""
         seen = self.state.check(batch)
         if seen is not None:
             return seen.base_offset
@@ -55,7 +55,7 @@ class Script:
 
 
 @pytest.fixture
-def append(state: ProducerState) -> Script:
+def append(state: ProducerStates) -> Script:
     return Script(state)
 
 
@@ -65,7 +65,7 @@ def code_of(append: Script, batch: BatchHeader) -> ErrorCode:
     return caught.value.code
 
 
-def test_the_golden_sequence(append: Script, state: ProducerState) -> None:
+def test_the_golden_sequence(append: Script, state: ProducerStates) -> None:
     """One after the other, as the real broker was asked and answered."""
     assert append(header(0, 2, timestamp=234)) == 0
     assert append(header(2, timestamp=243)) == 2
@@ -120,7 +120,7 @@ def test_a_negative_epoch_is_refused_even_of_a_stranger(append: Script) -> None:
     assert code_of(append, header(0, epoch=-1)) == ErrorCode.INVALID_PRODUCER_EPOCH
 
 
-def test_producers_expire_by_our_clock(append: Script, state: ProducerState) -> None:
+def test_producers_expire_by_our_clock(append: Script, state: ProducerStates) -> None:
     append(header(0, producer_id=1, timestamp=5), now_ms=1000)
     append(header(0, producer_id=2, timestamp=5, transactional=True), now_ms=1000)
     append(header(0, producer_id=3, timestamp=5), now_ms=1500)
@@ -132,7 +132,7 @@ def test_producers_expire_by_our_clock(append: Script, state: ProducerState) -> 
 
 
 class TestTransactions:
-    def test_open_and_end(self, append: Script, state: ProducerState) -> None:
+    def test_open_and_end(self, append: Script, state: ProducerStates) -> None:
         assert state.first_open_offset() is None
         append(header(0, 3, producer_id=1, transactional=True))
         append(header(0, 2, producer_id=2, transactional=True))
@@ -151,7 +151,7 @@ class TestTransactions:
         assert state.aborted(ended) == AbortedTransaction(2, 3, 7, 8)
         assert state.first_open_offset() is None
 
-    def test_unstable_until_the_marker_is_replicated(self, append: Script, state: ProducerState) -> None:
+    def test_unstable_until_the_marker_is_replicated(self, append: Script, state: ProducerStates) -> None:
         append(header(0, 3, transactional=True))
         assert state.first_unstable_offset(3) == 0
         state.apply_marker(header(-1), 3, committed=True, coordinator_epoch=0, now_ms=0)
@@ -160,7 +160,7 @@ class TestTransactions:
         assert state.first_unstable_offset(3) == 0
         assert state.first_unstable_offset(4) == 3
 
-    def test_a_marker_without_a_transaction(self, state: ProducerState) -> None:
+    def test_a_marker_without_a_transaction(self, state: ProducerStates) -> None:
         ended = state.apply_marker(
             header(-1, producer_id=5), 0, committed=True, coordinator_epoch=3, now_ms=0
         )
@@ -181,7 +181,7 @@ class TestTransactions:
         assert code_of(append, header(1)) == ErrorCode.INVALID_TXN_STATE
 
     def test_a_plain_write_with_a_later_epoch_leaves_no_transaction_open_behind_it(
-        self, append: Script, state: ProducerState
+        self, append: Script, state: ProducerStates
     ) -> None:
         append(header(0, transactional=True))
         assert code_of(append, header(0, epoch=1)) == ErrorCode.INVALID_TXN_STATE
@@ -189,7 +189,7 @@ class TestTransactions:
         append(header(0, epoch=1))
 
     def test_a_marker_of_the_second_protocol_is_due_repeated_or_late(
-        self, append: Script, state: ProducerState
+        self, append: Script, state: ProducerStates
     ) -> None:
         """Late: it would end the transaction behind the one that it was written for."""
         assert not state.has_marker(1, 1)
@@ -204,7 +204,7 @@ class TestTransactions:
         assert not state.has_marker(1, 2)
 
     def test_who_does_not_count_is_checked_for_its_epoch_only(
-        self, append: Script, state: ProducerState
+        self, append: Script, state: ProducerStates
     ) -> None:
         append(header(0, 3, epoch=2, transactional=True))
         state.check_epoch(header(0, 3, epoch=2, transactional=True))
@@ -214,7 +214,7 @@ class TestTransactions:
                 state.check_epoch(header(0, epoch=epoch))
             assert caught.value.code == ErrorCode.INVALID_PRODUCER_EPOCH
 
-    def test_zombies(self, append: Script, state: ProducerState) -> None:
+    def test_zombies(self, append: Script, state: ProducerStates) -> None:
         state.check_marker(9, 0, 0)
         append(header(0, epoch=2))
         with pytest.raises(KafkaError) as caught:
@@ -228,23 +228,23 @@ class TestTransactions:
 
 
 class TestSnapshots:
-    def test_kafkas_bytes(self, state: ProducerState) -> None:
+    def test_kafkas_bytes(self, state: ProducerStates) -> None:
         assert state.snapshot() == KAFKA_EMPTY_SNAPSHOT
         batch = header(0, 3, producer_id=13, timestamp=1767225600002, transactional=True)
         state.apply(batch, 0, 0)
         assert state.snapshot() == KAFKA_SNAPSHOT
 
-    def test_round_trip(self, append: Script, state: ProducerState) -> None:
+    def test_round_trip(self, append: Script, state: ProducerStates) -> None:
         append(header(0, 3, producer_id=1, timestamp=5))
         append(header(2147483647, 4, producer_id=2, epoch=7))
         append(header(0, producer_id=4, transactional=True))
         append(header(0, producer_id=3, transactional=True))
         state.apply_marker(header(-1, producer_id=9), 9, committed=True, coordinator_epoch=2, now_ms=0)
-        again = ProducerState(state.topic_partition)
+        again = ProducerStates(state.topic_partition)
         again.load(state.snapshot(), "x", 77)
         assert again.snapshot() == state.snapshot()
         assert again.first_open_offset() == 7
-        assert [producer.seen_ms for producer in again.active()] == [77] * 5
+        assert [producer.last_seen_ms for producer in again.active()] == [77] * 5
         seen = again.check(header(2147483647, 4, producer_id=2, epoch=7))
         assert seen is not None
         assert (seen.base_offset, seen.last_offset) == (3, 6)
@@ -262,7 +262,7 @@ class TestSnapshots:
             bytes(len(KAFKA_SNAPSHOT)),
         ],
     )
-    def test_corrupt(self, append: Script, state: ProducerState, data: bytes) -> None:
+    def test_corrupt(self, append: Script, state: ProducerStates, data: bytes) -> None:
         append(header(0))
         before = state.snapshot()
         with pytest.raises(CorruptFileError, match="file-name"):

@@ -42,7 +42,7 @@ def fill(log: Log, make_batch: MakeBatch, count: int = 30, start: int = 0) -> No
         log.append(batch, at // 20, NOW)
 
 
-def picture(log: Log, read_all: ReadAll) -> dict[str, Any]:
+def log_state(log: Log, read_all: ReadAll) -> dict[str, Any]:
     """Everything that a client can see of a log."""
     return {
         "records": read_all(log),
@@ -65,10 +65,10 @@ class TestClean:
     def test_everything_is_as_it_was(self, node: Any, make_batch: MakeBatch, read_all: ReadAll) -> None:
         log = node.log(SMALL)
         fill(log, make_batch)
-        before = picture(log, read_all)
+        before = log_state(log, read_all)
         for _ in range(3):
             log = node.restart()
-            assert picture(log, read_all) == before
+            assert log_state(log, read_all) == before
             assert log.recovery_point == log.log_end_offset
         assert log.topic_id == bytes(range(16))
 
@@ -131,14 +131,14 @@ class TestKilled:
     def test_everything_written_is_there(self, node: Any, make_batch: MakeBatch, read_all: ReadAll) -> None:
         log = node.log(SMALL)
         fill(log, make_batch)
-        before = picture(log, read_all)
+        before = log_state(log, read_all)
         for _ in range(2):
             log = node.kill()
-            assert picture(log, read_all) == before
+            assert log_state(log, read_all) == before
             assert log.recovery_point == 0
         fill(log, make_batch, 4, 30)
-        before = picture(log, read_all)
-        assert picture(node.restart(), read_all) == before
+        before = log_state(log, read_all)
+        assert log_state(node.restart(), read_all) == before
 
     def test_only_what_is_above_the_recovery_point_is_checked(
         self, node: Any, make_batch: MakeBatch, files: Files, read_all: ReadAll
@@ -215,11 +215,11 @@ class TestKilled:
     ) -> None:
         log = node.log(SMALL)
         fill(log, make_batch)
-        before = picture(log, read_all)
+        before = log_state(log, read_all)
         last = log.segments_info()[-1]
         node.files.open(last.path).append(extra)
         log = node.kill()
-        assert picture(log, read_all) == before
+        assert log_state(log, read_all) == before
         (warning,) = [m for r in caplog.records if "cut at" in (m := r.getMessage())]
         assert last.path in warning
         assert f"position {last.size}" in warning
@@ -285,7 +285,7 @@ def test_a_bit_flipped_anywhere_in_the_tail(make_node: Any, make_batch: MakeBatc
         overwrite(disk, path, bytes(changed))
         again = make_node(disk, ["/data"]).log()
         remaining = read_all(again)
-        # Offset and epoch lie outside of the checksum: a jump in offsets cannot be told from compaction.
+        # The checksum does not cover offset and epoch: a gap in offsets looks like compaction.
         if at % size not in (*range(8), *range(12, 16)):
             assert remaining == records[: 2 * (at // size)]
 
@@ -319,7 +319,7 @@ def test_caches_are_rebuilt(
     node = make_node(files, ["/data"])
     log = node.log(SMALL)
     fill(log, make_batch)
-    before = picture(log, read_all)
+    before = log_state(log, read_all)
     if clean:
         node.logs.close()
     for name in files.list_directory(log.directory):
@@ -332,11 +332,11 @@ def test_caches_are_rebuilt(
                 overwrite(files, path, data)
     again = make_node(files.after_kill(), ["/data"])
     log = again.log()
-    assert picture(log, read_all) == before
+    assert log_state(log, read_all) == before
     # And once more with everything written back.
     fill(log, make_batch, 2, 30)
-    before = picture(log, read_all)
-    assert picture(again.restart(), read_all) == before
+    before = log_state(log, read_all)
+    assert log_state(again.restart(), read_all) == before
 
 
 def write_transactions(log: Log, make_batch: MakeBatch) -> None:
@@ -427,7 +427,7 @@ def test_every_bit_of_the_indexes(make_node: Any, make_batch: MakeBatch, read_al
     node = make_node(files, ["/data"])
     log = node.log(LogConfig(segment_bytes=1500, index_interval_bytes=300))
     fill(log, make_batch, 20)
-    before = picture(log, read_all)
+    before = log_state(log, read_all)
     node.logs.close()
     names = [
         name for name in files.list_directory(log.directory) if name.endswith(("index", "epoch-checkpoint"))
@@ -440,7 +440,7 @@ def test_every_bit_of_the_indexes(make_node: Any, make_batch: MakeBatch, read_al
             changed = bytearray(content)
             changed[at] ^= 1 << bit
             overwrite(disk, path, bytes(changed))
-            after = picture(make_node(disk, ["/data"]).log(), read_all)
+            after = log_state(make_node(disk, ["/data"]).log(), read_all)
             if name.endswith("checkpoint"):
                 # Plain text without a checksum: a digit may become another one.
                 del after["epochs"]
@@ -467,7 +467,7 @@ def test_tampered_checkpoints(
     fill(log, make_batch)
     log.flush()
     node.logs.checkpoint({log.topic_partition: 45})
-    before = picture(log, read_all)
+    before = log_state(log, read_all)
     if clean:
         node.logs.close()
     data = TAMPERINGS[tampering](files.read_whole(f"/data/{name}"))
@@ -481,7 +481,7 @@ def test_tampered_checkpoints(
         assert after.log().log_end_offset == 0
         assert any(path.endswith("-stray") for path in after.files.list_directory("/data"))
         return
-    assert picture(after.log(), read_all) == before
+    assert log_state(after.log(), read_all) == before
 
 
 class TestLeftovers:
@@ -490,7 +490,7 @@ class TestLeftovers:
     ) -> None:
         log = node.log(SMALL)
         fill(log, make_batch)
-        before = picture(log, read_all)
+        before = log_state(log, read_all)
         second = log.segments_info()[1].path.removesuffix(".log")
         node.logs.close()
         content = files.read_whole(f"{second}.log")
@@ -502,7 +502,7 @@ class TestLeftovers:
         files.write_atomically(f"{log.directory}/00000000000000000099.log.swap", content)
         files.write_atomically(f"{log.directory}/00000000000000000777.timeindex", b"")
         node.start()
-        assert picture(node.log(), read_all) == before
+        assert log_state(node.log(), read_all) == before
         names = files.list_directory(log.directory)
         assert not [name for name in names if name.endswith((".deleted", ".cleaned", ".swap", ".tmp"))]
         assert "00000000000000000777.timeindex" not in names
@@ -565,15 +565,15 @@ def test_a_full_disk_while_indexes_are_rebuilt(
     node = make_node(files, ["/data"])
     log = node.log(SMALL)
     fill(log, make_batch)
-    before = picture(log, read_all)
+    before = log_state(log, read_all)
     after = files.after_kill()
     after.faults.bytes_until_full = 0
-    assert picture(make_node(after, ["/data"]).log(), read_all) == before
+    assert log_state(make_node(after, ["/data"]).log(), read_all) == before
 
 
 @pytest.mark.parametrize("clean", [True, False], ids=["clean", "killed"])
 def test_noise_in_any_file(make_node: Any, make_batch: MakeBatch, read_all: ReadAll, clean: bool) -> None:
-    """Whatever happens to a file, opening and reading end in an answer or in an error of ours."""
+    """Whatever happens to a file, opening and reading end in a result or in an error of this package."""
     files = MemoryFiles()
     node = make_node(files, ["/data"])
     log = node.log(SMALL)
@@ -597,9 +597,9 @@ def test_noise_in_any_file(make_node: Any, make_batch: MakeBatch, read_all: Read
         overwrite(disk, path, bytes(content))
         try:
             again = make_node(disk, ["/data"])
-            held = again.log(SMALL)
-            picture(held, read_all)
-            held.append(make_batch(), 0, NOW)
+            reopened = again.log(SMALL)
+            log_state(reopened, read_all)
+            reopened.append(make_batch(), 0, NOW)
             again.logs.close()
             outcomes.add("served")
         except (StorageError, KafkaError) as error:

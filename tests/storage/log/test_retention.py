@@ -11,7 +11,12 @@ from moldau.protocol.errors import ErrorCode, KafkaError
 from moldau.protocol.records import Record
 from moldau.storage.files import Files, MemoryFiles
 from moldau.storage.log.log import Log, LogConfig
-from moldau.storage.log.retention import TOO_MUCH, TOO_OLD, Limits, Verdict, decide, limits_of
+from moldau.storage.log.retention import (
+    RetentionDecision,
+    RetentionLimits,
+    decide_retention,
+    limits_from,
+)
 from moldau.storage.log.trimming import begin_drop, expire_segments, finish_drop, has_old_segments
 
 NOW = 1_700_000_000_000
@@ -41,57 +46,63 @@ def segments(*sizes_and_ages: tuple[int, int]) -> list[Facts]:
 
 def limits(
     retention_ms: int = -1, retention_bytes: int = -1, *, high_watermark: int = FAR, end: int = FAR
-) -> Limits:
-    return Limits(retention_ms, retention_bytes, high_watermark, end, NOW)
+) -> RetentionLimits:
+    return RetentionLimits(retention_ms, retention_bytes, high_watermark, end, NOW)
 
 
 class TestDecide:
     def test_by_time(self) -> None:
-        held = segments((5, 300), (5, 201), (5, 200), (5, 500), (5, 0))
-        assert decide(held, limits(200), 99) == Verdict(2, (TOO_OLD,))
+        log_segments = segments((5, 300), (5, 201), (5, 200), (5, 500), (5, 0))
+        assert decide_retention(log_segments, limits(200), 99) == RetentionDecision(2, ("retention.ms",))
 
     def test_what_lies_behind_one_that_stays_is_not_asked(self) -> None:
-        held = segments((5, 300), (5, 100), (5, 300), (5, 300))
-        decide(held, limits(200), 99)
-        assert [each.asked for each in held] == [1, 1, 0, 0]
+        log_segments = segments((5, 300), (5, 100), (5, 300), (5, 300))
+        decide_retention(log_segments, limits(200), 99)
+        assert [each.asked for each in log_segments] == [1, 1, 0, 0]
 
     def test_by_size(self) -> None:
-        held = segments((30, 0), (30, 0), (30, 0), (30, 0))
-        assert [decide(held, limits(-1, kept), 99).going for kept in (121, 120, 91, 90, 61, 60, 30)] == [
-            *(0, 0, 0, 1, 1, 2, 3)
-        ]
-        assert decide(held, limits(-1, 60), 99).reasons == (TOO_MUCH,)
-        assert [each.asked for each in held] == [0, 0, 0, 0], "a size needs no timestamp"
+        log_segments = segments((30, 0), (30, 0), (30, 0), (30, 0))
+        assert [
+            decide_retention(log_segments, limits(-1, kept), 99).segments
+            for kept in (121, 120, 91, 90, 61, 60, 30)
+        ] == [*(0, 0, 0, 1, 1, 2, 3)]
+        assert decide_retention(log_segments, limits(-1, 60), 99).reasons == ("retention.bytes",)
+        assert [each.asked for each in log_segments] == [0, 0, 0, 0], "a size needs no timestamp"
 
     def test_by_both(self) -> None:
-        held = segments((30, 0), (30, 500), (30, 500), (30, 0))
-        assert decide(held, limits(200, 90), 99) == Verdict(3, (TOO_MUCH, TOO_OLD))
+        log_segments = segments((30, 0), (30, 500), (30, 500), (30, 0))
+        assert decide_retention(log_segments, limits(200, 90), 99) == RetentionDecision(
+            3, ("retention.bytes", "retention.ms")
+        )
 
     def test_the_active_segment_goes_too(self) -> None:
-        assert decide(segments((5, 300), (5, 300)), limits(200), 99).going == 2
-        assert decide(segments((5, 300), (5, 0)), limits(-1, 0), 99).going == 2
-        assert decide(segments((5, 300), (0, 300)), limits(200), 99).going == 1, "unless it is empty"
-        assert decide(segments((0, 300)), limits(0, 0), 99).going == 0
+        assert decide_retention(segments((5, 300), (5, 300)), limits(200), 99).segments == 2
+        assert decide_retention(segments((5, 300), (5, 0)), limits(-1, 0), 99).segments == 2
+        assert decide_retention(segments((5, 300), (0, 300)), limits(200), 99).segments == 1, (
+            "unless it is empty"
+        )
+        assert decide_retention(segments((0, 300)), limits(0, 0), 99).segments == 0
 
     def test_only_below_the_high_watermark(self) -> None:
-        held = segments((5, 300), (5, 300), (5, 300))
+        log_segments = segments((5, 300), (5, 300), (5, 300))
         counts = [
-            decide(held, limits(0, high_watermark=offset, end=27), 99).going for offset in (9, 10, 20, 26, 27)
+            decide_retention(log_segments, limits(0, high_watermark=offset, end=27), 99).segments
+            for offset in (9, 10, 20, 26, 27)
         ]
         assert counts == [0, 1, 2, 2, 3]
 
     def test_no_limits(self) -> None:
-        held = segments((5, FAR), (5, FAR))
-        assert decide(held, limits(-1, -1), 99).going == 0
-        assert held[0].asked == 0
+        log_segments = segments((5, FAR), (5, FAR))
+        assert decide_retention(log_segments, limits(-1, -1), 99).segments == 0
+        assert log_segments[0].asked == 0
 
     def test_a_timestamp_of_the_future_keeps_its_segment(self) -> None:
-        assert decide(segments((5, -DAY_MS), (5, 300)), limits(0), 99).going == 0
+        assert decide_retention(segments((5, -DAY_MS), (5, 300)), limits(0), 99).segments == 0
 
     def test_a_few_at_a_time(self) -> None:
-        held = segments(*[(5, 300)] * 10)
-        assert decide(held, limits(200), 4).going == 4
-        assert sum(each.asked for each in held) == 4
+        log_segments = segments(*[(5, 300)] * 10)
+        assert decide_retention(log_segments, limits(200), 4).segments == 4
+        assert sum(each.asked for each in log_segments) == 4
 
     @pytest.mark.parametrize(
         ("compact", "delete", "expected"),
@@ -99,7 +110,7 @@ class TestDecide:
     )
     def test_cleanup_policy(self, compact: bool, delete: bool, expected: tuple[int, int]) -> None:
         config = LogConfig(retention_ms=7, retention_bytes=9, compact=compact, delete=delete)
-        assert limits_of(config, 1, 2, 3)[:2] == expected
+        assert limits_from(config, 1, 2, 3)[:2] == expected
 
 
 #: Two batches of one record fill a segment.

@@ -1,4 +1,4 @@
-"""Offsets lie outside of every checksum: one that its neighbours contradict is damage, a hole is not."""
+"""No checksum covers offsets: one that its neighbours contradict is damage, a gap is not."""
 
 import struct
 from collections.abc import Callable

@@ -13,7 +13,13 @@ from moldau.protocol.compression import Compression
 from moldau.protocol.errors import ErrorCode, KafkaError
 from moldau.protocol.records import BatchHeader, Record, decode_records, encode_batch, read_header
 from moldau.storage.log.config import LogConfig
-from moldau.storage.log.validation import AppendError, check_assigned, check_batch, null_records, transform
+from moldau.storage.log.validation import (
+    AppendError,
+    check_batch,
+    check_batches_with_offsets,
+    null_records,
+    transform,
+)
 
 NOW = 1_794_779_065_790
 TP = TopicPartition("cmp", 0)
@@ -32,7 +38,11 @@ def refused(view: memoryview, config: LogConfig = CONFIG, version: int = 9) -> A
     with pytest.raises(KafkaError) as caught:
         check(view, config, version)
     error = caught.value
-    return error if isinstance(error, AppendError) else AppendError(error.code, error.message, late=True)
+    return (
+        error
+        if isinstance(error, AppendError)
+        else AppendError(error.code, error.message, has_log_start_offset=True)
+    )
 
 
 def batch(count: int = 1, timestamp: int = NOW, key: bytes | None = b"k", **options: object) -> bytearray:
@@ -53,7 +63,7 @@ def test_a_good_batch() -> None:
 
 
 @pytest.mark.parametrize(
-    ("view", "code", "late"),
+    ("view", "code", "has_log_start_offset"),
     [
         pytest.param(
             patched(batch(), 70, ">b", 1, crc=False), ErrorCode.CORRUPT_MESSAGE, False, id="bad CRC"
@@ -102,10 +112,10 @@ def test_a_good_batch() -> None:
         ),
     ],
 )
-def test_refused(view: memoryview, code: ErrorCode, late: bool) -> None:
+def test_refused(view: memoryview, code: ErrorCode, has_log_start_offset: bool) -> None:
     error = refused(view)
     assert error.code == code
-    assert error.late == late
+    assert error.has_log_start_offset == has_log_start_offset
     assert error.record_errors == []
     assert error.message
 
@@ -128,9 +138,9 @@ def test_two_records_where_three_are_counted() -> None:
 def test_compressed_records_are_counted_too(codec: int) -> None:
     view = memoryview(batch(2, compression=Compression(codec)))
     assert check(view).record_count == 2
-    lying = batch(2, compression=Compression(codec))
-    struct.pack_into(">i", lying, 23, 2)
-    assert refused(patched(lying, 57, ">i", 3)).code == ErrorCode.INVALID_RECORD
+    inconsistent = batch(2, compression=Compression(codec))
+    struct.pack_into(">i", inconsistent, 23, 2)
+    assert refused(patched(inconsistent, 57, ">i", 3)).code == ErrorCode.INVALID_RECORD
 
 
 def test_size_is_that_of_the_whole_batch() -> None:
@@ -138,7 +148,7 @@ def test_size_is_that_of_the_whole_batch() -> None:
     check(view, replace(CONFIG, max_message_bytes=len(view)))
     error = refused(view, replace(CONFIG, max_message_bytes=len(view) - 1))
     assert error.code == ErrorCode.MESSAGE_TOO_LARGE
-    assert not error.late
+    assert not error.has_log_start_offset
 
 
 def test_a_batch_must_fit_into_a_segment() -> None:
@@ -160,7 +170,7 @@ def test_zstd_needs_a_produce_version_that_knows_it() -> None:
     check(view, version=7)
     error = refused(view, version=6)
     assert error.code == ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
-    assert not error.late
+    assert not error.has_log_start_offset
 
 
 COMPACTED = replace(CONFIG, compact=True)
@@ -183,7 +193,7 @@ def test_the_second_of_three_has_no_key(codec: Compression) -> None:
     records = [Record(0, NOW, b"a", b"", ()), Record(1, NOW, None, b"", ()), Record(2, NOW, b"c", b"", ())]
     error = refused(memoryview(encode_batch(records, compression=codec)), COMPACTED)
     assert error.record_errors == [(1, NO_KEY)]
-    assert error.late
+    assert error.has_log_start_offset
 
 
 def test_many_without_keys() -> None:
@@ -201,7 +211,7 @@ MINUTE = replace(CONFIG, message_timestamp_before_max_ms=60_000, message_timesta
 def test_timestamps_out_of_range(timestamp: int) -> None:
     error = refused(memoryview(batch(timestamp=timestamp)), MINUTE)
     assert error.code == ErrorCode.INVALID_TIMESTAMP
-    assert error.late
+    assert error.has_log_start_offset
     assert error.message == "One or more records have been rejected due to invalid timestamp"
     assert error.record_errors == [
         (
@@ -308,15 +318,15 @@ def test_assigned_batches() -> None:
     struct.pack_into(">q", first, 0, 10)
     struct.pack_into(">q", second, 0, 20)
     both = memoryview(first + second)
-    assert [header.base_offset for _, header in check_assigned(both, 5)] == [10, 20]
-    assert [header.base_offset for _, header in check_assigned(both[:-1], 5)] == [10]
+    assert [header.base_offset for _, header in check_batches_with_offsets(both, 5)] == [10, 20]
+    assert [header.base_offset for _, header in check_batches_with_offsets(both[:-1], 5)] == [10]
     with pytest.raises(AppendError):
-        check_assigned(both, 11)
+        check_batches_with_offsets(both, 11)
     with pytest.raises(AppendError):
-        check_assigned(memoryview(second + first), 0)
+        check_batches_with_offsets(memoryview(second + first), 0)
     first[65] ^= 1
     with pytest.raises(AppendError) as caught:
-        check_assigned(memoryview(first), 0)
+        check_batches_with_offsets(memoryview(first), 0)
     assert caught.value.code == ErrorCode.CORRUPT_MESSAGE
 
 

@@ -177,7 +177,7 @@ def _refused(
         -1,
         getattr(error, "log_start_offset", -1),
         record_errors,
-        error.message if getattr(error, "told", True) else None,
+        error.message if getattr(error, "message_for_client", True) else None,
     )
 
 

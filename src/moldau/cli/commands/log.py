@@ -19,7 +19,7 @@ from moldau.cli.session import json_option
 
 if TYPE_CHECKING:
     from moldau.inspection.contents import PartitionView
-    from moldau.inspection.layout import Target
+    from moldau.inspection.layout import LogTarget
 
 _MOST_ROWS = 20
 
@@ -102,7 +102,7 @@ def inspect_log(
                 _print_details(view)
 
 
-def _look(target: "Target", sampled_batches: int) -> "list[PartitionView]":
+def _look(target: "LogTarget", sampled_batches: int) -> "list[PartitionView]":
     from moldau.inspection.contents import inspect, read_offsets
 
     offsets = read_offsets(None if target.root is None else str(target.root))
@@ -136,7 +136,7 @@ def _plot(views: "list[PartitionView]", plot_file: str) -> None:
     note(f"{plot_file} written.")
 
 
-def _print_overview(target: "Target", views: "list[PartitionView]", *, show_all: bool) -> None:
+def _print_overview(target: "LogTarget", views: "list[PartitionView]", *, show_all: bool) -> None:
     from moldau.cli.reports.log_charts import PARTITION_COLUMNS, bars, partition_row
     from moldau.inspection.contents import SizesOverTime
 

@@ -19,10 +19,10 @@ from moldau.cli.session import json_option
 if TYPE_CHECKING:
     from moldau.base.names import Uuid
     from moldau.inspection.findings import Finding
-    from moldau.inspection.layout import Target
-    from moldau.inspection.repair import Step
+    from moldau.inspection.layout import LogTarget
+    from moldau.inspection.repair import RepairStep
     from moldau.inspection.segment_checks import SegmentReport
-    from moldau.inspection.verification import Job
+    from moldau.inspection.verify import Job
 
 #: Below it, starting other processes takes longer than the work.
 _WORTH_OTHER_PROCESSES = 64 << 20
@@ -75,8 +75,8 @@ def verify(paths: tuple[Path, ...], running: bool, quick: bool, jobs: int | None
     raise SystemExit(1 if any(finding.severity != "note" for finding in found) else 0)
 
 
-def _plan(targets: "Sequence[Target]", *, deep: bool, running: bool) -> "list[Job]":
-    from moldau.inspection.verification import plan
+def _plan(targets: "Sequence[LogTarget]", *, deep: bool, running: bool) -> "list[Job]":
+    from moldau.inspection.verify import plan
 
     expected = None if running else _expected_partitions(targets)
     names = frozenset(partition.name for target in targets for partition in target.partitions)
@@ -86,7 +86,7 @@ def _plan(targets: "Sequence[Target]", *, deep: bool, running: bool) -> "list[Jo
     return jobs
 
 
-def _expected_partitions(targets: "Sequence[Target]") -> "dict[str, Uuid] | None":
+def _expected_partitions(targets: "Sequence[LogTarget]") -> "dict[str, Uuid] | None":
     """What the metadata of Moldau says, where one of the directories has it."""
     from moldau.importing.metadata import MOLDAU_FILE, ImportFailed, read_moldau_image
 
@@ -122,7 +122,7 @@ def _run(jobs: "Sequence[Job]", processes: int) -> "Iterable[SegmentReport]":
             pool.shutdown(cancel_futures=True)
 
 
-def _refuse_if_held(target: "Target", step: str) -> None:
+def _refuse_if_held(target: "LogTarget", step: str) -> None:
     holder = holder_of(target)
     if holder is not None:
         raise CannotRead(f"{target.root} is in use by process {holder}. Next: {step}")
@@ -142,7 +142,7 @@ def _print_findings(found: "Sequence[Finding]", here: Path) -> None:
 
 
 def _print_summary(
-    targets: "Sequence[Target]", reports: "Sequence[SegmentReport]", found: "Sequence[Finding]"
+    targets: "Sequence[LogTarget]", reports: "Sequence[SegmentReport]", found: "Sequence[Finding]"
 ) -> None:
     partitions = sum(len(target.partitions) for target in targets)
     batches = sum(report.batches for report in reports)
@@ -221,10 +221,10 @@ def repair(path: Path, dry_run: bool, yes: bool) -> None:
     click.echo(f"{len(steps)} step(s) done. Next: 'moldau log verify {path}'")
 
 
-def _planned_steps(target: "Target") -> "list[Step]":
+def _planned_steps(target: "LogTarget") -> "list[RepairStep]":
     from moldau.inspection.repair import plan_partition, plan_root
 
-    steps: list[Step] = []
+    steps: list[RepairStep] = []
     bar, task = progress("looking", target.size)
     try:
         with bar:
@@ -239,7 +239,7 @@ def _planned_steps(target: "Target") -> "list[Step]":
     return steps
 
 
-def _do(steps: "Sequence[Step]", run: "Callable[[Step], None]") -> None:
+def _do(steps: "Sequence[RepairStep]", run: "Callable[[RepairStep], None]") -> None:
     bar, task = progress("repairing", len(steps))
     with bar:
         for step in steps:

@@ -18,7 +18,7 @@ from moldau.cli.kafka_tools.records.group_record_decoders import group_records
 from moldau.cli.kafka_tools.records.record_decoders import RecordDecoder, transaction_log
 from moldau.cli.kafka_tools.records.share_record_decoders import control_record, share_group_state
 from moldau.inspection import dump
-from moldau.inspection.dump import DumpedBatch, DumpError, LegacyHeader, ProducerEntry, TimeEntry
+from moldau.inspection.dump import DumpedBatch, DumpError, LegacyHeader, ProducerSnapshotEntry, TimeEntry
 from moldau.protocol.compression import Compression
 from moldau.protocol.control_records import ControlType
 from moldau.protocol.records import Record
@@ -410,7 +410,7 @@ class Dumper:
             self._line(producer_line(entry))
 
 
-def producer_line(entry: ProducerEntry) -> str:
+def producer_line(entry: ProducerSnapshotEntry) -> str:
     first = entry.current_txn_first_offset
     line = (
         f"producerId: {entry.producer_id} producerEpoch: {entry.producer_epoch} "

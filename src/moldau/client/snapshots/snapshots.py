@@ -34,12 +34,11 @@ from moldau.client.snapshots.files import CHECKSUM_FILE, MANIFEST_FILE, Snapshot
 from moldau.client.snapshots.time_travel import ends_as_of
 from moldau.client.transport.cluster import Cluster
 from moldau.client.transport.connection import Connection, error_code
-from moldau.protocol.cutting import cut_batch
 from moldau.protocol.errors import ErrorCode, KafkaError
 from moldau.protocol.messages.begin_restore import BeginRestoreRequest, RestoreConfig, RestorePartition
 from moldau.protocol.messages.end_restore import EndRestoreRequest, EndRestoreResponse
 from moldau.protocol.messages.restore_batches import RestoreBatchesRequest
-from moldau.protocol.records import batches, crc_matches
+from moldau.protocol.records import batches, crc_matches, truncate_batch
 
 FORMAT = "moldau-snapshot"
 VERSION = 1
@@ -192,7 +191,7 @@ async def _files(
                 )
             batch: Any = piece.records[position : position + header.size]
             if header.last_offset >= end:
-                batch = cut_batch(piece.records, position, header, end, limit=_DECODED_LIMIT) or b""
+                batch = truncate_batch(piece.records, position, header, end, limit=_DECODED_LIMIT) or b""
             if not waiting:
                 first = header.base_offset
             waiting += batch

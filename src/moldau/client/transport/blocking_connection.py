@@ -21,7 +21,7 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from moldau.base.memory import ReusedMemory
+from moldau.base.buffer_pool import BufferPool
 from moldau.client.transport.connection import MAX_FRAME_BYTES, ConnectionLost, RequestTimedOut
 from moldau.client.transport.requests import agreed_version, answer_reader, api_key_of, request_parts
 from moldau.protocol.api_keys import ApiKey
@@ -55,7 +55,7 @@ class Line:
         self._client_id = client_id
         self._api_versions = api_versions
         #: One piece that is read into, one that its reader may still look at.
-        self._memory = ReusedMemory(kept=2)
+        self._memory = BufferPool(kept=2)
         self._head = memoryview(bytearray(4))
         self._low_water = 1
         self._correlation_id = 0

@@ -19,7 +19,7 @@ from moldau.base.settings import (
     RangeOr,
     Setting,
     SettingsTable,
-    Valid,
+    Validator,
     Value,
     at_least,
     between,
@@ -47,7 +47,7 @@ _RETENTION_SYNONYMS = (
 )
 
 
-class ThrottledReplicas(Valid):
+class ThrottledReplicas(Validator):
     """``*`` for all, or a list of partition:broker."""
 
     __slots__ = ()
@@ -67,7 +67,7 @@ class ThrottledReplicas(Valid):
         return "[partitionId]:[brokerId],[partitionId]:[brokerId],..."
 
 
-class ShareOffsetReset(Valid):
+class ShareOffsetReset(Validator):
     """``earliest``, ``latest``, or how far back from now."""
 
     __slots__ = ()

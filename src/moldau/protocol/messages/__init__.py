@@ -1,6 +1,6 @@
 """The messages of the protocol: one file per API, named like its ``ApiKey`` in lower case.
 
-Invariant: nothing is imported before it is asked for; a broker that never meets an API never pays for it.
+Invariant: a message is imported only when it is needed, so that unused APIs cost nothing at start.
 """
 
 from importlib import import_module

@@ -8,7 +8,7 @@ short way cannot do goes the long one. Nothing is allocated for what a frame mer
 
 import numpy as np
 
-from moldau.base.memory import ReusedMemory
+from moldau.base.buffer_pool import BufferPool
 from moldau.protocol.compression import Compression, decompress
 from moldau.spark.jvm.column_memory import bytes_for_pieces
 from moldau.spark.kernels import libzstd
@@ -24,7 +24,7 @@ class Decompressor:
 
     def __init__(self) -> None:
         self._zstd: libzstd.FrameReader | None = None
-        self._memory = ReusedMemory()
+        self._memory = BufferPool()
         self._records = memoryview(b"")
         self._source = 0
         self._out = memoryview(b"")

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from moldau.base.memory import ReusedMemory
+from moldau.base.buffer_pool import BufferPool
 from moldau.client.producer.partitioner import partition_of
 from moldau.protocol.compression import Compression
 from moldau.protocol.errors import ErrorCode, KafkaError
@@ -59,7 +59,7 @@ def payloads(
     batch_bytes: int,
     max_record_bytes: int,
     compression: Compression,
-    memory: ReusedMemory | None = None,
+    memory: BufferPool | None = None,
 ) -> list[Payload]:
     """Batches of at most ``batch_bytes`` before compression, unless one record alone is larger.
 
@@ -69,7 +69,7 @@ def payloads(
         return []
     _check_sizes(rows, max_record_bytes)
     if HAS_KERNELS:
-        made = _encode_fast(rows, chosen, partitions, batch_bytes, memory or ReusedMemory())
+        made = _encode_fast(rows, chosen, partitions, batch_bytes, memory or BufferPool())
     else:
         made = _encode_plain(rows, chosen, batch_bytes)
     return [payload.compressed(compression) for payload in made] if compression else made
@@ -93,7 +93,7 @@ def _check_sizes(rows: Rows, max_record_bytes: int) -> None:
 
 
 def _encode_fast(
-    rows: Rows, chosen: Array, partitions: int, batch_bytes: int, memory: ReusedMemory
+    rows: Rows, chosen: Array, partitions: int, batch_bytes: int, memory: BufferPool
 ) -> list[Payload]:
     batch_of = np.empty(rows.count, np.int64)
     table = np.empty((rows.count, kernels.PLAN_COLUMNS), np.int64)

@@ -13,8 +13,8 @@ from concurrent.futures import Future
 import numpy as np
 import pyarrow as pa
 
+from moldau.base.buffer_pool import BufferPool
 from moldau.base.clock import SystemClock
-from moldau.base.memory import ReusedMemory
 from moldau.protocol.compression import COMPRESSION_NAMES
 from moldau.protocol.errors import ErrorCode, KafkaError
 from moldau.spark.jvm.shared_rows import shared_rows
@@ -51,7 +51,7 @@ class TaskWriter:
         if options.acks and wire.has_lines:
             self._direct = DirectSender(wire, self._sender)
         self._rounds: deque[Future[None]] = deque()
-        self._memory = ReusedMemory(kept=_PIECES)
+        self._memory = BufferPool(kept=_PIECES)
         self.rows = 0
 
     def write(self, batch: pa.RecordBatch) -> None:

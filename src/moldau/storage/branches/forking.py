@@ -1,44 +1,44 @@
-"""A fork: the directory of a partition that shares the sealed segments of another one and goes its own way.
+"""A fork: a partition directory that shares the sealed segments of another partition by hard links.
 
-Invariant: the source is only read. ``begin_fork`` decides everything (where the fork ends, which files it
-takes) in the thread that owns the source; ``run`` links and copies in any thread, while the source may grow
-and lose its oldest segments; ``is_true`` says afterwards whether what was taken still belongs together.
-Sealed segments are linked, the one that the end lies in is copied up to there; nothing is ever linked that
-may be written in place by its holder (``File.unshare`` keeps that promise for later).
+``begin_fork`` decides everything in the thread that owns the source: where the fork ends, which files it
+takes. ``run`` links and copies in any thread, while the source may be appended to and lose its oldest
+segments. ``is_consistent`` tells afterwards whether what was taken belongs together. The segment of the end
+is copied, the others are linked.
+
+Invariant: the source is only read. A linked file is never changed in place (see ``File.unshare``).
 """
 
 import contextlib
 from typing import NamedTuple
 
-from moldau.protocol.cutting import cut_batch
-from moldau.protocol.records import HEADER_SIZE, read_header
+from moldau.protocol.records import HEADER_SIZE, read_header, truncate_batch
 from moldau.storage.branches.branch import Branch, BranchError
 from moldau.storage.directory.checkpoints import LEADER_EPOCH_FILE, format_leader_epochs
-from moldau.storage.files import File
-from moldau.storage.log.log import Log
-from moldau.storage.log.producer_state import ProducerState
-from moldau.storage.log.replay import load_producers
-from moldau.storage.log.segment import (
+from moldau.storage.file_names import (
     INDEX_SUFFIXES,
     LOG_SUFFIX,
     TXN_INDEX_SUFFIX,
-    Segment,
     file_name,
     snapshot_offsets,
     snapshot_path,
 )
+from moldau.storage.files import File
+from moldau.storage.log.log import Log
+from moldau.storage.log.producer_state import ProducerStates
+from moldau.storage.log.replay import load_producer_states
+from moldau.storage.log.segment import Segment
 from moldau.storage.log.txn_index import AbortedTransaction, TxnIndex
 
-#: A batch that was accepted may be decoded, whatever it grows to; the bound only keeps out nonsense.
+#: A batch in the log was accepted, so that its uncompressed size is bounded; this only stops corrupt data.
 _DECODED_LIMIT = 1 << 30
 
 
 class SourceChanged(Exception):
-    """Compaction has replaced segments while they were being linked: begin again."""
+    """Compaction has replaced segments while they were being linked; the fork must begin again."""
 
 
 class Linked(NamedTuple):
-    """A sealed segment that lies wholly below the end of the fork."""
+    """A sealed segment below the end of the fork, which is linked."""
 
     segment: Segment
     size: int
@@ -46,18 +46,18 @@ class Linked(NamedTuple):
 
 
 class Tail(NamedTuple):
-    """The segment that the fork ends in: its first bytes are copied."""
+    """The segment in which the fork ends; its first bytes are copied."""
 
     segment: Segment
     file: File
     size: int
-    #: Where the last batch begins if only its first records belong to the fork.
+    #: The position of the last batch if only its first records belong to the fork.
     cut_position: int | None
     aborted: list[AbortedTransaction]
 
 
 class ForkJob:
-    """One partition of a fork. After ``run`` either ``error`` tells why not, or the branch is whole."""
+    """One partition of a fork. After ``run`` the branch is complete, or ``error`` is set."""
 
     __slots__ = (
         "_epochs",
@@ -80,7 +80,7 @@ class ForkJob:
         self._linked = linked
         self._tail = tail
         self._now_ms = now_ms
-        #: Segments below were gone when it was their turn.
+        #: Segments below it were deleted from the source before they could be linked.
         self._oldest = 0
         self._recovery_point = source.recovery_point
         entries = source.leader_epochs.entries()
@@ -99,7 +99,8 @@ class ForkJob:
         branch.make_directory()
         epochs = format_leader_epochs(self._epochs)
         branch.files.write_atomically(f"{branch.path}/{LEADER_EPOCH_FILE}", epochs, sync=False)
-        # The newest first: if the source loses its oldest segments meanwhile, so does the fork.
+        # The newest first: if the oldest segments of the source are deleted meanwhile, the fork does without
+        # them.
         segments: list[Segment] = []
         if self._tail is not None and (copied := self._copy_tail(self._tail)) is not None:
             segments.append(copied)
@@ -111,11 +112,11 @@ class ForkJob:
                 branch.log_start_offset = max(branch.log_start_offset, linked.next_offset)
                 break
         segments.reverse()
-        branch.seal(self._producers(segments))
+        branch.seal(self._producers_at_end(segments))
         branch.flush(self._flushed())
 
     def _link(self, linked: Linked) -> Segment:
-        """Another name for the files of a segment."""
+        """Links the files of a segment."""
         files, directory = self.branch.files, self.branch.path
         source = linked.segment
         name = file_name(source.base_offset, LOG_SUFFIX)
@@ -123,13 +124,13 @@ class ForkJob:
         if files.size_of(f"{directory}/{name}") != linked.size:
             raise SourceChanged(source.path(LOG_SUFFIX))
         for suffix in INDEX_SUFFIXES:
-            # One that is missing is built anew when it is needed; of aborted transactions there may be none.
+            # A missing index is rebuilt when it is needed; a transaction index may not exist.
             with contextlib.suppress(FileNotFoundError):
                 files.link(source.path(suffix), f"{directory}/{file_name(source.base_offset, suffix)}")
         return Segment(files, directory, source.base_offset, linked.size, self._now_ms)
 
     def _copy_tail(self, tail: Tail) -> Segment | None:
-        """A segment of its own; None when none of its records lies before the end."""
+        """Copies the segment of the end; None when none of its records is before the end."""
         files, directory = self.branch.files, self.branch.path
         base_offset = tail.segment.base_offset
         path = f"{directory}/{file_name(base_offset, LOG_SUFFIX)}"
@@ -143,9 +144,9 @@ class ForkJob:
         segment = Segment(files, directory, base_offset, copied.size, self._now_ms)
         segment.index_interval_bytes = self._source.config.index_interval_bytes
         segment.max_index_bytes = self._source.config.segment_index_bytes
-        segment.forget_indexes()
+        segment.reset_indexes()
         for position, header in segment.headers(0):
-            segment.note(position, header.last_offset, header.max_timestamp)
+            segment.index_batch(position, header.last_offset, header.max_timestamp)
         segment.seal()
         index = TxnIndex(files, segment.path(TXN_INDEX_SUFFIX))
         index.entries = list(tail.aborted)
@@ -153,17 +154,17 @@ class ForkJob:
         return segment
 
     def _cut(self, copied: File, position: int) -> None:
-        """Takes the records from the end on out of the last batch."""
+        """Removes the records from the end offset on from the last batch."""
         batch = copied.read(position, copied.size - position)
-        kept = cut_batch(batch, 0, read_header(batch), self.branch.end_offset, limit=_DECODED_LIMIT)
+        kept = truncate_batch(batch, 0, read_header(batch), self.branch.end_offset, limit=_DECODED_LIMIT)
         copied.truncate(position)
         if kept is not None:
             copied.append(kept)
 
-    def _producers(self, segments: list[Segment]) -> ProducerState:
-        """Who was in the middle of a transaction at the end of the fork."""
+    def _producers_at_end(self, segments: list[Segment]) -> ProducerStates:
+        """The state of producers at the end of the fork, for its open transactions."""
         branch = self.branch
-        producers = ProducerState(branch.topic_partition)
+        producers = ProducerStates(branch.topic_partition)
         if not segments:
             return producers
         known: int | None = None
@@ -175,14 +176,14 @@ class ForkJob:
                     snapshot_path(self._source.directory, known), snapshot_path(branch.path, known)
                 )
         snapshots = [] if known is None else [known]
-        load_producers(branch.files, segments, snapshots, producers, branch.end_offset, self._now_ms)
+        load_producer_states(branch.files, segments, snapshots, producers, branch.end_offset, self._now_ms)
         if known is not None:
             with contextlib.suppress(FileNotFoundError):
                 branch.files.remove(snapshot_path(branch.path, known))
         return producers
 
     def _flushed(self) -> set[str]:
-        """Segments that the source has on the device, and with it the fork."""
+        """Segments that the source has flushed, so that the fork need not."""
         return {
             file_name(linked.segment.base_offset, LOG_SUFFIX)
             for linked in self._linked
@@ -191,8 +192,8 @@ class ForkJob:
 
     # -- in the thread that owns the source again
 
-    def is_true(self) -> bool:
-        """Whether the segments that were taken are still those of the source, but for its oldest ones."""
+    def is_consistent(self) -> bool:
+        """Whether the source still has the segments that were taken, except for deleted oldest ones."""
         if isinstance(self.error, SourceChanged):
             return False
         source = self._source
@@ -205,9 +206,9 @@ class ForkJob:
                     return False
             elif found is not segment or found.size != size or segment.base_offset < self._oldest:
                 return False
-        return self._tail is None or self._tail_is_true(current, first)
+        return self._tail is None or self._tail_is_consistent(current, first)
 
-    def _tail_is_true(self, current: dict[int, Segment], first: int) -> bool:
+    def _tail_is_consistent(self, current: dict[int, Segment], first: int) -> bool:
         assert self._tail is not None
         segment = self._tail.segment
         found = current.get(segment.base_offset)
@@ -217,7 +218,7 @@ class ForkJob:
 
 
 def begin_fork(source: Log, branch: Branch, end_offset: int, now_ms: int) -> ForkJob:
-    """What has to be done to fork the source up to ``end_offset``, which lies between its two ends."""
+    """A job that forks the source up to ``end_offset``, which is between its start and end offsets."""
     assert source.log_start_offset <= end_offset <= source.log_end_offset
     branch.log_start_offset = source.log_start_offset
     branch.end_offset = end_offset
@@ -234,7 +235,7 @@ def begin_fork(source: Log, branch: Branch, end_offset: int, now_ms: int) -> For
 
 
 def _tail(source: Log, segment: Segment, end_offset: int) -> Tail | None:
-    """How much of the last segment belongs to the fork; None when it is sealed and all of it does."""
+    """The part of the last segment that belongs to the fork; None when it is sealed and all of it does."""
     source.segments.warm_up(segment)
     place = segment.locate(end_offset)
     if place is None and segment is not source.segments.active:

@@ -1,17 +1,18 @@
 """A partition that is filled with batches from a snapshot, at the offsets that they have.
 
-Invariant: nobody sees it before it is whole. Batches come in the order of their offsets and are checked
-like those of a leader; where the snapshot says that the log ends, it ends, though the last offsets may have
-gone by compaction. Used by one thread at a time.
+Batches come in the order of their offsets and are checked like those of a leader. The log ends where the
+snapshot says, even if compaction has removed the last records before it.
+
+Invariant: nobody sees the partition before it is complete. Used by one thread at a time.
 """
 
 from moldau.protocol.errors import ErrorCode, KafkaError
 from moldau.protocol.records import batches
 from moldau.storage.branches.branch import Branch, BranchError
 from moldau.storage.log.config import LogConfig
-from moldau.storage.log.leader_epochs import LeaderEpochs
+from moldau.storage.log.leader_epoch_cache import LeaderEpochCache
 from moldau.storage.log.log import Log
-from moldau.storage.log.producer_state import ProducerState
+from moldau.storage.log.producer_state import ProducerStates
 from moldau.storage.log.segment import Segment
 from moldau.storage.log.segments import Segments
 
@@ -34,11 +35,11 @@ class PartitionRestore:
 
     @property
     def latest_leader_epoch(self) -> int:
-        """That of the last batch; -1 where there is none."""
+        """That of the last batch; -1 without batches."""
         return -1 if self._log is None else self._log.leader_epochs.latest
 
     def append(self, records: memoryview, now_ms: int) -> int:
-        """Appends whole batches; the offset that comes next."""
+        """Appends complete batches; returns the next offset."""
         try:
             last = None
             for position, header in batches(records):
@@ -73,28 +74,28 @@ class PartitionRestore:
             log_start_offset=base_offset,
             log_end_offset=base_offset,
             recovery_point=base_offset,
-            producers=ProducerState(branch.topic_partition),
-            leader_epochs=LeaderEpochs(branch.files, branch.path),
+            producers=ProducerStates(branch.topic_partition),
+            leader_epochs=LeaderEpochCache(branch.files, branch.path),
         )
 
     def run(self) -> None:
-        """Closes what was appended and brings all of it onto the device; ``error`` says why not."""
+        """Closes and flushes what was appended; ``error`` is set if that fails."""
         try:
             self._finish()
         except BranchError as error:
             self.error = error
 
     def _finish(self) -> None:
-        held, branch = self._log, self.branch
-        if held is None:
+        log, branch = self._log, self.branch
+        if log is None:
             branch.make_directory()
-            branch.seal(ProducerState(branch.topic_partition))
+            branch.seal(ProducerStates(branch.topic_partition))
         else:
-            job = held.begin_close()
+            job = log.begin_close()
             if job is not None:
                 job.run()
                 if job.error is not None:
                     raise job.error
-            held.finish_close(job)
-            branch.seal(held.producers)
+            log.finish_close(job)
+            branch.seal(log.producers)
         branch.flush()

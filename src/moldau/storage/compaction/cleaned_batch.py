@@ -1,11 +1,12 @@
-"""What is left of one batch after compaction.
+"""What compaction retains of one batch, by Kafka's rules. Reads and writes no file.
 
-Invariant: decides and builds, reads and writes no file. Offsets, producer and sequence of a batch stay as
-they were, whatever goes; the bytes of a record that stays are copied, not encoded again, unless its batch
-gets a delete horizon. The rules are Kafka's: the last record of every key stays; a tombstone stays until
-the horizon that its first compaction sets has passed; a transaction's marker stays until its records are
-gone and then as long as a tombstone; the last batch of a producer stays as an empty one, for its sequence,
-and so does the last batch of all that is compacted, for its offset.
+The last record of every key stays. A tombstone stays until the delete horizon that its first compaction
+sets. A transaction marker stays until the records of its transaction are gone, and then as long as a
+tombstone. The last batch of a producer stays, if need be without records, for its sequence, and so does the
+last batch of what is compacted, for its offset.
+
+Invariant: offsets, producer and sequence of a batch never change. The bytes of a retained record are
+copied, not encoded again, unless its batch gets a delete horizon.
 """
 
 import struct
@@ -32,10 +33,10 @@ from moldau.protocol.records import (
     payload_of,
 )
 from moldau.storage.compaction.offset_map import OffsetMap
-from moldau.storage.compaction.record_keys import Survivor, keys_of, records_at, survivors
+from moldau.storage.compaction.record_keys import RetainedRecord, keys_of, records_at, retained_records
 from moldau.storage.log.txn_index import AbortedTransaction
 
-#: A batch that was accepted may be decoded, whatever it grows to; the bound only keeps out nonsense.
+#: A batch in the log was accepted, so that its uncompressed size is bounded; this only stops corrupt data.
 DECODED_LIMIT = 1 << 30
 
 _HEADER = struct.Struct(">qiibIhiqqqhii")
@@ -43,7 +44,7 @@ _CRC = struct.Struct(">I")
 
 
 class LastRecord(NamedTuple):
-    """Where an active producer stands: the last offset of its data, or -1, and its epoch."""
+    """The last offset of an active producer's data, or -1, and its epoch."""
 
     data_offset: int
     epoch: int
@@ -51,29 +52,29 @@ class LastRecord(NamedTuple):
 
 @dataclass(slots=True)
 class CleaningStats:
-    """What a compaction did, for the log."""
+    """What a compaction did, for the log message."""
 
     bytes_read: int = 0
     bytes_written: int = 0
     records_read: int = 0
-    records_kept: int = 0
-    #: Records without a key, which a compacted topic cannot keep.
-    keyless: int = 0
+    records_retained: int = 0
+    #: Records without a key, which a compacted topic cannot retain.
+    without_key: int = 0
 
 
-class KeptBatch(NamedTuple):
-    """The bytes to write, and what the indexes need to know of them."""
+class RetainedBatch(NamedTuple):
+    """The bytes to write, and what the indexes need."""
 
     content: Buffer
     max_timestamp: int
 
 
-class CleanedTransactions:
-    """Which batches belong to aborted transactions, and whether a marker still has records to speak for."""
+class CleanedTransactionMetadata:
+    """Which batches belong to aborted transactions, and which markers are needed no more."""
 
     def __init__(self, aborted: Iterable[AbortedTransaction]) -> None:
-        #: Aborted transactions whose records or marker were met, in the order of their markers.
-        self.kept: list[AbortedTransaction] = []
+        #: Aborted transactions that stay in the transaction index, in the order of their markers.
+        self.retained: list[AbortedTransaction] = []
         self._waiting = sorted(aborted, key=lambda entry: entry.first_offset, reverse=True)
         self._aborted: dict[int, AbortedTransaction] = {}
         self._with_records: set[int] = set()
@@ -82,12 +83,12 @@ class CleanedTransactions:
         while self._waiting and self._waiting[-1].first_offset <= offset:
             entry = self._waiting.pop()
             before = self._aborted.get(entry.producer_id)
-            # One whose marker lay before everything that is read does not speak for later records.
+            # An entry whose marker comes before the new transaction does not concern its records.
             if before is None or before.last_offset < entry.first_offset:
                 self._aborted[entry.producer_id] = entry
 
-    def is_aborted(self, header: BatchHeader) -> bool:
-        """Whether the batch of data belongs to an aborted transaction."""
+    def on_batch_read(self, header: BatchHeader) -> bool:
+        """Whether the data batch belongs to an aborted transaction."""
         self._advance(header.last_offset)
         if not header.attributes & TRANSACTIONAL_MASK:
             return False
@@ -95,8 +96,8 @@ class CleanedTransactions:
         entry = self._aborted.get(header.producer_id)
         return entry is not None and header.base_offset < entry.last_offset
 
-    def may_go(self, header: BatchHeader, view: Buffer) -> bool:
-        """Whether nothing was met of the transaction that this control batch ended."""
+    def on_control_batch_read(self, header: BatchHeader, view: Buffer) -> bool:
+        """Whether the marker can be discarded: no record of its transaction was read."""
         self._advance(header.last_offset)
         if header.record_count == 0:
             return True
@@ -108,14 +109,14 @@ class CleanedTransactions:
         if not marker.committed:
             entry = self._aborted.pop(header.producer_id, None)
             if entry is not None and had_records and entry.last_offset == header.last_offset:
-                self.kept.append(entry)
+                self.retained.append(entry)
                 return False
             return True
         return not had_records
 
 
 class BatchFilter:
-    """Decides batch by batch, in the order of their offsets."""
+    """Filters batches, which must come in the order of their offsets."""
 
     def __init__(
         self,
@@ -123,12 +124,12 @@ class BatchFilter:
         tombstones: Sequence[int],
         first_dirty_offset: int,
         end_offset: int,
-        transactions: CleanedTransactions,
+        transactions: CleanedTransactionMetadata,
         last_records: Mapping[int, LastRecord],
         now_ms: int,
         delete_retention_ms: int,
     ) -> None:
-        """``tombstones``: offsets of all tombstones that the map has seen, in ascending order."""
+        """``tombstones``: the offsets of all tombstones among the records of the map, ascending."""
         self.stats = CleaningStats()
         self.transactions = transactions
         self._map = offset_map
@@ -140,64 +141,64 @@ class BatchFilter:
         self._now_ms = now_ms
         self._delete_retention_ms = delete_retention_ms
 
-    def filter(self, header: BatchHeader, view: memoryview) -> KeptBatch | None:
-        """What stays of the batch; None when nothing does. KafkaError when it cannot be understood."""
+    def filter(self, header: BatchHeader, view: memoryview) -> RetainedBatch | None:
+        """What is retained of the batch; None for nothing. KafkaError when the batch cannot be decoded."""
         stats = self.stats
         stats.bytes_read += len(view)
         stats.records_read += header.record_count
         if header.attributes & CONTROL_MASK:
             kept = self._filter_control(header, view)
-        elif self.transactions.is_aborted(header) or header.record_count == 0:
-            kept = self._emptied(header)
+        elif self.transactions.on_batch_read(header) or header.record_count == 0:
+            kept = self._retain_empty(header)
         else:
             kept = self._filter_data(header, view)
         if kept is not None:
             stats.bytes_written += len(kept.content)
         return kept
 
-    def _filter_control(self, header: BatchHeader, view: memoryview) -> KeptBatch | None:
-        may_go = self.transactions.may_go(header, view)
+    def _filter_control(self, header: BatchHeader, view: memoryview) -> RetainedBatch | None:
+        can_discard = self.transactions.on_control_batch_read(header, view)
         if header.record_count == 0:
-            return self._emptied(header)
-        if may_go and header.has_delete_horizon and header.base_timestamp <= self._now_ms:
-            return self._emptied(header)
-        self.stats.records_kept += header.record_count
-        if may_go and not header.has_delete_horizon:
+            return self._retain_empty(header)
+        if can_discard and header.has_delete_horizon and header.base_timestamp <= self._now_ms:
+            return self._retain_empty(header)
+        self.stats.records_retained += header.record_count
+        if can_discard and not header.has_delete_horizon:
             return self._with_horizon(header, view, None)
-        return KeptBatch(view, header.max_timestamp)
+        return RetainedBatch(view, header.max_timestamp)
 
-    def _filter_data(self, header: BatchHeader, view: memoryview) -> KeptBatch | None:
+    def _filter_data(self, header: BatchHeader, view: memoryview) -> RetainedBatch | None:
         base_offset, last_offset = header.base_offset, header.last_offset
         latest_offset = self._map.latest_offset
-        if base_offset > latest_offset or self._all_stay(header):
-            return self._whole(header, view)
+        if base_offset > latest_offset or self._retains_all(header):
+            return self._retain_whole(header, view)
         if self._is_mapped(header) and self._count_last(base_offset, last_offset) == 0:
-            return self._emptied(header)
+            return self._retain_empty(header)
         data = bytes(payload_of(view, 0, header, DECODED_LIMIT))
         keep_tombstones = not header.has_delete_horizon or self._now_ms < header.base_timestamp
         if last_offset < self._first_dirty_offset:
             found = keys_of(data, header.record_count)
             in_order = not found.tombstones or (header.has_delete_horizon and keep_tombstones)
-            if in_order and not found.keyless and self._map.has_none_of(found.keys):
-                return self._whole(header, view)
-            self.stats.keyless += found.keyless
+            if in_order and not found.without_key and self._map.has_none_of(found.keys):
+                return self._retain_whole(header, view)
+            self.stats.without_key += found.without_key
         kept = self._find_last(header, data)
         if kept is None:
-            kept = survivors(
+            kept = retained_records(
                 data, header.record_count, base_offset, latest_offset, self._map.get, keep_tombstones
             )
         if not kept:
-            return self._emptied(header)
+            return self._retain_empty(header)
         if not header.has_delete_horizon and any(is_tombstone for *_, is_tombstone in kept):
-            self.stats.records_kept += len(kept)
+            self.stats.records_retained += len(kept)
             return self._with_horizon(header, view, {base_offset + delta for _, _, delta, _, _ in kept})
         if len(kept) == header.record_count:
-            return self._whole(header, view)
-        self.stats.records_kept += len(kept)
-        return _reduced(header, data, kept)
+            return self._retain_whole(header, view)
+        self.stats.records_retained += len(kept)
+        return _with_records(header, data, kept)
 
-    def _find_last(self, header: BatchHeader, data: bytes) -> list[Survivor] | None:
-        """The records that stay, found by their offsets alone where that is enough: it is a lot quicker."""
+    def _find_last(self, header: BatchHeader, data: bytes) -> list[RetainedRecord] | None:
+        """The retained records, found by their offsets where that is enough, which is much faster."""
         if not self._is_mapped(header) or self._may_have_tombstones(header):
             return None
         low, high = self._last_between(header.base_offset, header.last_offset)
@@ -206,7 +207,7 @@ class BatchFilter:
         return records_at(data, header.record_count, deltas)
 
     def _is_mapped(self, header: BatchHeader) -> bool:
-        """Whether the batch lies wholly where the offsets of the map tell which records stay."""
+        """Whether the offsets in the map alone tell which records of the batch stay."""
         return (
             self._last_offsets is not None
             and header.base_offset >= self._first_dirty_offset
@@ -214,7 +215,7 @@ class BatchFilter:
         )
 
     def _last_between(self, first_offset: int, last_offset: int) -> tuple[int, int]:
-        """Where the last offsets of keys between these two lie in the list of all of them."""
+        """The range of ``_last_offsets`` that is between these two offsets."""
         offsets = self._last_offsets
         assert offsets is not None
         low = bisect_left(offsets, first_offset)
@@ -225,12 +226,12 @@ class BatchFilter:
         return high - low
 
     def _may_have_tombstones(self, header: BatchHeader) -> bool:
-        """Of a batch that is mapped."""
+        """For a batch for which ``_is_mapped``."""
         low = bisect_left(self._tombstones, header.base_offset)
         return low < len(self._tombstones) and self._tombstones[low] <= header.last_offset
 
-    def _all_stay(self, header: BatchHeader) -> bool:
-        """Whether it is certain, without a look at the records, that all of them stay as they are."""
+    def _retains_all(self, header: BatchHeader) -> bool:
+        """Whether it is certain without reading the records that all of them stay."""
         if not self._is_mapped(header):
             return False
         base_offset, last_offset = header.base_offset, header.last_offset
@@ -238,19 +239,19 @@ class BatchFilter:
             return False
         return not self._may_have_tombstones(header)
 
-    def _whole(self, header: BatchHeader, view: memoryview) -> KeptBatch:
-        self.stats.records_kept += header.record_count
-        return KeptBatch(view, header.max_timestamp)
+    def _retain_whole(self, header: BatchHeader, view: memoryview) -> RetainedBatch:
+        self.stats.records_retained += header.record_count
+        return RetainedBatch(view, header.max_timestamp)
 
-    def _emptied(self, header: BatchHeader) -> KeptBatch | None:
-        """Only the header, where something has to be remembered by it; else nothing."""
-        if not self._must_stay(header):
+    def _retain_empty(self, header: BatchHeader) -> RetainedBatch | None:
+        """The header without records if the batch must not disappear, else None."""
+        if not self._must_retain(header):
             return None
         attributes = header.attributes & (TIMESTAMP_TYPE_MASK | TRANSACTIONAL_MASK | CONTROL_MASK)
         empty = header._replace(attributes=attributes, base_timestamp=NO_TIMESTAMP, record_count=0)
-        return KeptBatch(_close(empty, b""), header.max_timestamp)
+        return RetainedBatch(_close(empty, b""), header.max_timestamp)
 
-    def _must_stay(self, header: BatchHeader) -> bool:
+    def _must_retain(self, header: BatchHeader) -> bool:
         if header.last_offset + 1 == self._end_offset:
             return True
         last = self._last_records.get(header.producer_id) if header.producer_id >= 0 else None
@@ -260,8 +261,8 @@ class BatchFilter:
             return header.last_offset == last.data_offset
         return header.is_control and header.producer_epoch == last.epoch
 
-    def _with_horizon(self, header: BatchHeader, view: memoryview, offsets: set[int] | None) -> KeptBatch:
-        """The records of those offsets, or all, in a batch that says when tombstones and markers may go."""
+    def _with_horizon(self, header: BatchHeader, view: memoryview, offsets: set[int] | None) -> RetainedBatch:
+        """The records of these offsets, or all, in a batch with a delete horizon."""
         records = decode_records(view, 0, header, limit=DECODED_LIMIT)
         kept = [record for record in records if offsets is None or record.offset in offsets]
         max_timestamp = header.max_timestamp
@@ -283,11 +284,11 @@ class BatchFilter:
             control=header.is_control,
             delete_horizon=True,
         )
-        return KeptBatch(content, max_timestamp)
+        return RetainedBatch(content, max_timestamp)
 
 
-def _reduced(header: BatchHeader, data: bytes, kept: list[Survivor]) -> KeptBatch:
-    """The batch with these records alone: as nothing that they count from has moved, their bytes are good."""
+def _with_records(header: BatchHeader, data: bytes, kept: list[RetainedRecord]) -> RetainedBatch:
+    """The batch with only these records; their bytes stay, since base offset and base timestamp do."""
     parts: list[bytes] = []
     start = end = kept[0][0]
     for record_start, record_end, *_ in kept:
@@ -304,11 +305,11 @@ def _reduced(header: BatchHeader, data: bytes, kept: list[Survivor]) -> KeptBatc
     if not header.attributes & TIMESTAMP_TYPE_MASK:
         max_timestamp = header.base_timestamp + max(time for *_, time, _ in kept)
     reduced = header._replace(max_timestamp=max_timestamp, record_count=len(kept))
-    return KeptBatch(_close(reduced, payload), max_timestamp)
+    return RetainedBatch(_close(reduced, payload), max_timestamp)
 
 
 def _close(header: BatchHeader, payload: bytes) -> bytearray:
-    """A batch of that header and payload, with the length and the checksum that go with them."""
+    """A batch of this header and payload, with the right length and checksum."""
     batch = bytearray(HEADER_SIZE)
     batch += payload
     _HEADER.pack_into(batch, 0, header.base_offset, len(batch) - LOG_OVERHEAD, *header[2:])

@@ -1,27 +1,26 @@
-"""The files that a compaction writes: a segment with its indexes under names that end in ``.cleaned``.
+"""The segment that a compaction writes, with its indexes, under names that end in ``.cleaned``.
 
-Invariant: when ``finish`` returns, everything is on the device, names included. Nothing here touches a file
-of the log itself. The indexes are those that appends of the same batches would have made.
+The indexes are those that appends of the same batches would have made.
+
+Invariant: no file of the log itself is touched. When ``finish`` returns, everything is flushed, names
+included.
 """
 
 from moldau.protocol.compression import Buffer
 from moldau.storage.file_names import (
+    CLEANED_SUFFIX,
     LOG_SUFFIX,
     OFFSET_INDEX_SUFFIX,
+    SWAP_SUFFIX,
     TIME_INDEX_SUFFIX,
     TXN_INDEX_SUFFIX,
     file_name,
 )
 from moldau.storage.files import Files
-from moldau.storage.log.offset_index import OffsetIndex
-from moldau.storage.log.time_index import TimeIndex
+from moldau.storage.log.indexes import OffsetIndex, TimeIndex
 from moldau.storage.log.txn_index import AbortedTransaction, TxnIndex
 
-CLEANED_SUFFIX = ".cleaned"
-#: A result that was complete and is on its way to its place.
-SWAP_SUFFIX = ".swap"
-
-#: Bytes that are collected for one write.
+#: Bytes that are buffered for one write.
 _WRITE_BYTES = 1024 * 1024
 
 
@@ -37,8 +36,8 @@ class CleanedSegment:
         self._time_index = TimeIndex(files, self._path(TIME_INDEX_SUFFIX), base_offset)
         self._indexed_position = 0
         self._max_timestamp = self._max_timestamp_offset = -1
-        self._waiting: list[Buffer] = []
-        self._waiting_bytes = 0
+        self._buffered: list[Buffer] = []
+        self._buffered_bytes = 0
 
     def _path(self, suffix: str) -> str:
         return f"{self._directory}/{file_name(self._base_offset, suffix)}{CLEANED_SUFFIX}"
@@ -51,19 +50,19 @@ class CleanedSegment:
             self._time_index.append(self._max_timestamp, self._max_timestamp_offset)
             self._indexed_position = self.size
         self.size += len(batch)
-        self._waiting.append(batch)
-        self._waiting_bytes += len(batch)
-        if self._waiting_bytes >= _WRITE_BYTES:
+        self._buffered.append(batch)
+        self._buffered_bytes += len(batch)
+        if self._buffered_bytes >= _WRITE_BYTES:
             self._write()
 
     def _write(self) -> None:
-        if self._waiting:
-            self._file.append(b"".join(self._waiting))
-            self._waiting.clear()
-            self._waiting_bytes = 0
+        if self._buffered:
+            self._file.append(b"".join(self._buffered))
+            self._buffered.clear()
+            self._buffered_bytes = 0
 
     def finish(self, aborted: list[AbortedTransaction]) -> tuple[str, ...]:
-        """Writes and flushes all that is left; the suffixes of the files that there are now."""
+        """Writes and flushes the rest; returns the suffixes of the files."""
         self._write()
         self._file.flush()
         self._offset_index.write()
@@ -83,7 +82,7 @@ class CleanedSegment:
 
 
 def remove_leftovers(files: Files, directory: str, *suffixes: str) -> None:
-    """Takes away what a compaction that came to nothing has left in the directory of a partition."""
+    """Removes what a failed compaction has left in the directory of a partition."""
     for name in files.list_directory(directory):
         if name.endswith(suffixes or (CLEANED_SUFFIX, SWAP_SUFFIX)):
             files.remove(f"{directory}/{name}")

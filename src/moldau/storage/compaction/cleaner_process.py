@@ -1,10 +1,10 @@
 """The process that compacts logs for a broker: ``python -m moldau.storage.compaction.cleaner_process``.
 
-Invariant: plans come in through standard input and results go out through standard output, one for one. It
-lives as long as the broker that started it: when that is gone, it ends at once, in the middle of whatever
-it does, so that it can never write into a directory that another broker has taken over. It leaves the
-processor to everything else that wants it. The one file of this room beside ``files`` that asks the system
-itself.
+Plans come in through standard input and results go out through standard output, one for one. It runs with
+low priority.
+
+Invariant: it exits at once when its broker is gone, in the middle of its work, so that it never writes into
+a directory that another broker has taken over.
 """
 
 import gc
@@ -34,10 +34,10 @@ def _listen(pipe: IO[bytes], requests: "queue.SimpleQueue[Request]") -> None:
 
 
 def main() -> None:
-    # Ctrl-C in a terminal goes to all of its processes; the broker decides when this one ends.
+    # Ctrl-C in a terminal goes to all its processes; the broker stops this one.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.nice(_NICENESS)
-    # Millions of small objects and no cycles among them: looking for those would take a part of the time.
+    # Millions of small objects without reference cycles: the collector would only cost time.
     gc.disable()
     requests: queue.SimpleQueue[Request] = queue.SimpleQueue()
     threading.Thread(target=_listen, args=(sys.stdin.buffer, requests), daemon=True).start()
@@ -52,7 +52,7 @@ def _answer(worker: ThreadWorker, request: Request) -> object:
             return worker.step()
         worker.begin(request)
         return None
-    except Exception as error:  # whatever it is: the broker hears of it and goes on
+    except Exception as error:  # whatever it is, the broker reports it and continues
         return failure_message(error)
 
 

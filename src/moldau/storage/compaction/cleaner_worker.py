@@ -1,9 +1,10 @@
-"""Who does the work of a compaction: a thread of this process, or a process of its own.
+"""Who does the work of a compaction: the calling thread, or a process of its own.
 
-Invariant: one compaction at a time. In a process it takes nothing from the threads that serve clients,
-which share one interpreter; that is for real disks. Files that live in memory are cleaned by a thread.
-``stop`` may come from any thread at any moment: what was written then is thrown away by whoever gave the
-order.
+A process takes no time from the threads that serve clients, with which it would share the interpreter; it
+needs a real disk. Files in memory are compacted by a thread.
+
+Invariant: one compaction at a time. ``stop`` may be called from any thread at any moment; the caller then
+discards what was written.
 """
 
 import contextlib
@@ -19,7 +20,7 @@ from moldau.storage.compaction.cleaning import (
     CleaningAbortedError,
     CleaningPlan,
     CleaningStep,
-    Pace,
+    Throttler,
 )
 from moldau.storage.errors import CorruptLogError, StorageError
 from moldau.storage.files import Files
@@ -29,15 +30,15 @@ _LENGTH = struct.Struct(">I")
 
 class Worker(Protocol):
     def begin(self, plan: CleaningPlan) -> None:
-        """Takes on a new compaction."""
+        """Begins a new compaction."""
         ...
 
     def step(self) -> CleaningStep:
-        """Does the next part; OSError, StorageError or CleaningAbortedError when it comes to nothing."""
+        """Does the next step; OSError, StorageError or CleaningAbortedError when it fails."""
         ...
 
     def stop(self) -> None:
-        """Ends the step that is under way, if any; nothing more is asked of the worker after that."""
+        """Ends a running step; the worker is not used after this."""
         ...
 
 
@@ -46,25 +47,25 @@ class ThreadWorker:
 
     def __init__(self, files: Files, clock: Clock) -> None:
         self._files = files
-        self._pace = Pace(clock)
+        self._throttler = Throttler(clock)
         self._cleaning: Cleaning | None = None
 
     def begin(self, plan: CleaningPlan) -> None:
-        self._cleaning = Cleaning(self._files, plan, self._pace)
+        self._cleaning = Cleaning(self._files, plan, self._throttler)
 
     def step(self) -> CleaningStep:
         assert self._cleaning is not None
         step = self._cleaning.step()
         if step.group is None:
-            self._cleaning = None  # the memory of its keys goes with it
+            self._cleaning = None  # frees the memory of its keys
         return step
 
     def stop(self) -> None:
-        self._pace.stop()
+        self._throttler.stop()
 
 
 class ProcessWorker:
-    """Hands the work to a process, which is started for the first plan."""
+    """Hands the work to a process, which is started with the first plan."""
 
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
@@ -114,7 +115,7 @@ class ProcessWorker:
                     _close(pipe)
 
 
-# What passes between the two processes ---------------------------------------------------------------------
+# Messages between the two processes ------------------------------------------------------------------------
 
 
 def send(pipe: IO[bytes], message: object) -> None:
@@ -124,7 +125,7 @@ def send(pipe: IO[bytes], message: object) -> None:
 
 
 def receive(pipe: IO[bytes]) -> Any:
-    """The next message; EOFError when the other side is gone."""
+    """The next message; EOFError when the other process is gone."""
     head = pipe.read(_LENGTH.size)
     if len(head) < _LENGTH.size:
         raise EOFError
@@ -136,7 +137,7 @@ def receive(pipe: IO[bytes]) -> Any:
 
 
 def failure_message(error: Exception) -> tuple[object, ...]:
-    """An error as plain values; ``_failure`` makes it an error again."""
+    """An error as plain values, which ``_failure`` turns into an error again."""
     if isinstance(error, CorruptLogError):
         return "corrupt", error.path, error.position, error.offset, error.reason
     if isinstance(error, OSError):

@@ -1,10 +1,12 @@
-"""The work of a compaction on files: find the last record of every key, and write segments without the rest.
+"""The compaction of one log: find the last record of every key, and write segments without the others.
 
-Invariant: it is told everything it needs by a plan and touches no log: only sealed segments, which it reads
-through handles of its own, and new files with the suffix ``.cleaned``, which are all on the device when a
-step is over. Who asked for it puts them in place. It can run in any thread or process, and stops between
-two batches. Segments are cleaned in the order of their offsets, so that at every moment the older values of
-a key are gone before the tombstone that deletes them.
+It gets everything from a plan, reads sealed segments through file handles of its own, and writes new files
+with the suffix ``.cleaned``; the caller puts them in place. So it can run in any thread or process, and it
+can be stopped between two batches.
+
+Invariant: no log and none of its files are changed, and the new files are flushed when a step returns.
+Segments are cleaned in the order of their offsets, so that the older values of a key are gone before the
+tombstone that deletes them.
 """
 
 import threading
@@ -30,7 +32,7 @@ from moldau.protocol.records import (
 from moldau.storage.compaction.cleaned_batch import (
     DECODED_LIMIT,
     BatchFilter,
-    CleanedTransactions,
+    CleanedTransactionMetadata,
     CleaningStats,
     LastRecord,
 )
@@ -43,7 +45,7 @@ from moldau.storage.files import Files
 from moldau.storage.log.scan import MAX_RELATIVE_OFFSET
 from moldau.storage.log.txn_index import AbortedTransaction
 
-_LEAST_CHUNK = 1024 * 1024
+_MIN_CHUNK = 1024 * 1024
 
 
 class SegmentToClean(NamedTuple):
@@ -53,15 +55,15 @@ class SegmentToClean(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class CleaningPlan:
-    """All that a compaction has to know; a value that can be sent to another process."""
+    """All that a compaction has to know; a plain value that can be sent to another process."""
 
     topic_partition: TopicPartition
     directory: str
-    #: From the start of the log up to what must not be touched.
+    #: From the start of the log up to ``end_offset``.
     segments: tuple[SegmentToClean, ...]
-    #: Below it the keys were seen by an earlier compaction.
+    #: Below it an earlier compaction has seen the keys.
     first_dirty_offset: int
-    #: What lies from here on is not touched: the base offset of a segment.
+    #: The base offset of the first segment that must not be compacted.
     end_offset: int
     aborted: tuple[AbortedTransaction, ...]
     last_records: dict[int, LastRecord]
@@ -78,29 +80,29 @@ class CleaningPlan:
 
 
 class CleanedGroup(NamedTuple):
-    """New files that stand for some segments of the log, ready to take their place."""
+    """A new segment that is ready to replace some segments of the log."""
 
     base_offsets: tuple[int, ...]
     size: int
-    #: The suffixes of the files that there are.
+    #: The suffixes of its files.
     suffixes: tuple[str, ...]
 
 
 class CleaningStep(NamedTuple):
-    """What one call of ``Cleaning.step`` came to: a group, or the end of the work."""
+    """The result of ``Cleaning.step``: a group, or None at the end of the work."""
 
     group: CleanedGroup | None
-    #: The first offset whose key has not been seen.
+    #: Below it the keys of all records have been seen.
     next_dirty_offset: int
     stats: CleaningStats
 
 
 class CleaningAbortedError(Exception):
-    """Nobody wants the result any more."""
+    """The compaction was stopped."""
 
 
-class Pace:
-    """Keeps reading and writing below ``log.cleaner.io.max.bytes.per.second``, and can be told to stop."""
+class Throttler:
+    """Keeps reading and writing below ``log.cleaner.io.max.bytes.per.second``; ``stop`` ends the work."""
 
     def __init__(self, clock: Clock) -> None:
         self.bytes_per_second = float("inf")
@@ -111,8 +113,8 @@ class Pace:
     def stop(self) -> None:
         self._stopped.set()
 
-    def spend(self, size: int) -> None:
-        """Waits until so many bytes are within the limit; CleaningAbortedError once it was stopped."""
+    def throttle(self, size: int) -> None:
+        """Waits until ``size`` more bytes are within the limit; CleaningAbortedError once it was stopped."""
         now = self._clock.monotonic()
         self._due = max(self._due, now) + size / self.bytes_per_second
         if self._stopped.is_set() or (self._due > now and self._stopped.wait(self._due - now)):
@@ -120,22 +122,22 @@ class Pace:
 
 
 class Cleaning:
-    """One compaction of one log: ``step`` until it says that there is nothing left."""
+    """One compaction of one log: call ``step`` until there is no group left."""
 
-    def __init__(self, files: Files, plan: CleaningPlan, pace: Pace) -> None:
+    def __init__(self, files: Files, plan: CleaningPlan, throttler: Throttler) -> None:
         self._files = files
         self._plan = plan
-        self._pace = pace
-        pace.bytes_per_second = plan.bytes_per_second
+        self._throttler = throttler
+        throttler.bytes_per_second = plan.bytes_per_second
         self._map = OffsetMap(plan.memory_bytes, plan.load_factor)
-        #: Offsets of all tombstones that the map has seen.
+        #: Offsets of all tombstones among the records that were put into the map.
         self._tombstones = array("q")
-        self._keyless = 0
+        self._without_key = 0
         self._filter: BatchFilter | None = None
         self._groups: list[list[SegmentToClean]] = []
 
     def step(self) -> CleaningStep:
-        """The next group of segments. CorruptLogError where a batch is broken: the log stays as it is."""
+        """Cleans the next group of segments. CorruptLogError for a corrupt batch; the log stays as it is."""
         if self._filter is None:
             remove_leftovers(self._files, self._plan.directory)
             self._build_map()
@@ -151,21 +153,21 @@ class Cleaning:
             self._tombstones,
             plan.first_dirty_offset,
             plan.end_offset,
-            CleanedTransactions(plan.aborted),
+            CleanedTransactionMetadata(plan.aborted),
             plan.last_records,
             plan.now_ms,
             plan.delete_retention_ms,
         )
-        made.stats.keyless = self._keyless
+        made.stats.without_key = self._without_key
         return made
 
     # -- the last record of every key
 
     def _build_map(self) -> None:
-        """Reads what no compaction has seen before, up to its end or until the memory is full."""
+        """Reads the dirty part of the log, up to its end or until the map is full."""
         plan = self._plan
         aborted = [entry for entry in plan.aborted if entry.last_offset >= plan.first_dirty_offset]
-        transactions = CleanedTransactions(aborted)
+        transactions = CleanedTransactionMetadata(aborted)
         self._map.latest_offset = plan.first_dirty_offset - 1
         ends = [segment.base_offset for segment in plan.segments[1:]] + [plan.end_offset]
         for segment, end_offset in zip(plan.segments, ends, strict=True):
@@ -174,15 +176,15 @@ class Cleaning:
                     return
                 self._map.latest_offset = max(self._map.latest_offset, end_offset - 1)
 
-    def _map_segment(self, segment: SegmentToClean, transactions: CleanedTransactions) -> bool:
-        """False when there was no room for all of it."""
+    def _map_segment(self, segment: SegmentToClean, transactions: CleanedTransactionMetadata) -> bool:
+        """False when the map became full before the end of the segment."""
         first_dirty_offset = self._plan.first_dirty_offset
         for position, header, view in self._batches(segment):
             try:
                 if header.is_control:
-                    transactions.may_go(header, view)
-                elif not transactions.is_aborted(header) and header.last_offset >= first_dirty_offset:
-                    if not self._has_room_for(header.record_count):
+                    transactions.on_control_batch_read(header, view)
+                elif not transactions.on_batch_read(header) and header.last_offset >= first_dirty_offset:
+                    if not self._has_capacity_for(header.record_count):
                         return False
                     self._map_batch(header, view)
             except KafkaError as error:
@@ -190,18 +192,18 @@ class Cleaning:
             self._map.latest_offset = max(self._map.latest_offset, header.last_offset)
         return True
 
-    def _has_room_for(self, count: int) -> bool:
-        """A single batch is taken in any case: else there would never be an end to it."""
+    def _has_capacity_for(self, count: int) -> bool:
+        """A first batch always fits: otherwise the compaction would never make progress."""
         if not len(self._map):
             return True
         tombstone_bytes = (len(self._tombstones) + count) * self._tombstones.itemsize
-        return self._map.has_room_for(count) and tombstone_bytes <= self._plan.memory_bytes // 4
+        return self._map.has_capacity_for(count) and tombstone_bytes <= self._plan.memory_bytes // 4
 
     def _map_batch(self, header: BatchHeader, view: memoryview) -> None:
         base_offset, first = header.base_offset, self._plan.first_dirty_offset
         data = bytes(payload_of(view, 0, header, DECODED_LIMIT))
-        keys, deltas, tombstones, keyless = keys_of(data, header.record_count)
-        self._keyless += keyless
+        keys, deltas, tombstones, without_key = keys_of(data, header.record_count)
+        self._without_key += without_key
         offsets = [base_offset + delta for delta in deltas]
         if base_offset < first:
             dirty = [(key, offset) for key, offset in zip(keys, offsets, strict=True) if offset >= first]
@@ -214,7 +216,7 @@ class Cleaning:
     def _clean(self, group: list[SegmentToClean], keep: BatchFilter) -> CleanedGroup:
         plan = self._plan
         cleaned = CleanedSegment(self._files, plan.directory, group[0].base_offset, plan.index_interval_bytes)
-        known = len(keep.transactions.kept)
+        known = len(keep.transactions.retained)
         for segment in group:
             for position, header, view in self._batches(segment):
                 try:
@@ -222,18 +224,18 @@ class Cleaning:
                 except KafkaError as error:
                     raise self._corrupt(segment, position, header, error) from error
                 if kept is not None:
-                    self._pace.spend(len(kept.content))
+                    self._throttler.throttle(len(kept.content))
                     cleaned.append(kept.content, header.last_offset, kept.max_timestamp)
-        suffixes = cleaned.finish(keep.transactions.kept[known:])
+        suffixes = cleaned.finish(keep.transactions.retained[known:])
         return CleanedGroup(tuple(segment.base_offset for segment in group), cleaned.size, suffixes)
 
     # -- reading
 
     def _batches(self, segment: SegmentToClean) -> Iterator[tuple[int, BatchHeader, memoryview]]:
-        """Position, header and bytes of every batch of a segment, each checked as a whole."""
+        """Position, header and bytes of every batch of a segment, with the checksum verified."""
         path = self._path(segment)
         file = self._files.open(path)
-        chunk = max(self._plan.read_bytes, _LEAST_CHUNK)
+        chunk = max(self._plan.read_bytes, _MIN_CHUNK)
         view = memoryview(b"")
         position = start = 0
         expected = segment.base_offset
@@ -244,13 +246,13 @@ class Cleaning:
                 raise CorruptLogError(path, position, expected, "a batch is cut off")
             if len(view) - at < max(size, HEADER_SIZE):
                 view, start = memoryview(file.read(position, min(max(size, chunk), left))), position
-                self._pace.spend(len(view))
+                self._throttler.throttle(len(view))
                 if len(view) < min(max(size, HEADER_SIZE), left):
                     raise CorruptLogError(path, position, expected, "the file ends too soon")
                 continue
             header = read_header(view, at)
             batch = view[at : at + size]
-            reason = _fault(header, batch, expected)
+            reason = _batch_fault(header, batch, expected)
             if reason is not None:
                 raise CorruptLogError(path, position, expected, reason)
             yield position, header, batch
@@ -266,8 +268,8 @@ class Cleaning:
         return CorruptLogError(self._path(segment), position, header.base_offset, str(error))
 
 
-def _fault(header: BatchHeader, batch: memoryview, expected: int) -> str | None:
-    """What is wrong with a batch, seen as a whole."""
+def _batch_fault(header: BatchHeader, batch: memoryview, expected: int) -> str | None:
+    """Why the batch is corrupt; None if it is not."""
     if header.magic != MAGIC or header.batch_length < MIN_BATCH_LENGTH:
         return "no batch"
     if header.base_offset < expected or header.last_offset_delta < 0 or header.record_count < 0:
@@ -278,7 +280,7 @@ def _fault(header: BatchHeader, batch: memoryview, expected: int) -> str | None:
 
 
 def group_segments(files: Files, plan: CleaningPlan, end_offset: int) -> list[list[SegmentToClean]]:
-    """Neighbours below ``end_offset`` that fit into one segment together, with their indexes and offsets."""
+    """Adjacent segments below ``end_offset`` that together fit into one, with their indexes and offsets."""
     groups: list[list[SegmentToClean]] = []
     size = index_size = time_index_size = 0
     segments = [segment for segment in plan.segments if segment.base_offset < end_offset]

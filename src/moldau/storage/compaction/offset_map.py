@@ -1,17 +1,17 @@
-"""The last offset of every key in the part of a log that is being compacted, in bounded memory.
+"""The last offset of every key in the dirty part of a log, in bounded memory.
 
-Invariant: two keys are never taken for one. While there are few keys they are kept as they are; once they
-take half of the memory they are replaced by their 128-bit hashes, as in Kafka, 24 bytes a key. Putting the
-same key again replaces its offset; offsets come in ascending order.
+While there are few keys, they are kept themselves; once they use half of the memory, they are replaced by
+their 128-bit hashes, as in Kafka. Offsets come in ascending order; a later offset of a key replaces the
+earlier one.
 """
 
 import struct
 from collections.abc import Callable, Iterable, Sequence
 from hashlib import blake2b
 
-#: What a key costs in a dictionary beside its own bytes: the objects of key and offset, and the entry.
+#: Memory of a key in a dictionary without its own bytes: the objects of key and offset, and the entry.
 _EXACT_BYTES = 140
-#: What a hashed key costs: 24 bytes, the spare room of a growing bucket, and a share of the bucket itself.
+#: Memory of a hashed key: 24 bytes, the spare space of a growing bucket, and a share of the bucket object.
 _HASHED_BYTES = 40
 _HASH_SIZE = 16
 _ENTRY = struct.Struct(">16sq")
@@ -31,7 +31,7 @@ class OffsetMap:
     )
 
     def __init__(self, memory_bytes: int, load_factor: float = 0.9) -> None:
-        #: Nothing beyond it was looked at when the map was built.
+        #: The last offset that was read when the map was built.
         self.latest_offset = -1
         self._exact: dict[bytes, int] = {}
         self._hashed: HashedKeys | None = None
@@ -43,11 +43,11 @@ class OffsetMap:
     def __len__(self) -> int:
         return len(self._exact) if self._hashed is None else len(self._hashed)
 
-    def has_room_for(self, count: int) -> bool:
+    def has_capacity_for(self, count: int) -> bool:
         return len(self) + count <= self._most
 
     def put(self, keys: Sequence[bytes], offsets: Iterable[int]) -> None:
-        """Each key with its offset; the later one counts where a key comes twice."""
+        """Puts each key with its offset; a later offset replaces an earlier one."""
         if self._hashed is not None:
             self._hashed.put(keys, offsets)
             return
@@ -68,7 +68,7 @@ class OffsetMap:
 
     @property
     def get(self) -> Callable[[bytes], int | None]:
-        """What finds the last offset of a key, or None; good until the next ``put``."""
+        """A function from a key to its last offset, or None; valid until the next ``put``."""
         return self._exact.get if self._hashed is None else self._hashed.get
 
     def has_none_of(self, keys: Iterable[bytes]) -> bool:
@@ -78,12 +78,12 @@ class OffsetMap:
         return all(get(key) is None for key in keys)
 
     def last_offsets(self) -> list[int] | None:
-        """The offsets of all keys in ascending order; None where that would take too much memory."""
+        """The offsets of all keys, ascending; None when keys are hashed, to save memory."""
         return sorted(self._exact.values()) if self._hashed is None else None
 
 
 class HashedKeys:
-    """A table of buckets, each a run of hashes with their offsets that is searched at the speed of C."""
+    """A hash table whose buckets are byte strings of hashes and offsets, searched by ``bytearray.find``."""
 
     __slots__ = ("_buckets", "_mask", "_size")
 
@@ -118,8 +118,8 @@ class HashedKeys:
 
 
 def _search(bucket: bytearray, digest: bytes) -> int:
-    """Where the entry of a hash begins; -1 if there is none."""
+    """The position of the entry of a hash; -1 if there is none."""
     at = bucket.find(digest)
-    while at % _ENTRY.size and at >= 0:  # the same bytes across two entries
+    while at % _ENTRY.size and at >= 0:  # a match across two entries
         at = bucket.find(digest, at + 1)
     return at

@@ -1,8 +1,9 @@
-"""Keys and places of the records behind a batch's header, at the least price a record: for compaction only.
+"""Keys and positions of the records in a batch, at the least cost per record: for compaction only.
 
-Invariant: the bytes have passed their checksum, so they are what a producer sent and the broker accepted.
-What makes no sense all the same is a ``KafkaError`` and never guessed at: a key that was misread could cost
-a record. Both loops are long on purpose: a call for each field would take as long again as all the rest.
+The loops are long on purpose: a call for each field would double the time.
+
+Invariant: the data has passed its checksum. What cannot be parsed is a ``KafkaError`` and never guessed: a
+misread key could cost a record.
 """
 
 from collections.abc import Callable, Sequence
@@ -11,46 +12,46 @@ from typing import NamedTuple, TypeAlias
 
 from moldau.protocol.errors import ErrorCode, KafkaError
 
-#: The numbers that varints of one byte stand for.
+#: The values of varints of one byte.
 _SMALL = tuple(byte >> 1 ^ -(byte & 1) for byte in range(128))
-_LONGEST = 10
-#: The length of a value that is null.
+_MAX_VARINT_BYTES = 10
+#: The varint of -1: the length of a null value.
 _NULL = 1
-#: Fewer records that are laid out alike are not worth looking for.
+#: The shortest run of records with the same layout that is worth the search.
 _SHORTEST_RUN = 24
 _SHORTEST_RECORD = 6
 #: Bytes of a varint that are not its last one.
-_GOES_ON = bytes(range(128, 256))
-#: The first and the second byte of the varints of all numbers that take up to two.
+_CONTINUATION = bytes(range(128, 256))
+#: The first and the second byte of the varints of all numbers that have up to two.
 _ONE_BYTE = bytes(number << 1 for number in range(64))
 _FIRST_BYTES = bytes(number << 1 & 127 | 128 for number in range(8192))
 _SECOND_BYTES = bytes(number >> 6 for number in range(8192))
 
 
 def _delta_columns(number: int) -> tuple[bytes, ...]:
-    """Byte by byte the varints of all numbers that take as many bytes as this one."""
+    """The varints of all numbers that have as many bytes as this one, as columns of bytes."""
     return (_ONE_BYTE,) if number < len(_ONE_BYTE) else (_FIRST_BYTES, _SECOND_BYTES)
 
 
-#: The last offset of a key, None for one that is not known.
+#: The last offset of a key, None for an unknown key.
 Get: TypeAlias = Callable[[bytes], int | None]
 
 
 class Keys(NamedTuple):
     """The records of one batch, column by column."""
 
-    #: Without those that have none, whose offsets are left out as well.
+    #: Records without a key are left out, here and in ``offset_deltas``.
     keys: list[bytes]
     offset_deltas: list[int]
     #: Offset deltas of records with a key and no value.
     tombstones: list[int]
     #: How many records have no key.
-    keyless: int
+    without_key: int
 
 
-#: Where a record that stays begins and ends, the deltas of its offset and timestamp, and whether its value is
-#: null. A plain tuple, since making it is most of the work for a record that stays.
-Survivor: TypeAlias = tuple[int, int, int, int, bool]
+#: Start and end of a retained record, the deltas of its offset and timestamp, and whether its value is null.
+#: A plain tuple, since creating it is most of the work for such a record.
+RetainedRecord: TypeAlias = tuple[int, int, int, int, bool]
 
 
 def keys_of(data: bytes, count: int) -> Keys:
@@ -58,7 +59,7 @@ def keys_of(data: bytes, count: int) -> Keys:
     keys: list[bytes] = []
     deltas: list[int] = []
     tombstones: list[int] = []
-    keyless = at = number = 0
+    without_key = at = number = 0
     add_key, add_delta, small = keys.append, deltas.append, _SMALL
     try:
         while count - number >= _SHORTEST_RUN and (run := _keys_of_run(data, at, number, count, keys)):
@@ -88,7 +89,7 @@ def keys_of(data: bytes, count: int) -> Keys:
             else:
                 length, at = _read_varint(data, at)
             if length < 0:
-                keyless += 1
+                without_key += 1
                 at = end
                 continue
             key_end = at + length
@@ -103,15 +104,15 @@ def keys_of(data: bytes, count: int) -> Keys:
         raise _corrupt("the records end in the middle") from None
     if at != len(data):
         raise _corrupt(f"{count} records end at {at} of {len(data)} bytes")
-    return Keys(keys, deltas, tombstones, keyless)
+    return Keys(keys, deltas, tombstones, without_key)
 
 
 def _keys_of_run(data: bytes, at: int, number: int, count: int, keys: list[bytes]) -> tuple[int, int] | None:
-    """Takes the keys of records that are laid out alike; how many and where they end, None for too few.
+    """Reads the keys of a run of records with the same layout; their number and end, None if it is too short.
 
-    Many producers send records whose keys have one size, and their values another. Then all that differs
-    stands in columns, and a slice with a step looks at a column at a hundredth of the price of a loop. The
-    deltas of their offsets count on from ``number``, and all of them have values.
+    Many producers send records whose keys all have one size, and whose values have another. Then the fields
+    are in columns, and a slice with a step reads a column at a hundredth of the cost of a loop. The offset
+    deltas count from ``number`` on, and no value is null.
     """
     length, start = _read_varint(data, at)
     step = start - at + length
@@ -133,7 +134,7 @@ def _keys_of_run(data: bytes, at: int, number: int, count: int, keys: list[bytes
     if (
         run < _SHORTEST_RUN
         or not times[-1].isascii()
-        or any(column.translate(None, _GOES_ON) for column in times[:-1])
+        or any(column.translate(None, _CONTINUATION) for column in times[:-1])
         or _NULL in data[key_end:end:step]
         or columns[len(times) :] != [column[number : number + run] for column in _delta_columns(number)]
     ):
@@ -143,11 +144,11 @@ def _keys_of_run(data: bytes, at: int, number: int, count: int, keys: list[bytes
     return run, end
 
 
-def survivors(
+def retained_records(
     data: bytes, count: int, base_offset: int, latest_offset: int, get: Get, keep_tombstones: bool
-) -> list[Survivor]:
-    """The records that stay: all beyond ``latest_offset``, and the last one of every key up to there."""
-    found: list[Survivor] = []
+) -> list[RetainedRecord]:
+    """All records above ``latest_offset``, and the last one of every key up to there."""
+    found: list[RetainedRecord] = []
     at = 0
     add, small, last_delta = found.append, _SMALL, latest_offset - base_offset
     try:
@@ -181,7 +182,7 @@ def survivors(
                 raise _corrupt("a key runs past the end of its record")
             is_null = data[key_end] == _NULL
             if delta > last_delta:
-                is_null = False  # it has not had its compaction yet
+                is_null = False  # not compacted yet
             elif length < 0 or (is_null and not keep_tombstones):
                 at = end
                 continue
@@ -200,13 +201,13 @@ def survivors(
     return found
 
 
-def records_at(data: bytes, count: int, offset_deltas: Sequence[int]) -> list[Survivor] | None:
-    """The records of these offset deltas, in ascending order, where each delta is the record's number.
+def records_at(data: bytes, count: int, offset_deltas: Sequence[int]) -> list[RetainedRecord] | None:
+    """The records of these offset deltas (ascending), if each record's delta is its number in the batch.
 
-    So it is in a batch as a producer sends it, and then the others need not be looked at. None where it is
+    That is so in a batch as a producer sends it, and then the other records are only skipped. None if it is
     not so. None of the records may have a null value.
     """
-    found: list[Survivor] = []
+    found: list[RetainedRecord] = []
     at = number = 0
     try:
         for wanted in [*offset_deltas, count]:
@@ -233,14 +234,14 @@ def records_at(data: bytes, count: int, offset_deltas: Sequence[int]) -> list[Su
 
 
 def _read_varint(data: bytes, at: int) -> tuple[int, int]:
-    """The number there and the position behind it."""
+    """The number there and the position after it."""
     byte = data[at]
     second = data[at + 1] if byte > 127 else 0
     if second < 128:
         number = byte & 127 | second << 7
         return number >> 1 ^ -(number & 1), at + (1 if byte < 128 else 2)
     number = shift = 0
-    for index in range(at, at + _LONGEST):
+    for index in range(at, at + _MAX_VARINT_BYTES):
         byte = data[index]
         number |= (byte & 127) << shift
         shift += 7

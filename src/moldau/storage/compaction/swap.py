@@ -1,41 +1,51 @@
-"""A compacted segment takes the place of those it was made from, in memory and on disk; or after a crash.
+"""Replacing segments with the compacted segment that was made from them, on disk and in memory.
 
-Invariant: three steps, and the names of each are on the device before the next. The new files are renamed
-from ``.cleaned`` to ``.swap``: once none is called ``.cleaned`` any more the new segment counts, before
-that the old ones do. The old files become ``.deleted``, and the new ones get their names beside the others.
-Then these go. ``tidy`` finishes or takes back what a crash has left, in Kafka's directories too, and may be
-interrupted itself. Nothing depends on the order in which a disk writes down names that it was not asked to
-write.
+Three steps, and the names of each are flushed before the next begins. First the new files are renamed from
+``.cleaned`` to ``.swap``: once none is called ``.cleaned`` any more, the new segment counts instead of the
+old ones. Then the old files are renamed to ``.deleted``, and the new ones are linked under their final names.
+Then the ``.swap`` names are removed.
+
+Invariant: a crash at any moment leaves the old segments or the new one, whatever order the disk writes names
+in. ``complete_swaps`` finishes or takes back what a crash left, in Kafka's directories too, and may be
+interrupted itself.
 """
 
 import logging
 
-from moldau.storage.compaction.cleaned_segment import CLEANED_SUFFIX, SWAP_SUFFIX, remove_leftovers
+from moldau.storage.compaction.cleaned_segment import remove_leftovers
 from moldau.storage.compaction.cleaning import CleanedGroup
 from moldau.storage.errors import CorruptLogError
-from moldau.storage.file_names import DELETED_SUFFIX, INDEX_SUFFIXES, LOG_SUFFIX, file_name, snapshot_path
+from moldau.storage.file_names import (
+    CLEANED_SUFFIX,
+    DELETED_SUFFIX,
+    INDEX_SUFFIXES,
+    LOG_SUFFIX,
+    SWAP_SUFFIX,
+    TEMPORARY_SUFFIX,
+    file_name,
+    offset_of,
+    snapshot_path,
+)
 from moldau.storage.files import Files
 from moldau.storage.log.scan import Damage, scan
 from moldau.storage.log.segment import Segment
 from moldau.storage.log.segments import Segments
 
-log = logging.getLogger("moldau.storage")
-
-_TEMPORARY_SUFFIX = ".tmp"
+logger = logging.getLogger("moldau.storage")
 
 
-def announce(files: Files, directory: str, group: CleanedGroup) -> None:
-    """The first step: from now on, once this is on the device, a start puts the new segment in place."""
+def rename_to_swap(files: Files, directory: str, group: CleanedGroup) -> None:
+    """The first step: once the renames are flushed, a start after a crash completes the swap."""
     for path in _paths(directory, group):
         files.rename(path + CLEANED_SUFFIX, path + SWAP_SUFFIX)
-    # One that is not ours would make the swap look unfinished after a crash.
+    # Any other ``.cleaned`` file would make the swap look unfinished after a crash.
     remove_leftovers(files, directory, CLEANED_SUFFIX)
 
 
-def put_in_place(
+def replace_segments(
     files: Files, segments: Segments, old: list[Segment], group: CleanedGroup, due_ms: int
 ) -> None:
-    """The second step; the old files go at ``due_ms``. After OSError only a start helps."""
+    """The second step; the old files are removed at ``due_ms``. After an OSError the log needs a restart."""
     new = Segment(files, segments.directory, old[0].base_offset, group.size, old[-1].created_ms)
     new.index_interval_bytes = old[0].index_interval_bytes
     renamed = [path for segment in old for path in segment.rename_to(DELETED_SUFFIX)]
@@ -45,8 +55,8 @@ def put_in_place(
     segments.replace(old, new, renamed, due_ms)
 
 
-def settle(files: Files, directory: str, group: CleanedGroup) -> None:
-    """The third step, in any thread."""
+def remove_swap_files(files: Files, directory: str, group: CleanedGroup) -> None:
+    """The third step; may run in any thread."""
     files.flush_directory(directory)
     for path in _paths(directory, group):
         files.remove(path + SWAP_SUFFIX)
@@ -57,13 +67,13 @@ def _paths(directory: str, group: CleanedGroup) -> list[str]:
     return [f"{directory}/{file_name(group.base_offsets[0], suffix)}" for suffix in group.suffixes]
 
 
-def tidy(files: Files, directory: str, names: dict[str, int]) -> dict[str, int]:
-    """Clears up what an interrupted deletion or compaction left behind, as Kafka does; what is there then."""
-    temporary = (DELETED_SUFFIX, CLEANED_SUFFIX, SWAP_SUFFIX, _TEMPORARY_SUFFIX)
+def complete_swaps(files: Files, directory: str, names: dict[str, int]) -> dict[str, int]:
+    """Finishes or undoes interrupted compactions and deletions, as Kafka does; returns the files."""
+    temporary = (DELETED_SUFFIX, CLEANED_SUFFIX, SWAP_SUFFIX, TEMPORARY_SUFFIX)
     if not any(name.endswith(temporary) for name in names):
         return names
     cleaned = [offset_of(name) for name in names if name.endswith(CLEANED_SUFFIX)]
-    # A swap that began while a segment was still being cleaned may hold only half of the result.
+    # A swap whose renames from ``.cleaned`` were not all done may lack a part of the result.
     unfinished = min((offset for offset in cleaned if offset is not None), default=None)
     swaps = {name: offset_of(name) for name in names if name.endswith(SWAP_SUFFIX)}
     for name, offset in list(swaps.items()):
@@ -71,12 +81,12 @@ def tidy(files: Files, directory: str, names: dict[str, int]) -> dict[str, int]:
             files.remove(f"{directory}/{name}")
             del swaps[name]
     for name in names:
-        if name.endswith((CLEANED_SUFFIX, _TEMPORARY_SUFFIX)):
+        if name.endswith((CLEANED_SUFFIX, TEMPORARY_SUFFIX)):
             files.remove(f"{directory}/{name}")
     for name, offset in swaps.items():
         if name.endswith(LOG_SUFFIX + SWAP_SUFFIX) and offset is not None:
             _finish_swap(files, directory, offset, names)
-    # What is left are indexes of a segment that has its place already.
+    # Indexes of a segment whose log file has its final name already.
     for name in swaps:
         path = f"{directory}/{name}"
         target = path.removesuffix(SWAP_SUFFIX)
@@ -94,15 +104,15 @@ def tidy(files: Files, directory: str, names: dict[str, int]) -> dict[str, int]:
 
 
 def _finish_swap(files: Files, directory: str, base_offset: int, names: dict[str, int]) -> None:
-    """The new segment is whole: the old ones whose records it holds go, and it gets its name."""
+    """The new segment is complete: removes the segments that it replaces and gives it its final name."""
     path = f"{directory}/{file_name(base_offset, LOG_SUFFIX)}"
     next_offset = _next_offset(files, path + SWAP_SUFFIX, base_offset)
-    log.info("%s: finishing a compaction that was interrupted", path)
+    logger.info("%s: finishing a compaction that was interrupted", path)
     for name in names:
         offset = offset_of(name)
         if offset is None or not base_offset <= offset < max(next_offset, base_offset + 1):
             continue
-        # A snapshot of producers is named by an offset as well, but nothing is wrong with it.
+        # Producer snapshots are named by an offset too, but stay valid.
         if name in (file_name(offset, suffix) for suffix in (LOG_SUFFIX, *INDEX_SUFFIXES)):
             files.remove(f"{directory}/{name}")
     files.flush_directory(directory)
@@ -116,9 +126,3 @@ def _next_offset(files: Files, path: str, base_offset: int) -> int:
             raise CorruptLogError(path, found.position, found.offset, found.reason)
         next_offset = found[1].last_offset + 1
     return next_offset
-
-
-def offset_of(name: str) -> int | None:
-    """The offset that the name of a partition's file begins with."""
-    number = name.split(".", 1)[0]
-    return int(number) if len(number) == 20 and number.isdecimal() else None

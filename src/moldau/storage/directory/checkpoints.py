@@ -1,7 +1,7 @@
-"""The small text files of a data directory and of a partition, in Kafka's exact layout.
+"""The small text files of data directories and partition directories, in Kafka's format.
 
-Invariant: written atomically, read strictly: whatever is not in the layout is a ``CorruptFileError`` that
-names the file and the line. Who reads a file decides whether it can do without it.
+Invariant: written atomically and parsed strictly: whatever does not have the format is a
+``CorruptFileError``. Whether a file can be done without is decided by the caller.
 """
 
 import json
@@ -17,14 +17,21 @@ RECOVERY_POINT_FILE = "recovery-point-offset-checkpoint"
 HIGH_WATERMARK_FILE = "replication-offset-checkpoint"
 LOG_START_OFFSET_FILE = "log-start-offset-checkpoint"
 CLEANER_OFFSET_FILE = "cleaner-offset-checkpoint"
+OFFSET_CHECKPOINT_FILES = (
+    RECOVERY_POINT_FILE,
+    HIGH_WATERMARK_FILE,
+    LOG_START_OFFSET_FILE,
+    CLEANER_OFFSET_FILE,
+)
 LEADER_EPOCH_FILE = "leader-epoch-checkpoint"
 PARTITION_METADATA_FILE = "partition.metadata"
 META_PROPERTIES_FILE = "meta.properties"
 CLEAN_SHUTDOWN_FILE = ".kafka_cleanshutdown"
-#: Ours: which data directories the node uses, so that one which is not mounted is not taken for a new one.
+#: Moldau's own: the data directories of the broker, so that one that is not mounted is not taken for a new
+#: one.
 SIBLINGS_FILE = "moldau-directories"
-#: Ours: checksums of the checkpoint files, whose own layout has no room for one.
-SUMS_FILE = "moldau-checkpoint-sums"
+#: Moldau's own: checksums of the checkpoint files, whose format has none.
+CHECKSUMS_FILE = "moldau-checkpoint-sums"
 LOCK_FILE = ".lock"
 
 _VERSION = 0
@@ -40,7 +47,7 @@ def read_lines(files: Files, path: str, fields: int) -> list[list[str]]:
         raise CorruptFileError(path, "is not text") from None
     lines = text.splitlines()
     if not lines:
-        # Kafka creates these files empty and fills them later.
+        # Kafka creates these files empty and writes them later.
         return []
     if lines[0].strip() != str(_VERSION):
         raise CorruptFileError(path, f"version {lines[0][:40]!r} is not known")
@@ -88,26 +95,26 @@ def format_offsets(offsets: Mapping[TopicPartition, int]) -> bytes:
     return _format(f"{topic} {partition} {offset}" for (topic, partition), offset in offsets.items())
 
 
-def read_sums(files: Files, directory: str) -> dict[str, list[int]]:
-    """File name -> the checksums that its content may have: that of the last write and of the one before."""
-    path = f"{directory}/{SUMS_FILE}"
-    sums: dict[str, list[int]] = {}
+def read_checksums(files: Files, directory: str) -> dict[str, list[int]]:
+    """File name -> the checksums that its content may have, of the last write and of the one before."""
+    path = f"{directory}/{CHECKSUMS_FILE}"
+    checksums: dict[str, list[int]] = {}
     for name, last, before in read_lines(files, path, 3):
-        sums[name] = [_integer(path, last), _integer(path, before)]
-    own = sums.pop(SUMS_FILE, None)
-    if own is not None and own[0] != crc32c("".join(_sum_lines(sums)).encode()):
+        checksums[name] = [_integer(path, last), _integer(path, before)]
+    own = checksums.pop(CHECKSUMS_FILE, None)
+    if own is not None and own[0] != crc32c("".join(_checksum_lines(checksums)).encode()):
         raise CorruptFileError(path, "its own checksum is wrong")
-    return sums
+    return checksums
 
 
-def write_sums(files: Files, directory: str, sums: Mapping[str, list[int]]) -> None:
-    lines = _sum_lines(sums)
-    own = f"{SUMS_FILE} {crc32c(''.join(lines).encode())} 0"
-    files.write_atomically(f"{directory}/{SUMS_FILE}", _format([*lines, own]))
+def write_checksums(files: Files, directory: str, checksums: Mapping[str, list[int]]) -> None:
+    lines = _checksum_lines(checksums)
+    own = f"{CHECKSUMS_FILE} {crc32c(''.join(lines).encode())} 0"
+    files.write_atomically(f"{directory}/{CHECKSUMS_FILE}", _format([*lines, own]))
 
 
-def _sum_lines(sums: Mapping[str, list[int]]) -> list[str]:
-    return [f"{name} {last} {before}" for name, (last, before) in sums.items()]
+def _checksum_lines(checksums: Mapping[str, list[int]]) -> list[str]:
+    return [f"{name} {last} {before}" for name, (last, before) in checksums.items()]
 
 
 def read_leader_epochs(files: Files, path: str) -> list[tuple[int, int]]:
@@ -142,7 +149,7 @@ def write_topic_id(files: Files, directory: str, topic_id: Uuid, *, sync: bool =
 
 @dataclass(frozen=True, slots=True)
 class MetaProperties:
-    """Whose data directory this is."""
+    """To which broker of which cluster a data directory belongs."""
 
     node_id: int
     cluster_id: str
@@ -184,7 +191,7 @@ def write_meta_properties(files: Files, directory: str, properties: MetaProperti
 
 
 def read_clean_shutdown(files: Files, directory: str) -> bool:
-    """Whether the directory was closed in order. What the marker says beyond that is not needed here."""
+    """Whether the directory was closed cleanly. The content of the marker is not needed."""
     return files.exists(f"{directory}/{CLEAN_SHUTDOWN_FILE}")
 
 
@@ -194,7 +201,7 @@ def write_clean_shutdown(files: Files, directory: str, broker_epoch: int) -> Non
 
 
 def read_siblings(files: Files, directory: str) -> dict[str, str]:
-    """Path -> directory id of every data directory of the node; empty when there is no file."""
+    """Path -> directory id of every data directory of the broker; empty when there is no file."""
     path = f"{directory}/{SIBLINGS_FILE}"
     try:
         found = json.loads(files.read_whole(path))

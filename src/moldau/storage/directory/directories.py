@@ -1,7 +1,7 @@
-"""Taking the data directories of a node into use: whose they are, and whether all are there.
+"""Taking the data directories of a broker into use: lock them, identify them, find missing ones.
 
 Invariant: a directory that was in use and is empty now is most likely a disk that is not mounted. It is
-never taken for a new one: its partitions would be served as if they had never held a record.
+never taken for a new one: its partitions would be served as if they were empty.
 """
 
 import logging
@@ -13,36 +13,36 @@ from moldau.storage.directory.log_directory import LogDirectory, new_id
 from moldau.storage.errors import StorageError
 from moldau.storage.files import Files
 
-log = logging.getLogger("moldau.storage")
+logger = logging.getLogger("moldau.storage")
 
-Fail = Callable[[LogDirectory, str], None]
+OnFailure = Callable[[LogDirectory, str], None]
 Identities = dict[LogDirectory, MetaProperties | None]
 
 
-def take_directories(
+def claim_directories(
     files: Files,
     directories: Sequence[LogDirectory],
     node_id: int,
     cluster_id: str | None,
     clock: Clock,
-    fail: Fail,
+    on_failure: OnFailure,
 ) -> str:
-    """Locks and identifies each one, and reads its checkpoints; the cluster that they belong to.
+    """Locks and identifies each directory and reads its checkpoints; returns the id of their cluster.
 
-    One that cannot be used is handed to ``fail``. StorageError when none is left, or when one is in use
-    elsewhere or belongs to someone else.
+    ``on_failure`` is called for a directory that cannot be used. StorageError when none is left, or when one
+    is in use elsewhere or belongs to another broker or cluster.
     """
     identities: Identities = {}
     for directory in directories:
         try:
-            identities[directory] = directory.take()
+            identities[directory] = directory.lock()
         except OSError as error:
-            fail(directory, str(error))
+            on_failure(directory, str(error))
     if not identities:
         reasons = "; ".join(f"{directory.path}: {directory.offline}" for directory in directories)
         raise StorageError(f"no data directory can be used: {reasons}")
     known = {path: used for directory in identities for path, used in directory.siblings().items()}
-    _look_for_missing(identities, known, cluster_id, fail)
+    _find_missing(identities, known, cluster_id, on_failure)
     if cluster_id is None:
         clusters = (found.cluster_id for found in identities.values() if found is not None)
         cluster_id = next(clusters, None) or new_id(files)
@@ -51,13 +51,13 @@ def take_directories(
             directory.identify(identity, node_id, cluster_id, f"written at {clock.now_ms()} ms")
             directory.read_checkpoints()
         except OSError as error:
-            fail(directory, str(error))
-    _note_siblings(directories, known)
+            on_failure(directory, str(error))
+    _update_siblings(directories, known)
     return cluster_id
 
 
-def _look_for_missing(
-    identities: Identities, known: Mapping[str, str], cluster_id: str | None, fail: Fail
+def _find_missing(
+    identities: Identities, known: Mapping[str, str], cluster_id: str | None, on_failure: OnFailure
 ) -> None:
     for directory, identity in tuple(identities.items()):
         if identity is not None or directory.path not in known:
@@ -67,13 +67,13 @@ def _look_for_missing(
             "If it is to begin empty, leave it out of log.dirs for one start"
         )
         if cluster_id is None:
-            # The metadata are new as well: most likely they are on that disk.
+            # The metadata is new too: most likely it is on the missing disk.
             raise StorageError(f"data directory {directory.path} is missing: {reason}")
         del identities[directory]
-        fail(directory, reason)
+        on_failure(directory, reason)
 
 
-def _note_siblings(directories: Sequence[LogDirectory], known: Mapping[str, str]) -> None:
+def _update_siblings(directories: Sequence[LogDirectory], known: Mapping[str, str]) -> None:
     if len(directories) == 1 and not known:
         return
     used = {each.path: each.directory_id or known.get(each.path, "") for each in directories}
@@ -82,6 +82,6 @@ def _note_siblings(directories: Sequence[LogDirectory], known: Mapping[str, str]
         if directory.offline is not None:
             continue
         try:
-            directory.note_siblings(siblings)
+            directory.update_siblings(siblings)
         except OSError as error:
-            log.warning("%s: the list of data directories cannot be written: %s", directory.path, error)
+            logger.warning("%s: the list of data directories cannot be written: %s", directory.path, error)

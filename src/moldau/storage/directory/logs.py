@@ -1,8 +1,9 @@
-"""All logs of a node, in one or more data directories: open, create, delete, checkpoint, close.
+"""All logs of a broker, in one or more data directories: open, create, delete, checkpoint, close.
 
-Invariant: what cannot be used goes offline alone: a partition with rotten data, a directory whose disk
+Invariant: what cannot be used goes offline alone: a partition with corrupt data, or a directory whose disk
 fails. No data is deleted because something else is missing: what does not fit is renamed and left to a
-person. Every method is called by the thread that owns the logs, but for ``run`` of a job.
+person. Every method is called by the thread that owns the logs; only ``run`` of a job may be called in
+another.
 """
 
 import logging
@@ -13,20 +14,20 @@ from moldau.base.clock import Clock
 from moldau.base.names import TopicPartition, Uuid
 from moldau.protocol.errors import ErrorCode, KafkaError
 from moldau.storage.directory import checkpoints
-from moldau.storage.directory.directories import take_directories
+from moldau.storage.directory.directories import claim_directories
 from moldau.storage.directory.log_directory import DELETE_SUFFIX, STRAY_SUFFIX, LogDirectory, renamed
-from moldau.storage.directory.preparation import PreparationJob, Prepared, choose_places
+from moldau.storage.directory.preparation import PreparationJob, PreparedDirectory, choose_directories
 from moldau.storage.errors import CorruptFileError, StorageError, repair_steps
 from moldau.storage.files import Files
 from moldau.storage.jobs import CheckpointJob, FileRemovalJob, RemovalJob
-from moldau.storage.log.flush import FlushJob, run_all
+from moldau.storage.log.flush import FlushJob, run_in_parallel
 from moldau.storage.log.log import Log, LogConfig
-from moldau.storage.log.recovery import Opening, create_log, open_log, open_side_by_side
+from moldau.storage.log.recovery import LogToOpen, create_log, open_in_parallel, open_log
 from moldau.storage.log.trimming import expire_segments, has_old_segments, must_flush
 
-log = logging.getLogger("moldau.storage")
+logger = logging.getLogger("moldau.storage")
 
-#: Files that one job removes: a node that stops waits for no more than that.
+#: Files that one job removes: a broker that stops waits for one job at most.
 _FILES_AT_A_TIME = 256
 
 Progress = Callable[[int, int, TopicPartition], None]
@@ -46,7 +47,7 @@ class Logs:
         on_offline: Callable[[LogDirectory], None] = lambda directory: None,
     ) -> None:
         self.node_id = node_id
-        #: Known after ``open`` at the latest: what the directories say, or a new one.
+        #: Known after ``open`` at the latest: that of the directories, or a new one.
         self.cluster_id = cluster_id
         self.directories = [LogDirectory(files, path) for path in directories]
         #: Partitions whose log could not be opened, and why.
@@ -57,19 +58,19 @@ class Logs:
         self._recovery_threads = recovery_threads
         self._on_offline = on_offline
         self._logs: dict[TopicPartition, Log] = {}
-        self._homes: dict[TopicPartition, LogDirectory] = {}
+        self._directory_by_partition: dict[TopicPartition, LogDirectory] = {}
         self._removals: list[tuple[int, str]] = []
-        self._prepared: dict[tuple[TopicPartition, Uuid], Prepared] = {}
+        self._prepared: dict[tuple[TopicPartition, Uuid], PreparedDirectory] = {}
 
     # -- opening
 
     def open(self, progress: Progress = lambda done, total, topic_partition: None) -> None:
-        """Takes every directory and opens every log in it.
+        """Locks every directory and opens every log in it.
 
-        StorageError when no directory can be used, when one is in use elsewhere or belongs to someone else.
+        StorageError when no directory can be used, or when one is in use elsewhere or is not this broker's.
         """
         try:
-            self.cluster_id = take_directories(
+            self.cluster_id = claim_directories(
                 self._files, self.directories, self.node_id, self.cluster_id, self._clock, self._fail
             )
         except StorageError:
@@ -78,38 +79,40 @@ class Logs:
         now_ms = self._clock.now_ms()
         self._removals += ((now_ms, path) for directory in self.online for path in directory.leftovers())
         found = self._found()
-        work = [(home.path, opening, self._failure_in(home)) for home, opening in found]
-        outcomes = open_side_by_side(self._files, work, self._recovery_threads)
-        for done, ((home, opening), outcome) in enumerate(zip(found, outcomes, strict=True), 1):
-            self._take_in(home, opening, outcome)
-            progress(done, len(found), opening.topic_partition)
+        work = [
+            (log_directory.path, to_open, self._failure_in(log_directory)) for log_directory, to_open in found
+        ]
+        outcomes = open_in_parallel(self._files, work, self._recovery_threads)
+        for done, ((log_directory, to_open), outcome) in enumerate(zip(found, outcomes, strict=True), 1):
+            self._register_outcome(log_directory, to_open, outcome)
+            progress(done, len(found), to_open.topic_partition)
 
-    def _found(self) -> list[tuple[LogDirectory, Opening]]:
-        found: dict[TopicPartition, tuple[LogDirectory, Opening]] = {}
+    def _found(self) -> list[tuple[LogDirectory, LogToOpen]]:
+        found: dict[TopicPartition, tuple[LogDirectory, LogToOpen]] = {}
         for directory in self.online:
             try:
                 openings = self._openings(directory)
             except OSError as error:
                 self._fail(directory, str(error))
                 continue
-            for opening in openings:
-                _, first = found.setdefault(opening.topic_partition, (directory, opening))
-                if first is not opening:
+            for to_open in openings:
+                _, first = found.setdefault(to_open.topic_partition, (directory, to_open))
+                if first is not to_open:
                     message = "%s and %s hold the same partition, and only the second is served: compare "
                     message += "them with 'moldau log inspect', and move one of them away"
-                    log.error(message, opening.directory, first.directory)
+                    logger.error(message, to_open.directory, first.directory)
         return list(found.values())
 
-    def _openings(self, directory: LogDirectory) -> list[Opening]:
+    def _openings(self, directory: LogDirectory) -> list[LogToOpen]:
         """What is known of the logs in a directory before they are opened."""
         now_ms = self._clock.now_ms()
         partitions = directory.partitions()
         if partitions and not directory.clean:
             message = "%s was not closed in order: checking %d logs from their recovery points on, %d at once"
             message += "; 'moldau log verify %s --running' looks at what is older"
-            log.warning(message, directory.path, len(partitions), self._recovery_threads, directory.path)
+            logger.warning(message, directory.path, len(partitions), self._recovery_threads, directory.path)
         return [
-            Opening(
+            LogToOpen(
                 topic_partition,
                 self._topic_id(path),
                 path,
@@ -122,29 +125,31 @@ class Logs:
             for topic_partition, path in partitions
         ]
 
-    def _take_in(self, home: LogDirectory, opening: Opening, outcome: Log | Exception) -> None:
-        topic_partition = opening.topic_partition
+    def _register_outcome(
+        self, log_directory: LogDirectory, to_open: LogToOpen, outcome: Log | Exception
+    ) -> None:
+        topic_partition = to_open.topic_partition
         if isinstance(outcome, Log):
-            self._hold(outcome, home)
+            self._register(outcome, log_directory)
             return
-        self._homes[topic_partition] = home
-        # One bad partition must not keep the others from being served.
+        self._directory_by_partition[topic_partition] = log_directory
+        # The other partitions are served all the same.
         reason = str(outcome)
         if isinstance(outcome, StorageError):
-            reason += f"; {repair_steps(opening.directory)}"
-        log.error("%s is offline: %s", topic_partition, reason)
+            reason += f"; {repair_steps(to_open.directory)}"
+        logger.error("%s is offline: %s", topic_partition, reason)
         self.failed[topic_partition] = reason
 
-    def _hold(self, held: Log, home: LogDirectory) -> None:
-        self._logs[held.topic_partition] = held
-        self._homes[held.topic_partition] = home
-        held.before_cut = lambda: self._note_points(home)
+    def _register(self, log: Log, log_directory: LogDirectory) -> None:
+        self._logs[log.topic_partition] = log
+        self._directory_by_partition[log.topic_partition] = log_directory
+        log.before_truncation = lambda: self._checkpoint_now(log_directory)
 
     def _topic_id(self, path: str) -> Uuid | None:
         try:
             return checkpoints.read_topic_id(self._files, path)
         except CorruptFileError as error:
-            log.warning("topic id not known: %s", error)
+            logger.warning("topic id not known: %s", error)
             return None
 
     # -- finding
@@ -163,31 +168,31 @@ class Logs:
         return self._logs.get(topic_partition)
 
     def directory_of(self, topic_partition: TopicPartition) -> LogDirectory | None:
-        return self._homes.get(topic_partition)
+        return self._directory_by_partition.get(topic_partition)
 
     def high_watermark(self, topic_partition: TopicPartition) -> int:
         """As of the last checkpoint before the start; 0 when there was none."""
-        home = self._homes.get(topic_partition)
-        return 0 if home is None else home.high_watermarks.get(topic_partition, 0)
+        log_directory = self._directory_by_partition.get(topic_partition)
+        return 0 if log_directory is None else log_directory.high_watermarks.get(topic_partition, 0)
 
     # -- creating and deleting
 
     def open_partition(
         self, topic_partition: TopicPartition, topic_id: Uuid, config: LogConfig, *, is_new: bool = True
     ) -> Log:
-        """The log of a partition that this node has to hold, made if there is none.
+        """The log of a partition that this broker has a replica of; created if there is none.
 
-        A log of another topic with the same name is put aside, not overwritten. KAFKA_STORAGE_ERROR
-        when the data is there and cannot be used, or when it may be in a directory that is offline:
-        only a partition that ``is_new`` since this start cannot.
+        A log of another topic with the same name is renamed, not overwritten. KAFKA_STORAGE_ERROR when the
+        data cannot be used, or when it may be in a directory that is offline (unless the partition ``is_new``
+        since this start).
         """
         if topic_partition in self.failed:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, self.failed[topic_partition])
-        held = self._logs.get(topic_partition)
-        if held is not None and held.topic_id not in (None, topic_id):
-            self._put_aside(topic_partition)
-            held = None
-        if held is None:
+        log = self._logs.get(topic_partition)
+        if log is not None and log.topic_id not in (None, topic_id):
+            self._rename_to_stray(topic_partition)
+            log = None
+        if log is None:
             offline = [directory.path for directory in self.directories if directory.offline is not None]
             if offline and not is_new:
                 where = ", ".join(offline)
@@ -197,49 +202,51 @@ class Logs:
                 )
                 raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, message)
             return self.create(topic_partition, topic_id, config)
-        if held.topic_id is None:
-            checkpoints.write_topic_id(self._files, held.directory, topic_id)
-            held.topic_id = topic_id
-        held.config = config
-        return held
+        if log.topic_id is None:
+            checkpoints.write_topic_id(self._files, log.directory, topic_id)
+            log.topic_id = topic_id
+        log.config = config
+        return log
 
     def create(self, topic_partition: TopicPartition, topic_id: Uuid, config: LogConfig) -> Log:
-        """An empty log in the directory that holds the fewest partitions."""
+        """An empty log in the directory with the fewest partitions."""
         assert topic_partition not in self._logs, f"{topic_partition} exists"
         prepared = self._prepared.pop((topic_partition, topic_id), None)
-        if prepared is not None and prepared.home.offline is not None:
+        if prepared is not None and prepared.log_directory.offline is not None:
             prepared = None
-        home = self.home_of_new() if prepared is None else prepared.home
-        path = f"{home.path}/{topic_partition}"
-        if home.has_noted(topic_partition):
-            self._note_points(home)
-        opening = Opening(topic_partition, topic_id, path, config, True, 0, 0, self._clock.now_ms())
+        log_directory = self.directory_for_new_partition() if prepared is None else prepared.log_directory
+        path = f"{log_directory.path}/{topic_partition}"
+        if log_directory.has_checkpointed(topic_partition):
+            self._checkpoint_now(log_directory)
+        to_open = LogToOpen(topic_partition, topic_id, path, config, True, 0, 0, self._clock.now_ms())
         try:
-            is_made = prepared is not None and not self._files.exists(path)
-            if prepared is not None and is_made:
+            is_prepared = prepared is not None and not self._files.exists(path)
+            if prepared is not None and is_prepared:
                 self._files.rename(prepared.path, path)
             else:
                 self._files.make_directory(path)
                 checkpoints.write_topic_id(self._files, path, topic_id, sync=False)
-            created = create_log(self._files, opening, self._failure_in(home), is_made=is_made)
+            created = create_log(
+                self._files, to_open, self._failure_in(log_directory), file_exists=is_prepared
+            )
         except OSError as error:
-            log.error("%s cannot be created: %s", path, error)
+            logger.error("%s cannot be created: %s", path, error)
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{path} cannot be created: {error}") from error
-        self._hold(created, home)
+        self._register(created, log_directory)
         return created
 
     def begin_preparation(self, topic: str, topic_id: Uuid, partitions: int) -> PreparationJob:
-        """What ``create`` of a new topic's partitions would do to files, for another thread."""
+        """A job that creates the directories of a new topic's partitions in another thread."""
         wanted = [TopicPartition(topic, number) for number in range(partitions)] if self.online else []
-        places = choose_places(self._files, wanted, self.online, self._homes.values())
-        return PreparationJob(self._files, topic_id, places)
+        prepared = choose_directories(self._files, wanted, self.online, self._directory_by_partition.values())
+        return PreparationJob(self._files, topic_id, prepared)
 
     def finish_preparation(self, job: PreparationJob) -> None:
-        """``create`` takes what was made; whatever it does not take goes with ``discard_prepared``."""
-        for topic_partition, place in job.places.items():
-            self._prepared[topic_partition, job.topic_id] = place
+        """``create`` will use the directories; ``discard_prepared`` removes those that it does not use."""
+        for topic_partition, prepared in job.directories.items():
+            self._prepared[topic_partition, job.topic_id] = prepared
         if job.error is not None:
-            log.warning("directories of a new topic could not be prepared: %s", job.error)
+            logger.warning("directories of a new topic could not be prepared: %s", job.error)
             self.discard_prepared(job.topic_id)
 
     def discard_prepared(self, topic_id: Uuid) -> None:
@@ -248,40 +255,40 @@ class Logs:
             if self._files.exists(path):
                 self._removals.append((self._clock.now_ms(), path))
 
-    def home_of_new(self) -> LogDirectory:
-        """The directory that holds the fewest partitions; KAFKA_STORAGE_ERROR when none can be used."""
+    def directory_for_new_partition(self) -> LogDirectory:
+        """The directory with the fewest partitions; KAFKA_STORAGE_ERROR when all are offline."""
         online = self.online
         if not online:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "every data directory of this node is offline")
-        homes = list(self._homes.values()) if len(online) > 1 else []
-        return min(online, key=homes.count)
+        used = list(self._directory_by_partition.values()) if len(online) > 1 else []
+        return min(online, key=used.count)
 
     def adopt(
         self,
         prepared: str,
-        home: LogDirectory,
+        log_directory: LogDirectory,
         topic_partition: TopicPartition,
         topic_id: Uuid,
         config: LogConfig,
         log_start_offset: int,
     ) -> Log:
-        """Gives the directory at ``prepared``, which is whole and closed in order, its name, and opens it.
+        """Opens the complete and cleanly closed log at ``prepared``, under the name of the partition.
 
         The caller has made sure that no topic of this name is in use.
         """
         if topic_partition in self.failed:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, self.failed[topic_partition])
         if topic_partition in self._logs:
-            self._put_aside(topic_partition)
-        if home.has_noted(topic_partition):
-            self._note_points(home)
-        path = f"{home.path}/{topic_partition}"
+            self._rename_to_stray(topic_partition)
+        if log_directory.has_checkpointed(topic_partition):
+            self._checkpoint_now(log_directory)
+        path = f"{log_directory.path}/{topic_partition}"
         now_ms = self._clock.now_ms()
-        opening = Opening(topic_partition, topic_id, path, config, True, 0, log_start_offset, now_ms)
+        to_open = LogToOpen(topic_partition, topic_id, path, config, True, 0, log_start_offset, now_ms)
         try:
             self._files.rename(prepared, path)
             try:
-                adopted = open_log(self._files, opening, self._failure_in(home))
+                adopted = open_log(self._files, to_open, self._failure_in(log_directory))
             except (OSError, StorageError):
                 self._files.rename(path, prepared)
                 raise
@@ -289,95 +296,95 @@ class Logs:
             raise KafkaError(
                 ErrorCode.KAFKA_STORAGE_ERROR, f"{path} cannot be taken into use: {error}"
             ) from error
-        self._hold(adopted, home)
+        self._register(adopted, log_directory)
         return adopted
 
-    def _note_points(self, home: LogDirectory) -> None:
-        """Writes at once from where on logs have to be checked, and where they begin.
+    def _checkpoint_now(self, log_directory: LogDirectory) -> None:
+        """Writes recovery points and log start offsets at once, in this thread.
 
-        Needed where the files would say more than is there: of a partition that was deleted and is made
-        anew, of a log that is about to be cut.
+        Needed where those on disk are too high: for a partition that was deleted and created again, and for a
+        log that is about to be truncated.
         """
-        logs = self._logs_in(home)
+        logs = self._logs_in(log_directory)
         contents = {
-            checkpoints.RECOVERY_POINT_FILE: self._recovery_points(home, logs),
-            checkpoints.LOG_START_OFFSET_FILE: self._log_starts(home, logs),
+            checkpoints.RECOVERY_POINT_FILE: self._recovery_points(log_directory, logs),
+            checkpoints.LOG_START_OFFSET_FILE: self._log_starts(log_directory, logs),
         }
-        job = CheckpointJob(home, contents)
+        job = CheckpointJob(log_directory, contents)
         job.run()
         self.finish_checkpoint(job)
         if job.error is not None:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(job.error)) from job.error
 
     def delete(self, topic_partition: TopicPartition) -> None:
-        """Takes a partition out of use at once; its files go with ``step`` after file.delete.delay.ms."""
+        """Takes a partition out of use; its files are removed by ``step`` after file.delete.delay.ms."""
         deleted = self._logs.get(topic_partition)
         path = self._rename(topic_partition, DELETE_SUFFIX)
         if path is not None and deleted is not None:
             due_ms = self._clock.now_ms() + deleted.config.file_delete_delay_ms
             self._removals.append((due_ms, path))
 
-    def _put_aside(self, topic_partition: TopicPartition) -> None:
+    def _rename_to_stray(self, topic_partition: TopicPartition) -> None:
         path = self._rename(topic_partition, STRAY_SUFFIX)
-        log.warning("%s belonged to another topic of this name and is now %s", topic_partition, path)
+        logger.warning("%s belonged to another topic of this name and is now %s", topic_partition, path)
 
     def _rename(self, topic_partition: TopicPartition, suffix: str) -> str | None:
         taken = self._logs.pop(topic_partition, None)
-        home = self._homes.pop(topic_partition, None)
+        log_directory = self._directory_by_partition.pop(topic_partition, None)
         self.failed.pop(topic_partition, None)
-        if taken is None or home is None:
+        if taken is None or log_directory is None:
             return None
-        taken.fail("it was deleted")
-        target = f"{home.path}/{renamed(topic_partition, self._files.unique_hex(), suffix)}"
+        taken.mark_offline("it was deleted")
+        target = f"{log_directory.path}/{renamed(topic_partition, self._files.unique_hex(), suffix)}"
         try:
             self._files.rename(taken.directory, target)
         except OSError as error:
-            log.error("%s cannot be renamed: %s", taken.directory, error)
+            logger.error("%s cannot be renamed: %s", taken.directory, error)
             return None
-        log.info("%s renamed to %s", taken.directory, target)
+        logger.info("%s renamed to %s", taken.directory, target)
         return target
 
-    # -- from time to time
+    # -- maintenance
 
     def step(self, now_ms: int) -> None:
-        """Removes what was deleted and whose delay is over, in this thread."""
+        """Removes deleted files whose file.delete.delay.ms is over, in this thread."""
         for job in self.begin_removals(now_ms):
             job.run()
 
     def begin_removals(self, now_ms: int) -> list[RemovalJob | FileRemovalJob]:
-        """The same for another thread: jobs for deleted partitions and for the files of dropped segments."""
+        """Jobs that remove deleted partitions and segments whose file.delete.delay.ms is over."""
         due = [path for due_ms, path in self._removals if due_ms <= now_ms]
         self._removals = [removal for removal in self._removals if removal[0] > now_ms]
         jobs: list[RemovalJob | FileRemovalJob] = [RemovalJob(self._files, path) for path in due]
-        dropped = [path for held in self._logs.values() for path in held.segments.take_due(now_ms)]
+        dropped = [path for log in self._logs.values() for path in log.segments.take_due(now_ms)]
         pieces = (dropped[at : at + _FILES_AT_A_TIME] for at in range(0, len(dropped), _FILES_AT_A_TIME))
         jobs += (FileRemovalJob(self._files, piece) for piece in pieces)
         return jobs
 
     def apply_retention(self, high_watermarks: Mapping[TopicPartition, int], now_ms: int) -> int:
-        """Lets go of what need not be kept, in this thread and in the order of ``trimming``; how much."""
-        for topic_partition, held in self._logs.items():
+        """Deletes what retention does not keep, in the order of ``trimming``; returns how many segments."""
+        for topic_partition, log in self._logs.items():
             high_watermark = high_watermarks.get(topic_partition, self.high_watermark(topic_partition))
-            while expire_segments(held, high_watermark, now_ms):
+            while expire_segments(log, high_watermark, now_ms):
                 pass
-            if must_flush(held):
-                with suppress(KafkaError):  # it has been told, and what is offline keeps its files
-                    held.flush()
+            if must_flush(log):
+                with suppress(KafkaError):  # the log has reported it, and offline logs keep their files
+                    log.flush()
         for job in self.begin_start_checkpoint():
             job.run()
             self.finish_checkpoint(job)
         return self.delete_old_segments(now_ms)
 
     def delete_old_segments(self, now_ms: int) -> int:
-        """Segments below the log start offset of their log; how many."""
-        return sum(held.delete_old_segments(now_ms) for held in self._logs.values())
+        """Deletes segments below the log start offset of their log; returns how many."""
+        return sum(log.delete_old_segments(now_ms) for log in self._logs.values())
 
     def expire_producers(self, now_ms: int, expiration_ms: int) -> int:
-        """Forgets producers that were silent for ``producer.id.expiration.ms``; how many."""
-        return sum(held.producers.expire(now_ms, expiration_ms) for held in self._logs.values())
+        """Removes producers that were idle for ``producer.id.expiration.ms``; returns how many."""
+        return sum(log.producers.expire(now_ms, expiration_ms) for log in self._logs.values())
 
     def begin_checkpoint(self, high_watermarks: Mapping[TopicPartition, int]) -> list[CheckpointJob]:
-        """The checkpoint files as they should be now; a job's ``run`` may go to any thread."""
+        """Jobs that write the checkpoint files; ``run`` of a job may be called in any thread."""
         jobs = []
         for directory in self.online:
             logs = self._logs_in(directory)
@@ -385,7 +392,7 @@ class Logs:
                 checkpoints.RECOVERY_POINT_FILE: self._recovery_points(directory, logs),
                 checkpoints.HIGH_WATERMARK_FILE: {
                     tp: high_watermarks.get(tp, self.high_watermark(tp))
-                    for tp in (held.topic_partition for held in logs)
+                    for tp in (log.topic_partition for log in logs)
                 },
                 checkpoints.LOG_START_OFFSET_FILE: self._log_starts(directory, logs),
             }
@@ -393,49 +400,51 @@ class Logs:
         return jobs
 
     def begin_start_checkpoint(self) -> list[CheckpointJob]:
-        """Only the log starts, and only where segments wait to be dropped for them."""
+        """Only the log start offsets, and only where segments are to be deleted because of them."""
         jobs = []
         for directory in self.online:
             logs = self._logs_in(directory)
-            if any(has_old_segments(held) for held in logs):
+            if any(has_old_segments(log) for log in logs):
                 contents = {checkpoints.LOG_START_OFFSET_FILE: self._log_starts(directory, logs)}
                 jobs.append(CheckpointJob(directory, contents))
         return jobs
 
     def _logs_in(self, directory: LogDirectory) -> list[Log]:
-        homes = self._homes
-        return [held for topic_partition, held in self._logs.items() if homes[topic_partition] is directory]
+        directories = self._directory_by_partition
+        return [
+            log for topic_partition, log in self._logs.items() if directories[topic_partition] is directory
+        ]
 
     def _recovery_points(self, directory: LogDirectory, logs: list[Log]) -> dict[TopicPartition, int]:
         return {
-            **self._of_failed(directory, directory.recovery_points),
-            **{held.topic_partition: held.recovery_point for held in logs},
+            **self._entries_of_failed(directory, directory.recovery_points),
+            **{log.topic_partition: log.recovery_point for log in logs},
         }
 
     def _log_starts(self, directory: LogDirectory, logs: list[Log]) -> dict[TopicPartition, int]:
-        """Those that the name of the first segment does not tell."""
+        """Those that differ from the base offset of the first segment."""
         return {
-            **self._of_failed(directory, directory.log_start_offsets),
+            **self._entries_of_failed(directory, directory.log_start_offsets),
             **{
-                held.topic_partition: held.log_start_offset
-                for held in logs
-                if held.log_start_offset > held.first_segment_offset
+                log.topic_partition: log.log_start_offset
+                for log in logs
+                if log.log_start_offset > log.first_segment_offset
             },
         }
 
-    def _of_failed(
+    def _entries_of_failed(
         self, directory: LogDirectory, offsets: Mapping[TopicPartition, int]
     ) -> dict[TopicPartition, int]:
-        """What was known of partitions that could not be opened stays as it is."""
-        failed = (tp for tp in self.failed if self._homes[tp] is directory)
+        """The old entries of partitions that could not be opened."""
+        failed = (tp for tp in self.failed if self._directory_by_partition[tp] is directory)
         return {tp: offsets[tp] for tp in failed if tp in offsets}
 
     def finish_checkpoint(self, job: CheckpointJob) -> None:
         if job.error is not None:
-            log.error("%s: checkpoints cannot be written: %s", job.directory.path, job.error)
+            logger.error("%s: checkpoints cannot be written: %s", job.directory.path, job.error)
 
     def checkpoint(self, high_watermarks: Mapping[TopicPartition, int]) -> None:
-        """All at once, in this thread."""
+        """Writes all checkpoint files in this thread."""
         for job in self.begin_checkpoint(high_watermarks):
             job.run()
             self.finish_checkpoint(job)
@@ -446,19 +455,19 @@ class Logs:
         return lambda path, error: self._fail(directory, f"{path}: {error}")
 
     def _fail(self, directory: LogDirectory, reason: str) -> None:
-        if not directory.fail(reason):
+        if not directory.mark_offline(reason):
             return
         message = "data directory %s is offline until the next start: %s. Next: see to the disk; %s"
-        log.error(message, directory.path, reason, repair_steps(directory.path))
-        for topic_partition, home in self._homes.items():
-            if home is directory and topic_partition in self._logs:
-                self._logs[topic_partition].fail(reason)
+        logger.error(message, directory.path, reason, repair_steps(directory.path))
+        for topic_partition, log_directory in self._directory_by_partition.items():
+            if log_directory is directory and topic_partition in self._logs:
+                self._logs[topic_partition].mark_offline(reason)
         self._on_offline(directory)
 
     def close(
         self, high_watermarks: Mapping[TopicPartition, int] | None = None, broker_epoch: int = 0
     ) -> None:
-        """Writes and flushes everything and leaves the mark of a clean stop, in each directory that works."""
+        """Writes and flushes everything, and marks the directories that are online as cleanly shut down."""
         self._close_logs()
         failed = set()
         for job in self.begin_checkpoint(high_watermarks or {}):
@@ -466,8 +475,8 @@ class Logs:
             self.finish_checkpoint(job)
             if job.error is not None:
                 failed.add(job.directory)
-        # Partitions that could not be opened have to be checked again at the next start.
-        failed |= {self._homes[topic_partition] for topic_partition in self.failed}
+        # Partitions that could not be opened are to be checked again at the next start.
+        failed |= {self._directory_by_partition[topic_partition] for topic_partition in self.failed}
         for directory in self.online:
             if directory not in failed:
                 directory.mark_clean(broker_epoch)
@@ -475,15 +484,15 @@ class Logs:
 
     def _close_logs(self) -> None:
         jobs: list[tuple[Log, FlushJob | None]] = []
-        for topic_partition, held in self._logs.items():
-            if held.offline is None:
+        for topic_partition, log in self._logs.items():
+            if log.offline is None:
                 try:
-                    jobs.append((held, held.begin_close()))
+                    jobs.append((log, log.begin_close()))
                 except OSError as error:
-                    self._fail(self._homes[topic_partition], str(error))
-        run_all([job for _, job in jobs if job is not None])
-        for held, job in jobs:
-            held.finish_close(job)
+                    self._fail(self._directory_by_partition[topic_partition], str(error))
+        run_in_parallel([job for _, job in jobs if job is not None])
+        for log, job in jobs:
+            log.finish_close(job)
 
     def _release(self) -> None:
         for directory in self.directories:

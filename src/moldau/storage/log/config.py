@@ -1,7 +1,7 @@
-"""The settings of a topic that its logs act on.
+"""The topic settings that a log uses, with Kafka's defaults.
 
-Invariant: values only, with Kafka's defaults; names, ranges and sources are the business of the settings
-that were declared elsewhere. A log's config is replaced as a whole, live.
+Names, ranges and sources of settings are declared in ``cluster/configs``. The config of a log is replaced
+as a whole while it is in use. Pure.
 """
 
 from collections.abc import Mapping
@@ -45,7 +45,7 @@ class LogConfig:
 
     @classmethod
     def from_values(cls, values: Mapping[str, object]) -> "LogConfig":
-        """From typed values under the names of topic settings; what means nothing to a log is ignored."""
+        """From typed values by the names of topic settings; other settings are ignored."""
         known: dict[str, Any] = {
             field.name: values[name]
             for field in fields(cls)
@@ -63,11 +63,11 @@ class LogConfig:
 
     @property
     def max_segment_ms(self) -> int:
-        """When a segment is rolled at the latest; what has to be compacted by then must not be active."""
+        """When a segment is rolled at the latest: what must be compacted soon may not stay active."""
         return min(self.segment_ms, self.max_compaction_lag_ms) if self.compact else self.segment_ms
 
     def compression_level(self, codec: Compression) -> int | None:
-        """The level to recompress with; None is the codec's own default."""
+        """The level to recompress with; None for the codec's default."""
         if codec is Compression.GZIP:
             return None if self.compression_gzip_level < 0 else self.compression_gzip_level
         if codec is Compression.LZ4:

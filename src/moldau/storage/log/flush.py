@@ -1,8 +1,8 @@
-"""Bringing what was appended onto the device without stopping the loop: decide, do elsewhere, take note.
+"""Flushing a log: what has to be flushed, and a job that does it in another thread.
 
-Invariant: a job is made and taken note of by the thread that owns the log, and run by any thread. An error
-of ``fsync`` is final: the pages that could not be written may be marked clean, so asking again would report
-success for lost data.
+Invariant: the thread that owns the log makes a job and takes its result; ``run`` may be called in any
+thread. An error of ``fsync`` is final: the kernel may have marked the lost pages as clean, so that a second
+attempt would report success for data that is gone.
 """
 
 import contextlib
@@ -11,17 +11,18 @@ from concurrent.futures import ThreadPoolExecutor
 
 from moldau.storage.files import File, Files
 
-#: The disk is full, for now; everything else that a write can report means that the disk is broken.
-FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
+#: The disk is full, which may pass; any other error of a write means that the disk is broken.
+DISK_FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 
-_FEW = 4
+#: Fewer jobs are not worth a pool of threads.
+_MIN_PARALLEL_JOBS = 4
 _THREADS = 16
 
 
 class FlushJob:
-    """Everything that has to be on the device before the recovery point may move to ``offset``."""
+    """Everything that has to be flushed before the recovery point may advance to ``offset``."""
 
-    __slots__ = ("_contents", "_directories", "_files", "_logs", "_paths", "error", "full", "offset")
+    __slots__ = ("_contents", "_directories", "_files", "_logs", "_paths", "disk_full", "error", "offset")
 
     def __init__(
         self,
@@ -34,8 +35,8 @@ class FlushJob:
     ) -> None:
         self.offset = offset
         self.error: OSError | None = None
-        #: The records are on the device, but there was no room for a small file that belongs to them.
-        self.full = False
+        #: The records are flushed, but the disk is too full for a small file that belongs to them.
+        self.disk_full = False
         self._files = files
         self._logs = logs
         self._paths = paths
@@ -43,12 +44,12 @@ class FlushJob:
         self._directories = directories
 
     def run(self) -> None:
-        """Blocks for as long as the device takes; the outcome is in ``error``."""
+        """Blocks until the disk is done; the outcome is in ``error``."""
         try:
             for file in self._logs:
                 file.flush()
             for path in self._paths:
-                # An index or snapshot that is gone by now went with its segment.
+                # An index or snapshot that is gone was deleted with its segment meanwhile.
                 with contextlib.suppress(FileNotFoundError):
                     self._files.open(path).flush()
             self._write_contents()
@@ -63,26 +64,26 @@ class FlushJob:
             for path, content in self._contents.items():
                 self._files.write_atomically(path, content)
         except OSError as error:
-            if error.errno not in FULL:
+            if error.errno not in DISK_FULL:
                 raise
-            self.full = True
+            self.disk_full = True
 
 
-class Unflushed:
-    """What of a log is not on the device yet."""
+class FlushState:
+    """How far a log is flushed, and what the next job has to flush beside the segments."""
 
-    __slots__ = ("directories", "job", "paths", "recovery_point", "since_ms", "wanted")
+    __slots__ = ("directories", "job", "paths", "recovery_point", "requested", "unflushed_since_ms")
 
     def __init__(self, recovery_point: int) -> None:
-        #: Everything below is on the device.
+        #: Everything below it has been flushed.
         self.recovery_point = recovery_point
-        #: When the first append came that is not; -1: none.
-        self.since_ms = -1
-        #: Files other than segments, and directories with new names, that go to the device with the next job.
+        #: When the first unflushed append was made; -1: there is none.
+        self.unflushed_since_ms = -1
+        #: Indexes and other small files, and directories with new names.
         self.paths: list[str] = []
         self.directories: list[str] = []
-        #: A flush should begin soon, whatever the topic's settings say.
-        self.wanted = False
+        #: A flush should begin soon, whatever flush.messages and flush.ms say.
+        self.requested = False
         self.job: FlushJob | None = None
 
     def begin(
@@ -91,21 +92,21 @@ class Unflushed:
         self.job = FlushJob(files, log_end_offset, logs, self.paths, contents, self.directories)
         self.paths = []
         self.directories = []
-        self.wanted = False
-        self.since_ms = -1
+        self.requested = False
+        self.unflushed_since_ms = -1
         return self.job
 
     def finish(self, job: FlushJob, log_end_offset: int) -> None:
         if job is self.job:
             self.job = None
-        if job.error is None and not job.full:
-            # The log may have been cut while the job ran.
+        if job.error is None and not job.disk_full:
+            # The log may have been truncated while the job ran.
             self.recovery_point = max(self.recovery_point, min(job.offset, log_end_offset))
 
 
-def run_all(jobs: list[FlushJob]) -> None:
-    """Runs jobs side by side: a file system brings many files to the device in little more time than one."""
-    if len(jobs) < _FEW:
+def run_in_parallel(jobs: list[FlushJob]) -> None:
+    """Runs jobs in parallel: a file system flushes many files in little more time than one."""
+    if len(jobs) < _MIN_PARALLEL_JOBS:
         for job in jobs:
             job.run()
         return

@@ -1,8 +1,9 @@
-"""A partition's log: append, read, look up, roll, cut.
+"""The log of a partition: append, read, look up, roll, flush, truncate.
 
-Invariant: one thread, no locks, no waiting. An append decides completely (validation, producer state)
-before the one write, and changes state only after it. A read finds out where the bytes are and never
-touches them. What an error leaves behind is the log as it was.
+An append decides everything (validation, producer state) before its one write, and changes state only after
+it. A read finds out where the bytes are and does not touch them.
+
+Invariant: used by one thread, never waits. After an error the log is as it was before.
 """
 
 import logging
@@ -12,49 +13,62 @@ from typing import NamedTuple, TypeVar
 
 from moldau.base.names import TopicPartition, Uuid
 from moldau.protocol.errors import ErrorCode, KafkaError
-from moldau.protocol.records import CONTROL_MASK, TIMESTAMP_TYPE_MASK, BatchHeader
+from moldau.protocol.records import (
+    ATTRIBUTES,
+    CONTROL_MASK,
+    LAST_OFFSET_DELTA,
+    LOG_OVERHEAD,
+    MAX_TIMESTAMP,
+    PRODUCER_ID,
+    TIMESTAMP_TYPE_MASK,
+    BatchHeader,
+)
 from moldau.storage.errors import CorruptLogError, repair_steps
+from moldau.storage.file_names import INDEX_SUFFIXES, TXN_INDEX_SUFFIX, snapshot_offsets, snapshot_path
 from moldau.storage.files import Files, Slice
 from moldau.storage.log.config import LogConfig as LogConfig
-from moldau.storage.log.flush import FULL, FlushJob, Unflushed
-from moldau.storage.log.leader_epochs import LeaderEpochs
-from moldau.storage.log.producer_state import Producer, ProducerState, SeenBatch
-from moldau.storage.log.replay import apply_marker, check_internal, collect_aborted, load_producers
-from moldau.storage.log.rolling import must_roll
-from moldau.storage.log.segment import (
-    INDEX_SUFFIXES,
-    MAX_RELATIVE_OFFSET,
-    TXN_INDEX_SUFFIX,
-    Segment,
-    SegmentInfo,
-    snapshot_offsets,
-    snapshot_path,
+from moldau.storage.log.flush import DISK_FULL, FlushJob, FlushState
+from moldau.storage.log.leader_epoch_cache import LeaderEpochCache
+from moldau.storage.log.producer_state import BatchMetadata, ProducerStateEntry, ProducerStates
+from moldau.storage.log.replay import (
+    apply_marker,
+    check_internal_batch,
+    collect_aborted,
+    load_producer_states,
 )
+from moldau.storage.log.scan import MAX_RELATIVE_OFFSET
+from moldau.storage.log.segment import ASK_ALWAYS, Segment, SegmentInfo
 from moldau.storage.log.segments import Segments
 from moldau.storage.log.time_lookup import TimestampOffset, max_timestamp, offset_for_timestamp
 from moldau.storage.log.trimming import delete_old_segments
 from moldau.storage.log.txn_index import AbortedTransaction
 from moldau.storage.log.validation import AppendError as AppendError
-from moldau.storage.log.validation import check_assigned, check_batch, offline_error, out_of_range, transform
+from moldau.storage.log.validation import (
+    check_batch,
+    check_batches_with_offsets,
+    offline_error,
+    out_of_range,
+    transform,
+)
 
-log = logging.getLogger("moldau.storage")
+logger = logging.getLogger("moldau.storage")
 _T = TypeVar("_T")
 
-#: Base offset, length and leader epoch stand together at the front of a batch and outside of its checksum.
-_place_batch = struct.Struct(">qii").pack_into
+#: Base offset, length and leader epoch: together at the front of a batch, and not covered by its checksum.
+_pack_position_in_log = struct.Struct(">qii").pack_into
 _new_tuple: Callable[..., "Appended"] = tuple.__new__
 
 
 class Appended(NamedTuple):
-    """Where a batch went."""
+    """Where a batch was appended."""
 
     base_offset: int
     last_offset: int
-    #: The broker's time on topics of LogAppendTime, the time of the first append for a duplicate, else -1.
+    #: The broker's time where the topic has LogAppendTime, the batch's timestamp for a duplicate, else -1.
     append_time_ms: int
     log_start_offset: int
     duplicate: bool
-    #: The topic's flush.messages is reached or a segment was sealed: begin a flush soon.
+    #: flush.messages is reached or a segment was sealed: a flush should begin soon.
     flush_due: bool
 
 
@@ -71,9 +85,9 @@ class Log:
         log_start_offset: int,
         log_end_offset: int,
         recovery_point: int,
-        producers: ProducerState,
-        leader_epochs: LeaderEpochs,
-        touched: bool = True,
+        producers: ProducerStates,
+        leader_epochs: LeaderEpochCache,
+        changed: bool = True,
         on_failure: Callable[[str, OSError], None] = lambda path, error: None,
     ) -> None:
         self.topic_partition = topic_partition
@@ -83,18 +97,18 @@ class Log:
         self.log_end_offset = log_end_offset
         self.producers = producers
         self.leader_epochs = leader_epochs
-        #: Why the log cannot be used any more; None while it can.
+        #: Why the log is offline; None while it is in use.
         self.offline: str | None = None
-        #: The compaction that is under way; retention leaves the log alone meanwhile.
+        #: The compaction that is running, during which retention deletes nothing.
         self.cleaning: object | None = None
-        #: Called before data is cut that was on the device: the lower recovery point has to be there first.
-        self.before_cut: Callable[[], None] = lambda: None
+        #: Called before flushed data is truncated: the lower recovery point must be on disk first.
+        self.before_truncation: Callable[[], None] = lambda: None
         self._files = files
         self._segments = segments
         self._on_failure = on_failure
-        self.unflushed = Unflushed(recovery_point)
-        #: Whether closing has anything to write.
-        self._touched = touched
+        self.flush_state = FlushState(recovery_point)
+        #: Whether the log differs from what the index and snapshot files say, so that a close has to write.
+        self._changed = changed
         self._config = config
         self.config = config
 
@@ -107,13 +121,13 @@ class Log:
     @config.setter
     def config(self, config: LogConfig) -> None:
         self._config = config
-        self._prepare(self._segments.active)
+        self._configure(self._segments.active)
 
-    def _prepare(self, segment: Segment) -> None:
-        """Tells the active segment what of the config concerns it."""
+    def _configure(self, segment: Segment) -> None:
+        """Hands the active segment its part of the config."""
         segment.index_interval_bytes = self._config.index_interval_bytes
         segment.max_index_bytes = self._config.segment_index_bytes
-        segment.roll_timestamp = -2
+        segment.roll_timestamp = ASK_ALWAYS
 
     @property
     def size(self) -> int:
@@ -121,8 +135,8 @@ class Log:
 
     @property
     def recovery_point(self) -> int:
-        """Everything below is on the device."""
-        return self.unflushed.recovery_point
+        """Everything below it has been flushed."""
+        return self.flush_state.recovery_point
 
     @property
     def last_stable_offset(self) -> int:
@@ -130,11 +144,11 @@ class Log:
         first_open = self.producers.first_open_offset()
         return self.log_end_offset if first_open is None else first_open
 
-    def active_producers(self) -> list[Producer]:
+    def active_producers(self) -> list[ProducerStateEntry]:
         return self.producers.active()
 
     def stable_offset_below(self, high_watermark: int) -> int:
-        """How far a reader of committed data may see."""
+        """The last stable offset that a consumer may see: read_committed ends here."""
         unstable = self.producers.first_unstable_offset(high_watermark, self.log_start_offset)
         return high_watermark if unstable is None else min(unstable, high_watermark)
 
@@ -165,37 +179,46 @@ class Log:
     ) -> Appended:
         """Appends the one batch in ``records`` and writes its offset and epoch into that buffer.
 
-        ``internal`` is for what the platform itself writes: control batches, coordinators' records.
-        Raises AppendError; then nothing has changed.
+        ``internal``: the broker itself writes, control batches and the records of coordinators.
+        After an AppendError nothing has changed.
         """
         if self.offline is not None:
             raise offline_error(self.topic_partition, self.offline)
         config = self._config
-        seen: SeenBatch | None = None
+        duplicate: BatchMetadata | None = None
         try:
             header = check_batch(records, config, self.topic_partition, now_ms, produce_version, internal)
-            if config.log_append_time or config.compression is not None or header[5] & TIMESTAMP_TYPE_MASK:
+            if (
+                config.log_append_time
+                or config.compression is not None
+                or header[ATTRIBUTES] & TIMESTAMP_TYPE_MASK
+            ):
                 records, header = transform(records, header, config, self.topic_partition, now_ms)
-            if header[9] >= 0:
+            if header[PRODUCER_ID] >= 0:
                 if internal:
-                    check_internal(self.producers, records, header)
+                    check_internal_batch(self.producers, records, header)
                 else:
-                    seen = self.producers.check(header)
+                    duplicate = self.producers.check(header)
         except KafkaError as error:
-            raise self._refused(error) from None
-        if seen is not None:
+            raise self._append_error(error) from None
+        if duplicate is not None:
             return Appended(
-                seen.base_offset, seen.last_offset, seen.timestamp, self.log_start_offset, True, False
+                duplicate.base_offset,
+                duplicate.last_offset,
+                duplicate.timestamp,
+                self.log_start_offset,
+                duplicate=True,
+                flush_due=False,
             )
         base_offset = self.log_end_offset
         size = len(records)
-        _place_batch(records, 0, base_offset, size - 12, leader_epoch)
+        _pack_position_in_log(records, 0, base_offset, size - LOG_OVERHEAD, leader_epoch)
         flush_due = self._write(records, size, header, base_offset, leader_epoch, now_ms)
         return _new_tuple(
             Appended,
             (
                 base_offset,
-                base_offset + header[6],
+                base_offset + header[LAST_OFFSET_DELTA],
                 now_ms if config.log_append_time else -1,
                 self.log_start_offset,
                 False,
@@ -212,16 +235,16 @@ class Log:
         leader_epoch: int,
         now_ms: int,
     ) -> bool:
-        """The one write, and what follows from it; whether a flush is due."""
+        """Writes the batch, then updates the state; whether a flush is due."""
         config = self._config
         segment = self._segments.active
-        last_offset = base_offset + header[6]
-        max_timestamp = header[8]
+        last_offset = base_offset + header[LAST_OFFSET_DELTA]
+        max_timestamp = header[MAX_TIMESTAMP]
         if (
             segment.size + size > config.segment_bytes
             or max_timestamp > segment.roll_timestamp
             or last_offset - segment.base_offset > MAX_RELATIVE_OFFSET
-        ) and must_roll(segment, self._config, size, last_offset, max_timestamp, now_ms):
+        ) and segment.should_roll(config, size, last_offset, max_timestamp, now_ms):
             self.roll(now_ms, base_offset)
             segment = self._segments.active
         try:
@@ -229,64 +252,64 @@ class Log:
         except OSError as error:
             raise self._write_failed(error) from error
         self.log_end_offset = log_end_offset = last_offset + 1
-        if header[9] >= 0:
-            if not header[5] & CONTROL_MASK:
+        if header[PRODUCER_ID] >= 0:
+            if not header[ATTRIBUTES] & CONTROL_MASK:
                 self.producers.apply(header, base_offset, now_ms)
             else:
                 apply_marker(self.producers, segment, records, header, base_offset, now_ms)
-                self.unflushed.paths.append(segment.path(TXN_INDEX_SUFFIX))
-                self.unflushed.directories.append(self.directory)
+                self.flush_state.paths.append(segment.path(TXN_INDEX_SUFFIX))
+                self.flush_state.directories.append(self.directory)
         if leader_epoch != self.leader_epochs.latest:
             self.leader_epochs.assign(leader_epoch, base_offset)
-        unflushed = self.unflushed
-        if unflushed.since_ms < 0:
-            unflushed.since_ms = now_ms
-            self._touched = True
-        return unflushed.wanted or log_end_offset - unflushed.recovery_point >= config.flush_messages
+        flush_state = self.flush_state
+        if flush_state.unflushed_since_ms < 0:
+            flush_state.unflushed_since_ms = now_ms
+            self._changed = True
+        return flush_state.requested or log_end_offset - flush_state.recovery_point >= config.flush_messages
 
     def assign_leader_epoch(self, leader_epoch: int) -> None:
-        """A leader takes over: its epoch begins at the log end, whether or not it ever writes."""
+        """A new leader epoch begins at the log end offset, even if nothing is ever written in it."""
         self.leader_epochs.assign(leader_epoch, self.log_end_offset)
 
     def append_batches(self, records: memoryview, now_ms: int) -> int:
-        """Appends batches that have their offsets and epochs already, as a replica does; the new log end.
+        """Appends batches that have their offsets and epochs already, as a follower does.
 
-        All of them are checked before the first is written.
+        All of them are checked before the first is written. Returns the new log end offset.
         """
         if self.offline is not None:
             raise offline_error(self.topic_partition, self.offline)
         try:
-            found = check_assigned(records, self.log_end_offset)
+            found = check_batches_with_offsets(records, self.log_end_offset)
         except KafkaError as error:
-            raise self._refused(error) from None
+            raise self._append_error(error) from None
         for position, header in found:
             batch = records[position : position + header.size]
             self._write(batch, header.size, header, header.base_offset, header.partition_leader_epoch, now_ms)
         return self.log_end_offset
 
-    # -- refusing
+    # -- errors
 
-    def _refused(self, error: KafkaError) -> AppendError:
+    def _append_error(self, error: KafkaError) -> AppendError:
         if not isinstance(error, AppendError):
-            error = AppendError(error.code, error.message, late=True)
-        if error.late:
+            error = AppendError(error.code, error.message, has_log_start_offset=True)
+        if error.has_log_start_offset:
             error.log_start_offset = self.log_start_offset
         return error
 
     def _write_failed(self, error: OSError) -> AppendError:
-        self.note_failure("append", error)
+        self.handle_disk_error("append", error)
         return offline_error(self.topic_partition, f"{self.directory}: {error.strerror}")
 
-    def note_failure(self, attempt: str, error: OSError) -> None:
-        """The disk has refused something. A full one may have room again later, any other is broken."""
-        full = error.errno in FULL
+    def handle_disk_error(self, attempt: str, error: OSError) -> None:
+        """Logs the error. A full disk may have space again later; after any other error it is offline."""
+        full = error.errno in DISK_FULL
         step = ". Next: make room; the log goes on by itself" if full else ""
-        log.error("%s: cannot %s: %s%s", self.topic_partition, attempt, error, step)
+        logger.error("%s: cannot %s: %s%s", self.topic_partition, attempt, error, step)
         if not full:
             self._on_failure(self.directory, error)
 
-    def fail(self, reason: str) -> None:
-        """Takes the log out of use; only a restart brings it back."""
+    def mark_offline(self, reason: str) -> None:
+        """Takes the log offline until the broker is restarted."""
         if self.offline is None:
             self.offline = reason
 
@@ -307,22 +330,22 @@ class Log:
         else:
             self._segments.add(segment)
             self._seal(sealed, base_offset)
-        self._prepare(segment)
-        log.debug("%s: rolled a new segment at offset %d", self.topic_partition, base_offset)
+        self._configure(segment)
+        logger.debug("%s: rolled a new segment at offset %d", self.topic_partition, base_offset)
         return True
 
     def _seal(self, segment: Segment, next_offset: int) -> None:
-        # The indexes of the sealed segment, and the name of the new one.
-        self.unflushed.paths += (segment.path(suffix) for suffix in INDEX_SUFFIXES)
-        self.unflushed.directories.append(self.directory)
-        self.unflushed.wanted = True
+        # To be flushed: the indexes of the sealed segment, and the directory entry of the new one.
+        self.flush_state.paths += (segment.path(suffix) for suffix in INDEX_SUFFIXES)
+        self.flush_state.directories.append(self.directory)
+        self.flush_state.requested = True
         try:
             segment.seal()
-            self._segments.keep_warm(segment)
-            self.unflushed.paths.append(self._write_snapshot(next_offset))
+            self._segments.keep_loaded(segment)
+            self.flush_state.paths.append(self._write_snapshot(next_offset))
         except OSError as error:
-            # Both can be built again from the log, and will be: the recovery point has not passed them.
-            log.warning("%s: index or snapshot not written at roll: %s", self.topic_partition, error)
+            # The next start rebuilds both from the log, as the recovery point is still below them.
+            logger.warning("%s: index or snapshot not written at roll: %s", self.topic_partition, error)
 
     def _write_snapshot(self, offset: int) -> str:
         path = snapshot_path(self.directory, offset)
@@ -332,10 +355,10 @@ class Log:
     # -- reading
 
     def read(self, offset: int, max_bytes: int, bound_offset: int, *, at_least_one: bool) -> Slice | None:
-        """The bytes from the batch of ``offset`` on that lie below ``bound_offset``; None if there are none.
+        """The bytes from the batch of ``offset`` on, up to ``bound_offset``; None if there are none.
 
-        The last batch may be cut, as clients expect. The first one is whole: where it does not fit into
-        ``max_bytes`` it comes nevertheless if ``at_least_one``, else nothing does.
+        The last batch may be incomplete, as clients expect. The first one is complete: if it is larger than
+        ``max_bytes``, it is returned only with ``at_least_one``.
         """
         log_end_offset = self.log_end_offset
         if offset < self.log_start_offset or offset > log_end_offset:
@@ -345,16 +368,16 @@ class Log:
         try:
             return self._segments.read(offset, max_bytes, bound_offset, log_end_offset, at_least_one)
         except (CorruptLogError, OSError) as error:
-            raise self.unreadable(error) from error
+            raise self.handle_read_error(error) from error
 
-    def unreadable(self, error: CorruptLogError | OSError) -> KafkaError:
-        """Something of the log cannot be read: says so, and is what a client is told."""
+    def handle_read_error(self, error: CorruptLogError | OSError) -> KafkaError:
+        """Logs that something cannot be read, and returns the error for the client."""
         steps = repair_steps(self.directory)
-        log.error("%s cannot be read: %s. Next: %s", self.topic_partition, error, steps)
+        logger.error("%s cannot be read: %s. Next: %s", self.topic_partition, error, steps)
         if isinstance(error, CorruptLogError):
             return KafkaError(ErrorCode.CORRUPT_MESSAGE, str(error))
         if isinstance(error, FileNotFoundError):
-            self.fail(str(error))
+            self.mark_offline(str(error))
         else:
             self._on_failure(self.directory, error)
         return offline_error(self.topic_partition, str(error))
@@ -365,7 +388,7 @@ class Log:
     # -- looking up
 
     def offset_for_timestamp(self, timestamp: int) -> TimestampOffset | None:
-        """The first record whose timestamp is not below this one."""
+        """The first record whose timestamp is at least this one."""
         return self._look_up(offset_for_timestamp, self.log_start_offset, timestamp)
 
     def max_timestamp(self) -> TimestampOffset | None:
@@ -373,51 +396,51 @@ class Log:
         return self._look_up(max_timestamp, self.log_start_offset)
 
     def aborted_transactions(self, start_offset: int, end_offset: int) -> list[AbortedTransaction]:
-        """Transactions with records in [start, end) that were aborted."""
+        """The aborted transactions with records in [start, end)."""
         return self._look_up(collect_aborted, self._files, start_offset, end_offset)
 
     def _look_up(self, find: Callable[..., _T], *arguments: object) -> _T:
         try:
             return find(self._segments, *arguments)
         except (CorruptLogError, OSError) as error:
-            raise self.unreadable(error) from error
+            raise self.handle_read_error(error) from error
 
     # -- flushing
 
     @property
     def flush_deadline_ms(self) -> int | None:
-        """When flush.ms asks for a flush; None while there is nothing to flush."""
-        since_ms = self.unflushed.since_ms
+        """When flush.ms requires a flush; None while there is nothing to flush."""
+        since_ms = self.flush_state.unflushed_since_ms
         return None if since_ms < 0 else since_ms + self._config.flush_ms
 
     def begin_flush(self) -> FlushJob | None:
-        """What has to go to the device now; None when all is there, or when a job is already under way."""
-        unflushed = self.unflushed
-        if unflushed.job is not None or self.offline is not None:
+        """A job that flushes everything; None when there is nothing to flush or a job is already running."""
+        flush_state = self.flush_state
+        if flush_state.job is not None or self.offline is not None:
             return None
-        behind = unflushed.recovery_point < self.log_end_offset
-        if not (behind or unflushed.wanted or self.leader_epochs.dirty):
+        behind = flush_state.recovery_point < self.log_end_offset
+        if not (behind or flush_state.requested or self.leader_epochs.dirty):
             return None
-        if not self._segments.active.write_aborted():
+        if not self._segments.active.write_txn_index():
             return None
         epochs = self.leader_epochs
         contents = {epochs.path: epochs.content()} if epochs.dirty else {}
         epochs.dirty = False
-        logs = [segment.file for segment in self._segments.from_offset(unflushed.recovery_point)]
-        return unflushed.begin(self._files, self.log_end_offset, logs, contents)
+        logs = [segment.file for segment in self._segments.from_offset(flush_state.recovery_point)]
+        return flush_state.begin(self._files, self.log_end_offset, logs, contents)
 
     def finish_flush(self, job: FlushJob) -> None:
-        """Takes note of what a job did. A failed one takes the whole data directory out of use."""
-        self.unflushed.finish(job, self.log_end_offset)
-        self.leader_epochs.dirty |= job.full
+        """Advances the recovery point, or takes the data directory offline if the job failed."""
+        self.flush_state.finish(job, self.log_end_offset)
+        self.leader_epochs.dirty |= job.disk_full
         if job.error is not None:
-            log.error("%s: cannot flush: %s", self.topic_partition, job.error)
+            logger.error("%s: cannot flush: %s", self.topic_partition, job.error)
             self._on_failure(self.directory, job.error)
 
     def flush(self) -> None:
-        """All of it at once, in this thread; KafkaError when the device refuses."""
-        # A job that is still under way elsewhere does not cover what came after it began.
-        self.unflushed.job = None
+        """Flushes everything in this thread; KafkaError when the disk fails."""
+        # A job that another thread runs does not cover what was appended after it began.
+        self.flush_state.job = None
         job = self.begin_flush()
         if job is not None:
             job.run()
@@ -425,60 +448,60 @@ class Log:
             if job.error is not None:
                 raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(job.error)) from job.error
 
-    # -- cutting
+    # -- deleting and truncating
 
     def delete_records_before(self, offset: int) -> int:
-        """Moves the log start; segments wholly below it go with ``delete_old_segments``."""
+        """Advances the log start offset; ``delete_old_segments`` deletes the segments below it."""
         if not 0 <= offset <= self.log_end_offset:
             raise self._out_of_range(offset)
-        self.advance_start(offset, "records were deleted")
+        self.advance_log_start_offset(offset, "records were deleted")
         return self.log_start_offset
 
-    def advance_start(self, offset: int, reason: str) -> None:
-        """Readers begin at ``offset`` from now on; the files below it stay for now."""
+    def advance_log_start_offset(self, offset: int, reason: str) -> None:
+        """Consumers read from ``offset`` on; segments below it are not deleted yet."""
         if offset > self.log_start_offset:
             self.log_start_offset = offset
             self.leader_epochs.truncate_from_start(offset)
-            log.info("%s: log start offset is now %d: %s", self.topic_partition, offset, reason)
+            logger.info("%s: log start offset is now %d: %s", self.topic_partition, offset, reason)
 
     def delete_old_segments(self, now_ms: int) -> int:
-        """Drops the segments wholly below the log start, in this thread; how many."""
+        """Deletes the segments below the log start offset, in this thread; returns how many."""
         return delete_old_segments(self, now_ms)
 
     def remove_deleted(self, now_ms: int) -> None:
-        """Removes files of dropped segments whose time has come."""
+        """Removes the files of deleted segments whose file.delete.delay.ms is over."""
         self._segments.remove(self._segments.take_due(now_ms))
 
     def truncate_to(self, offset: int, now_ms: int) -> None:
-        """Cuts everything from ``offset`` on, as a replica does where its leader's log differs."""
+        """Removes everything from ``offset`` on, as a follower does where its leader's log differs."""
         if offset >= self.log_end_offset:
             return
-        if offset < self.unflushed.recovery_point:
-            self.unflushed.recovery_point = offset
-            self.before_cut()
+        if offset < self.flush_state.recovery_point:
+            self.flush_state.recovery_point = offset
+            self.before_truncation()
         self._segments.truncate(offset, now_ms)
-        self._prepare(self._segments.active)
-        self._touched = True
+        self._configure(self._segments.active)
+        self._changed = True
         self.log_end_offset = offset
         self.log_start_offset = min(self.log_start_offset, offset)
         self.leader_epochs.truncate_from_end(offset)
         snapshots = snapshot_offsets(self._files.list_sizes(self.directory))
         self._segments.remove(snapshot_path(self.directory, known) for known in snapshots if known > offset)
-        load_producers(self._files, self._segments.to_list(), snapshots, self.producers, offset, now_ms)
-        log.info("%s: cut to offset %d", self.topic_partition, offset)
+        load_producer_states(self._files, self._segments.to_list(), snapshots, self.producers, offset, now_ms)
+        logger.info("%s: cut to offset %d", self.topic_partition, offset)
 
     def begin_close(self) -> FlushJob | None:
-        """Writes what is in memory only, for a start that need not look at the data; what to flush then.
+        """Writes indexes and producer state, so that the next start need not read the log; returns a flush.
 
-        Indexes and snapshot are left to the system: what a power cut took of them is seen and made again.
+        The flush does not cover indexes and snapshot: what a power cut takes of them is noticed and rebuilt.
         """
         active = self._segments.active
-        if self._touched:
+        if self._changed:
             active.seal()
-            if active.size:  # else the one that was flushed when the segment began says the same
+            if active.size:  # else the snapshot that was written when the segment began is still true
                 self._write_snapshot(self.log_end_offset)
-        # A job that is still under way elsewhere does not cover what came after it began.
-        self.unflushed.job = None
+        # A job that another thread runs does not cover what was appended after it began.
+        self.flush_state.job = None
         return self.begin_flush()
 
     def finish_close(self, job: FlushJob | None) -> None:

@@ -1,8 +1,8 @@
-"""What a partition remembers of each idempotent or transactional producer.
+"""The state of the idempotent and transactional producers of a partition.
 
-Invariant: ``check`` decides and changes nothing, ``apply`` changes and never refuses, so the live log and
-the replay after a start share one path. Sequences, the last five batches of each producer, open
-transactions. Snapshots are Kafka's ``.snapshot`` files; they keep the last batch of a producer only.
+Of each producer: its epoch, the sequences of its last five batches, its open transaction. ``check`` decides
+and changes nothing; ``apply`` changes and never rejects, so that live appends and the replay after a start
+share it. Snapshots are Kafka's ``.snapshot`` files, which have only the last batch of each producer. Pure.
 """
 
 import struct
@@ -17,8 +17,8 @@ from moldau.protocol.records import BatchHeader
 from moldau.storage.errors import CorruptFileError
 from moldau.storage.log.txn_index import AbortedTransaction
 
-#: Batches of each producer whose repetition is recognised.
-BATCHES_TO_REMEMBER = 5
+#: Batches of each producer that are recognised as duplicates when they are sent again.
+BATCHES_TO_RETAIN = 5
 NO_TRANSACTION = -1
 
 _SNAPSHOT_VERSION = 1
@@ -28,25 +28,27 @@ _MAX_SEQUENCE = 0x7FFFFFFF
 _TRANSACTIONAL = 0x10
 
 
-class SeenBatch(NamedTuple):
+class BatchMetadata(NamedTuple):
+    """A batch that was appended, for the recognition of duplicates."""
+
     first_sequence: int
     last_sequence: int
     base_offset: int
     last_offset: int
-    #: Largest timestamp of the batch: what a repetition is answered with.
+    #: Largest timestamp of the batch, which is in the response to a duplicate.
     timestamp: int
 
 
-class Producer:
+class ProducerStateEntry:
     """One producer id in one partition."""
 
     __slots__ = (
         "batches",
         "coordinator_epoch",
         "epoch",
+        "last_seen_ms",
         "last_timestamp",
         "producer_id",
-        "seen_ms",
         "transaction_first_offset",
     )
 
@@ -56,10 +58,10 @@ class Producer:
         self.coordinator_epoch = -1
         self.last_timestamp = -1
         self.transaction_first_offset = NO_TRANSACTION
-        self.batches: deque[SeenBatch] = deque(maxlen=BATCHES_TO_REMEMBER)
-        #: When its last batch came, by our clock: records may carry timestamps of years ago, and a producer
-        #: that is at work must not be forgotten for that.
-        self.seen_ms = 0
+        self.batches: deque[BatchMetadata] = deque(maxlen=BATCHES_TO_RETAIN)
+        #: When its last batch arrived, by the broker's clock: a producer that sends records with old
+        #: timestamps must not expire for that.
+        self.last_seen_ms = 0
 
     @property
     def last_sequence(self) -> int:
@@ -70,7 +72,9 @@ class Producer:
         return self.batches[-1].last_offset if self.batches else -1
 
 
-class EndedTransaction(NamedTuple):
+class CompletedTransaction(NamedTuple):
+    """A transaction that a marker has ended."""
+
     producer_id: int
     first_offset: int
     #: Offset of the marker.
@@ -78,36 +82,36 @@ class EndedTransaction(NamedTuple):
     committed: bool
 
 
-_new_tuple: Callable[..., SeenBatch] = tuple.__new__
+_new_tuple: Callable[..., BatchMetadata] = tuple.__new__
 
 
-class ProducerState:
-    """All producers of one partition."""
+class ProducerStates:
+    """The producers of one partition; Kafka's ProducerStateManager."""
 
-    __slots__ = ("_open", "_producers", "_unreplicated", "topic_partition")
+    __slots__ = ("_ongoing", "_producers", "_unreplicated", "topic_partition")
 
     def __init__(self, topic_partition: TopicPartition) -> None:
         self.topic_partition = topic_partition
-        self._producers: dict[int, Producer] = {}
-        # First offset of each open transaction -> producer id. Transactions open in the order of their
+        self._producers: dict[int, ProducerStateEntry] = {}
+        # First offset of each ongoing transaction -> producer id. Transactions begin in the order of their
         # offsets and a dict keeps that order, so the first key is the smallest.
-        self._open: dict[int, int] = {}
-        # Ended transactions whose marker may not be replicated yet.
-        self._unreplicated: deque[EndedTransaction] = deque()
+        self._ongoing: dict[int, int] = {}
+        # Completed transactions whose marker may not be replicated yet.
+        self._unreplicated: deque[CompletedTransaction] = deque()
 
     def __len__(self) -> int:
         return len(self._producers)
 
-    def get(self, producer_id: int) -> Producer | None:
+    def get(self, producer_id: int) -> ProducerStateEntry | None:
         return self._producers.get(producer_id)
 
-    def active(self) -> list[Producer]:
+    def active(self) -> list[ProducerStateEntry]:
         return list(self._producers.values())
 
-    # -- deciding
+    # -- checking
 
-    def check(self, header: BatchHeader) -> SeenBatch | None:
-        """The batch that this one repeats, None when it is the next one, KafkaError when it is neither."""
+    def check(self, header: BatchHeader) -> BatchMetadata | None:
+        """None when the batch is the next one, the earlier batch if it is a duplicate, else KafkaError."""
         _, _, _, _, _, attributes, delta, _, _, producer_id, epoch, first, _ = header
         producer = self._producers.get(producer_id)
         if producer is None or epoch != producer.epoch:
@@ -136,7 +140,7 @@ class ProducerState:
         )
 
     def check_epoch(self, header: BatchHeader) -> None:
-        """Refuses a batch from a past of the producer; all there is to check where nobody counts."""
+        """Rejects an old producer epoch, which is the only check of batches without sequences."""
         producer = self._producers.get(header.producer_id)
         epoch = header.producer_epoch
         known = producer.epoch if producer is not None else -1
@@ -147,7 +151,7 @@ class ProducerState:
                 f"which is smaller than the last seen epoch {known}",
             )
 
-    def _check_new_epoch(self, header: BatchHeader, producer: Producer | None) -> None:
+    def _check_new_epoch(self, header: BatchHeader, producer: ProducerStateEntry | None) -> None:
         self.check_epoch(header)
         if producer is not None and header.base_sequence != 0:
             raise KafkaError(
@@ -160,7 +164,7 @@ class ProducerState:
             raise self._not_transactional(header)
 
     def check_marker(self, producer_id: int, epoch: int, coordinator_epoch: int) -> None:
-        """Refuses a marker from a past of the producer or of its coordinator."""
+        """Rejects a marker with an old epoch of the producer or of its coordinator."""
         producer = self._producers.get(producer_id)
         if producer is None:
             return
@@ -178,9 +182,9 @@ class ProducerState:
             )
 
     def has_marker(self, producer_id: int, epoch: int) -> bool:
-        """Whether the marker that gave the producer this epoch stands here already (KIP-890).
+        """Whether the marker that raised the producer to this epoch was written already (KIP-890).
 
-        KafkaError when the epoch has a transaction open: the marker belongs to the one before it.
+        KafkaError when a transaction of this epoch is open: the marker belongs to an earlier transaction.
         """
         producer = self._producers.get(producer_id)
         if producer is None or producer.epoch != epoch:
@@ -196,25 +200,25 @@ class ProducerState:
     # -- changing
 
     def apply(self, header: BatchHeader, base_offset: int, now_ms: int) -> None:
-        """A batch of data has been written at ``base_offset``."""
+        """A data batch has been written at ``base_offset``."""
         _, _, _, _, _, attributes, delta, _, timestamp, producer_id, epoch, first, _ = header
         producer = self._producers.get(producer_id)
         if producer is None or producer.epoch != epoch:
-            producer = self._known(producer_id, epoch)
+            producer = self._entry(producer_id, epoch)
         last_sequence = (first + delta) & _MAX_SEQUENCE
         producer.batches.append(
-            _new_tuple(SeenBatch, (first, last_sequence, base_offset, base_offset + delta, timestamp))
+            _new_tuple(BatchMetadata, (first, last_sequence, base_offset, base_offset + delta, timestamp))
         )
         producer.last_timestamp = timestamp
-        producer.seen_ms = now_ms
+        producer.last_seen_ms = now_ms
         if attributes & _TRANSACTIONAL and producer.transaction_first_offset < 0:
             producer.transaction_first_offset = base_offset
-            self._open[base_offset] = producer_id
+            self._ongoing[base_offset] = producer_id
 
-    def _known(self, producer_id: int, epoch: int) -> Producer:
+    def _entry(self, producer_id: int, epoch: int) -> ProducerStateEntry:
         producer = self._producers.get(producer_id)
         if producer is None:
-            producer = self._producers[producer_id] = Producer(producer_id, epoch)
+            producer = self._producers[producer_id] = ProducerStateEntry(producer_id, epoch)
         elif producer.epoch != epoch:
             producer.epoch = epoch
             producer.batches.clear()
@@ -222,37 +226,37 @@ class ProducerState:
 
     def apply_marker(
         self, header: BatchHeader, offset: int, *, committed: bool, coordinator_epoch: int, now_ms: int
-    ) -> EndedTransaction | None:
-        """A marker has been written at ``offset``; the transaction that it ended, if there was one."""
-        producer = self._known(header.producer_id, header.producer_epoch)
+    ) -> CompletedTransaction | None:
+        """A marker has been written at ``offset``; returns the transaction that it completed, if any."""
+        producer = self._entry(header.producer_id, header.producer_epoch)
         producer.coordinator_epoch = coordinator_epoch
         producer.last_timestamp = header.max_timestamp
-        producer.seen_ms = now_ms
+        producer.last_seen_ms = now_ms
         first_offset = producer.transaction_first_offset
         if first_offset < 0:
             return None
         producer.transaction_first_offset = NO_TRANSACTION
-        self._open.pop(first_offset, None)
-        ended = EndedTransaction(header.producer_id, first_offset, offset, committed)
-        self._unreplicated.append(ended)
-        return ended
+        self._ongoing.pop(first_offset, None)
+        completed = CompletedTransaction(header.producer_id, first_offset, offset, committed)
+        self._unreplicated.append(completed)
+        return completed
 
-    def aborted(self, ended: EndedTransaction) -> AbortedTransaction:
-        """The entry of the transaction index for a transaction that was just ended by an abort marker."""
+    def aborted(self, completed: CompletedTransaction) -> AbortedTransaction:
+        """The transaction index entry of a transaction that was just completed by an abort marker."""
         stable = self.first_open_offset()
         return AbortedTransaction(
-            ended.producer_id,
-            ended.first_offset,
-            ended.last_offset,
-            ended.last_offset + 1 if stable is None else stable,
+            completed.producer_id,
+            completed.first_offset,
+            completed.last_offset,
+            completed.last_offset + 1 if stable is None else stable,
         )
 
     def expire(self, now_ms: int, expiration_ms: int) -> int:
-        """Forgets producers that were silent for so long, unless a transaction is open; how many."""
+        """Removes producers that were idle for so long and have no open transaction; returns how many."""
         expired = [
             producer_id
             for producer_id, producer in self._producers.items()
-            if producer.transaction_first_offset < 0 and now_ms - producer.seen_ms >= expiration_ms
+            if producer.transaction_first_offset < 0 and now_ms - producer.last_seen_ms >= expiration_ms
         ]
         for producer_id in expired:
             del self._producers[producer_id]
@@ -260,27 +264,27 @@ class ProducerState:
 
     def clear(self) -> None:
         self._producers.clear()
-        self._open.clear()
+        self._ongoing.clear()
         self._unreplicated.clear()
 
     # -- stable offsets
 
     def first_open_offset(self) -> int | None:
-        """Where the oldest open transaction begins."""
-        return next(iter(self._open), None)
+        """The first offset of the oldest open transaction."""
+        return next(iter(self._ongoing), None)
 
     def first_unstable_offset(self, high_watermark: int, log_start_offset: int = 0) -> int | None:
         """Like ``first_open_offset``, but a transaction counts as open until its marker is replicated.
 
-        One that began with records which are deleted by now is unstable from the log start on.
+        Where its first records have been deleted, it begins at the log start offset.
         """
         unreplicated = self._unreplicated
-        if not unreplicated and not self._open:
+        if not unreplicated and not self._ongoing:
             return None
         while unreplicated and unreplicated[0].last_offset < high_watermark:
             unreplicated.popleft()
-        offsets = [ended.first_offset for ended in unreplicated]
-        offsets.extend(list(self._open)[:1])
+        offsets = [each.first_offset for each in unreplicated]
+        offsets.extend(list(self._ongoing)[:1])
         return max(min(offsets), log_start_offset) if offsets else None
 
     # -- snapshots
@@ -292,7 +296,7 @@ class ProducerState:
         return struct.pack(">hI", _SNAPSHOT_VERSION, crc32c(body)) + body
 
     def load(self, data: bytes, path: str, now_ms: int) -> None:
-        """Replaces all state by that of a snapshot; CorruptFileError changes nothing."""
+        """Replaces all state with that of a snapshot; after a CorruptFileError nothing has changed."""
         if len(data) < _SNAPSHOT_HEADER.size:
             raise CorruptFileError(path, f"{len(data)} bytes are too few for a snapshot")
         version, crc, count = _SNAPSHOT_HEADER.unpack_from(data)
@@ -309,10 +313,10 @@ class ProducerState:
         producers = self._producers.values()
         firsts = [p.transaction_first_offset for p in producers if p.transaction_first_offset >= 0]
         by_first = {p.transaction_first_offset: p.producer_id for p in producers}
-        self._open = {first: by_first[first] for first in sorted(firsts)}
+        self._ongoing = {first: by_first[first] for first in sorted(firsts)}
 
 
-def _pack(producer: Producer) -> bytes:
+def _pack(producer: ProducerStateEntry) -> bytes:
     batch = producer.batches[-1] if producer.batches else None
     return _SNAPSHOT_ENTRY.pack(
         producer.producer_id,
@@ -326,16 +330,16 @@ def _pack(producer: Producer) -> bytes:
     )
 
 
-def _unpack(fields: tuple[int, ...], now_ms: int) -> Producer:
+def _unpack(fields: tuple[int, ...], now_ms: int) -> ProducerStateEntry:
     producer_id, epoch, last_sequence, last_offset, delta, timestamp, coordinator_epoch, first_offset = fields
-    producer = Producer(producer_id, epoch)
+    producer = ProducerStateEntry(producer_id, epoch)
     if last_offset >= 0:
         first_sequence = (last_sequence - delta) & _MAX_SEQUENCE
         producer.batches.append(
-            SeenBatch(first_sequence, last_sequence, last_offset - delta, last_offset, timestamp)
+            BatchMetadata(first_sequence, last_sequence, last_offset - delta, last_offset, timestamp)
         )
     producer.last_timestamp = timestamp
     producer.coordinator_epoch = coordinator_epoch
     producer.transaction_first_offset = first_offset
-    producer.seen_ms = now_ms
+    producer.last_seen_ms = now_ms
     return producer

@@ -1,8 +1,10 @@
-"""Opening the log of a partition, after a clean stop and after a crash.
+"""Opening and creating the log of a partition, after a clean shutdown and after a crash.
 
-Invariant: after a clean stop no log data is read, but for the last index interval. After a crash everything
-above the recovery point is checked; a batch that is broken there was never promised to anyone, and the log
-is cut before it with a warning. A broken batch below the recovery point is rot: the log is not opened and
+After a clean shutdown no log data is read, except for the last index interval. After a crash everything
+above the recovery point is checked. A corrupt batch there had not been flushed: the log is truncated before
+it, with a warning.
+
+Invariant: a corrupt batch below the recovery point means a rotten disk. The log is then not opened and
 nothing is deleted. Data is moved aside rather than removed.
 """
 
@@ -14,34 +16,34 @@ from typing import NamedTuple
 
 from moldau.base.names import TopicPartition, Uuid
 from moldau.protocol.errors import KafkaError
-from moldau.storage.compaction.swap import offset_of, tidy
+from moldau.protocol.records import BASE_OFFSET, LAST_OFFSET_DELTA, LEADER_EPOCH, MAX_TIMESTAMP, PRODUCER_ID
+from moldau.storage.compaction.swap import complete_swaps
 from moldau.storage.directory.checkpoints import PARTITION_METADATA_FILE
 from moldau.storage.errors import CorruptFileError, CorruptLogError, StorageError
-from moldau.storage.files import Files
-from moldau.storage.log.config import LogConfig
-from moldau.storage.log.leader_epochs import LeaderEpochs
-from moldau.storage.log.log import Log
-from moldau.storage.log.producer_state import ProducerState
-from moldau.storage.log.replay import apply_marker, load_producers
-from moldau.storage.log.scan import Damage, scan
-from moldau.storage.log.segment import (
+from moldau.storage.file_names import (
     DELETED_SUFFIX,
     INDEX_SUFFIXES,
     LOG_SUFFIX,
-    Segment,
+    STRAY_FILE_SUFFIX,
     file_name,
+    offset_of,
     snapshot_offsets,
     snapshot_path,
 )
+from moldau.storage.files import Files
+from moldau.storage.log.config import LogConfig
+from moldau.storage.log.leader_epoch_cache import LeaderEpochCache
+from moldau.storage.log.log import Log
+from moldau.storage.log.producer_state import ProducerStates
+from moldau.storage.log.replay import apply_marker, load_producer_states
+from moldau.storage.log.scan import Damage, scan
+from moldau.storage.log.segment import Segment
 from moldau.storage.log.segments import Segments
 
-log = logging.getLogger("moldau.storage")
-
-#: What recovery moves aside: data that cannot follow what was cut, kept for a person to look at.
-STRAY_SUFFIX = ".stray"
+logger = logging.getLogger("moldau.storage")
 
 
-class Opening(NamedTuple):
+class LogToOpen(NamedTuple):
     """What is known of a log before it is opened."""
 
     topic_partition: TopicPartition
@@ -54,64 +56,64 @@ class Opening(NamedTuple):
     now_ms: int
 
 
-def open_log(files: Files, opening: Opening, on_failure: Callable[[str, OSError], None]) -> Log:
-    """The log in ``opening.directory``; CorruptLogError when promised data cannot be read."""
-    directory = opening.directory
-    names = tidy(files, directory, files.list_sizes(directory))
-    segments = _segments(files, opening, names)
+def open_log(files: Files, to_open: LogToOpen, on_failure: Callable[[str, OSError], None]) -> Log:
+    """The log in ``to_open.directory``; CorruptLogError when flushed data cannot be read."""
+    directory = to_open.directory
+    names = complete_swaps(files, directory, files.list_sizes(directory))
+    segments = _segments(files, to_open, names)
     snapshots = snapshot_offsets(names)
-    epochs = LeaderEpochs(files, directory)
+    epochs = LeaderEpochCache(files, directory)
     try:
         epochs.load()
     except CorruptFileError as error:
-        log.warning("rebuilding leader epochs: %s", error)
+        logger.warning("rebuilding leader epochs: %s", error)
         _rebuild_epochs(segments, epochs)
-    producers = ProducerState(opening.topic_partition)
-    if not opening.clean:
-        _recover(files, opening, segments, snapshots, epochs, producers)
-    log_end_offset = _open_active(opening, segments)
-    if opening.clean:
-        load_producers(files, segments, snapshots, producers, log_end_offset, opening.now_ms)
-    if max(log_end_offset, opening.log_start_offset) < opening.recovery_point:
+    producers = ProducerStates(to_open.topic_partition)
+    if not to_open.clean:
+        _recover(files, to_open, segments, snapshots, epochs, producers)
+    log_end_offset = _open_active(to_open, segments)
+    if to_open.clean:
+        load_producer_states(files, segments, snapshots, producers, log_end_offset, to_open.now_ms)
+    if max(log_end_offset, to_open.log_start_offset) < to_open.recovery_point:
         last = segments[-1]
-        reason = f"the log ends, though it was on the device up to offset {opening.recovery_point}"
+        reason = f"the log ends, though it was on the device up to offset {to_open.recovery_point}"
         raise CorruptLogError(last.path(LOG_SUFFIX), last.size, log_end_offset, reason)
-    log_start_offset = max(opening.log_start_offset, segments[0].base_offset)
+    log_start_offset = max(to_open.log_start_offset, segments[0].base_offset)
     if log_start_offset > log_end_offset:
-        _begin_at(opening, segments)
+        _begin_at_log_start(to_open, segments)
         log_end_offset = log_start_offset
     epochs.truncate_from_end(log_end_offset + 1)
     epochs.truncate_from_start(log_start_offset)
     opened = Log(
         files,
-        opening.topic_partition,
-        opening.topic_id,
+        to_open.topic_partition,
+        to_open.topic_id,
         directory,
-        opening.config,
+        to_open.config,
         Segments(files, directory, segments),
         log_start_offset=log_start_offset,
         log_end_offset=log_end_offset,
-        recovery_point=log_end_offset if opening.clean else min(opening.recovery_point, log_end_offset),
+        recovery_point=log_end_offset if to_open.clean else min(to_open.recovery_point, log_end_offset),
         producers=producers,
         leader_epochs=epochs,
-        touched=not opening.clean or log_end_offset not in snapshots,
+        changed=not to_open.clean or log_end_offset not in snapshots,
         on_failure=on_failure,
     )
-    useful = {segment.base_offset for segment in segments} | {log_end_offset}
+    kept_snapshots = {segment.base_offset for segment in segments} | {log_end_offset}
     for offset in snapshots:
-        if offset not in useful:
+        if offset not in kept_snapshots:
             files.remove(snapshot_path(directory, offset))
     return opened
 
 
-#: Partition directory's data directory, what is known of the log, and whom to tell of a failing disk.
-Work = tuple[str, Opening, Callable[[str, OSError], None]]
+#: The data directory of a log, what is known of the log, and what to call when its disk fails.
+Work = tuple[str, LogToOpen, Callable[[str, OSError], None]]
 
 
-def open_side_by_side(files: Files, work: Sequence[Work], threads: int) -> Iterator[Log | Exception]:
-    """Opens logs, so many of each data directory at once; the log or why it cannot be opened, in order."""
+def open_in_parallel(files: Files, work: Sequence[Work], threads: int) -> Iterator[Log | Exception]:
+    """Opens logs, ``threads`` per data directory; in order, each log or why it cannot be opened."""
     if threads == 1 or len(work) < 2:
-        yield from (_try_to_open(files, opening, on_failure) for _, opening, on_failure in work)
+        yield from (_try_to_open(files, to_open, on_failure) for _, to_open, on_failure in work)
         return
     with ExitStack() as stack:
         pools = {
@@ -119,117 +121,118 @@ def open_side_by_side(files: Files, work: Sequence[Work], threads: int) -> Itera
             for root in {root for root, _, _ in work}
         }
         pending = [
-            pools[root].submit(_try_to_open, files, opening, on_failure) for root, opening, on_failure in work
+            pools[root].submit(_try_to_open, files, to_open, on_failure) for root, to_open, on_failure in work
         ]
         yield from (future.result() for future in pending)
 
 
 def _try_to_open(
-    files: Files, opening: Opening, on_failure: Callable[[str, OSError], None]
+    files: Files, to_open: LogToOpen, on_failure: Callable[[str, OSError], None]
 ) -> Log | Exception:
     try:
-        return open_log(files, opening, on_failure)
+        return open_log(files, to_open, on_failure)
     except (StorageError, OSError, KafkaError) as error:
         return error
 
 
 def create_log(
-    files: Files, opening: Opening, on_failure: Callable[[str, OSError], None], *, is_made: bool = False
+    files: Files, to_open: LogToOpen, on_failure: Callable[[str, OSError], None], *, file_exists: bool = False
 ) -> Log:
-    """An empty log in a directory that was just made; the file of its first segment too, if ``is_made``."""
-    segment = Segment.create(files, opening.directory, 0, opening.now_ms, is_made=is_made)
+    """An empty log in a new directory, which has the file of its first segment if ``file_exists``."""
+    segment = Segment.create(files, to_open.directory, 0, to_open.now_ms, file_exists=file_exists)
     created = Log(
         files,
-        opening.topic_partition,
-        opening.topic_id,
-        opening.directory,
-        opening.config,
-        Segments(files, opening.directory, [segment]),
+        to_open.topic_partition,
+        to_open.topic_id,
+        to_open.directory,
+        to_open.config,
+        Segments(files, to_open.directory, [segment]),
         log_start_offset=0,
         log_end_offset=0,
         recovery_point=0,
-        producers=ProducerState(opening.topic_partition),
-        leader_epochs=LeaderEpochs(files, opening.directory),
+        producers=ProducerStates(to_open.topic_partition),
+        leader_epochs=LeaderEpochCache(files, to_open.directory),
         on_failure=on_failure,
     )
-    # What is flushed to a file is lost all the same if the name of its directory is.
-    created.unflushed.paths.append(f"{opening.directory}/{PARTITION_METADATA_FILE}")
-    created.unflushed.directories += (opening.directory, opening.directory.rpartition("/")[0])
+    # The directory entries have to be flushed too: without them the flushed files would be lost.
+    created.flush_state.paths.append(f"{to_open.directory}/{PARTITION_METADATA_FILE}")
+    created.flush_state.directories += (to_open.directory, to_open.directory.rpartition("/")[0])
     return created
 
 
-def _segments(files: Files, opening: Opening, sizes: dict[str, int]) -> list[Segment]:
+def _segments(files: Files, to_open: LogToOpen, sizes: dict[str, int]) -> list[Segment]:
     segments = []
     for name, size in sizes.items():
         offset = offset_of(name)
         if offset is not None and name == file_name(offset, LOG_SUFFIX):
-            segments.append(Segment(files, opening.directory, offset, size, opening.now_ms))
+            segments.append(Segment(files, to_open.directory, offset, size, to_open.now_ms))
     for name in sizes:
         offset = offset_of(name)
         if offset is None or not name.endswith(INDEX_SUFFIXES):
             continue
         if file_name(offset, LOG_SUFFIX) not in sizes:
-            log.warning("%s/%s belongs to no segment and is removed", opening.directory, name)
-            files.remove(f"{opening.directory}/{name}")
+            logger.warning("%s/%s belongs to no segment and is removed", to_open.directory, name)
+            files.remove(f"{to_open.directory}/{name}")
     if not segments:
         segments.append(
-            Segment.create(files, opening.directory, max(opening.log_start_offset, 0), opening.now_ms)
+            Segment.create(files, to_open.directory, max(to_open.log_start_offset, 0), to_open.now_ms)
         )
     for segment in segments:
-        segment.index_interval_bytes = opening.config.index_interval_bytes
+        segment.index_interval_bytes = to_open.config.index_interval_bytes
     return segments
 
 
 def _recover(
     files: Files,
-    opening: Opening,
+    to_open: LogToOpen,
     segments: list[Segment],
     snapshots: list[int],
-    epochs: LeaderEpochs,
-    producers: ProducerState,
+    epochs: LeaderEpochCache,
+    producers: ProducerStates,
 ) -> None:
-    """Checks every segment that reaches above the recovery point, and renews all that hangs on it."""
-    below = (at for at, segment in enumerate(segments) if segment.base_offset <= opening.recovery_point)
+    """Checks the segments that reach above the recovery point; rebuilds their indexes and producer state."""
+    below = (at for at, segment in enumerate(segments) if segment.base_offset <= to_open.recovery_point)
     first = max(below, default=0)
     start = segments[first].base_offset
     epochs.truncate_from_end(start)
     usable = [offset for offset in snapshots if offset <= start]
-    load_producers(files, segments, usable, producers, start, opening.now_ms)
+    load_producer_states(files, segments, usable, producers, start, to_open.now_ms)
     count = len(segments) - first
     at = first - 1
     while (at := at + 1) < len(segments):
         segment = segments[at]
-        segment.forget_aborted()
+        segment.reset_txn_index()
         if count > 1:
-            log.info("%s: checking segment %d of %d", opening.topic_partition, at - first + 1, count)
+            logger.info("%s: checking segment %d of %d", to_open.topic_partition, at - first + 1, count)
         is_last = at + 1 == len(segments)
         limit = None if is_last else segments[at + 1].base_offset
-        damage = _check(segment, epochs, producers, opening.now_ms, limit)
+        damage = _check(segment, epochs, producers, to_open.now_ms, limit)
         if damage is None:
             if not is_last:
-                segment.finish()
-                _close_gap(files, segments, at, expected=opening.config.compact)
+                segment.seal_and_unload()
+                _close_gap(files, segments, at, expected=to_open.config.compact)
             continue
-        if damage.offset < opening.recovery_point:
+        if damage.offset < to_open.recovery_point:
             raise CorruptLogError(segment.path(LOG_SUFFIX), damage.position, damage.offset, damage.reason)
-        _cut(segment, damage)
+        _truncate(segment, damage)
         if not is_last:
-            _put_aside(segments, at + 1)
+            _move_aside(segments, at + 1)
         break
-    log.info("%s: checked from offset %d on", opening.topic_partition, start)
+    logger.info("%s: checked from offset %d on", to_open.topic_partition, start)
 
 
 def _close_gap(files: Files, segments: list[Segment], at: int, *, expected: bool) -> None:
-    """A power cut took the end of a sealed segment that was not flushed.
+    """A power cut removed the unflushed end of a sealed segment.
 
-    If nothing came after it, the log goes on from there; else what came after it is served all the same.
+    If the segments after it are empty, they are removed and the log continues from there; otherwise they are
+    served, after the gap.
     """
     segment, following = segments[at], segments[at + 1]
     next_offset = segment.next_offset()
     if next_offset == following.base_offset:
         return
-    # Compaction takes records from the end of a segment as well, but never from the end of the log.
-    log.log(
+    # Compaction removes records from the end of a segment too, but never from the end of the log.
+    logger.log(
         logging.DEBUG if expected else logging.WARNING,
         "%s ends at offset %d, and the next segment begins at %d",
         segment.path(LOG_SUFFIX),
@@ -245,22 +248,22 @@ def _close_gap(files: Files, segments: list[Segment], at: int, *, expected: bool
 
 def _check(
     segment: Segment,
-    epochs: LeaderEpochs,
-    producers: ProducerState | None,
+    epochs: LeaderEpochCache,
+    producers: ProducerStates | None,
     now_ms: int,
     next_base_offset: int | None = None,
 ) -> Damage | None:
-    """Walks a whole segment and builds its indexes anew; the first damage."""
-    segment.forget_indexes()
+    """Checks a whole segment and rebuilds its indexes; returns the first damage."""
+    segment.reset_indexes()
     for found in scan(segment.file, segment.base_offset, next_base_offset):
         if isinstance(found, Damage):
             return found
         position, header = found
-        base_offset, epoch = header[0], header[2]
-        segment.note(position, base_offset + header[6], header[8])
+        base_offset, epoch = header[BASE_OFFSET], header[LEADER_EPOCH]
+        segment.index_batch(position, base_offset + header[LAST_OFFSET_DELTA], header[MAX_TIMESTAMP])
         if epoch != epochs.latest:
             epochs.assign(epoch, base_offset)
-        if header[9] < 0 or producers is None:
+        if header[PRODUCER_ID] < 0 or producers is None:
             continue
         if header.is_control:
             batch = segment.file.read(position, header.size)
@@ -270,8 +273,8 @@ def _check(
     return None
 
 
-def _cut(segment: Segment, damage: Damage) -> None:
-    log.warning(
+def _truncate(segment: Segment, damage: Damage) -> None:
+    logger.warning(
         "%s: cut at position %d, offset %d, %d bytes dropped: %s; they had not been flushed",
         segment.path(LOG_SUFFIX),
         damage.position,
@@ -282,27 +285,27 @@ def _cut(segment: Segment, damage: Damage) -> None:
     segment.truncate(damage.position, damage.offset)
 
 
-def _put_aside(segments: list[Segment], at: int) -> None:
-    """Takes segments that do not belong to the log any more out of it; empty ones are nobody's loss."""
+def _move_aside(segments: list[Segment], at: int) -> None:
+    """Takes the segments from ``at`` on out of the log: renames them for a person, and removes empty ones."""
     for segment in segments[at:]:
         if segment.size:
-            moved = ", ".join(segment.rename_to(STRAY_SUFFIX))
+            moved = ", ".join(segment.rename_to(STRAY_FILE_SUFFIX))
             message = "moved aside: %s; 'moldau log verify %s --running' tells whether the rest is well"
-            log.warning(message, moved, segment.directory)
+            logger.warning(message, moved, segment.directory)
         else:
             for path in segment.rename_to(DELETED_SUFFIX):
                 segment.files.remove(path)
     del segments[at:]
 
 
-def _open_active(opening: Opening, segments: list[Segment]) -> int:
+def _open_active(to_open: LogToOpen, segments: list[Segment]) -> int:
     active = segments[-1]
     try:
         return active.open_tail()
     except (CorruptLogError, KafkaError) as error:
-        # Closed in order, and yet the end of the last segment makes no sense: look at all of it.
-        log.warning("%s: checking the whole segment: %s", opening.topic_partition, error)
-        damage = _check(active, LeaderEpochs(active.files, opening.directory), None, 0)
+        # Closed cleanly, and yet the end of the last segment is inconsistent: check all of it.
+        logger.warning("%s: checking the whole segment: %s", to_open.topic_partition, error)
+        damage = _check(active, LeaderEpochCache(active.files, to_open.directory), None, 0)
         if damage is not None:
             raise CorruptLogError(
                 active.path(LOG_SUFFIX), damage.position, damage.offset, damage.reason
@@ -310,18 +313,18 @@ def _open_active(opening: Opening, segments: list[Segment]) -> int:
         return active.open_tail()
 
 
-def _begin_at(opening: Opening, segments: list[Segment]) -> None:
-    """All that a crash left was deleted by a client before: its offsets are not given out again.
+def _begin_at_log_start(to_open: LogToOpen, segments: list[Segment]) -> None:
+    """All that a crash left had been deleted by a client: the log continues at the log start offset.
 
-    So says the checkpoint of log starts, which has no checksum; the files are not deleted on its word.
+    Only a checkpoint says so, which may be wrong: the files are moved aside, not deleted.
     """
-    log.warning("%s: nothing is left above the log start, %d", opening.directory, opening.log_start_offset)
+    logger.warning("%s: nothing is left above the log start, %d", to_open.directory, to_open.log_start_offset)
     files = segments[0].files
-    _put_aside(segments, 0)
-    segments.append(Segment.create(files, opening.directory, opening.log_start_offset, opening.now_ms))
+    _move_aside(segments, 0)
+    segments.append(Segment.create(files, to_open.directory, to_open.log_start_offset, to_open.now_ms))
 
 
-def _rebuild_epochs(segments: list[Segment], epochs: LeaderEpochs) -> None:
+def _rebuild_epochs(segments: list[Segment], epochs: LeaderEpochCache) -> None:
     epochs.clear()
     for segment in segments:
         for _, header in segment.headers(0):

@@ -1,9 +1,9 @@
-"""Which of the oldest segments of a log have to go.
+"""Which of the oldest segments retention.bytes and retention.ms delete.
 
-Invariant: a pure decision on facts that are at hand; it asks for the age of a segment only where its size
-has not decided, and never for that of a segment behind one that stays. What is not below the high watermark
-stays, and so does an active segment without records. Segments below the log start are not asked about: they
-go.
+The age of a segment may need a read of the disk: it is asked for only where the size has not decided, and
+never of a segment after the first that stays.
+
+Invariant: what is not below the high watermark stays, and so does an empty active segment. Pure.
 """
 
 from collections.abc import Sequence
@@ -12,12 +12,9 @@ from typing import NamedTuple, Protocol
 
 from moldau.storage.log.config import LogConfig
 
-TOO_MUCH = "retention.bytes"
-TOO_OLD = "retention.ms"
-
 
 class SegmentFacts(Protocol):
-    """What is asked of a segment."""
+    """What the decision needs to know of a segment."""
 
     @property
     def base_offset(self) -> int: ...
@@ -26,14 +23,14 @@ class SegmentFacts(Protocol):
     def size(self) -> int: ...
 
     def largest_timestamp(self) -> int:
-        """May have to look at the disk."""
+        """May read the disk."""
         ...
 
 
-class Limits(NamedTuple):
-    """What a log may keep, and how far it reaches."""
+class RetentionLimits(NamedTuple):
+    """What a log may retain, and where it ends."""
 
-    #: Both -1 where there is no limit.
+    #: -1: no limit.
     retention_ms: int
     retention_bytes: int
     high_watermark: int
@@ -41,28 +38,31 @@ class Limits(NamedTuple):
     now_ms: int
 
 
-class Verdict(NamedTuple):
-    """So many of the oldest segments go; all of them means that the active one has to be rolled before."""
+class RetentionDecision(NamedTuple):
+    """How many of the oldest segments are deleted; if it is all of them, the active one is rolled first."""
 
-    going: int
+    segments: int
+    #: The configs that decided, for the log message.
     reasons: tuple[str, ...]
 
 
-def limits_of(config: LogConfig, high_watermark: int, log_end_offset: int, now_ms: int) -> Limits:
-    """A log without ``delete`` in its cleanup.policy has no limits."""
+def limits_from(config: LogConfig, high_watermark: int, log_end_offset: int, now_ms: int) -> RetentionLimits:
+    """A log whose cleanup.policy does not say ``delete`` has no limits."""
     retention_ms, retention_bytes = config.retention_ms, config.retention_bytes
     if not config.delete:
         retention_ms = retention_bytes = -1
-    return Limits(retention_ms, retention_bytes, high_watermark, log_end_offset, now_ms)
+    return RetentionLimits(retention_ms, retention_bytes, high_watermark, log_end_offset, now_ms)
 
 
-def decide(segments: Sequence[SegmentFacts], limits: Limits, most: int) -> Verdict:
-    """How many of the oldest segments go, out of the first ``most``. The last one is the active one."""
+def decide_retention(
+    segments: Sequence[SegmentFacts], limits: RetentionLimits, most: int
+) -> RetentionDecision:
+    """Decides about the first ``most`` segments; the last segment of all is the active one."""
     excess = -1
     if limits.retention_bytes >= 0:
         excess = sum(segment.size for segment in segments) - limits.retention_bytes
     elif limits.retention_ms < 0:
-        return Verdict(0, ())
+        return RetentionDecision(0, ())
     reasons: dict[str, None] = {}
     count = 0
     last = len(segments) - 1
@@ -71,11 +71,11 @@ def decide(segments: Sequence[SegmentFacts], limits: Limits, most: int) -> Verdi
         if end > limits.high_watermark or (at == last and segment.size == 0):
             break
         if segment.size <= excess:
-            reasons[TOO_MUCH] = None
+            reasons["retention.bytes"] = None
         elif 0 <= limits.retention_ms < limits.now_ms - segment.largest_timestamp():
-            reasons[TOO_OLD] = None
+            reasons["retention.ms"] = None
         else:
             break
         excess -= segment.size
         count += 1
-    return Verdict(count, tuple(reasons))
+    return RetentionDecision(count, tuple(reasons))

@@ -1,7 +1,7 @@
-"""Reading a whole segment batch by batch and checking each one.
+"""Reading a segment batch by batch up to the first fault, each batch checked.
 
-Invariant: trusts nothing in the file: every length is compared with what is there before it is used. It
-reports the first place where no valid batch follows, and what to do about it is for others to decide.
+Invariant: no length in the file is used before it was compared with the size of the file. The fault is
+reported; what to do about it is decided by the caller.
 """
 
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ from moldau.protocol.records import (
 )
 from moldau.storage.files import File
 
-#: How far an offset may be from the base of its segment: the indexes have 32 bits for it.
+#: The largest distance of an offset from the base offset: the indexes have 32 bits for it.
 MAX_RELATIVE_OFFSET = 0x7FFFFFFF
 
 #: Bytes read at a time.
@@ -30,7 +30,7 @@ class Damage(NamedTuple):
     """The first place in a segment where no valid batch follows."""
 
     position: int
-    #: The smallest offset that could have stood there.
+    #: The smallest offset that a batch there could have had.
     offset: int
     reason: str
 
@@ -38,10 +38,10 @@ class Damage(NamedTuple):
 def scan(
     file: File, base_offset: int, next_base_offset: int | None = None
 ) -> Iterator[tuple[int, BatchHeader] | Damage]:
-    """Position and header of every batch, checksum and order checked; last a Damage if there is more.
+    """Position and header of every batch, checksum and order checked; a Damage at the first fault.
 
-    Offsets from ``next_base_offset`` on stand in the segment behind this one. No checksum covers the offset
-    of a batch: one behind a hole is believed only if those that follow go on from there.
+    Offsets from ``next_base_offset`` on belong to the next segment. The checksum does not cover the base
+    offset of a batch: after a gap it is believed only if the next batch does not contradict it.
     """
     limit = base_offset + MAX_RELATIVE_OFFSET + 1
     if next_base_offset is not None:
@@ -75,7 +75,7 @@ def scan(
             yield Damage(position, expected, "the checksum of a batch does not match")
             return
         if first > expected:
-            following = _going_back(file, position + batch_size, expected, first + delta)
+            following = _contradicting_offset(file, position + batch_size, expected, first + delta)
             if following is not None:
                 yield Damage(position, expected, f"offset {first} cannot be true, as {following} follows")
                 return
@@ -84,8 +84,8 @@ def scan(
         position += batch_size
 
 
-def _going_back(file: File, position: int, expected: int, last_offset: int) -> int | None:
-    """The offset of the batch there, if it is whole and says that the one before it cannot be so late."""
+def _contradicting_offset(file: File, position: int, expected: int, last_offset: int) -> int | None:
+    """The base offset of the valid batch there, if the batch before it claims this offset or a later one."""
     head = file.read(position, HEADER_SIZE)
     if len(head) < HEADER_SIZE:
         return None
@@ -99,7 +99,7 @@ def _going_back(file: File, position: int, expected: int, last_offset: int) -> i
 
 
 def _reason(header: BatchHeader, left: int, expected: int, limit: int) -> str:
-    """Why this is no header of the next batch."""
+    """Why this cannot be the header of the next batch."""
     if header.magic != MAGIC:
         return f"magic {header.magic} is not that of a batch"
     if header.batch_length < MIN_BATCH_LENGTH or header.size > left:

@@ -1,13 +1,15 @@
-"""One ``.log`` file with its indexes: append at the end, find a batch by offset, cut, check, delete.
+"""A log segment: one ``.log`` file with its indexes. Append, find a batch by offset, truncate, check.
 
-Invariant: a segment never decides; when to roll, cut or delete is the log's business. Finding a batch reads
-headers only. The indexes are caches: what they say is compared with the batch that they point to, and an
-index that lies is built anew from the log. A sealed segment opens its file and loads its indexes when first
-asked.
+The indexes are caches of the log: every entry is compared with the batch that it points to, and a wrong
+index is rebuilt from the log. A sealed segment opens its file and loads its indexes when they are first
+needed.
+
+Invariant: finding a batch reads headers only. When to roll, truncate or delete is decided by the log.
 """
 
 import logging
 import struct
+import zlib
 from array import array
 from bisect import bisect_left
 from collections.abc import Iterator
@@ -22,35 +24,38 @@ from moldau.protocol.records import (
     read_header,
 )
 from moldau.storage.errors import CorruptFileError, CorruptLogError
-from moldau.storage.file_names import DELETED_SUFFIX as DELETED_SUFFIX
-from moldau.storage.file_names import INDEX_SUFFIXES as INDEX_SUFFIXES
-from moldau.storage.file_names import LOG_SUFFIX as LOG_SUFFIX
-from moldau.storage.file_names import OFFSET_INDEX_SUFFIX as OFFSET_INDEX_SUFFIX
-from moldau.storage.file_names import SNAPSHOT_SUFFIX as SNAPSHOT_SUFFIX
-from moldau.storage.file_names import TIME_INDEX_SUFFIX as TIME_INDEX_SUFFIX
-from moldau.storage.file_names import TXN_INDEX_SUFFIX as TXN_INDEX_SUFFIX
-from moldau.storage.file_names import file_name as file_name
-from moldau.storage.file_names import snapshot_offsets as snapshot_offsets
-from moldau.storage.file_names import snapshot_path as snapshot_path
+from moldau.storage.file_names import (
+    INDEX_SUFFIXES,
+    LOG_SUFFIX,
+    OFFSET_INDEX_SUFFIX,
+    TIME_INDEX_SUFFIX,
+    TXN_INDEX_SUFFIX,
+    file_name,
+)
 from moldau.storage.files import Data, File, Files
-from moldau.storage.log import offset_index, time_index
-from moldau.storage.log.offset_index import WRITE_BATCH, OffsetIndex
-from moldau.storage.log.scan import MAX_RELATIVE_OFFSET as MAX_RELATIVE_OFFSET
-from moldau.storage.log.segment_age import probe
-from moldau.storage.log.time_index import TimeIndex
+from moldau.storage.log.config import LogConfig
+from moldau.storage.log.indexes import OFFSET_ENTRY_SIZE, TIME_ENTRY_SIZE, WRITE_BATCH, OffsetIndex, TimeIndex
+from moldau.storage.log.scan import MAX_RELATIVE_OFFSET
 from moldau.storage.log.txn_index import TxnIndex
 
-log = logging.getLogger("moldau.storage")
+logger = logging.getLogger("moldau.storage")
 
-#: Bytes read at a time while headers are hopped over: the default index interval and a header.
-_HOP_CHUNK = 4096 + HEADER_SIZE
+#: Bytes read at a time while going from header to header: the default index interval and a header.
+_HEADER_CHUNK = 4096 + HEADER_SIZE
 
-#: Batches at the end of the active segment whose places are known without looking at the disk.
+#: Batches at the end of the active segment whose positions are kept in memory, for consumers at the end.
 _TAIL_BATCHES = 256
 
-#: Base offset, length, magic, last offset delta.
-_HOP = struct.Struct(">qi4xB6xi")
-_hop_header = _HOP.unpack_from
+#: Base offset, length, magic and last offset delta of a batch: all that is needed to go to the next one.
+_SHORT_HEADER = struct.Struct(">qi4xB6xi")
+_unpack_short_header = _SHORT_HEADER.unpack_from
+
+_OFFSET_ENTRY = struct.Struct(">ii")
+_TIME_ENTRY = struct.Struct(">qi")
+
+
+#: A ``roll_timestamp`` below every timestamp, also that of records without one (-1).
+ASK_ALWAYS = -2
 
 
 class SegmentInfo(NamedTuple):
@@ -63,7 +68,7 @@ class Segment:
     __slots__ = (
         "_file",
         "_offset_index",
-        "_tail_lasts",
+        "_tail_last_offsets",
         "_tail_positions",
         "_time_index",
         "_timestamps_known",
@@ -89,12 +94,12 @@ class Segment:
         self.created_ms = created_ms
         self.index_interval_bytes = 4096
         self.max_index_bytes = 10_485_760
-        #: Where the batch of the last index entry begins.
+        #: The position of the batch that the last index entry points to.
         self.indexed_position = 0
-        #: Largest timestamp of the first batch: what rolling by time counts from. None: not read yet.
+        #: Largest timestamp of the first batch, from which segment.ms counts. None: not read yet.
         self.first_timestamp: int | None = None
-        #: The largest timestamp that the segment takes in before it must be rolled; kept by the log.
-        self.roll_timestamp = -2
+        #: A batch with a larger timestamp asks ``should_roll``; kept by the log.
+        self.roll_timestamp = ASK_ALWAYS
         self.max_timestamp = -1
         self.max_timestamp_offset = -1
         self.files = files
@@ -103,25 +108,26 @@ class Segment:
         self._time_index: TimeIndex | None = None
         self._txn_index: TxnIndex | None = None
         self._timestamps_known = size == 0
-        # Last offset and position of the newest batches. The first pair only marks where knowledge begins.
-        self._tail_lasts = array("q")
+        # Last offset and position of the newest batches. The first pair is a sentinel: what is above it is
+        # known.
+        self._tail_last_offsets = array("q")
         self._tail_positions = array("q")
 
     @classmethod
     def create(
-        cls, files: Files, directory: str, base_offset: int, now_ms: int, *, is_made: bool = False
+        cls, files: Files, directory: str, base_offset: int, now_ms: int, *, file_exists: bool = False
     ) -> "Segment":
-        """A new, empty segment; the index files come when there is something to write to them."""
+        """A new, empty segment; the index files are created with their first entries."""
         segment = cls(files, directory, base_offset, 0, now_ms)
         path = segment.path(LOG_SUFFIX)
-        segment._file = files.open(path) if is_made else files.create(path)
-        segment.forget_indexes()
+        segment._file = files.open(path) if file_exists else files.create(path)
+        segment.reset_indexes()
         segment._txn_index = TxnIndex(files, segment.path(TXN_INDEX_SUFFIX))
         segment._begin_tail(base_offset - 1)
         return segment
 
     def path(self, suffix: str) -> str:
-        return f"{self.directory}/{self.base_offset:020d}{suffix}"
+        return f"{self.directory}/{file_name(self.base_offset, suffix)}"
 
     @property
     def file(self) -> File:
@@ -149,11 +155,11 @@ class Segment:
             self.max_timestamp_offset = last_offset
         if position - self.indexed_position > self.index_interval_bytes:
             self._add_index_entry(last_offset, position)
-        lasts = self._tail_lasts
-        lasts.append(last_offset)
+        last_offsets = self._tail_last_offsets
+        last_offsets.append(last_offset)
         self._tail_positions.append(position)
-        if len(lasts) > _TAIL_BATCHES:
-            del lasts[: _TAIL_BATCHES // 2], self._tail_positions[: _TAIL_BATCHES // 2]
+        if len(last_offsets) > _TAIL_BATCHES:
+            del last_offsets[: _TAIL_BATCHES // 2], self._tail_positions[: _TAIL_BATCHES // 2]
 
     def _add_index_entry(self, last_offset: int, position: int) -> None:
         index = self.offset_index
@@ -161,19 +167,19 @@ class Segment:
         self.time_index.append(self.max_timestamp, self.max_timestamp_offset)
         self.indexed_position = position
         if self.index_is_full:
-            self.roll_timestamp = -2
+            self.roll_timestamp = ASK_ALWAYS
         if index.unwritten >= WRITE_BATCH:
             try:
                 self.write_indexes()
             except OSError as error:
-                # The batch is in the log; the index stays in memory and is written with the next entries.
-                log.warning("%s: index entries wait to be written: %s", self.path(LOG_SUFFIX), error)
+                # The batch is in the log. The entries stay in memory and are written with the next ones.
+                logger.warning("%s: index entries wait to be written: %s", self.path(LOG_SUFFIX), error)
 
     @property
     def index_is_full(self) -> bool:
-        """The last entry of the time index is kept for the moment when the segment is sealed."""
-        entries = self.max_index_bytes // offset_index.ENTRY_SIZE
-        time_entries = self.max_index_bytes // time_index.ENTRY_SIZE
+        """One entry of the time index is reserved for ``seal``."""
+        entries = self.max_index_bytes // OFFSET_ENTRY_SIZE
+        time_entries = self.max_index_bytes // TIME_ENTRY_SIZE
         return len(self.offset_index) >= entries or len(self.time_index) >= time_entries - 1
 
     def write_indexes(self) -> None:
@@ -184,15 +190,15 @@ class Segment:
             self._time_index.write()
 
     def seal(self) -> None:
-        """The last entry of the time index, and everything written: nothing is appended after this."""
+        """Adds the last entry of the time index and writes the indexes; nothing is appended after this."""
         self.load_timestamps()
         if self.max_timestamp >= 0:
             self.time_index.append(self.max_timestamp, self.max_timestamp_offset)
         _ = self.offset_index
         self.write_indexes()
 
-    def finish(self) -> None:
-        """Seals the segment and lets go of its indexes; where the disk is full they stay in memory."""
+    def seal_and_unload(self) -> None:
+        """Seals the segment and unloads its indexes; where the disk is full they stay in memory."""
         self._try_to_seal()
         self.unload()
 
@@ -200,16 +206,16 @@ class Segment:
         try:
             self.seal()
         except OSError as error:
-            log.warning("%s: the indexes cannot be written: %s", self.path(LOG_SUFFIX), error)
+            logger.warning("%s: the indexes cannot be written: %s", self.path(LOG_SUFFIX), error)
 
     def unload(self) -> None:
-        """Gives back the memory and the descriptor of a sealed segment, once its indexes are on disk."""
+        """Frees the memory and the descriptor of a sealed segment, if its indexes are on disk."""
         if self._offset_index is not None and self._offset_index.unwritten:
             return
         self._file = None
         self._offset_index = None
         self._time_index = None
-        self._tail_lasts = array("q")
+        self._tail_last_offsets = array("q")
         self._tail_positions = array("q")
 
     @property
@@ -217,21 +223,21 @@ class Segment:
         return self._offset_index is not None
 
     def _begin_tail(self, offset_before: int) -> None:
-        self._tail_lasts = array("q", [offset_before])
+        self._tail_last_offsets = array("q", [offset_before])
         self._tail_positions = array("q", [0])
 
     # -- indexes
 
-    def forget_indexes(self) -> None:
-        """Empty indexes in place of whatever was there; the files follow at the next write."""
+    def reset_indexes(self) -> None:
+        """Replaces both indexes with empty ones; the files follow at the next write."""
         self._offset_index = OffsetIndex(self.files, self.path(OFFSET_INDEX_SUFFIX), self.base_offset)
         self._time_index = TimeIndex(self.files, self.path(TIME_INDEX_SUFFIX), self.base_offset)
         self.indexed_position = 0
         self.max_timestamp = self.max_timestamp_offset = -1
         self._timestamps_known = True
 
-    def forget_aborted(self) -> None:
-        """An empty transaction index in place of whatever was there."""
+    def reset_txn_index(self) -> None:
+        """Replaces the transaction index with an empty one."""
         self._txn_index = TxnIndex(self.files, self.path(TXN_INDEX_SUFFIX))
         self._txn_index.rewrite()
 
@@ -265,19 +271,19 @@ class Segment:
             self.rebuild_indexes(str(error))
 
     def rebuild_indexes(self, reason: str) -> None:
-        """From the headers of the batches; the content is not checked here."""
-        log.warning("%s: rebuilding the indexes: %s", self.path(LOG_SUFFIX), reason)
-        self.forget_indexes()
+        """Rebuilds both indexes from the headers of the batches; the checksums are not verified."""
+        logger.warning("%s: rebuilding the indexes: %s", self.path(LOG_SUFFIX), reason)
+        self.reset_indexes()
         for position, header in self.headers(0):
-            self.note(position, header.last_offset, header.max_timestamp)
+            self.index_batch(position, header.last_offset, header.max_timestamp)
         self._try_to_seal()
 
-    def write_aborted(self) -> bool:
-        """Whether the file of the transaction index has all that it should."""
+    def write_txn_index(self) -> bool:
+        """Brings the file of the transaction index up to date; False when the disk refuses."""
         return self._txn_index is None or self._txn_index.write()
 
-    def note(self, position: int, last_offset: int, max_timestamp: int) -> None:
-        """What ``append`` does to the indexes, for a batch that is in the file already."""
+    def index_batch(self, position: int, last_offset: int, max_timestamp: int) -> None:
+        """Does to the indexes what ``append`` does, for a batch that is in the file already."""
         if max_timestamp > self.max_timestamp:
             self.max_timestamp = max_timestamp
             self.max_timestamp_offset = last_offset
@@ -285,7 +291,7 @@ class Segment:
             self._add_index_entry(last_offset, position)
 
     def load_timestamps(self) -> None:
-        """Makes ``max_timestamp`` true for a segment that was opened and not yet asked for it."""
+        """Sets ``max_timestamp`` of a segment that was opened from disk."""
         if self._timestamps_known:
             return
         timestamp, offset = self.time_index.last()
@@ -296,9 +302,9 @@ class Segment:
             self.rebuild_indexes("the time index does not tell the largest timestamp")
 
     def largest_timestamp(self) -> int:
-        """What retention goes by: the largest timestamp, or without any when the file was written last."""
+        """For retention: the largest timestamp, or the time of the last write if no record has one."""
         if not self._timestamps_known and not self.is_loaded:
-            found = probe(self)
+            found = read_largest_timestamp(self)
             if found is not None:
                 self.max_timestamp, self.max_timestamp_offset = found
                 self._timestamps_known = True
@@ -311,7 +317,7 @@ class Segment:
         return self.files.modified_ms(self.path(LOG_SUFFIX))
 
     def _is_largest(self, timestamp: int, offset: int) -> bool:
-        """Whether the batch of ``offset`` has that timestamp and the end of the segment has no larger one."""
+        """Whether the batch of ``offset`` has this timestamp and the end of the segment has no larger one."""
         header = self.header_at(offset)
         if header is None or header.max_timestamp != timestamp:
             return False
@@ -321,38 +327,38 @@ class Segment:
     # -- finding
 
     def locate(self, offset: int) -> tuple[int, int] | None:
-        """Where the first batch begins and ends whose last offset is not below ``offset``."""
-        lasts = self._tail_lasts
-        if lasts and offset > lasts[0]:
-            at = bisect_left(lasts, offset)
-            if at == len(lasts):
+        """Start and end position of the first batch whose last offset is not below ``offset``."""
+        last_offsets = self._tail_last_offsets
+        if last_offsets and offset > last_offsets[0]:
+            at = bisect_left(last_offsets, offset)
+            if at == len(last_offsets):
                 return None
             positions = self._tail_positions
-            return positions[at], positions[at + 1] if at + 1 < len(lasts) else self.size
+            return positions[at], positions[at + 1] if at + 1 < len(last_offsets) else self.size
         last_offset, position = self.offset_index.lookup(offset)
         try:
-            return self._hop(offset, position, last_offset)
+            return self._search_from(position, offset, last_offset)
         except CorruptLogError as error:
             if position == 0:
                 raise
             self.rebuild_indexes(str(error))
             last_offset, position = self.offset_index.lookup(offset)
-            return self._hop(offset, position, last_offset)
+            return self._search_from(position, offset, last_offset)
 
-    def _hop(self, offset: int, position: int, expected_last_offset: int) -> tuple[int, int] | None:
-        """From the batch at ``position``, which must end with the expected offset unless that is -1."""
+    def _search_from(self, position: int, offset: int, expected_last_offset: int) -> tuple[int, int] | None:
+        """``locate`` from ``position`` on, where a batch must have the expected last offset, if not -1."""
         file = self.file
         size = self.size
         chunk = b""
         start = 0
         while position < size:
             at = position - start
-            if at + _HOP.size > len(chunk):
-                chunk = file.read(position, _HOP_CHUNK)
+            if at + _SHORT_HEADER.size > len(chunk):
+                chunk = file.read(position, _HEADER_CHUNK)
                 start, at = position, 0
-                if len(chunk) < _HOP.size:
+                if len(chunk) < _SHORT_HEADER.size:
                     raise self._corrupt(position, offset, "a batch is cut off")
-            base_offset, length, magic, delta = _hop_header(chunk, at)
+            base_offset, length, magic, delta = _unpack_short_header(chunk, at)
             end = position + LOG_OVERHEAD + length
             last_offset = base_offset + delta
             if (
@@ -378,7 +384,7 @@ class Segment:
         return CorruptLogError(self.path(LOG_SUFFIX), position, offset, reason)
 
     def header_at(self, offset: int) -> BatchHeader | None:
-        """The header of the batch that ``locate`` finds."""
+        """The header of the first batch whose last offset is not below ``offset``."""
         place = self.locate(offset)
         return None if place is None else read_header(self.file.read(place[0], HEADER_SIZE))
 
@@ -390,7 +396,7 @@ class Segment:
         while position < self.size:
             at = position - start
             if at + HEADER_SIZE > len(chunk):
-                chunk = file.read(position, _HOP_CHUNK)
+                chunk = file.read(position, _HEADER_CHUNK)
                 start, at = position, 0
                 if len(chunk) < HEADER_SIZE:
                     raise self._corrupt(position, -1, "a batch is cut off")
@@ -407,23 +413,48 @@ class Segment:
             yield position, header
             position += header.size
 
+    def should_roll(
+        self, config: LogConfig, size: int, last_offset: int, max_timestamp: int, now_ms: int
+    ) -> bool:
+        """Whether a batch of ``size`` bytes, up to ``last_offset``, must go into a new segment.
+
+        segment.ms goes by the timestamps of records, and by the clock only where they have none.
+        """
+        if last_offset - self.base_offset > MAX_RELATIVE_OFFSET:
+            return True
+        if self.size == 0:
+            return False
+        if self.size + size > config.segment_bytes or self.index_is_full:
+            return True
+        first_timestamp = self.load_first_timestamp()
+        allowed_ms = config.max_segment_ms - self._roll_jitter_ms(config)
+        if first_timestamp < 0:
+            return now_ms - self.created_ms > allowed_ms
+        self.roll_timestamp = first_timestamp + allowed_ms
+        return max_timestamp > self.roll_timestamp
+
+    def _roll_jitter_ms(self, config: LogConfig) -> int:
+        """Keeps segments that were created together from rolling together; constant for a segment."""
+        jitter_ms = min(config.segment_jitter_ms, config.max_segment_ms)
+        return zlib.crc32(self.path("").encode()) % jitter_ms if jitter_ms > 0 else 0
+
     def load_first_timestamp(self) -> int:
-        """The timestamp that rolling by time counts from; -1 when the segment is empty or has none."""
+        """The timestamp from which segment.ms counts; -1 when the segment is empty or has none."""
         if self.first_timestamp is None:
             head = self.file.read(0, HEADER_SIZE)
             self.first_timestamp = read_header(head).max_timestamp if len(head) == HEADER_SIZE else None
         return -1 if self.first_timestamp is None else self.first_timestamp
 
-    # -- opening, checking, cutting
+    # -- opening, truncating, renaming
 
     def reopen(self) -> None:
-        """Makes a sealed segment the active one again; a fork that shares its bytes keeps the old ones."""
+        """Makes a sealed segment the active one again. A fork that shares its file keeps its own content."""
         self.file.unshare()
         self.indexed_position = self.offset_index.last()[1]
         self.load_timestamps()
 
     def open_tail(self) -> int:
-        """Makes a segment that was closed in order ready for appends; the offset behind its last batch."""
+        """Makes a segment that was closed cleanly ready for appends; returns the next offset."""
         file = self.file
         self.size = file.size
         next_offset = self.base_offset
@@ -433,7 +464,7 @@ class Segment:
             if last_offset >= 0 and header.last_offset != last_offset:
                 raise self._corrupt(position, header.last_offset, "the index points to another batch")
             if last_offset < 0:
-                self._tail_lasts.append(header.last_offset)
+                self._tail_last_offsets.append(header.last_offset)
                 self._tail_positions.append(position)
             last_offset = -1
             next_offset = header.last_offset + 1
@@ -443,14 +474,14 @@ class Segment:
         return next_offset
 
     def next_offset(self) -> int:
-        """The offset behind the last batch, found by hopping from the last entry of the index."""
+        """The offset after the last batch, found from the last entry of the index on."""
         next_offset = self.base_offset
         for _, header in self.headers(self.offset_index.last()[1]):
             next_offset = header.last_offset + 1
         return next_offset
 
     def truncate(self, position: int, offset: int) -> None:
-        """Cuts the file at ``position``, where the batch of ``offset`` begins."""
+        """Truncates the file to ``position``, where the batch of ``offset`` begins."""
         self.file.truncate(position)
         self.size = position
         index = self.offset_index
@@ -462,8 +493,8 @@ class Segment:
         self._timestamps_known = True
         self.max_timestamp, self.max_timestamp_offset = self.time_index.last()
         for at, header in self.headers(last_position):
-            if header.last_offset > self._tail_lasts[0]:
-                self._tail_lasts.append(header.last_offset)
+            if header.last_offset > self._tail_last_offsets[0]:
+                self._tail_last_offsets.append(header.last_offset)
                 self._tail_positions.append(at)
             if header.max_timestamp > self.max_timestamp:
                 self.max_timestamp, self.max_timestamp_offset = header.max_timestamp, header.last_offset
@@ -471,20 +502,15 @@ class Segment:
         if position == 0:
             self.first_timestamp = None
 
-    # -- the end
-
-    def flush(self) -> None:
-        self.file.flush()
-
     def close(self) -> None:
-        """The descriptor goes with the last slice that holds it."""
+        """The descriptor is closed with the last slice that refers to it."""
         if self._file is not None:
             self._file.truncate(self.size)
         self._file = None
         self.unload()
 
     def rename_to(self, suffix: str) -> list[str]:
-        """Takes the segment out of the log by renaming its files; the new names."""
+        """Takes the segment out of the log by renaming its files; returns the new paths."""
         renamed = []
         for name in (LOG_SUFFIX, *INDEX_SUFFIXES):
             path = self.path(name)
@@ -492,3 +518,58 @@ class Segment:
                 self.files.rename(path, path + suffix)
                 renamed.append(path + suffix)
         return renamed
+
+
+def read_largest_timestamp(segment: Segment) -> tuple[int, int] | None:
+    """Largest timestamp and the last offset of its batch, by a few small reads of the index files.
+
+    Retention asks this of segments that nobody reads, so nothing is loaded or kept. The last entry of the
+    time index is believed only if the batch that it names has this timestamp and the end of the segment has
+    no larger one: data must not be deleted because a byte of an index has rotted. None when the indexes do
+    not tell.
+    """
+    try:
+        times = segment.files.open(segment.path(TIME_INDEX_SUFFIX))
+        index = segment.files.open(segment.path(OFFSET_INDEX_SUFFIX))
+        if times.size < TIME_ENTRY_SIZE or times.size % TIME_ENTRY_SIZE:
+            return None
+        timestamp, relative = _TIME_ENTRY.unpack(times.read(times.size - TIME_ENTRY_SIZE, TIME_ENTRY_SIZE))
+        entries = index.size // OFFSET_ENTRY_SIZE
+        if timestamp < 0 or relative < 0 or index.size % OFFSET_ENTRY_SIZE:
+            return None
+        offset = segment.base_offset + relative
+        if _timestamp_at(segment, offset, _search_offset_index(index, entries, relative)) != timestamp:
+            return None
+        tail = (
+            _OFFSET_ENTRY.unpack(index.read(index.size - OFFSET_ENTRY_SIZE, OFFSET_ENTRY_SIZE))[1]
+            if entries
+            else 0
+        )
+        if tail < 0 or any(header.max_timestamp > timestamp for _, header in segment.headers(tail)):
+            return None
+    except (FileNotFoundError, CorruptLogError):
+        return None
+    return timestamp, offset
+
+
+def _search_offset_index(index: File, entries: int, relative: int) -> int:
+    """The position in the last entry whose relative offset is not above this one; 0 without one."""
+    low, high, position = 0, entries, 0
+    while low < high:
+        middle = (low + high) // 2
+        entry_offset, entry_position = _OFFSET_ENTRY.unpack(
+            index.read(middle * OFFSET_ENTRY_SIZE, OFFSET_ENTRY_SIZE)
+        )
+        if entry_offset <= relative:
+            low, position = middle + 1, entry_position
+        else:
+            high = middle
+    return max(position, 0)
+
+
+def _timestamp_at(segment: Segment, offset: int, position: int) -> int | None:
+    """The largest timestamp of the batch whose last offset is ``offset``; None if there is no such batch."""
+    for _, header in segment.headers(position):
+        if header.last_offset >= offset:
+            return header.max_timestamp if header.last_offset == offset else None
+    return None

@@ -1,19 +1,20 @@
-"""The segments of one log in the order of their offsets: which one holds an offset, adding and dropping.
+"""The segments of one log in the order of their offsets: find the one of an offset, add, delete, replace.
 
-Invariant: there is always at least one segment, and the last one is the active one: the only one that
-grows. How many sealed segments keep their indexes in memory is bounded here.
+Invariant: there is always at least one segment. The last one is the active one, the only one that is
+written to. How many sealed segments have their indexes in memory is bounded.
 """
 
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 
-from moldau.storage.compaction.cleaned_segment import SWAP_SUFFIX, remove_leftovers
+from moldau.storage.compaction.cleaned_segment import remove_leftovers
+from moldau.storage.file_names import DELETED_SUFFIX, SWAP_SUFFIX
 from moldau.storage.files import Files, Slice
 from moldau.storage.jobs import DropJob
-from moldau.storage.log.segment import DELETED_SUFFIX, Segment
+from moldau.storage.log.segment import Segment
 
-#: Sealed segments of a log whose indexes stay in memory after a reader needed them.
-_WARM_SEGMENTS = 4
+#: Sealed segments whose indexes stay in memory after a reader needed them.
+_LOADED_SEGMENTS = 4
 
 Place = tuple[int, int]
 
@@ -24,9 +25,9 @@ class Segments:
         "_dropped",
         "_files",
         "_list",
-        "_lowest_cut",
+        "_loaded",
+        "_lowest_truncation",
         "_removals",
-        "_warm",
         "active",
         "directory",
     )
@@ -37,11 +38,11 @@ class Segments:
         self._files = files
         self._list = segments
         self._bases = [segment.base_offset for segment in segments]
-        self._warm: list[Segment] = []
-        #: Out of the log, but not renamed yet.
+        self._loaded: list[Segment] = []
+        #: Deleted from the log, but not renamed yet.
         self._dropped: list[Segment] = []
         self._removals: list[tuple[int, list[str]]] = []
-        self._lowest_cut: int | None = None
+        self._lowest_truncation: int | None = None
 
     def __iter__(self) -> Iterator[Segment]:
         return iter(self._list)
@@ -57,11 +58,11 @@ class Segments:
         return sum(segment.size for segment in self._list)
 
     def from_offset(self, offset: int) -> list[Segment]:
-        """The segment of ``offset`` and those behind it."""
+        """The segment of ``offset`` and those after it."""
         return self._list[max(bisect_right(self._bases, offset) - 1, 0) :]
 
     def find(self, offset: int) -> tuple[Segment, Place | None]:
-        """Segment and place of the first batch that is not wholly below ``offset``; None if there is none."""
+        """Segment and place of the first batch that ends at or after ``offset``; None if there is none."""
         at = max(bisect_right(self._bases, offset) - 1, 0)
         while True:
             segment = self._list[at]
@@ -74,7 +75,7 @@ class Segments:
     def read(
         self, offset: int, max_bytes: int, bound_offset: int, log_end_offset: int, at_least_one: bool
     ) -> Slice | None:
-        """What ``Log.read`` promises, for an offset that the log holds."""
+        """``Log.read`` for an offset inside the log."""
         segment = self.active
         if offset >= segment.base_offset:
             place = segment.locate(offset)
@@ -98,21 +99,21 @@ class Segments:
         return Slice(segment.file, position, size)
 
     def _bound(self, segment: Segment, bound_offset: int) -> int:
-        """Where in the segment the first batch begins that is not wholly below ``bound_offset``."""
+        """The position of the first batch that ends at or after ``bound_offset``."""
         if segment is not self.active and bound_offset >= self.active.base_offset:
             return segment.size
         place = segment.locate(bound_offset)
         return segment.size if place is None else place[0]
 
     def warm_up(self, segment: Segment) -> None:
-        """Call it before asking a segment: it keeps its indexes until others were needed more recently."""
+        """To be called before a segment is searched: bounds how many keep their indexes in memory."""
         if not segment.is_loaded and segment is not self.active:
-            self.keep_warm(segment)
+            self.keep_loaded(segment)
 
-    def keep_warm(self, segment: Segment) -> None:
-        self._warm.append(segment)
-        if len(self._warm) > _WARM_SEGMENTS:
-            self._warm.pop(0).unload()
+    def keep_loaded(self, segment: Segment) -> None:
+        self._loaded.append(segment)
+        if len(self._loaded) > _LOADED_SEGMENTS:
+            self._loaded.pop(0).unload()
 
     def add(self, segment: Segment) -> None:
         """A new active segment."""
@@ -121,25 +122,25 @@ class Segments:
         self.active = segment
 
     def replace_active(self, segment: Segment) -> None:
-        """A new active segment in place of an empty one that cannot be used."""
+        """A new active segment instead of an empty one with another base offset."""
         old = self._list.pop()
         self._bases.pop()
         if old.base_offset != segment.base_offset:
             self.remove(old.rename_to(DELETED_SUFFIX))
         self.add(segment)
 
-    # -- letting the oldest go
+    # -- deleting the oldest
 
     def reach_below(self, offset: int) -> bool:
         """Whether there is a segment that ends below ``offset``."""
         return len(self._bases) > 1 and self._bases[1] <= offset
 
     def begin_drop(self, offset: int) -> DropJob | None:
-        """Takes out the sealed segments that end below ``offset``; what has to be done to their files."""
+        """Takes out the sealed segments that end below ``offset``; the job renames their files."""
         count = bisect_right(self._bases, offset) - 1
         if count > 0:
             for segment in self._list[:count]:
-                self._forget(segment)
+                self._not_loaded(segment)
             self._dropped += self._list[:count]
             del self._list[:count], self._bases[:count]
         if not self._dropped:
@@ -148,13 +149,13 @@ class Segments:
         return DropJob(self._files, self.directory, dropped, self._bases[0])
 
     def finish_drop(self, job: DropJob, due_ms: int) -> None:
-        """The renamed files are removed at ``due_ms``; what could not be renamed goes with the next job."""
+        """Renamed files are to be removed at ``due_ms``; the next job gets what could not be renamed."""
         if job.paths:
             self._removals.append((due_ms, job.paths))
         self._dropped = job.left[::-1] + self._dropped
 
     def take_due(self, now_ms: int) -> list[str]:
-        """Files whose time has come; to be removed by whoever asks."""
+        """Files that are due for removal; the caller removes them."""
         if not self._removals:
             return []
         due = [path for due_ms, paths in self._removals if due_ms <= now_ms for path in paths]
@@ -163,44 +164,46 @@ class Segments:
 
     # -- compacting
 
-    def hold(self, segments: list[Segment]) -> bool:
-        """Whether these very segments stand in the log, side by side and sealed."""
+    def contains_all(self, segments: list[Segment]) -> bool:
+        """Whether exactly these segments are in the log, adjacent and sealed."""
         at = bisect_right(self._bases, segments[0].base_offset) - 1
         return self._list[at : at + len(segments)] == segments and segments[-1] is not self.active
 
     def replace(self, old: list[Segment], new: Segment, paths: list[str], due_ms: int) -> None:
-        """``new`` stands for ``old`` from now on, whose files are called ``paths`` and go at ``due_ms``."""
+        """Replaces ``old``, whose files are now ``paths`` and to be removed at ``due_ms``, with ``new``."""
         at = self._list.index(old[0])
         for segment in old:
-            self._forget(segment)
+            self._not_loaded(segment)
         self._list[at : at + len(old)] = [new]
         self._bases[at : at + len(old)] = [new.base_offset]
         self._removals.append((due_ms, paths))
 
-    # -- cutting
+    # -- truncating
 
     @property
-    def was_cut(self) -> bool:
-        """Whether something was cut off that nobody has asked for yet."""
-        return self._lowest_cut is not None
+    def was_truncated(self) -> bool:
+        """Whether the log was truncated since the last ``take_lowest_truncation``."""
+        return self._lowest_truncation is not None
 
-    def take_lowest_cut(self) -> int | None:
-        """Where the log was cut since the last time that this was asked; the lowest of several places."""
-        lowest, self._lowest_cut = self._lowest_cut, None
+    def take_lowest_truncation(self) -> int | None:
+        """The lowest offset to which the log was truncated since the last call; None if it was not."""
+        lowest, self._lowest_truncation = self._lowest_truncation, None
         return lowest
 
     def truncate(self, offset: int, now_ms: int) -> None:
-        """Cuts everything from ``offset`` on; the segment that holds it is the active one then."""
-        self._lowest_cut = offset if self._lowest_cut is None else min(offset, self._lowest_cut)
-        # A compaction on its way must not bring back after a crash what is cut now.
+        """Removes everything from ``offset`` on; the segment of ``offset`` becomes the active one."""
+        self._lowest_truncation = (
+            offset if self._lowest_truncation is None else min(offset, self._lowest_truncation)
+        )
+        # Else the next start would put the result of a running compaction in place, with what is removed now.
         remove_leftovers(self._files, self.directory, SWAP_SUFFIX)
         while len(self._list) > 1 and self._bases[-1] > offset:
             segment = self._list.pop()
             self._bases.pop()
-            self._forget(segment)
+            self._not_loaded(segment)
             self.remove(segment.rename_to(DELETED_SUFFIX))
         active = self.active = self._list[-1]
-        self._forget(active)
+        self._not_loaded(active)
         if offset < active.base_offset:
             self.replace_active(Segment.create(self._files, self.directory, offset, now_ms))
             return
@@ -209,9 +212,9 @@ class Segments:
         if place is not None:
             active.truncate(place[0], offset)
 
-    def _forget(self, segment: Segment) -> None:
-        if segment in self._warm:
-            self._warm.remove(segment)
+    def _not_loaded(self, segment: Segment) -> None:
+        if segment in self._loaded:
+            self._loaded.remove(segment)
 
     def remove(self, paths: Iterable[str]) -> None:
         for path in paths:

@@ -1,7 +1,7 @@
 """Finding records by their timestamps.
 
-Invariant: the time index only says where to begin; the answer comes from the batches themselves, and only
-the one batch that holds it is decoded.
+The time index only tells where to begin. The answer comes from the batches, of which only the one with the
+answer is decoded.
 """
 
 from typing import NamedTuple
@@ -10,7 +10,7 @@ from moldau.protocol.records import BatchHeader, Record, decode_records
 from moldau.storage.log.segment import Segment
 from moldau.storage.log.segments import Segments
 
-#: A batch that was accepted may be decoded, whatever it grows to; the bound only keeps out nonsense.
+#: A batch in the log was accepted, so that its uncompressed size is bounded; this only stops corrupt data.
 _DECODED_LIMIT = 1 << 30
 
 
@@ -21,7 +21,7 @@ class TimestampOffset(NamedTuple):
 
 
 def offset_for_timestamp(segments: Segments, log_start_offset: int, timestamp: int) -> TimestampOffset | None:
-    """The first record from ``log_start_offset`` on whose timestamp is not below ``timestamp``."""
+    """The first record from ``log_start_offset`` on whose timestamp is at least ``timestamp``."""
     for segment in segments.from_offset(log_start_offset):
         if segment.size == 0:
             continue
@@ -35,7 +35,7 @@ def offset_for_timestamp(segments: Segments, log_start_offset: int, timestamp: i
 
 
 def _search(segment: Segment, start_offset: int, timestamp: int) -> TimestampOffset | None:
-    place = segment.locate(max(_begin(segment, timestamp), start_offset))
+    place = segment.locate(max(_search_start(segment, timestamp), start_offset))
     if place is None:
         return None
     for position, header in segment.headers(place[0]):
@@ -47,7 +47,7 @@ def _search(segment: Segment, start_offset: int, timestamp: int) -> TimestampOff
     return None
 
 
-def _begin(segment: Segment, timestamp: int) -> int:
+def _search_start(segment: Segment, timestamp: int) -> int:
     """An offset before which no record has that timestamp or a later one."""
     known, offset = segment.time_index.lookup(timestamp)
     if known < 0:
@@ -60,7 +60,7 @@ def _begin(segment: Segment, timestamp: int) -> int:
 
 
 def max_timestamp(segments: Segments, log_start_offset: int) -> TimestampOffset | None:
-    """The record with the largest timestamp; the first of several."""
+    """The record with the largest timestamp; the first if there are several."""
     best: Segment | None = None
     for segment in segments.from_offset(log_start_offset):
         if segment.size == 0:
@@ -82,7 +82,7 @@ def max_timestamp(segments: Segments, log_start_offset: int) -> TimestampOffset 
 
 
 def _max_timestamp_of_records(segments: Segments, log_start_offset: int) -> TimestampOffset | None:
-    """The long way, where the largest timestamp is that of a batch which compaction has emptied."""
+    """Reads all headers: the batch with the largest timestamp was emptied by compaction."""
     best: TimestampOffset | None = None
     for segment in segments.from_offset(log_start_offset):
         for position, header in segment.headers(0):

@@ -1,7 +1,7 @@
-"""The aborted transactions of one segment, so that a reader of committed data can skip their records.
+"""The aborted transactions of one segment, so that read_committed consumers can skip their records.
 
-Invariant: thirty-four bytes an entry, as Kafka writes it; the file exists only where a transaction was
-aborted. An entry stands in the segment that holds the abort marker.
+Kafka's file of thirty-four bytes an entry, which exists only where a transaction was aborted. An entry is
+in the segment that has the abort marker.
 """
 
 import logging
@@ -11,7 +11,7 @@ from typing import NamedTuple
 from moldau.storage.errors import CorruptFileError
 from moldau.storage.files import Files
 
-log = logging.getLogger("moldau.storage")
+logger = logging.getLogger("moldau.storage")
 
 ENTRY_SIZE = 34
 _ENTRY = struct.Struct(">hqqqq")
@@ -22,7 +22,7 @@ class AbortedTransaction(NamedTuple):
     first_offset: int
     #: Offset of the abort marker.
     last_offset: int
-    #: The last stable offset when the marker was written.
+    #: The last stable offset after the marker was written.
     last_stable_offset: int
 
 
@@ -37,7 +37,7 @@ class TxnIndex:
 
     @classmethod
     def load(cls, files: Files, path: str) -> "TxnIndex":
-        """The index as it stands on disk, empty without a file; CorruptFileError when it makes no sense."""
+        """Reads the file; an empty index where there is none, CorruptFileError for impossible entries."""
         index = cls(files, path)
         try:
             data = files.read_whole(path)
@@ -55,12 +55,12 @@ class TxnIndex:
         return index
 
     def append(self, entry: AbortedTransaction) -> None:
-        """Takes the entry in; whether it could be written too is told by ``write``."""
+        """Adds an entry and tries to write it; ``write`` tells whether the file has all entries."""
         self.entries.append(entry)
         self.write()
 
     def write(self) -> bool:
-        """Brings the file up to date; False when the disk does not let it."""
+        """Brings the file up to date; False when the disk refuses."""
         if self._written == len(self.entries):
             return True
         data = b"".join(_ENTRY.pack(0, *entry) for entry in self.entries[self._written :])
@@ -69,20 +69,20 @@ class TxnIndex:
             file = self._files.open(self.path) if exists else self._files.create(self.path)
             file.append(data)
         except OSError as error:
-            log.warning("%s cannot be written: %s", self.path, error)
+            logger.warning("%s cannot be written: %s", self.path, error)
             return False
         self._written = len(self.entries)
         return True
 
     def truncate(self, offset: int) -> None:
-        """Forgets what was aborted at or behind ``offset``."""
+        """Removes what was aborted at or after ``offset``."""
         kept = [entry for entry in self.entries if entry.last_offset < offset]
         if len(kept) != len(self.entries):
             self.entries = kept
             self.rewrite()
 
     def rewrite(self) -> None:
-        """The file as the entries are now; without entries there is none."""
+        """Writes the whole file again; without entries there is no file."""
         if self.entries:
             self._files.write_atomically(
                 self.path, b"".join(_ENTRY.pack(0, *entry) for entry in self.entries)
@@ -92,7 +92,7 @@ class TxnIndex:
         self._written = len(self.entries)
 
     def collect(self, start_offset: int, end_offset: int) -> tuple[list[AbortedTransaction], bool]:
-        """Transactions aborted in [start, end), and whether later segments need not be asked."""
+        """The aborted transactions with records in [start, end), and whether later segments have none."""
         found = []
         for entry in self.entries:
             if entry.last_offset >= start_offset and entry.first_offset < end_offset:

@@ -1,8 +1,8 @@
-"""Is this batch fit to append? Everything that a produce request must be refused for, and with which code.
+"""Validation of a produced batch: what is rejected, and with which error code.
 
-Invariant: decide, never write to disk. Checks run in the order of Apache Kafka's broker, so that a batch
-with two faults is refused for the same one. The content of records is looked at only where the topic asks
-for it: keys on compacted topics, another compression, and to name the culprits once a batch is refused.
+Checks run in the order of Apache Kafka's broker, so that a batch with two faults gets the same error.
+Records are decoded only where the topic requires it (keys on compacted topics, another compression), and to
+name the rejected records. Pure.
 """
 
 from collections.abc import Iterable
@@ -35,25 +35,25 @@ from moldau.protocol.records import (
 )
 from moldau.storage.log.config import LogConfig
 
-#: Produce versions from which on a client knows zstd.
+#: The first Produce version in which a client may use zstd.
 FIRST_PRODUCE_VERSION_WITH_ZSTD = 7
 
-#: What a compressed batch may grow to, at the least; beyond it the batch is taken for a bomb.
+#: Uncompressed bytes that a batch may have in any case; beyond the limit it is taken for a zip bomb.
 _DECOMPRESSED_LIMIT = 64 * 1024 * 1024
 
 #: As a plain number: comparing with a member of an enum costs more than reading the whole header.
 _ZSTD = int(Compression.ZSTD)
 
-#: What Kafka takes for the least that a batch of any format claims to have behind its length.
-_LEAST_OVERHEAD = 14
+#: Kafka's minimum for the length field of a batch of any format.
+_MIN_RECORD_OVERHEAD = 14
 
 
 class AppendError(KafkaError):
-    """A refused batch: the sentence for the client, and which records are to blame.
+    """A rejected batch: the message, and which records were the reason.
 
-    ``log_start_offset`` is what the answer carries in that field: the real one where Apache Kafka's broker
-    had looked at the log already (``late``), -1 where it refuses the request before. ``told`` says whether
-    the client hears the sentence: where Apache Kafka answers with the code alone, it is for our log only.
+    The response follows Apache Kafka's broker. It has the log start offset (``has_log_start_offset``) for
+    faults that Kafka finds after it looked at the log, else -1. It has the message only where Kafka sends one
+    (``message_for_client``); otherwise the message is for the broker's own log.
     """
 
     def __init__(
@@ -62,18 +62,18 @@ class AppendError(KafkaError):
         message: str | None = None,
         record_errors: Iterable[tuple[int, str]] = (),
         *,
-        late: bool = False,
-        told: bool = False,
+        has_log_start_offset: bool = False,
+        message_for_client: bool = False,
     ) -> None:
         super().__init__(code, message)
         self.record_errors = list(record_errors)
-        self.late = late
-        self.told = told or bool(self.record_errors)
+        self.has_log_start_offset = has_log_start_offset
+        self.message_for_client = message_for_client or bool(self.record_errors)
         self.log_start_offset = -1
 
 
-def _late(code: ErrorCode, message: str, record_errors: Iterable[tuple[int, str]] = ()) -> AppendError:
-    return AppendError(code, message, record_errors, late=True)
+def _invalid(code: ErrorCode, message: str, record_errors: Iterable[tuple[int, str]] = ()) -> AppendError:
+    return AppendError(code, message, record_errors, has_log_start_offset=True)
 
 
 def check_batch(
@@ -87,7 +87,7 @@ def check_batch(
     """The header of the one batch in ``view``, or AppendError."""
     size = len(view)
     if size < HEADER_SIZE:
-        raise _no_batch(view)
+        raise _not_a_batch(view)
     header = read_header(view)
     (
         base_offset,
@@ -119,10 +119,10 @@ def check_batch(
         _check_counts(header, internal=internal)
     if producer_id >= 0 and base_sequence < 0:
         _check_counts(header, internal=internal)
-    payload = _unpacked(view, codec, config) if codec else view[HEADER_SIZE:]
+    payload = _decompressed(view, codec, config) if codec else view[HEADER_SIZE:]
     error = records_error(payload, count)
     if error is not None:
-        raise _late(ErrorCode.INVALID_RECORD, error)
+        raise _invalid(ErrorCode.INVALID_RECORD, error)
     latest = now_ms + config.message_timestamp_after_max_ms
     if (
         max_timestamp > latest
@@ -131,14 +131,14 @@ def check_batch(
     ) and not config.log_append_time:
         _check_timestamps(view, header, config, now_ms)
     if config.compact and not attributes & CONTROL_MASK and has_null_key(payload, count) is not None:
-        raise _keyless(_decode(view, header, config), topic_partition)
+        raise _missing_keys(_decode(view, header, config), topic_partition)
     return header
 
 
 def transform(
     view: memoryview, header: BatchHeader, config: LogConfig, topic_partition: TopicPartition, now_ms: int
 ) -> tuple[memoryview, BatchHeader]:
-    """The batch as the topic wants it: with the broker's time, or compressed in another way."""
+    """The batch as the topic requires it: with LogAppendTime, or with another compression."""
     codec = config.compression
     if codec is not None and codec != header.attributes & COMPRESSION_MASK:
         level = config.compression_level(codec)
@@ -149,7 +149,7 @@ def transform(
     if config.log_append_time:
         set_append_time(view, 0, now_ms)
     elif header.attributes & TIMESTAMP_TYPE_MASK:
-        # A client has no say in whose time the records carry.
+        # The topic decides on the timestamp type, not the client.
         set_create_time(view, 0)
     return view, read_header(view)
 
@@ -159,7 +159,7 @@ def decompressed_limit(config: LogConfig) -> int:
 
 
 def _bad_base_offset(base_offset: int, topic_partition: TopicPartition) -> AppendError:
-    return _late(
+    return _invalid(
         ErrorCode.INVALID_RECORD,
         f"The baseOffset of the record batch in the append to {topic_partition} should be 0, "
         f"but it is {base_offset}",
@@ -188,13 +188,13 @@ def too_large(size: int, config: LogConfig, topic_partition: TopicPartition) -> 
 
 
 def offline_error(topic_partition: TopicPartition, reason: str) -> AppendError:
-    """For a log that cannot take anything in, now or ever."""
+    """For an append to a log that is offline or whose disk is full."""
     message = f"Error while appending records to {topic_partition}: {reason}"
-    return AppendError(ErrorCode.KAFKA_STORAGE_ERROR, message, told=True)
+    return AppendError(ErrorCode.KAFKA_STORAGE_ERROR, message, message_for_client=True)
 
 
 def out_of_range(offset: int, topic_partition: TopicPartition, start: int, end: int) -> KafkaError:
-    """For a reader of what is not, or no longer, in the log."""
+    """For a fetch of an offset that is not in the log."""
     return KafkaError(
         ErrorCode.OFFSET_OUT_OF_RANGE,
         f"Received request for offset {offset} for partition {topic_partition}, "
@@ -203,11 +203,13 @@ def out_of_range(offset: int, topic_partition: TopicPartition, start: int, end: 
 
 
 def null_records() -> AppendError:
-    """For a partition whose records are null: the real broker leaves such a request without an answer."""
-    return AppendError(ErrorCode.INVALID_RECORD, "the records of the partition are null", told=True)
+    """For a partition whose records are null; Apache Kafka's broker never answers such a request."""
+    return AppendError(
+        ErrorCode.INVALID_RECORD, "the records of the partition are null", message_for_client=True
+    )
 
 
-def _no_batch(view: memoryview) -> AppendError:
+def _not_a_batch(view: memoryview) -> AppendError:
     magic = view[MAGIC_AT] if len(view) > MAGIC_AT else MAGIC
     if magic > MAGIC:
         return _bad_magic(magic)
@@ -217,7 +219,9 @@ def _no_batch(view: memoryview) -> AppendError:
 
 
 def _bad_magic(magic: int) -> AppendError:
-    return AppendError(ErrorCode.CORRUPT_MESSAGE, f"Invalid magic found in record: {magic}", told=True)
+    return AppendError(
+        ErrorCode.CORRUPT_MESSAGE, f"Invalid magic found in record: {magic}", message_for_client=True
+    )
 
 
 def _not_one_batch(view: memoryview, header: BatchHeader) -> AppendError:
@@ -229,14 +233,15 @@ def _not_one_batch(view: memoryview, header: BatchHeader) -> AppendError:
             ErrorCode.INVALID_RECORD,
             f"Produce requests are only allowed to contain record batches with magic version {MAGIC}",
         )
-    if header.batch_length < MIN_BATCH_LENGTH:
+    length = header.batch_length
+    if length < MIN_BATCH_LENGTH:
         return AppendError(
             ErrorCode.CORRUPT_MESSAGE,
-            f"Record size {header.batch_length} is less than the minimum record overhead ({_LEAST_OVERHEAD})",
-            told=header.batch_length < _LEAST_OVERHEAD,
+            f"Record size {length} is less than the minimum record overhead ({_MIN_RECORD_OVERHEAD})",
+            message_for_client=length < _MIN_RECORD_OVERHEAD,
         )
     if header.size > len(view):
-        return _no_batch(view)
+        return _not_a_batch(view)
     return AppendError(
         ErrorCode.INVALID_RECORD, "Produce requests must contain exactly one record batch per partition"
     )
@@ -245,7 +250,12 @@ def _not_one_batch(view: memoryview, header: BatchHeader) -> AppendError:
 def _check_codec(codec: int, produce_version: int) -> None:
     if codec > Compression.ZSTD:
         message = f"Unknown compression type id: {codec}"
-        raise AppendError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, message, late=True, told=True)
+        raise AppendError(
+            ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
+            message,
+            has_log_start_offset=True,
+            message_for_client=True,
+        )
     if produce_version < FIRST_PRODUCE_VERSION_WITH_ZSTD:
         raise AppendError(
             ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
@@ -253,14 +263,14 @@ def _check_codec(codec: int, produce_version: int) -> None:
         )
 
 
-def _unpacked(view: memoryview, codec: int, config: LogConfig) -> bytes:
+def _decompressed(view: memoryview, codec: int, config: LogConfig) -> bytes:
     try:
         return decompress(codec, view[HEADER_SIZE:], decompressed_limit(config))
     except KafkaError as error:
-        # The checksum was right, so the client has made it so: sending it again, as clients do after
-        # CORRUPT_MESSAGE, would not help.
+        # The checksum is right, so the client compressed it like this. Clients retry after CORRUPT_MESSAGE,
+        # which would not help here.
         code = ErrorCode.INVALID_RECORD if error.code is ErrorCode.CORRUPT_MESSAGE else error.code
-        raise AppendError(code, error.message, late=True, told=True) from None
+        raise AppendError(code, error.message, has_log_start_offset=True, message_for_client=True) from None
 
 
 def _check_counts(header: BatchHeader, *, internal: bool) -> None:
@@ -282,11 +292,11 @@ def _check_counts(header: BatchHeader, *, internal: bool) -> None:
         )
     else:
         return
-    raise _late(ErrorCode.INVALID_RECORD, message)
+    raise _invalid(ErrorCode.INVALID_RECORD, message)
 
 
 def _check_timestamps(view: memoryview, header: BatchHeader, config: LogConfig, now_ms: int) -> None:
-    """Called when the header looks bad; -1 stands for a record without a timestamp, which is always fine."""
+    """Called for a suspicious header. -1 is a record without a timestamp, which is always accepted."""
     low = now_ms - config.message_timestamp_before_max_ms
     high = now_ms + config.message_timestamp_after_max_ms
 
@@ -295,12 +305,12 @@ def _check_timestamps(view: memoryview, header: BatchHeader, config: LogConfig, 
 
     if not is_bad(header.base_timestamp) and not is_bad(header.max_timestamp):
         return
-    culprits = [
+    out_of_range_timestamps = [
         (index, record.timestamp)
         for index, record in enumerate(_decode(view, header, config))
         if is_bad(record.timestamp)
     ]
-    raise _late(
+    raise _invalid(
         ErrorCode.INVALID_TIMESTAMP,
         "One or more records have been rejected due to invalid timestamp",
         [
@@ -309,7 +319,7 @@ def _check_timestamps(view: memoryview, header: BatchHeader, config: LogConfig, 
                 f"Timestamp {timestamp} of message with offset {index} is out of range. "
                 f"The timestamp should be within [{low}, {high}]",
             )
-            for index, timestamp in culprits or [(0, header.max_timestamp)]
+            for index, timestamp in out_of_range_timestamps or [(0, header.max_timestamp)]
         ],
     )
 
@@ -318,17 +328,17 @@ def _decode(view: memoryview, header: BatchHeader, config: LogConfig) -> list[Re
     return decode_records(view, 0, header, limit=decompressed_limit(config))
 
 
-def _keyless(records: list[Record], topic_partition: TopicPartition) -> AppendError:
+def _missing_keys(records: list[Record], topic_partition: TopicPartition) -> AppendError:
     text = f"Compacted topic cannot accept message without key in topic partition {topic_partition}"
     return rejected_records([(index, text) for index, record in enumerate(records) if record.key is None])
 
 
 def rejected_records(errors: list[tuple[int, str]]) -> AppendError:
-    """For a batch with records that the topic does not take, each by its index with the reason."""
+    """For a batch with records that the topic does not accept: the index of each, and why."""
     first_three = ", ".join(
         f"RecordError(batchIndex={index}, message='{text}')" for index, text in errors[:3]
     )
-    return _late(
+    return _invalid(
         ErrorCode.INVALID_RECORD,
         f"One or more records have been rejected due to {len(errors)} record errors in total, "
         f"and only showing the first three errors at most: [{first_three}]",
@@ -336,8 +346,8 @@ def rejected_records(errors: list[tuple[int, str]]) -> AppendError:
     )
 
 
-def check_assigned(records: memoryview, next_offset: int) -> list[tuple[int, BatchHeader]]:
-    """Position and header of batches that have their offsets already; AppendError if one cannot follow."""
+def check_batches_with_offsets(records: memoryview, next_offset: int) -> list[tuple[int, BatchHeader]]:
+    """Position and header of batches that have their offsets already; AppendError if one does not fit."""
     found: list[tuple[int, BatchHeader]] = []
     for position, header in batches(records):
         if not crc_matches(records, position, header.size):

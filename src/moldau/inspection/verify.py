@@ -1,10 +1,10 @@
-"""Everything in a data directory, checked: what no broker does at its start, because it would take hours.
+"""The check of everything in a data directory, which a broker does not do at start: it may take hours.
 
-``plan`` makes jobs, one for each segment (``segment_checks``), one for each partition and one for the
-directory; each job is a plain value whose ``run`` may happen in any process.
+``plan`` makes jobs: one for each segment (``segment_checks``), one for each partition, one for the
+directory. A job is a plain value whose ``run`` may be called in any process.
 
-Invariant: reads only. A fault is a ``Finding`` with file, position, offset, what it means and what to do;
-only a file that cannot be opened or read at all is an exception (OSError).
+Invariant: reads only. A fault is a ``Finding`` with file, position, offset, meaning and action; only a file
+that cannot be opened or read is an exception (OSError).
 """
 
 from collections.abc import Iterator, Mapping
@@ -14,56 +14,50 @@ from pathlib import Path
 from moldau.base.names import TopicPartition, Uuid, format_uuid
 from moldau.inspection.contents import HoleKind, Offsets, classify_holes, read_offsets
 from moldau.inspection.findings import Finding, note, problem, warning
-from moldau.inspection.history import History, sane_epochs, walk_partition
+from moldau.inspection.history import History, consistent_epochs, walk_partition
 from moldau.inspection.layout import (
-    CLEANED_SUFFIX,
-    SWAP_SUFFIX,
-    TEMPORARY_SUFFIX,
     UNFINISHED_SUFFIX,
+    LogTarget,
     PartitionFiles,
     SegmentFiles,
-    Target,
     directories_out_of_use,
 )
 from moldau.inspection.segment_checks import SegmentJob, SegmentReport
 from moldau.protocol.checksum import crc32c
 from moldau.storage.directory import checkpoints
 from moldau.storage.errors import CorruptFileError
-from moldau.storage.files import OsFiles
-from moldau.storage.log.leader_epochs import LeaderEpochs
-from moldau.storage.log.producer_state import ProducerState
-from moldau.storage.log.segment import (
+from moldau.storage.file_names import (
+    CLEANED_SUFFIX,
     DELETED_SUFFIX,
     LOG_SUFFIX,
     SNAPSHOT_SUFFIX,
+    SWAP_SUFFIX,
+    TEMPORARY_SUFFIX,
     TXN_INDEX_SUFFIX,
     file_name,
 )
+from moldau.storage.files import OsFiles
+from moldau.storage.log.leader_epoch_cache import LeaderEpochCache
+from moldau.storage.log.producer_state import ProducerStates
 from moldau.storage.log.txn_index import AbortedTransaction, TxnIndex
 
-CHECKPOINTS = (
-    checkpoints.RECOVERY_POINT_FILE,
-    checkpoints.HIGH_WATERMARK_FILE,
-    checkpoints.LOG_START_OFFSET_FILE,
-    checkpoints.CLEANER_OFFSET_FILE,
-)
 _REPAIR = "'moldau log repair' writes it anew from the log"
 _RESTORE = "restore it from a backup or a replica"
-_NOBODY = TopicPartition("", 0)
-#: Names of files of one kind that are told.
-_MOST_NAMES = 3
-#: Leftovers that a start removes or finishes by itself.
-_TIDIED = (CLEANED_SUFFIX, SWAP_SUFFIX, DELETED_SUFFIX, TEMPORARY_SUFFIX, UNFINISHED_SUFFIX)
+_NO_PARTITION = TopicPartition("", 0)
+#: Names of files of one kind that are listed.
+_MAX_NAMES = 3
+#: Leftovers that a start removes or completes by itself.
+_REMOVED_AT_START = (CLEANED_SUFFIX, SWAP_SUFFIX, DELETED_SUFFIX, TEMPORARY_SUFFIX, UNFINISHED_SUFFIX)
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionJob:
-    """What can only be seen over all segments of a partition."""
+    """The checks that need all segments of a partition."""
 
     partition: PartitionFiles
     offsets: Offsets
     clean: bool
-    #: What the metadata says; None where it is not known.
+    #: The id in the metadata; None if unknown.
     topic_id: Uuid | None = None
 
     @property
@@ -80,7 +74,7 @@ class DirectoryJob:
 
     root: Path
     partitions: tuple[PartitionFiles, ...]
-    #: The partitions that the metadata names, with the ids of their topics; None where it is not known.
+    #: The partitions in the metadata, with the ids of their topics; None if unknown.
     expected: Mapping[str, Uuid] | None = None
     #: Partitions in other data directories of the same broker.
     elsewhere: frozenset[str] = frozenset()
@@ -97,14 +91,14 @@ Job = SegmentJob | PartitionJob | DirectoryJob
 
 
 def plan(
-    target: Target,
+    target: LogTarget,
     *,
     deep: bool = True,
     running: bool = False,
     expected: Mapping[str, Uuid] | None = None,
     elsewhere: frozenset[str] = frozenset(),
 ) -> list[Job]:
-    """What there is to check; of a running broker only what it does not write to any more."""
+    """The checks to run; of a running broker only what it does not write to any more."""
     root = target.root
     offsets = read_offsets(None if root is None else str(root))
     clean = root is not None and (root / checkpoints.CLEAN_SHUTDOWN_FILE).exists()
@@ -144,7 +138,7 @@ def _check_partition(job: PartitionJob) -> Iterator[Finding]:
             snapshots.compare(segment.base_offset, history)
     snapshots.compare(history.next_offset, history)
     yield from snapshots.findings
-    if not history.damaged_stretches:
+    if not history.damaged_ranges:
         yield from _check_txn_indexes(partition, history)
         yield from _check_epochs(job, history)
     yield from _check_holes(job, history)
@@ -161,10 +155,10 @@ def _check_names(partition: PartitionFiles) -> Iterator[Finding]:
     for name, meaning in partition.leftovers():
         by_meaning.setdefault(meaning, []).append(name)
     for meaning, names in by_meaning.items():
-        tidied = names[0].endswith(_TIDIED)
-        action = "nothing: the next start tidies up" if tidied else "look at it, then remove it"
-        shown = ", ".join(names[:_MOST_NAMES])
-        more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
+        is_removed = names[0].endswith(_REMOVED_AT_START)
+        action = "nothing: the next start tidies up" if is_removed else "look at it, then remove it"
+        shown = ", ".join(names[:_MAX_NAMES])
+        more = f" and {len(names) - _MAX_NAMES} more" if len(names) > _MAX_NAMES else ""
         yield note(str(partition.path), f"out of use: {shown}{more}", meaning, action)
     for name in partition.orphans():
         yield warning(
@@ -230,29 +224,29 @@ def _check_offsets(job: PartitionJob, history: History) -> Iterator[Finding]:
 
 
 class SnapshotCheck:
-    """The snapshots of producers, compared with what the log says up to them."""
+    """Compares the producer snapshots with the log."""
 
     def __init__(self, partition: PartitionFiles) -> None:
         self.findings: list[Finding] = []
-        #: Those that are to be written anew, and what they should hold where the log tells it.
+        #: Bad snapshots, and the right content if the log tells it.
         self.contents: dict[int, bytes | None] = {}
         self._partition = partition
         self._left = sorted(partition.snapshots)
 
     def compare(self, offset: int, history: History) -> None:
-        """Those up to an offset; with the log only where nothing before it was taken out."""
+        """Checks the snapshots up to ``offset``; against the log only if no record before it is missing."""
         while self._left and self._left[0] <= offset:
             at = self._left.pop(0)
             path = self._partition.path / file_name(at, SNAPSHOT_SUFFIX)
-            told = history.is_whole and at == offset == history.next_offset
-            fault = self._fault(path, at, history if told else None)
+            is_known = history.is_complete and at == offset == history.next_offset
+            fault = self._fault(path, at, history if is_known else None)
             if fault is not None:
                 meaning = "what producers have sent is looked up in an older snapshot and in the log instead"
                 self.findings.append(warning(str(path), fault, meaning, _REPAIR))
-                self.contents[at] = history.producers.snapshot() if told else None
+                self.contents[at] = history.producers.snapshot() if is_known else None
 
     def _fault(self, path: Path, offset: int, history: History | None) -> str | None:
-        loaded = ProducerState(_NOBODY)
+        loaded = ProducerStates(_NO_PARTITION)
         try:
             loaded.load(path.read_bytes(), str(path), 0)
         except CorruptFileError as error:
@@ -260,11 +254,11 @@ class SnapshotCheck:
         for producer in loaded.active():
             if producer.last_offset >= offset:
                 return f"producer {producer.producer_id} has offset {producer.last_offset}, which lies ahead"
-        return None if history is None else _disagreement(loaded, history)
+        return None if history is None else _contradiction(loaded, history)
 
 
-def _disagreement(loaded: ProducerState, history: History) -> str | None:
-    """How a snapshot and the log differ; that producers were forgotten or compacted away is no difference."""
+def _contradiction(loaded: ProducerStates, history: History) -> str | None:
+    """How a snapshot contradicts the log; producers that expired or were compacted away may be missing."""
     for known in history.producers.active():
         kept = loaded.get(known.producer_id)
         if kept is None:
@@ -285,9 +279,9 @@ def _disagreement(loaded: ProducerState, history: History) -> str | None:
 
 
 def txn_index_fault(segment: SegmentFiles, history: History) -> tuple[str | None, list[AbortedTransaction]]:
-    """What is wrong with the index of aborted transactions of a segment, and what it should hold.
+    """What is wrong with the transaction index of a segment, and the entries that it should have.
 
-    Where batches were taken out, the index may know better than the log where a transaction began.
+    Where records are missing, the index may know better than the log where a transaction began.
     """
     path = str(segment.path(TXN_INDEX_SUFFIX))
     expected = history.aborted.get(segment.base_offset, [])
@@ -296,13 +290,13 @@ def txn_index_fault(segment: SegmentFiles, history: History) -> tuple[str | None
         fault = None
     except CorruptFileError as error:
         entries, fault = [], error.reason
-    # The last stable offset depends on what was known when it was written; the rest stands in the log.
+    # The last stable offset depends on when the entry was written; the other fields are in the log.
     by_marker = {entry.last_offset: entry for entry in entries}
     missing = [
         entry
         for entry in expected
         if (known := by_marker.get(entry.last_offset)) is None
-        or (history.is_whole and known[:3] != entry[:3])
+        or (history.is_complete and known[:3] != entry[:3])
     ]
     by_marker.update((entry.last_offset, entry) for entry in missing)
     if fault is None and missing:
@@ -321,16 +315,16 @@ def _check_txn_indexes(partition: PartitionFiles, history: History) -> Iterator[
 def epochs_fault(
     partition: PartitionFiles, offsets: Offsets, history: History, *, clean: bool
 ) -> tuple[str, int | None] | None:
-    """What is wrong with the file of leader epochs, and at which offset."""
-    epochs = LeaderEpochs(OsFiles(), str(partition.path))
+    """What is wrong with the leader epoch checkpoint, and at which offset."""
+    epochs = LeaderEpochCache(OsFiles(), str(partition.path))
     try:
         epochs.load()
     except CorruptFileError as error:
         return error.reason, None
     start = offsets.log_start_offsets.get(partition.name, 0)
-    # Written when the log is flushed: after a crash the file may lag behind by what was not.
+    # The file is written when the log is flushed: after a crash it may lack what was not flushed.
     known_up_to = history.next_offset if clean else offsets.recovery_points.get(partition.name, 0)
-    written, _ = sane_epochs(history.epochs)
+    written, _ = consistent_epochs(history.epochs)
     for at, (epoch, offset) in enumerate(written):
         until = written[at + 1][1] if at + 1 < len(written) else history.next_offset
         shown = max(offset, start)
@@ -349,7 +343,7 @@ def _check_epochs(job: PartitionJob, history: History) -> Iterator[Finding]:
         path = str(job.partition.path / checkpoints.LEADER_EPOCH_FILE)
         meaning = "a replica that compares logs may cut at a wrong place"
         yield warning(path, what, meaning, _REPAIR, offset=offset)
-    for epoch, offset in sane_epochs(history.epochs)[1]:
+    for epoch, offset in consistent_epochs(history.epochs)[1]:
         what = f"the batch of offset {offset} has leader epoch {epoch}, which does not fit in between"
         meaning = "the checksum does not cover it; readers do not mind, nor does a broker alone"
         yield note(str(job.partition.path), what, meaning)
@@ -380,7 +374,7 @@ def _check_directory(job: DirectoryJob) -> Iterator[Finding]:
 
 
 def checkpoint_fault(root: Path, name: str) -> str | None:
-    """Why a checkpoint cannot be believed; None for one that can, or that is not there."""
+    """Why a checkpoint is not valid; None if it is, or if there is none."""
     files = OsFiles()
     path = root / name
     if not path.exists():
@@ -390,21 +384,21 @@ def checkpoint_fault(root: Path, name: str) -> str | None:
     except CorruptFileError as error:
         return error.reason
     try:
-        sums = checkpoints.read_sums(files, str(root)).get(name)
+        checksums = checkpoints.read_checksums(files, str(root)).get(name)
     except CorruptFileError:
-        return None  # the sums themselves are a finding
-    if sums is not None and crc32c(path.read_bytes()) not in sums:
-        return f"its checksum is not the one in {checkpoints.SUMS_FILE}"
+        return None  # the file of checksums has a finding of its own
+    if checksums is not None and crc32c(path.read_bytes()) not in checksums:
+        return f"its checksum is not the one in {checkpoints.CHECKSUMS_FILE}"
     return None
 
 
 def _check_checkpoints(job: DirectoryJob) -> Iterator[Finding]:
     try:
-        checkpoints.read_sums(OsFiles(), str(job.root))
+        checkpoints.read_checksums(OsFiles(), str(job.root))
     except CorruptFileError as error:
         yield warning(error.path, error.reason, "checkpoints are not compared with their checksums", "")
     names = {partition.name for partition in job.partitions}
-    for name in CHECKPOINTS:
+    for name in checkpoints.OFFSET_CHECKPOINT_FILES:
         path = job.root / name
         fault = checkpoint_fault(job.root, name)
         if fault is not None:

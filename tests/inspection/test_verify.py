@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from moldau.inspection.findings import Finding, Severity
-from moldau.inspection.layout import look_at
-from moldau.inspection.verification import plan
+from moldau.inspection.layout import find_target
+from moldau.inspection.verify import plan
 from moldau.protocol.compression import Compression
 from moldau.protocol.records import Record, encode_batch, update_crc
 
@@ -18,7 +18,7 @@ EXPECTED = {"orders-0": TOPIC_ID}
 
 
 def verify(path: Path, *, deep: bool = True, running: bool = False) -> list[Finding]:
-    jobs = plan(look_at(path), deep=deep, running=running, expected=EXPECTED)
+    jobs = plan(find_target(path), deep=deep, running=running, expected=EXPECTED)
     return [finding for job in jobs for finding in job.run().findings]
 
 
@@ -85,7 +85,7 @@ def index_without_order(path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("suffix", "breaks", "told"),
+    ("suffix", "breaks", "texts"),
     [
         (".index", lambda path: path.write_bytes(path.read_bytes() + b"x"), "whole number of entries"),
         (".index", lambda path: path.unlink(), "is missing"),
@@ -103,13 +103,13 @@ def index_without_order(path: Path) -> None:
         (".snapshot", lambda path: path.write_bytes(b""), "too few"),
     ],
 )
-def test_small_files(data_directory: Path, suffix: str, breaks: Break, told: str) -> None:
+def test_small_files(data_directory: Path, suffix: str, breaks: Break, texts: str) -> None:
     path = files(data_directory, suffix)[1]
     breaks(path)
     (finding,) = serious(data_directory)
     assert finding.severity is Severity.WARNING
     assert finding.file == str(path)
-    assert told in finding.what
+    assert texts in finding.what
     assert "repair" in finding.action
 
 
@@ -171,10 +171,10 @@ def test_topics_that_are_not_whole(data_directory: Path) -> None:
     other = data_directory / "orders-1"
     other.mkdir()
     (other / "partition.metadata").write_text("version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAA")
-    told = [each.what for each in verify(data_directory)]
-    assert any("has several ids" in what for what in told)
-    assert "there is no .log file" in told
-    assert "belongs to no topic of the metadata" in told
+    texts = [each.what for each in verify(data_directory)]
+    assert any("has several ids" in what for what in texts)
+    assert "there is no .log file" in texts
+    assert "belongs to no topic of the metadata" in texts
     (data_directory / "orders-0").rename(data_directory / "renamed-0")
     assert any("the metadata names it" in each.what for each in serious(data_directory))
 
@@ -197,8 +197,8 @@ def test_the_files_at_the_root(data_directory: Path) -> None:
     (data_directory / "recovery-point-offset-checkpoint").write_text("junk")
     (data_directory / "log-start-offset-checkpoint").write_text("0\n1\norders 0 50\n")
     (data_directory / "meta.properties").write_text("version=1\n")
-    told = [each.what for each in serious(data_directory)]
-    assert len(told) == 3
+    texts = [each.what for each in serious(data_directory)]
+    assert len(texts) == 3
     (data_directory / "meta.properties").unlink()
     assert "is missing" in [each.what for each in serious(data_directory)]
 
@@ -233,7 +233,7 @@ class TestRecords:
         return encode_batch(records, **options)  # type: ignore[arg-type]
 
     def findings(self, path: Path, *, deep: bool = True) -> list[Finding]:
-        (report,) = (job.run() for job in plan(look_at(path / f"{0:020d}.log"), deep=deep))
+        (report,) = (job.run() for job in plan(find_target(path / f"{0:020d}.log"), deep=deep))
         return report.findings
 
     def test_lengths(self, tmp_path: Path) -> None:

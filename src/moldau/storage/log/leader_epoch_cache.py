@@ -1,7 +1,9 @@
-"""Which leader epoch began at which offset: what a replica needs to find where two logs part.
+"""Which leader epoch began at which offset: how a replica finds where its log and the leader's diverge.
 
-Invariant: epochs and start offsets only grow along the list. The batches say the same, so the file need not
-be younger than the recovery point: it is written when the log is flushed, and ``dirty`` says that it lags.
+The batches carry the same epochs, so the file is written only when the log is flushed; ``dirty`` says that
+it lags behind.
+
+Invariant: epochs and start offsets increase along the list.
 """
 
 from bisect import bisect_right
@@ -14,12 +16,12 @@ UNDEFINED_EPOCH = -1
 UNDEFINED_OFFSET = -1
 
 
-class LeaderEpochs:
+class LeaderEpochCache:
     __slots__ = ("_epochs", "_files", "_starts", "dirty", "latest", "path")
 
     def __init__(self, files: Files, directory: str) -> None:
         self.path = f"{directory}/{LEADER_EPOCH_FILE}"
-        #: The epoch of the last entry, looked at by every append.
+        #: The epoch of the last entry, compared at every append.
         self.latest = UNDEFINED_EPOCH
         self.dirty = False
         self._files = files
@@ -46,10 +48,10 @@ class LeaderEpochs:
         return list(zip(self._epochs, self._starts, strict=True))
 
     def assign(self, epoch: int, start_offset: int) -> bool:
-        """Notes that ``epoch`` begins at ``start_offset``; False when that was known."""
+        """``epoch`` begins at ``start_offset``; False when that was known."""
         if epoch < 0 or (self._epochs and epoch == self._epochs[-1]):
             return False
-        # An entry that this one contradicts belongs to a past that was cut off.
+        # An entry that contradicts the new one belongs to records that were truncated.
         while self._epochs and (self._epochs[-1] >= epoch or self._starts[-1] >= start_offset):
             self._epochs.pop()
             self._starts.pop()
@@ -59,24 +61,25 @@ class LeaderEpochs:
         return True
 
     def epoch_of(self, offset: int) -> int:
-        """The epoch in which the record at ``offset`` was written, as far as the list tells."""
+        """The epoch in which the record at ``offset`` was written; UNDEFINED_EPOCH before the first entry."""
         at = bisect_right(self._starts, offset) - 1
         return self._epochs[at] if at >= 0 else UNDEFINED_EPOCH
 
     def end_offset_for(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
-        """(epoch, end offset): the largest known epoch not above the asked one, and where it ended."""
+        """(epoch, end offset): the largest known epoch that is not above ``epoch``, and where it ended."""
         if epoch == UNDEFINED_EPOCH or not self._epochs or epoch > self._epochs[-1]:
             return UNDEFINED_EPOCH, UNDEFINED_OFFSET
         if epoch == self._epochs[-1]:
             return epoch, log_end_offset
         above = bisect_right(self._epochs, epoch)
         if above == 0:
-            # Older than everything known: a replica that has it parts from us where our first epoch begins.
+            # Older than all known epochs: the log of a replica with this epoch diverges where our first
+            # begins.
             return epoch, self._starts[0]
         return self._epochs[above - 1], self._starts[above]
 
     def truncate_from_end(self, offset: int) -> None:
-        """Forgets epochs that begin at or behind the new end of the log."""
+        """Removes the epochs that begin at or after the new log end offset."""
         if self._starts and self._starts[-1] >= offset:
             while self._starts and self._starts[-1] >= offset:
                 self._starts.pop()
@@ -84,7 +87,7 @@ class LeaderEpochs:
             self._changed()
 
     def truncate_from_start(self, offset: int) -> None:
-        """Forgets epochs that ended before the new start of the log; the one that spans it begins there."""
+        """Removes epochs that ended before the new log start offset; the one around it begins there."""
         at = bisect_right(self._starts, offset) - 1
         if at >= 0 and (at > 0 or self._starts[0] != offset):
             del self._starts[:at], self._epochs[:at]
@@ -97,5 +100,5 @@ class LeaderEpochs:
         self._changed()
 
     def content(self) -> bytes:
-        """What the file should hold."""
+        """The content that the file should have."""
         return format_leader_epochs(self.entries())

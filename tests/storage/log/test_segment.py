@@ -7,8 +7,7 @@ import pytest
 
 from moldau.storage.files import MemoryFiles
 from moldau.storage.log.log import LogConfig
-from moldau.storage.log.segment import Segment
-from moldau.storage.log.segment_age import probe
+from moldau.storage.log.segment import Segment, read_largest_timestamp
 
 NOW = 1_700_000_000_000
 MakeBatch = Callable[..., memoryview]
@@ -29,7 +28,7 @@ def sealed(make_node: Any, make_batch: MakeBatch, times: list[int], interval: in
 def test_the_largest(make_node: Any, make_batch: MakeBatch, times: list[int], interval: int) -> None:
     segment = sealed(make_node, make_batch, times, interval)
     largest = max(times)
-    assert probe(segment) == (NOW + largest, times.index(largest))
+    assert read_largest_timestamp(segment) == (NOW + largest, times.index(largest))
     assert not segment.is_loaded
 
 
@@ -44,10 +43,10 @@ def test_flips_anywhere_in_an_index(make_node: Any, make_batch: MakeBatch) -> No
                 changed = bytearray(data)
                 changed[at] ^= 1 << bit
                 files.write_atomically(path, bytes(changed))
-                assert probe(segment) in (None, (NOW + 9, 1))
+                assert read_largest_timestamp(segment) in (None, (NOW + 9, 1))
         for size in range(len(data)):
             files.write_atomically(path, data[:size])
-            assert probe(segment) in (None, (NOW + 9, 1))
+            assert read_largest_timestamp(segment) in (None, (NOW + 9, 1))
         files.remove(path)
-        assert probe(segment) is None
+        assert read_largest_timestamp(segment) is None
         files.write_atomically(path, data)

@@ -9,7 +9,7 @@ from cleaning_scene import CONFIG, DAY_MS, NOW, TP, Scene
 
 from moldau.protocol.compression import Compression
 from moldau.protocol.errors import ErrorCode, KafkaError
-from moldau.storage.compaction.cleaner import CleanerSettings
+from moldau.storage.compaction.log_cleaner import CleanerConfig
 from moldau.storage.directory import checkpoints
 from moldau.storage.files import OsFiles
 from moldau.storage.log.log import LogConfig
@@ -403,13 +403,13 @@ class TestWhen:
 
         other.append(memoryview(encode_batch([Record(0, NOW, b"k", b"v")])), 0, NOW)
         other.roll(NOW)
-        job = scene.cleaner.begin_cleaning(NOW, CleanerSettings(threads=2))
+        job = scene.cleaner.begin_cleaning(NOW, CleanerConfig(threads=2))
         assert job is not None
         assert job.log is other
-        second = scene.cleaner.begin_cleaning(NOW, CleanerSettings(threads=2))
+        second = scene.cleaner.begin_cleaning(NOW, CleanerConfig(threads=2))
         assert second is not None
         assert second.log is scene.log
-        assert scene.cleaner.begin_cleaning(NOW, CleanerSettings(threads=2)) is None
+        assert scene.cleaner.begin_cleaning(NOW, CleanerConfig(threads=2)) is None
 
     def test_min_compaction_lag(self, scene: Scene) -> None:
         scene.log.config = replace(CONFIG, min_compaction_lag_ms=1000)
@@ -454,7 +454,7 @@ class TestWhen:
         assert scene.table() == [(1, "a", "2")]
 
     def test_a_map_that_is_too_small_takes_several_rounds(self, scene: Scene) -> None:
-        scene.settings = CleanerSettings(dedupe_buffer_size=3000)
+        scene.settings = CleanerConfig(dedupe_buffer_size=3000)
         for at in range(600):
             scene.append((f"k{at % 200}", f"{at}"), (f"j{at % 200}", f"{at}"))
             if at % 100 == 99:
@@ -663,11 +663,11 @@ class TestTrouble:
 def test_the_pace() -> None:
     """Reading and writing wait for log.cleaner.io.max.bytes.per.second; the waiting ends when stopped."""
     from moldau.base.clock import SteppedClock
-    from moldau.storage.compaction.cleaning import CleaningAbortedError, Pace
+    from moldau.storage.compaction.cleaning import CleaningAbortedError, Throttler
 
     clock = SteppedClock(frozen=True)
     waits: list[float] = []
-    pace = Pace(clock)
+    throttler = Throttler(clock)
 
     class Stopped:
         def is_set(self) -> bool:
@@ -680,16 +680,16 @@ def test_the_pace() -> None:
 
         def set(self) -> None: ...
 
-    pace._stopped = Stopped()  # type: ignore[assignment]
-    pace.spend(1000)
-    pace.bytes_per_second = 100.0
-    pace.spend(50)
-    pace.spend(200)
+    throttler._stopped = Stopped()  # type: ignore[assignment]
+    throttler.throttle(1000)
+    throttler.bytes_per_second = 100.0
+    throttler.throttle(50)
+    throttler.throttle(200)
     assert waits == [0.5, 2.0]
-    stopped = Pace(clock)
+    stopped = Throttler(clock)
     stopped.stop()
     with pytest.raises(CleaningAbortedError):
-        stopped.spend(1)
+        stopped.throttle(1)
 
 
 def test_the_settings_of_a_topic() -> None:
