@@ -16,6 +16,7 @@ import tempfile
 import time
 from typing import Any
 
+from moldau.base.memory import ReusedMemory
 from moldau.broker.connection import Connection
 from moldau.node import Node
 from moldau.protocol.codec import encode
@@ -65,7 +66,12 @@ def _run(node: Node, frame: bytes, rounds: int) -> float:
     together = 4
     scratch = bytearray(frame * together)
     connection = Connection(
-        node.dispatch.frame, node.server.limits, memoryview(scratch), "PLAINTEXT", node.server
+        node.dispatch.frame,
+        node.server.limits,
+        memoryview(scratch),
+        ReusedMemory(kept=4, largest=2 * 1024 * 1024),
+        "PLAINTEXT",
+        node.server,
     )
     connection.connection_made(_Transport())
     fresh = bytes(scratch)
