@@ -24,6 +24,7 @@ from moldau.protocol.framing import write_request_header
 from moldau.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from moldau.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from moldau.protocol.records import BatchBuilder
+from moldau.testing.broker import create_topic
 
 
 class _Transport(asyncio.Transport):
@@ -89,7 +90,7 @@ async def _measure(profile: bool) -> None:
         properties = {"listeners": "PLAINTEXT://127.0.0.1:0", "log.dirs": directory}
         node = Node(properties)
         await node.start()
-        await node.create_topic("bench", 1, {})
+        await create_topic(node, "bench", 1)
         topic_id = node.metadata.image.topics_by_name["bench"].topic_id
 
         def produce(records: int, size: int) -> bytes:

@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 
 from moldau.base.names import TopicPartition, Uuid
 from moldau.base.tasks import Background
-from moldau.cluster.image import EMPTY_IMAGE, ClusterImage, PartitionImage, TopicImage
+from moldau.cluster.image import EMPTY_IMAGE, ClusterImage, TopicImage
 from moldau.protocol.errors import ErrorCode, KafkaError
-from moldau.replication.partition import Partition
+from moldau.replication.partition import CommitNotices, Partition
 from moldau.replication.schema_validation import SchemaValidation, schema_validation
 from moldau.storage.directory.logs import Logs
 from moldau.storage.log.log import Log, LogConfig
@@ -60,6 +60,8 @@ class Replicas:
         self._flushing: dict[Partition, list[asyncio.Future[None]]] = {}
         self.by_name: dict[str, TopicReplicas] = {}
         self.by_id: dict[Uuid, TopicReplicas] = {}
+        # Listeners run once the append that concerns them, and the answer to it, are out of the way.
+        self._notices = CommitNotices(lambda call: asyncio.get_running_loop().call_soon(call))
         #: Names of topics whose records have to name a registered schema.
         self.validating: set[str] = set()
 
@@ -112,12 +114,14 @@ class Replicas:
                 continue
             partition = topic.partitions[index]
             if partition is None:
-                partition = Partition(TopicPartition(image.name, index), image.topic_id, self._node_id)
+                partition = Partition(
+                    TopicPartition(image.name, index), image.topic_id, self._node_id, self._notices
+                )
                 partition.log = self._open(partition, config, is_new=is_new)
                 partition.min_insync_replicas = int(values["min.insync.replicas"])
                 partition.schema_validation = validation
                 topic.partitions[index] = partition
-            self._lead(partition, described)
+            partition.take_role(described)
 
     def _validation(self, topic: str, values: Mapping[str, Any]) -> SchemaValidation | None:
         """What the topic asks of schemas, noted where a produce request sees it at a glance."""
@@ -146,16 +150,6 @@ class Replicas:
         """The topic is there, or will not be: what it did not need goes."""
         self._logs.discard_prepared(topic_id)
 
-    def _lead(self, partition: Partition, described: PartitionImage) -> None:
-        partition.replicas = described.replicas
-        partition.isr = described.isr
-        if described.leader == self._node_id and partition.leader_epoch != described.leader_epoch:
-            log.debug("partition %s: leader in epoch %d", partition.topic_partition, described.leader_epoch)
-        partition.leader = described.leader
-        partition.leader_epoch = described.leader_epoch
-        if partition.log is not None and len(described.isr) <= 1:
-            partition.high_watermark = partition.log.log_end_offset
-
     def _drop(self, topic: TopicReplicas) -> None:
         self.by_name.pop(topic.name, None)
         self.by_id.pop(topic.topic_id, None)
@@ -167,7 +161,7 @@ class Replicas:
             if partition.log is not None:
                 self._logs.delete(partition.topic_partition)
                 partition.log = None
-            partition.wake()
+            partition.notify()
 
     def _configure(self, topic: TopicReplicas, cluster: ClusterImage) -> None:
         values = self._topic_values(cluster, topic.name)

@@ -47,7 +47,7 @@ async def _ask(
         return shard.add_partitions_to_txn(request, context.api_version, token, now_ms, refused)
 
     coordinator = context.services.transactions.coordinator
-    response: AddPartitionsToTxnResponse = await coordinator.answer(transactional_id, decide)
+    response: AddPartitionsToTxnResponse = await coordinator.request(transactional_id, decide)
     return response
 
 

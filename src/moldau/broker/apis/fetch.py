@@ -99,25 +99,25 @@ class _Fetch:
 
     def read_partition(self, wanted: Wanted, left: int, first: bool) -> PartitionData:
         partition = self.find(wanted)
-        if self.replica_id >= 0:
-            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-        log = partition.leading_log(wanted.current_leader_epoch)
-        high_watermark = partition.high_watermark
-        stable = log.stable_offset_below(high_watermark)
-        committed = self.request.isolation_level == READ_COMMITTED
-        data = PartitionData(wanted.index, 0, high_watermark, stable, log.log_start_offset, records=b"")
+        isolation_level = self.request.isolation_level
+        bounds = partition.read_bounds(isolation_level, wanted.current_leader_epoch, self.replica_id)
+        log_start_offset, high_watermark, last_stable_offset, end_offset = bounds
+        committed = isolation_level == READ_COMMITTED
+        data = PartitionData(
+            wanted.index, 0, high_watermark, last_stable_offset, log_start_offset, records=b""
+        )
         data.aborted_transactions = [] if committed else None
         if wanted.last_fetched_epoch >= 0 and _diverges(wanted, partition, data):
             return data
-        bound = stable if committed else high_watermark
         limit = min(wanted.max_bytes, left)
-        found = log.read(wanted.fetch_offset, limit, bound, at_least_one=first)
+        log = partition.leading_log()
+        found = log.read(wanted.fetch_offset, limit, end_offset, at_least_one=first)
         if found is not None:
             data.records = found
             if committed:
                 data.aborted_transactions = [
                     AbortedTransaction(aborted.producer_id, aborted.first_offset)
-                    for aborted in log.aborted_transactions(wanted.fetch_offset, bound)
+                    for aborted in log.aborted_transactions(wanted.fetch_offset, end_offset)
                 ]
         return data
 

@@ -6,21 +6,19 @@ the client notices), 1 and -1 are answered once the log has the batch and, where
 or ``flush.ms`` ask for it, once the disk has it.
 Version notes: v0-2 are advertised because older librdkafka looks for them, and refused; topics go
 by id from v13.
-A transactional request asks the coordinator first; where that has to wait, the records are copied,
-because the buffer they came in serves the next request.
-Where a topic asks that its records name registered schemas, that is settled before anything is
-appended; a registry may have to be asked, and then the records are copied likewise.
+A transactional request asks the coordinator first. Where a topic asks that its records name registered
+schemas, that is settled before anything is appended, and a registry may have to be asked. A request that
+has to wait for either is parked, with a copy of its records.
 Not done: waiting for followers (there are none yet).
 """
 
 import asyncio
 import logging
-from collections.abc import Awaitable
 from typing import Any
 
 from moldau.base.names import INTERNAL_TOPICS, TopicPartition, format_uuid
 from moldau.broker.context import CloseConnection, RequestContext
-from moldau.broker.held_records import keep_records
+from moldau.broker.purgatory import Parked, keep_records, when_done
 from moldau.protocol.errors import ErrorCode, KafkaError
 from moldau.protocol.messages.produce import (
     BatchIndexAndErrorMessage,
@@ -114,8 +112,8 @@ def _transactional(request: ProduceRequest, context: RequestContext, refusals: R
     for topic in request.topic_data:
         name = topic.name
         if context.api_version >= 13:
-            held = context.services.replicas.by_id.get(topic.topic_id)
-            name = "" if held is None else held.name
+            known = context.services.replicas.by_id.get(topic.topic_id)
+            name = "" if known is None else known.name
         for data in topic.partition_data:
             if name and data.records is not None and len(data.records) >= HEADER_SIZE:
                 header = read_header(data.records)
@@ -132,17 +130,13 @@ def _transactional(request: ProduceRequest, context: RequestContext, refusals: R
     assert request.transactional_id is not None
     adds = context.api_version >= 12
     verdicts = admit(context, request.transactional_id, *writers.pop(), partitions, adds=adds)
-    if not isinstance(verdicts, Awaitable):
-        return _append(request, context, verdicts, refusals)
-    keep_records(request)
-    return _append_later(request, context, verdicts, refusals)
+    if not verdicts.done():
+        keep_records(request)
 
+    def append(verdicts: "asyncio.Future[Verdicts]") -> Any:
+        return _append(request, context, verdicts.result(), refusals)
 
-async def _append_later(
-    request: ProduceRequest, context: RequestContext, verdicts: Awaitable[Any], refusals: Refusals | None
-) -> Any:
-    response = _append(request, context, await verdicts, refusals)
-    return await response if isinstance(response, Awaitable) else response
+    return when_done(verdicts, append, after_disconnect=request.acks == 0)
 
 
 def _check(acks: int, partition: Partition, records: memoryview | None, verdicts: Verdicts | None) -> None:
@@ -181,24 +175,29 @@ def _refused(
     )
 
 
-async def _when_flushed(
+def _when_flushed(
     response: ProduceResponse, unflushed: list[tuple[Partition, asyncio.Future[None]]]
-) -> ProduceResponse:
-    """Holds the answer back until the disk has what it acknowledges."""
-    for partition, flushed in unflushed:
-        try:
-            await flushed
-        except KafkaError as error:
-            _spoil(response, partition, error)
-    return response
+) -> Parked:
+    """Keeps the answer back until the disk has what it acknowledges."""
+
+    def attempt(expired: bool) -> ProduceResponse | None:
+        if not all(flushed.done() for _, flushed in unflushed):
+            return None
+        for partition, flushed in unflushed:
+            if (error := flushed.exception()) is not None:
+                _spoil(response, partition, error)
+        return response
+
+    return Parked((), None, attempt, [flushed for _, flushed in unflushed])
 
 
-def _spoil(response: ProduceResponse, partition: Partition, error: KafkaError) -> None:
+def _spoil(response: ProduceResponse, partition: Partition, error: BaseException) -> None:
+    code = error.code if isinstance(error, KafkaError) else ErrorCode.UNKNOWN_SERVER_ERROR
     for topic in response.responses:
         if partition.topic_id == topic.topic_id or partition.topic_partition.topic == topic.name:
             for result in topic.partition_responses:
                 if result.index == partition.topic_partition.partition:
-                    result.error_code = error.code
+                    result.error_code = code
                     result.base_offset = -1
 
 

@@ -59,7 +59,7 @@ def group_coordinator(
 
     journal = PartitionJournal(OFFSETS_TOPIC.name, replicas, clock, base_sequence=0)
     runtime: Runtime[GroupShard] = Runtime(OFFSETS_TOPIC.name, new_shard, journal, clock, timers, background)
-    return Coordinator(OFFSETS_TOPIC, runtime, node_id)
+    return Coordinator(OFFSETS_TOPIC, runtime, node_id, replicas)
 
 
 def _group_settings(settings: BrokerSettings) -> "GroupSettings":

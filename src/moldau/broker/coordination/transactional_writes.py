@@ -6,8 +6,8 @@ older clients have added them beforehand, and a write to another partition is re
 Invariant: nothing of a transactional write reaches a log before the coordinator knows of the partition.
 """
 
+import asyncio
 from collections.abc import Iterable
-from typing import Any
 
 from moldau.base.names import TopicPartition
 from moldau.broker.context import RequestContext
@@ -27,12 +27,12 @@ def admit(
     partitions: Iterable[TopicPartition],
     *,
     adds: bool,
-) -> Any:
-    """The verdicts, now or as an awaitable; KafkaError when the coordinator cannot be asked."""
+) -> "asyncio.Future[Verdicts]":
+    """The verdicts, most often known at once; KafkaError when the coordinator cannot be asked."""
     wanted = tuple(partitions)
 
     def decide(shard: TransactionShard, token: Token, now_ms: int) -> Step:
         ask = shard.add_partitions_for_write if adds else shard.verify_partitions_for_write
         return ask(transactional_id, producer_id, producer_epoch, wanted, token, now_ms)
 
-    return context.services.transactions.coordinator.ask(transactional_id, decide)
+    return context.services.transactions.coordinator.request(transactional_id, decide)

@@ -51,7 +51,9 @@ class Transactions:
         runtime: Runtime[TransactionShard] = Runtime(
             TRANSACTIONS_TOPIC.name, self._new_shard, journal, clock, timers, background, self._carry_out
         )
-        self.coordinator: Coordinator[TransactionShard] = Coordinator(TRANSACTIONS_TOPIC, runtime, node_id)
+        self.coordinator: Coordinator[TransactionShard] = Coordinator(
+            TRANSACTIONS_TOPIC, runtime, node_id, replicas
+        )
 
     @property
     def markers(self) -> "MarkerWriter":

@@ -39,9 +39,9 @@ def write(partition: Partition, epoch: int) -> int:
 
 def test_what_readers_may_see(partition: Partition) -> None:
     write(partition, 0)
-    assert (partition.bound(READ_UNCOMMITTED), partition.bound(READ_COMMITTED)) == (1, 0)
+    assert (partition.read_bound(READ_UNCOMMITTED), partition.read_bound(READ_COMMITTED)) == (1, 0)
     partition.append_marker(ABORT, 7, 1, NOW, transaction_version=2)
-    assert (partition.bound(READ_UNCOMMITTED), partition.bound(READ_COMMITTED)) == (2, 2)
+    assert (partition.read_bound(READ_UNCOMMITTED), partition.read_bound(READ_COMMITTED)) == (2, 2)
     (aborted,) = partition.leading_log().aborted_transactions(0, 2)
     assert (aborted.producer_id, aborted.first_offset) == (7, 0)
 
@@ -61,9 +61,9 @@ def test_a_late_marker_does_not_end_the_next_transaction(partition: Partition) -
         with pytest.raises(KafkaError) as caught:
             partition.append_marker(marker, 7, 1, NOW, transaction_version=2)
         assert caught.value.code == ErrorCode.INVALID_PRODUCER_EPOCH
-    assert partition.bound(READ_COMMITTED) == 2
+    assert partition.read_bound(READ_COMMITTED) == 2
     assert partition.append_marker(COMMIT, 7, 2, NOW, transaction_version=2)
-    assert partition.bound(READ_COMMITTED) == 4
+    assert partition.read_bound(READ_COMMITTED) == 4
 
 
 def test_a_late_write_does_not_begin_a_transaction(partition: Partition) -> None:
@@ -72,13 +72,13 @@ def test_a_late_write_does_not_begin_a_transaction(partition: Partition) -> None
     with pytest.raises(KafkaError) as caught:
         write(partition, 0)
     assert caught.value.code == ErrorCode.INVALID_PRODUCER_EPOCH
-    assert partition.bound(READ_COMMITTED) == partition.high_watermark == 1
+    assert partition.read_bound(READ_COMMITTED) == partition.high_watermark == 1
 
 
 def test_markers_of_the_first_protocol_bear_the_epoch_of_the_data(partition: Partition) -> None:
     write(partition, 0)
     assert partition.append_marker(COMMIT, 7, 0, NOW)
-    assert partition.bound(READ_COMMITTED) == 2
+    assert partition.read_bound(READ_COMMITTED) == 2
 
 
 def test_a_former_coordinator_is_fenced(partition: Partition) -> None:
