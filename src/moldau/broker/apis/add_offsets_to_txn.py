@@ -1,4 +1,4 @@
-"""AddOffsetsToTxn: v0-4.
+"""AddOffsetsToTxn.
 
 Behaviour: makes a group's offsets part of a transaction, by adding the partition that keeps them.
 """

@@ -1,4 +1,4 @@
-"""AddPartitionsToTxn: v0-5.
+"""AddPartitionsToTxn.
 
 Behaviour: partitions that a transaction will write to; one that does not exist spoils the whole
 transaction's request. From v4 on brokers ask for many transactions at once, or only verify.

@@ -1,4 +1,4 @@
-"""DescribeLogDirs: v1-5.
+"""DescribeLogDirs.
 
 Behaviour: every log directory with the partitions in it, their sizes, and the room on its volume;
 an offline directory is named with KAFKA_STORAGE_ERROR. A null list of topics asks for all.

@@ -1,4 +1,4 @@
-"""DescribeTopicPartitions: v0.
+"""DescribeTopicPartitions.
 
 Behaviour: topics in the order of their names, page by page: at most ``response_partition_limit``
 partitions (and never more than ``max.request.partition.size.limit``), then a cursor for the rest.

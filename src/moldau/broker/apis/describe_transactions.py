@@ -1,4 +1,4 @@
-"""DescribeTransactions: v0.
+"""DescribeTransactions.
 
 Behaviour: state, producer and partitions of transactional ids, each answered alone.
 """

@@ -1,4 +1,4 @@
-"""EndTxn: v0-5.
+"""EndTxn.
 
 Behaviour: commits or aborts. The answer goes out when the decision is in the coordinator's log; from
 then on it holds, whatever happens to this broker, and the markers follow.

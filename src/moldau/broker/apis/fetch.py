@@ -1,4 +1,4 @@
-"""Fetch: v4-18.
+"""Fetch.
 
 Behaviour: reads whole batches from the asked offset on, without looking inside. Waits up to
 ``max_wait_ms`` for ``min_bytes``; an error anywhere answers at once. The first batch of the first

@@ -1,4 +1,4 @@
-"""InitProducerId: v0-6.
+"""InitProducerId.
 
 Behaviour: without a transactional id, a new producer id with epoch 0 each time, which is all that
 an idempotent producer needs. With one, the id that belongs to it with a new epoch: the former owner is

@@ -1,4 +1,4 @@
-"""ListOffsets: v1-11.
+"""ListOffsets.
 
 Behaviour: the first offset at or after a timestamp, or one of the special places: -1 the end (for
 ``read_committed`` the last stable offset), -2 the start, -3 the record with the largest timestamp

@@ -1,4 +1,4 @@
-"""OffsetCommit: v2-10.
+"""OffsetCommit.
 
 Behaviour: a group's progress, durable when the answer goes out. Topics and partitions that do not
 exist are refused one by one; the offset itself is taken as it is, as in Kafka.

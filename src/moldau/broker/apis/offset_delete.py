@@ -1,4 +1,4 @@
-"""OffsetDelete: v0.
+"""OffsetDelete.
 
 Behaviour: forgets committed offsets of topics that no member of the group is subscribed to.
 """

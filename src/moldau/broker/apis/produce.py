@@ -1,4 +1,4 @@
-"""Produce: v0-13.
+"""Produce.
 
 Behaviour: each batch is validated, given offsets and written before the next one is looked at; a
 bad partition spoils no other. ``acks`` 0 gets no answer (an error closes the connection, so that

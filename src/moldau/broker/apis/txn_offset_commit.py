@@ -1,4 +1,4 @@
-"""TxnOffsetCommit: v0-5.
+"""TxnOffsetCommit.
 
 Behaviour: offsets that count when their transaction commits, and never were when it aborts.
 Version notes: from v5 the commit itself makes the group's offsets part of the transaction; before,
