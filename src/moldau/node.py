@@ -285,7 +285,7 @@ class Node:
     def _directory_offline(self) -> None:
         if not self.logs.online:
             where = " ".join(directory.path for directory in self.logs.directories)
-            self._fail(f"every data directory is offline: 'moldau log verify {where}' tells what is left")
+            self._fail(f"every data directory is offline: 'moldau log verify {where}' shows what is left")
 
     def _fail(self, reason: str) -> None:
         log.critical("the broker cannot go on: %s", reason)

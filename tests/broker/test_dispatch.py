@@ -276,7 +276,7 @@ def test_a_parked_request_may_close_its_connection(in_world: Play) -> None:
 
 def test_a_lost_connection_takes_its_parked_requests_along(in_world: Play) -> None:
     async def play(world: World) -> None:
-        world.line.home.cancel = world.purgatory.cancel  # type: ignore[method-assign]
+        world.line.owner.cancel = world.purgatory.cancel  # type: ignore[method-assign]
         world.handle = lambda request, context: Parked((), 5, lambda expired: None)
         world.send()
         assert len(world.purgatory) == 1
@@ -434,7 +434,7 @@ def test_what_has_no_answer_to_miss_goes_on_without_its_connection(in_world: Pla
             done.append(expired)
             return NO_RESPONSE
 
-        world.line.home.cancel = world.purgatory.cancel  # type: ignore[method-assign]
+        world.line.owner.cancel = world.purgatory.cancel  # type: ignore[method-assign]
         world.handle = lambda request, context: Parked((place,), None, attempt, after_disconnect=True)
         world.send()
         world.line.lose()

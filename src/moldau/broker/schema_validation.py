@@ -125,7 +125,7 @@ class SchemaValidator:
 
 
 def _judge(claims: dict[TopicPartition, Claims], answers: Answers, refusals: Refusals) -> None:
-    """Puts the partitions whose records may not be taken to the refusals."""
+    """Adds partitions with records that may not be taken to the refusals."""
     for topic_partition, found in claims.items():
         given = {claim: answers[claim] for claim in found.wanted}
         failed = next((answer for answer in given.values() if isinstance(answer, KafkaError)), None)

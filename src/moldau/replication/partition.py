@@ -56,7 +56,7 @@ AT_ONCE = CommitNotices(lambda deliver: deliver())
 
 
 class ReadBounds(NamedTuple):
-    """What a reader is told of a partition, and the first offset that it may not read."""
+    """What a reader is answered, and the first offset that it may not read."""
 
     log_start_offset: int
     high_watermark: int

@@ -23,7 +23,7 @@ log = logging.getLogger("moldau.replication")
 
 
 class DirectoryUse(NamedTuple):
-    """A data directory as DescribeLogDirs tells of it; sizes are -1 where they are not known."""
+    """A data directory as DescribeLogDirs shows it; sizes are -1 where they are not known."""
 
     path: str
     offline: bool
@@ -33,7 +33,7 @@ class DirectoryUse(NamedTuple):
 
 
 class TopicReplicas:
-    """The partitions of one topic; ``partitions[i]`` is None when this node holds no replica of it."""
+    """The partitions of one topic; ``partitions[i]`` is None when this node has no replica of it."""
 
     __slots__ = ("name", "partitions", "topic_id")
 
@@ -72,19 +72,19 @@ class Replicas:
                     yield partition
 
     def find(self, topic: str, partition: int) -> Partition:
-        held = self.by_name.get(topic)
-        if held is None:
+        known = self.by_name.get(topic)
+        if known is None:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-        return _partition_of(held, partition)
+        return _partition_of(known, partition)
 
     def find_by_id(self, topic_id: Uuid, partition: int) -> Partition:
-        held = self.by_id.get(topic_id)
-        if held is None:
+        known = self.by_id.get(topic_id)
+        if known is None:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)
-        return _partition_of(held, partition)
+        return _partition_of(known, partition)
 
     def apply(self, old: ClusterImage, new: ClusterImage) -> None:
-        """Follows the image: topics that are new, gone, wider or configured anew.
+        """Follows the image: topics that are new, gone, wider, or with other configs.
 
         The first time ``old`` is empty, and everything was there before this start.
         """
@@ -181,9 +181,9 @@ class Replicas:
             offline = directory.offline is not None
             total, usable = (-1, -1) if offline else directory.room()
             found = [
-                (held.topic_partition, held.size)
-                for held in self._logs
-                if self._logs.directory_of(held.topic_partition) is directory
+                (partition_log.topic_partition, partition_log.size)
+                for partition_log in self._logs
+                if self._logs.directory_of(partition_log.topic_partition) is directory
             ]
             used.append(DirectoryUse(directory.path, offline, found, total, usable))
         return used
@@ -217,19 +217,19 @@ class Replicas:
         del self._flushing[partition]
 
     async def _sync(self, partition: Partition) -> KafkaError | None:
-        held = partition.log
-        job = held.begin_flush() if held is not None else None
-        if held is None or job is None:
+        partition_log = partition.log
+        job = partition_log.begin_flush() if partition_log is not None else None
+        if partition_log is None or job is None:
             return None
         await asyncio.get_running_loop().run_in_executor(self._executor, job.run)
-        held.finish_flush(job)
+        partition_log.finish_flush(job)
         if job.error is not None:
             return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"flush failed: {job.error}")
         return None
 
 
 def _seen(future: "asyncio.Future[None]") -> None:
-    """Marks the outcome as looked at: not everybody waits for it, and the log has told of it already."""
+    """Marks the outcome as looked at: not everybody waits for it, and it is in the log already."""
     if not future.cancelled():
         future.exception()
 

@@ -195,7 +195,7 @@ class Broker:
         return sorted(self.node.metadata.image.topics_by_name)
 
     def records(self, topic: str, partition: int | None = None) -> list[Record]:
-        """Everything that a topic holds, in order within each partition, without a consumer."""
+        """All records of a topic, in order within each partition, without a consumer."""
 
         def read() -> list[Record]:
             found: list[Record] = []
@@ -212,26 +212,26 @@ class Broker:
         The seconds are real ones, whatever the broker's clock says.
         """
 
-        def held() -> int:
+        def count_now() -> int:
             logs = [each.log for each in self._partitions(topic)] if topic in self.topics() else []
             return sum(log.log_end_offset - log.log_start_offset for log in logs if log is not None)
 
         async def wait() -> None:
             loop = asyncio.get_running_loop()
             deadline = loop.time() + timeout_seconds
-            while held() < count:
+            while count_now() < count:
                 if loop.time() > deadline:
-                    raise TimeoutError(f"{topic!r} has {held()} of {count} records")
+                    raise TimeoutError(f"{topic!r} has {count_now()} of {count} records")
                 await asyncio.sleep(_POLL_SECONDS)
 
         self.run(wait())
         return self.records(topic)
 
     def _partitions(self, topic: str) -> "list[Partition]":
-        held = self.node.replicas.by_name.get(topic)
-        if held is None:
+        known = self.node.replicas.by_name.get(topic)
+        if known is None:
             raise KeyError(f"there is no topic {topic!r}; there are {self.topics()}")
-        return [partition for partition in held.partitions if partition is not None]
+        return [partition for partition in known.partitions if partition is not None]
 
     # --- what a test does -----------------------------------------------------------------------
 

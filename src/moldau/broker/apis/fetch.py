@@ -124,7 +124,7 @@ class _Fetch:
     def respond(self, results: Results) -> FetchResponse:
         response = FetchResponse(0, 0, self.plan.session_id)
         answered: FetchableTopicResponse | None = None
-        for wanted, data in self.plan.tell(results):
+        for wanted, data in self.plan.select(results):
             if answered is None or answered.topic != wanted.topic or answered.topic_id != wanted.topic_id:
                 answered = FetchableTopicResponse(wanted.topic, wanted.topic_id)
                 response.responses.append(answered)

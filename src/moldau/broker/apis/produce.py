@@ -18,6 +18,7 @@ from typing import Any
 
 from moldau.base.names import INTERNAL_TOPICS, TopicPartition, format_uuid
 from moldau.broker.context import CloseConnection, RequestContext
+from moldau.broker.coordination.transactions import Verdicts
 from moldau.broker.purgatory import Parked, keep_records, when_done
 from moldau.protocol.errors import ErrorCode, KafkaError
 from moldau.protocol.messages.produce import (
@@ -39,8 +40,6 @@ log = logging.getLogger("moldau.broker.produce")
 _LEGAL_ACKS = (-1, 0, 1)
 #: The lower byte of a batch's attributes.
 _FLAGS_AT = ATTRIBUTES_AT + 1
-#: What the transaction coordinator says of each partition.
-Verdicts = dict[TopicPartition, ErrorCode]
 #: Partitions whose records name schemas that they may not, with the answer for each.
 Refusals = dict[TopicPartition, KafkaError]
 
@@ -125,11 +124,10 @@ def _transactional(request: ProduceRequest, context: RequestContext, refusals: R
     if len(writers) > 1:
         mapping = dict.fromkeys(partitions, ErrorCode.INVALID_PRODUCER_ID_MAPPING)
         return _append(request, context, mapping, refusals)
-    from moldau.broker.coordination.transactional_writes import admit
-
     assert request.transactional_id is not None
     adds = context.api_version >= 12
-    verdicts = admit(context, request.transactional_id, *writers.pop(), partitions, adds=adds)
+    admit = context.services.transactions.admit
+    verdicts = admit(request.transactional_id, *writers.pop(), partitions, adds=adds)
     if not verdicts.done():
         keep_records(request)
 

@@ -10,7 +10,6 @@ from typing import Any
 from moldau.base.names import TopicPartition
 from moldau.broker.context import RequestContext
 from moldau.broker.coordination.group_requests import request_of
-from moldau.broker.coordination.transactional_writes import admit
 from moldau.coordinators.groups.offsets import refuse_txn_commit
 from moldau.coordinators.groups.shard import GroupShard
 from moldau.protocol.errors import ErrorCode, KafkaError
@@ -42,8 +41,7 @@ async def _commit(request: TxnOffsetCommitRequest, context: RequestContext) -> T
     groups = context.services.groups
     await groups.topic.make(context.services)
     partition = TopicPartition(groups.topic.name, groups.partition_for(request.group_id))
-    verdicts = await admit(
-        context,
+    verdicts = await context.services.transactions.admit(
         request.transactional_id,
         request.producer_id,
         request.producer_epoch,
