@@ -5,14 +5,22 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from fake_transport import FakeTransport
+from wire import frame
 
 from moldau.base.clock import SteppedClock
+from moldau.base.memory import ReusedMemory
 from moldau.base.names import TopicPartition
 from moldau.base.tasks import Timers
+from moldau.broker.connection import Connection
 from moldau.broker.purgatory import NO_RESPONSE, Parked, Purgatory, keep_records, when_done
+from moldau.node import Node
 from moldau.protocol.errors import ErrorCode, KafkaError
+from moldau.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from moldau.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from moldau.protocol.records import Record, encode_batch
 from moldau.replication.partition import Partition
+from moldau.testing import Broker
 
 
 class NoLoop:
@@ -277,3 +285,93 @@ def test_the_records_of_a_request_that_waits_are_its_own() -> None:
     buffer[:] = b"another"
     assert (bytes(first.records), second.records) == (b"records", None)
     first.records[0] = 0  # offsets are written into them in place
+
+
+# --- a whole broker -----------------------------------------------------------------------------------------
+
+
+class Named(FakeTransport):
+    """Writes down when it is written to."""
+
+    def __init__(self, name: str, written: list[str]) -> None:
+        super().__init__()
+        self.name = name
+        self.order = written
+
+    def write(self, data: Any) -> None:
+        self.order.append(self.name)
+        super().write(data)
+
+
+def connect(node: Node, name: str, written: list[str]) -> Connection:
+    limits, memory = node.server.limits, ReusedMemory()
+    scratch = memoryview(bytearray(1 << 16))
+    connection = Connection(node.dispatch.frame, limits, scratch, memory, "PLAINTEXT", node.server)
+    connection.connection_made(Named(name, written))
+    return connection
+
+
+def receive(connection: Connection, *requests: Any) -> None:
+    data = b"".join(frame(request, 12) for request in requests)
+    connection.get_buffer(-1)[: len(data)] = data
+    connection.buffer_updated(len(data))
+
+
+def produce() -> ProduceRequest:
+    data = PartitionProduceData(0, bytes(encode_batch([Record(0, 1, b"k", b"v")])))
+    return ProduceRequest(None, 1, 1000, [TopicProduceData("t", bytes(16), [data])])
+
+
+def fetch() -> FetchRequest:
+    wanted = FetchTopic("t", partitions=[FetchPartition(0, -1, 0, partition_max_bytes=1 << 20)])
+    return FetchRequest(max_wait_ms=60_000, min_bytes=1, topics=[wanted])
+
+
+def test_a_producer_is_answered_before_the_readers_that_it_wakes() -> None:
+    written: list[str] = []
+
+    async def play() -> None:
+        readers = [connect(broker.node, f"reader {number}", written) for number in range(2)]
+        producer = connect(broker.node, "producer", written)
+        for reader in readers:
+            receive(reader, fetch())
+        receive(producer, produce(), produce(), produce())
+        assert written == ["producer"], "three answers in one write, and nobody else's before them"
+        await asyncio.sleep(0)
+        assert set(written[1:]) == {"reader 0", "reader 1"}
+        for connection in (*readers, producer):
+            connection.connection_lost(None)
+
+    with Broker() as broker:
+        broker.create_topic("t")
+        broker.run(play())
+
+
+def test_a_produce_that_waits_for_the_disk_is_parked(monkeypatch: pytest.MonkeyPatch) -> None:
+    written: list[str] = []
+
+    async def play() -> None:
+        node = broker.node
+        syncs = [asyncio.get_running_loop().create_future() for _ in range(3)]
+        left = iter(syncs)
+        monkeypatch.setattr(node.replicas, "flush", lambda partition: next(left))
+        first, second = connect(node, "first", written), connect(node, "second", written)
+        receive(first, produce(), produce())
+        receive(second, produce())
+        assert (written, len(node.services.purgatory)) == ([], 3)
+        syncs[1].set_result(None)
+        await asyncio.sleep(0)
+        assert (written, len(node.services.purgatory)) == ([], 2), "answers of a connection keep their order"
+        syncs[0].set_exception(KafkaError(ErrorCode.KAFKA_STORAGE_ERROR))
+        await asyncio.sleep(0)
+        assert written == ["first", "first"]
+        second.connection_lost(None)
+        assert len(node.services.purgatory) == 0, "who is gone waits for nothing"
+        syncs[2].set_result(None)
+        await asyncio.sleep(0)
+        assert written == ["first", "first"]
+        first.connection_lost(None)
+
+    with Broker() as broker:
+        broker.create_topic("t", configs={"flush.messages": 1})
+        broker.run(play())

@@ -126,7 +126,7 @@ class LogUpkeep:
             if number % _LOGS_AT_A_TIME == 0:
                 await asyncio.sleep(0)
         if old:
-            # No other checkpoint meanwhile: it would leave out the new log starts, since file names have them.
+            # No other checkpoint meanwhile: it would leave out the new log starts, as file names show them.
             async with self._writing:
                 await self._write(self._logs.begin_start_checkpoint())
                 for log in old:

@@ -108,8 +108,8 @@ class Partition:
         changed = (described.leader, described.leader_epoch) != (self.leader, self.leader_epoch)
         self.replicas, self.isr = described.replicas, described.isr
         self.leader, self.leader_epoch = described.leader, described.leader_epoch
-        if self.log is not None and len(self.isr) <= 1:
-            self.high_watermark = self.log.log_end_offset
+        if self.log is not None:
+            self._commit(self.log)
         if changed:
             self.notify()
 
@@ -146,14 +146,14 @@ class Partition:
         if records is None:
             raise null_records()
         appended = log.append(records, self.leader_epoch, now_ms, produce_version=produce_version)
-        self._appended(log)
+        self._commit(log)
         return appended
 
     def append_internal(self, records: Any, now_ms: int) -> Appended:
         """Appends what the platform itself writes: records of coordinators, markers of transactions."""
         log = self.leading_log()
         appended = log.append(records, self.leader_epoch, now_ms, internal=True)
-        self._appended(log)
+        self._commit(log)
         return appended
 
     def append_marker(
@@ -181,8 +181,8 @@ class Partition:
 
     # --- bounds ---------------------------------------------------------------------------------
 
-    def _appended(self, log: Log) -> None:
-        """Alone in sync, this replica commits what it appends."""
+    def _commit(self, log: Log) -> None:
+        """Alone in sync, this replica commits what it has."""
         if len(self.isr) <= 1:
             self.advance_high_watermark(log.log_end_offset)
 
