@@ -115,7 +115,7 @@ def check(services: Services, new: NewTopic, topic_id: Uuid) -> None:
     _decide(services, services.image, new, topic_id, [0] * len(new.assignments))
 
 
-async def publish(services: Services, made: branching.NewTopic, new: NewTopic) -> None:
+async def publish(services: Services, made: branching.UnpublishedTopic, new: NewTopic) -> None:
     """Makes a topic known to the cluster; its data is in place."""
     try:
         await services.metadata.execute(

@@ -41,7 +41,7 @@ class _Job(Protocol):
     def run(self) -> None: ...
 
 
-class NewTopic:
+class UnpublishedTopic:
     """A topic that has its data and is not known to the cluster yet."""
 
     def __init__(self, name: str, topic_id: Uuid, logs: list[Log], leader_epochs: list[int]) -> None:
@@ -105,7 +105,7 @@ class Branching:
 
     async def fork(
         self, sources: Sequence[Partition], ends: Sequence[int], name: str, topic_id: Uuid
-    ) -> NewTopic:
+    ) -> UnpublishedTopic:
         """The data of a topic that has what each source has below its end."""
         epochs = [source.leader_epoch for source in sources]
         configs = [source.leading_log().config for source in sources]
@@ -165,7 +165,7 @@ class Branching:
             partitions.append(PartitionRestore(branch, config, log_start_offset, end_offset))
         return Restore(name, topic_id, partitions)
 
-    async def finish_restore(self, restore: Restore) -> NewTopic:
+    async def finish_restore(self, restore: Restore) -> UnpublishedTopic:
         branches = [each.branch for each in restore.partitions]
         try:
             for each in restore.partitions:
@@ -191,9 +191,9 @@ class Branching:
         topic_id: Uuid,
         configs: Sequence[LogConfig],
         leader_epochs: list[int],
-    ) -> NewTopic:
+    ) -> UnpublishedTopic:
         """Gives the directories their names and opens them, a partition at a time."""
-        topic = NewTopic(name, topic_id, [], leader_epochs)
+        topic = UnpublishedTopic(name, topic_id, [], leader_epochs)
         try:
             for branch, config, epoch in zip(branches, configs, leader_epochs, strict=True):
                 if name in self._replicas.by_name:
@@ -216,12 +216,12 @@ class Branching:
             raise
         return topic
 
-    def publish(self, topic: NewTopic) -> None:
+    def publish(self, topic: UnpublishedTopic) -> None:
         """The metadata has the topic now."""
         for partition_log in topic.logs:
             publish(self._files, partition_log)
 
-    def withdraw(self, topic: NewTopic) -> None:
+    def withdraw(self, topic: UnpublishedTopic) -> None:
         """The metadata did not take the topic: its data goes."""
         for partition_log in topic.logs:
             if self._logs.get(partition_log.topic_partition) is partition_log:
