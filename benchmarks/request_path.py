@@ -16,6 +16,7 @@ import tempfile
 import time
 from typing import Any
 
+from moldau.base.buffer_pool import BufferPool
 from moldau.broker.connection import Connection
 from moldau.node import Node
 from moldau.protocol.codec import encode
@@ -23,6 +24,7 @@ from moldau.protocol.framing import write_request_header
 from moldau.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from moldau.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from moldau.protocol.records import BatchBuilder
+from moldau.testing.broker import create_topic
 
 
 class _Transport(asyncio.Transport):
@@ -65,7 +67,12 @@ def _run(node: Node, frame: bytes, rounds: int) -> float:
     together = 4
     scratch = bytearray(frame * together)
     connection = Connection(
-        node.dispatch.frame, node.server.limits, memoryview(scratch), "PLAINTEXT", node.server
+        node.dispatch.frame,
+        node.server.limits,
+        memoryview(scratch),
+        BufferPool(kept=4, largest=2 * 1024 * 1024),
+        "PLAINTEXT",
+        node.server,
     )
     connection.connection_made(_Transport())
     fresh = bytes(scratch)
@@ -83,7 +90,7 @@ async def _measure(profile: bool) -> None:
         properties = {"listeners": "PLAINTEXT://127.0.0.1:0", "log.dirs": directory}
         node = Node(properties)
         await node.start()
-        await node.create_topic("bench", 1, {})
+        await create_topic(node, "bench", 1)
         topic_id = node.metadata.image.topics_by_name["bench"].topic_id
 
         def produce(records: int, size: int) -> bytes:

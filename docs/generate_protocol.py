@@ -8,15 +8,15 @@ import ast
 from pathlib import Path
 
 from moldau.broker import apis
-from moldau.protocol import messages
-from moldau.protocol.schema import declaration
+from moldau.protocol.api_keys import VERSIONS
 
 PAGE = Path(__file__).parent / "protocol.md"
 
 _INTRODUCTION = """\
 # Protocol
 
-Written by `docs/generate_protocol.py` from `src/moldau/broker/apis/__init__.py`; do not edit.
+Written by `docs/generate_protocol.py` from `src/moldau/broker/apis/` and
+`src/moldau/protocol/api_keys.py`; do not edit.
 
 These are the APIs that a broker answers. ApiVersions lists the same table, so nothing is advertised that is
 not answered; a request for anything else closes the connection with a line in the broker's log, as Kafka
@@ -34,8 +34,8 @@ def page() -> str:
 
 
 def _row(key: apis.ApiKey, api: apis.Api) -> str:
-    flexible = declaration(messages.load(key)[0]).flexible
-    first = str(flexible.first) if flexible.first <= api.maximum and flexible.last >= 0 else "–"
+    flexible = VERSIONS[key].first_flexible
+    first = "–" if flexible is None else str(flexible)
     name = key.name.title().replace("_", "")
     versions = f"{api.minimum}–{api.maximum}" if api.minimum != api.maximum else str(api.minimum)
     listed = "yes" if api.advertised else "no"

@@ -1,8 +1,7 @@
-"""The composition root: settings in, one running broker out.
+"""Puts one broker together: settings in, a running broker out.
 
-Read from top to bottom this file is the order in which a broker comes to life, and then the order
-in which it stops. Everything is built here and handed to constructors; nothing below looks for its
-own collaborators.
+Read from top to bottom this file is the order in which a broker starts, and then the order in which it
+stops. Everything is built here and handed to constructors; nothing below looks for its own collaborators.
 """
 
 import asyncio
@@ -22,23 +21,20 @@ from moldau.broker.context import Services
 from moldau.broker.coordination.groups import group_coordinator
 from moldau.broker.coordination.producer_ids import ProducerIds
 from moldau.broker.coordination.transactions import Transactions
-from moldau.broker.dispatch import Dispatch
+from moldau.broker.dispatch import Dispatch, WrapHandler
 from moldau.broker.fetch_sessions import FetchSessions
+from moldau.broker.metadata_changes import MetadataChanges, dynamic_configs
 from moldau.broker.purgatory import Purgatory
 from moldau.broker.restores import Restores
 from moldau.broker.schema_validation import SchemaIds, SchemaValidator
 from moldau.broker.server import Server
-from moldau.broker.topic_creation import create
-from moldau.cluster import records
 from moldau.cluster.configs.broker_settings import BrokerSettings, load_broker_settings
 from moldau.cluster.configs.layers import ConfigLayers, initial_default_broker_configs, topic_values
 from moldau.cluster.controller import commands as controller
-from moldau.cluster.controller.topics import TopicSelector, TopicToCreate, delete_topics
 from moldau.cluster.image import EMPTY_IMAGE, ClusterImage
 from moldau.cluster.metadata import Metadata
 from moldau.cluster.records import Endpoint, ResourceType
 from moldau.cluster.store.contract import MetadataStore
-from moldau.protocol.errors import KafkaError
 from moldau.replication.branching import Branching
 from moldau.replication.log_cleaning import LogCleaning
 from moldau.replication.log_upkeep import LogUpkeep
@@ -50,10 +46,9 @@ from moldau.storage.log.log import LogConfig
 
 log = logging.getLogger("moldau.node")
 
-#: How long a stop waits for answers that are on their way.
-STOP_PATIENCE_SECONDS = 5.0
+#: How long a stop waits for answers that are in flight.
+STOP_TIMEOUT_SECONDS = 5.0
 _PROGRESS_SECONDS = 1.0
-_END_OF_TIME_MS = 1 << 62
 
 
 def new_event_loop() -> asyncio.AbstractEventLoop:
@@ -75,14 +70,19 @@ class Node:
         overrides: Mapping[str, str] | None = None,
         *,
         clock: Clock | None = None,
-        outside: tuple[Files, MetadataStore] | None = None,
+        storage: tuple[Files, MetadataStore] | None = None,
+        wrap_handler: WrapHandler | None = None,
     ) -> None:
-        """``outside``: the disk and the home of the metadata; this machine's, unless a test brings others."""
+        """``storage`` is where data and metadata are kept; on this machine's disk, unless it is given.
+
+        ``wrap_handler`` puts something around the handler of each API.
+        """
         self.settings: BrokerSettings = load_broker_settings(properties, overrides or {})
         self.clock: Clock = SystemClock() if clock is None else clock
         self.node_id: int = self.settings.node_id
         self.listeners: list[Endpoint] = []
-        self._given_outside = outside
+        self._given_storage = storage
+        self._wrap_handler = wrap_handler
         self._opened: list[Callable[[], Coroutine[Any, Any, None]]] = []
         #: Set when the broker cannot go on; the message says why.
         self.failure: asyncio.Future[str] | None = None
@@ -110,17 +110,17 @@ class Node:
         self._schedule()
 
     async def _open_metadata(self) -> None:
-        self._files, self._store = self._outside()
+        self._files, self._store = self._storage()
         self._opened.append(self._store.close)
         self.metadata = Metadata(self._store)
         self._opened.append(self.metadata.close)
         await self.metadata.open()
         await self._store.open_session(self.node_id, lambda: self._fail("its session was taken away"))
 
-    def _outside(self) -> tuple[Files, MetadataStore]:
-        """The disk and the home of the metadata; SQLite is loaded only where it is used."""
-        if self._given_outside is not None:
-            return self._given_outside
+    def _storage(self) -> tuple[Files, MetadataStore]:
+        """Where data and metadata are kept; SQLite is loaded only where it is used."""
+        if self._given_storage is not None:
+            return self._given_storage
         from moldau.cluster.store.local import LocalStore
         from moldau.storage.files import OsFiles
 
@@ -128,8 +128,8 @@ class Node:
 
     def _open_logs(self) -> None:
         image = self.metadata.image
-        self.settings.change(*self._dynamic_configs(image))
-        self._logs = Logs(
+        self.settings.change(*dynamic_configs(image, self.node_id))
+        self.logs = Logs(
             self._files,
             self.settings.log_dirs,
             self.node_id,
@@ -139,35 +139,33 @@ class Node:
             recovery_threads=self.settings.num_recovery_threads_per_data_dir,
             on_offline=lambda directory: self._directory_offline(),
         )
-        self._logs.open(self._progress())
-        remove_unfinished_branches(self._files, self._logs, image.topics_by_id)
+        self.logs.open(self._progress())
+        remove_unfinished_branches(self._files, self.logs, image.topics_by_id)
         self._opened.append(self._close_logs)
 
     def _progress(self) -> Callable[[int, int, TopicPartition], None]:
-        """Says how far the opening of many logs has come, at most once a second."""
-        said = self.clock.monotonic()
+        """Logs how far the opening of many logs has come, at most once a second."""
+        logged_at = self.clock.monotonic()
 
         def progress(done: int, total: int, topic_partition: TopicPartition) -> None:
-            nonlocal said
-            if self.clock.monotonic() - said >= _PROGRESS_SECONDS:
-                said = self.clock.monotonic()
+            nonlocal logged_at
+            if self.clock.monotonic() - logged_at >= _PROGRESS_SECONDS:
+                logged_at = self.clock.monotonic()
                 log.info("opened %d of %d logs, now at %s", done, total, topic_partition)
 
         return progress
 
     def _build_services(self) -> None:
         settings = self.settings
-        self.replicas = Replicas(
-            self.node_id, self._logs, self._executor, self.background, self._topic_values
-        )
+        self.replicas = Replicas(self.node_id, self.logs, self._executor, self.background, self._topic_values)
         self.upkeep = LogUpkeep(
-            self._logs, self.replicas, self._executor, self.background, self.clock, settings
+            self.logs, self.replicas, self._executor, self.background, self.clock, settings
         )
         self.cleaning = LogCleaning(
-            self._files, self._logs, self.replicas, self.background, self.clock, settings
+            self._files, self.logs, self.replicas, self.background, self.clock, settings
         )
         self._opened.append(self.cleaning.close)
-        self._groups = group_coordinator(
+        groups = group_coordinator(
             self.node_id,
             settings,
             self.replicas,
@@ -177,14 +175,14 @@ class Node:
             new_uuid,
             lambda: self.metadata.image,
         )
-        self._transactions = Transactions(
-            self.node_id, settings, self.replicas, self.clock, self.timers, self.background, self._groups
+        transactions = Transactions(
+            self.node_id, settings, self.replicas, self.clock, self.timers, self.background, groups
         )
         purgatory = Purgatory(self.timers, settings.moldau_parked_requests_max)
         sessions = settings.max_incremental_fetch_session_cache_slots
         self.services = Services(
             node_id=self.node_id,
-            cluster_id=self._logs.cluster_id or "",
+            cluster_id=self.logs.cluster_id or "",
             clock=self.clock,
             timers=self.timers,
             background=self.background,
@@ -193,7 +191,7 @@ class Node:
             replicas=self.replicas,
             branching=Branching(
                 self._files,
-                self._logs,
+                self.logs,
                 self.replicas,
                 self._executor,
                 self.clock,
@@ -203,14 +201,17 @@ class Node:
             purgatory=purgatory,
             fetch_sessions=FetchSessions(self.clock, sessions, lambda: random.randrange(1, 1 << 31)),
             producer_ids=ProducerIds(self.metadata, self.node_id),
-            groups=self._groups,
-            transactions=self._transactions,
+            groups=groups,
+            transactions=transactions,
             new_uuid=new_uuid,
             new_seed=lambda: random.randrange(1 << 31),
             schemas=SchemaValidator(self._schema_ids),
         )
-        self.dispatch = Dispatch(self.services)
+        self.dispatch = Dispatch(self.services, self._wrap_handler)
         self.server = Server(self.dispatch, purgatory, settings)
+        self._changes = MetadataChanges(
+            self.node_id, settings, self.replicas, groups, transactions.coordinator, self._settings_changed
+        )
 
     def _schema_ids(self) -> SchemaIds | None:
         """The registry that is asked for topics with schema validation; loaded when the first one does."""
@@ -233,7 +234,7 @@ class Node:
             self.listeners.append(listener._replace(port=port))
 
     async def _join(self) -> None:
-        """Becomes the controller, makes sure that there is a cluster, and takes up its partitions."""
+        """Becomes the controller, makes sure that there is a cluster, and opens its partitions."""
         controllership = await self._store.campaign(
             self.node_id, lambda: self._fail("it is no longer the controller")
         )
@@ -252,11 +253,11 @@ class Node:
             submit(lambda image: controller.fence_missing_brokers(image, sessions)),
             self.metadata.execute(lambda image: controller.register_broker(image, registration)),
         )
-        self._follow(EMPTY_IMAGE, self.metadata.image, ())
-        self.metadata.on_change(self._follow)
+        self._changes.apply(EMPTY_IMAGE, self.metadata.image, ())
+        self.metadata.on_change(self._changes.apply)
 
     def _advertised(self) -> tuple[Endpoint, ...]:
-        """What clients are told: a port that was left to the system is filled in."""
+        """What clients see: a port that was left to the system is filled in."""
         bound = {listener.name: listener.port for listener in self.listeners}
         return tuple(
             each._replace(port=each.port or bound[each.name]) for each in self.settings.advertised_listeners
@@ -271,78 +272,36 @@ class Node:
 
     # --- while it runs --------------------------------------------------------------------------
 
-    def _follow(self, old: ClusterImage, new: ClusterImage, changed: Any) -> None:
-        """Every change of the metadata passes here: settings first, then the partitions they apply to."""
-        if old.overrides is not new.overrides:
-            self.settings.change(*self._dynamic_configs(new))
-            self.dispatch.log_requests = self.settings.moldau_request_log
-        self.replicas.apply(old, new)
-        self._groups.follow(old, new)
-        self._transactions.coordinator.follow(old, new)
-        gone = old.topics_by_name.keys() - new.topics_by_name.keys()
-        if gone:
-            self._groups.tell_all(lambda shard, now_ms: shard.topics_deleted(gone, now_ms))
-        if old.topics_by_name is not new.topics_by_name:
-            self._groups.tell_all(lambda shard, now_ms: shard.metadata_changed(now_ms))
-
-    def _dynamic_configs(self, image: ClusterImage) -> tuple[Mapping[str, str], Mapping[str, str]]:
-        """What is set for all brokers, and for this one."""
-        own = image.configs(ResourceType.BROKER, str(self.node_id))
-        return image.configs(ResourceType.BROKER, ""), own
+    def _settings_changed(self) -> None:
+        self.dispatch.log_requests = self.settings.moldau_request_log
 
     def _topic_values(self, image: ClusterImage, topic: str) -> Mapping[str, Any]:
         layers: ConfigLayers = self.settings.layers
         return topic_values(layers, image.configs(ResourceType.TOPIC, topic))
 
     def _directory_offline(self) -> None:
-        if not self._logs.online:
-            where = " ".join(directory.path for directory in self._logs.directories)
-            self._fail(f"every data directory is offline: 'moldau log verify {where}' tells what is left")
+        if not self.logs.online:
+            where = " ".join(directory.path for directory in self.logs.directories)
+            self._fail(f"every data directory is offline: 'moldau log verify {where}' shows what is left")
 
     def _fail(self, reason: str) -> None:
         log.critical("the broker cannot go on: %s", reason)
         if self.failure is not None and not self.failure.done():
             self.failure.set_result(reason)
 
-    # --- what tests and tools ask ---------------------------------------------------------------
-
     def address(self, listener_name: str | None = None) -> tuple[str, int]:
-        """Host and port of a listener as clients are told; of the first one unless named."""
+        """Host and port of a listener as clients see them; of the first one unless named."""
         for listener in self._advertised():
             if listener_name in (None, listener.name):
                 return listener.host, listener.port
         raise KeyError(f"there is no listener {listener_name}")
-
-    async def create_topic(self, name: str, partitions: int, configs: Mapping[str, str]) -> None:
-        (outcome,) = await create(self.services, [TopicToCreate(name, partitions, configs=dict(configs))])
-        if isinstance(outcome, KafkaError):
-            raise outcome
-
-    async def reset(self) -> None:
-        """An empty broker again: topics, dynamic configs, sessions and interceptors go."""
-        initial = initial_default_broker_configs(ConfigLayers(self.settings.static))
-
-        def decide(image: ClusterImage) -> list[records.Record]:
-            selected = [TopicSelector(name) for name in image.topics_by_name]
-            gone = list(delete_topics(image, selected).records)
-            for resource_type, name in image.overrides:
-                if resource_type != ResourceType.TOPIC:
-                    kept = initial if (resource_type, name) == (ResourceType.BROKER, "") else {}
-                    gone += controller.set_configs(image, resource_type, name, kept)
-            return gone
-
-        self.dispatch.interceptors.clear()
-        self.services.fetch_sessions.clear()
-        await self.metadata.submit(decide)
-        # Nobody waits for file.delete.delay.ms here: what is gone gives its room back at once.
-        self._logs.step(_END_OF_TIME_MS)
 
     # --- stop -----------------------------------------------------------------------------------
 
     async def stop(self) -> None:
         """Answers what is in flight, then flushes, checkpoints and lets go of everything."""
         self.services.stopping = True
-        await self.server.stop(STOP_PATIENCE_SECONDS)
+        await self.server.stop(STOP_TIMEOUT_SECONDS)
         await self.background.stop()
         await self.metadata.submit(lambda image: controller.fence_broker(image, self.node_id))
         await self._unwind()
@@ -365,7 +324,7 @@ class Node:
 
         def close() -> None:
             self._executor.shutdown()  # a flush that is under way has to be over before the last one
-            self._logs.close(high_watermarks, broker_epoch)
+            self.logs.close(high_watermarks, broker_epoch)
 
         with ThreadPoolExecutor(max_workers=1, thread_name_prefix="moldau-close") as closing:
             await asyncio.get_running_loop().run_in_executor(closing, close)

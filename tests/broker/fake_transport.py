@@ -70,7 +70,7 @@ class FakeTransport(asyncio.Transport):
         self.closed = self.aborted = True
 
 
-class FakeHome:
+class FakeOwner:
     """A server with one connection, which it takes in unless ``full`` says why not."""
 
     def __init__(self) -> None:
@@ -104,9 +104,9 @@ class Line:
         frame_bytes: int = 1 << 20,
         inflight_requests: int = 100,
         outbound_bytes: int = 1 << 20,
-        home: FakeHome | None = None,
+        owner: FakeOwner | None = None,
     ) -> None:
-        self.home = FakeHome() if home is None else home
+        self.owner = FakeOwner() if owner is None else owner
         self.transport = FakeTransport(room)
         self.connection = Connection(
             handle_frame,
@@ -114,7 +114,7 @@ class Line:
             memoryview(bytearray(RECEIVE_BUFFER_BYTES)),
             BufferPool(),
             "PLAINTEXT",
-            self.home,
+            self.owner,
         )
         self.transport.protocol = self.connection
         self.connection.connection_made(self.transport)

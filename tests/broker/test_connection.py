@@ -7,7 +7,7 @@ import tracemalloc
 from typing import Any
 
 import pytest
-from fake_transport import FakeHome, FakeSlice, Line, framed
+from fake_transport import FakeOwner, FakeSlice, Line, framed
 
 from moldau.broker.connection import Connection, Reply
 from moldau.broker.purgatory import Parked
@@ -272,17 +272,17 @@ def test_a_lost_connection_cancels_what_it_waits_for() -> None:
     line.feed(framed(b"a", b"b"))
     later.replies[b"a"].parked = parked
     line.lose(ConnectionResetError())
-    assert line.home.cancelled == [parked]
-    assert not line.home.connections
+    assert line.owner.cancelled == [parked]
+    assert not line.owner.connections
     later.answer(b"b")  # comes too late, and does no harm
     later.answer(b"a")
     assert line.transport.data == b""
 
 
 def test_a_full_house_says_so(caplog: pytest.LogCaptureFixture) -> None:
-    home = FakeHome()
-    home.full = "max.connections=1 is reached"
-    line = Line(Echo(), home=home)
+    owner = FakeOwner()
+    owner.full = "max.connections=1 is reached"
+    line = Line(Echo(), owner=owner)
     assert line.transport.closed
     assert "max.connections=1 is reached" in caplog.text
 

@@ -16,8 +16,8 @@ from moldau.base.names import TopicPartition
 from moldau.base.tasks import Background, Timers
 from moldau.broker import apis
 from moldau.broker.context import CloseConnection, RequestContext
-from moldau.broker.dispatch import DROP, DROP_ANSWER, Dispatch
-from moldau.broker.purgatory import Parked, Purgatory
+from moldau.broker.dispatch import Dispatch
+from moldau.broker.purgatory import NO_RESPONSE, Parked, Purgatory
 from moldau.protocol.api_keys import ApiKey
 from moldau.protocol.codec import decode
 from moldau.protocol.errors import ErrorCode, KafkaError
@@ -43,8 +43,8 @@ class World:
         self.timers = Timers(self.clock, asyncio.get_running_loop())
         self.purgatory = Purgatory(self.timers, 10)
         self.background = Background()
-        services = SimpleNamespace(purgatory=self.purgatory, background=self.background)
-        self.dispatch = Dispatch(services)  # type: ignore[arg-type]
+        self.services: Any = SimpleNamespace(purgatory=self.purgatory, background=self.background)
+        self.dispatch = Dispatch(self.services)
         self.line = Line(self.dispatch.frame)
 
     def _handle(self, request: Any, context: RequestContext) -> Any:
@@ -229,10 +229,10 @@ def test_parked_until_its_partition_moves(in_world: Play) -> None:
         world.send(1)
         world.handle = lambda request, context: InitProducerIdResponse(producer_id=2)
         world.send(2)
-        place.wake()
+        place.notify()
         assert world.answers == []
         ready.append(InitProducerIdResponse(producer_id=1))
-        place.wake()
+        place.notify()
         assert world.answers == [(1, 0, 1), (2, 0, 2)]
 
     in_world(play)
@@ -249,7 +249,7 @@ def test_a_parked_request_that_fails_is_answered(in_world: Play, caplog: pytest.
         world.handle = lambda request, context: Parked((place,), 5, attempt)
         for number in (1, 2):
             world.send(number)
-            place.wake()
+            place.notify()
         assert world.answers == [
             (1, ErrorCode.KAFKA_STORAGE_ERROR, -1),
             (2, ErrorCode.UNKNOWN_SERVER_ERROR, -1),
@@ -268,7 +268,7 @@ def test_a_parked_request_may_close_its_connection(in_world: Play) -> None:
     async def play(world: World) -> None:
         world.handle = lambda request, context: Parked((place,), 5, attempt)
         world.send()
-        place.wake()
+        place.notify()
         assert world.line.transport.closed
 
     in_world(play)
@@ -276,7 +276,7 @@ def test_a_parked_request_may_close_its_connection(in_world: Play) -> None:
 
 def test_a_lost_connection_takes_its_parked_requests_along(in_world: Play) -> None:
     async def play(world: World) -> None:
-        world.line.home.cancel = world.purgatory.cancel  # type: ignore[method-assign]
+        world.line.owner.cancel = world.purgatory.cancel  # type: ignore[method-assign]
         world.handle = lambda request, context: Parked((), 5, lambda expired: None)
         world.send()
         assert len(world.purgatory) == 1
@@ -370,51 +370,113 @@ def test_an_answer_that_cannot_be_written_closes_the_connection(
     assert "init_producer_id" in caplog.text.lower()
 
 
-# --- what tests hang in front -----------------------------------------------------------------------
-
-
-def test_interceptors(in_world: Play) -> None:
-    own = InitProducerIdResponse(producer_id=99)
-    verdicts: dict[int, Any] = {1: None, 2: KafkaError(ErrorCode.NOT_CONTROLLER), 3: own}
+def test_a_coroutine_may_end_in_a_parked_request(in_world: Play) -> None:
+    place = Partition(TopicPartition("t", 0), bytes(16), 1)
 
     async def play(world: World) -> None:
-        world.dispatch.interceptors[API] = lambda request, context: verdicts[context.correlation_id]
-        for number in (1, 2, 3):
-            world.send(number)
-        assert world.answers == [(1, 0, 7), (2, ErrorCode.NOT_CONTROLLER, -1), (3, 0, 99)]
-        assert len(world.contexts) == 1
+        async def work() -> Parked:
+            await asyncio.sleep(0)
+            return Parked((place,), 5, lambda expired: InitProducerIdResponse(producer_id=1))
+
+        world.handle = lambda request, context: work()
+        world.send(1)
+        await world.settle()
+        assert (world.answers, len(world.purgatory)) == ([], 1)
+        place.notify()
+        assert world.answers == [(1, 0, 1)]
 
     in_world(play)
 
 
-@pytest.mark.parametrize(("verdict", "handled"), [(DROP, 0), (DROP_ANSWER, 1)])
-def test_an_interceptor_may_drop(in_world: Play, verdict: object, handled: int) -> None:
+def test_one_wait_may_lead_to_the_next(in_world: Play) -> None:
+    first, second = (Partition(TopicPartition("t", index), bytes(16), 1) for index in range(2))
+
     async def play(world: World) -> None:
-        world.dispatch.interceptors[API] = lambda request, context: verdict
-        world.send()
-        assert world.line.transport.closed
-        assert world.answers == []
-        assert len(world.contexts) == handled
+        last = Parked((second,), 5, lambda expired: InitProducerIdResponse(producer_id=int(expired)))
+        world.handle = lambda request, context: Parked((first,), 5, lambda expired: last)
+        world.send(1)
+        first.notify()
+        assert (world.answers, len(world.purgatory)) == ([], 1)
+        world.clock.advance(5)
+        await world.settle()
+        assert world.answers == [(1, 0, 1)], "the second has a deadline of its own"
+        assert not second.commit_listeners
 
     in_world(play)
 
 
-def test_an_interceptor_may_hold_back(in_world: Play) -> None:
+def test_a_lost_connection_takes_along_what_would_be_parked_later(in_world: Play) -> None:
     async def play(world: World) -> None:
         gate = asyncio.Event()
 
-        async def hold() -> None:
+        async def work() -> Parked:
             await gate.wait()
+            return Parked((), 5, lambda expired: None)
 
-        held = [hold(), None]
-        world.dispatch.interceptors[API] = lambda request, context: held.pop(0)
-        world.send(1)
-        world.send(2)
-        await world.settle()
-        assert world.contexts == [], "the second waits behind the first"
+        world.handle = lambda request, context: work()
+        world.send()
+        world.line.lose()
         gate.set()
         await world.settle()
-        assert [answer[0] for answer in world.answers] == [1, 2]
+        assert len(world.purgatory) == 0
+
+    in_world(play)
+
+
+def test_what_has_no_answer_to_miss_goes_on_without_its_connection(in_world: Play) -> None:
+    """As a Produce with acks=0, whose client may be gone before its records are checked."""
+    place = Partition(TopicPartition("t", 0), bytes(16), 1)
+
+    async def play(world: World) -> None:
+        done: list[bool] = []
+
+        def attempt(expired: bool) -> object:
+            done.append(expired)
+            return NO_RESPONSE
+
+        world.line.owner.cancel = world.purgatory.cancel  # type: ignore[method-assign]
+        world.handle = lambda request, context: Parked((place,), None, attempt, after_disconnect=True)
+        world.send()
+        world.line.lose()
+        place.notify()
+        assert (done, len(world.purgatory)) == ([False], 0)
+
+    in_world(play)
+
+
+def test_a_parked_request_without_an_answer(in_world: Play) -> None:
+    place = Partition(TopicPartition("t", 0), bytes(16), 1)
+
+    async def play(world: World) -> None:
+        world.handle = lambda request, context: Parked((place,), None, lambda expired: NO_RESPONSE)
+        world.send(1)
+        world.handle = lambda request, context: InitProducerIdResponse(producer_id=2)
+        world.send(2)
+        place.notify()
+        assert world.answers == [(2, 0, 2)]
+
+    in_world(play)
+
+
+# --- around the handlers ----------------------------------------------------------------------------
+
+
+def test_handlers_may_be_wrapped(in_world: Play) -> None:
+    async def play(world: World) -> None:
+        def wrap(api_key: ApiKey, handle: Handler) -> Handler:
+            assert api_key is API
+            return lambda request, context: (
+                InitProducerIdResponse(producer_id=99)
+                if context.correlation_id == 2
+                else handle(request, context)
+            )
+
+        world.dispatch = Dispatch(world.services, wrap)
+        world.line = Line(world.dispatch.frame)
+        for number in (1, 2):
+            world.send(number)
+        assert world.answers == [(1, 0, 7), (2, 0, 99)]
+        assert len(world.contexts) == 1
 
     in_world(play)
 

@@ -45,7 +45,7 @@ def fetch(
 def tell(plan: Plan, **data: object) -> list[int]:
     """Answers every partition alike; returns the partitions that the answer mentions."""
     results = [(wanted, PartitionData(wanted.index, records=b"", **data)) for wanted in plan.wanted]
-    return [wanted.index for wanted, _ in plan.tell(results)]
+    return [wanted.index for wanted, _ in plan.select(results)]
 
 
 def test_without_a_session_everything_is_told_every_time(sessions: FetchSessions) -> None:
@@ -77,7 +77,7 @@ def test_the_session_keeps_the_last_offset_that_the_client_sent(sessions: FetchS
 
 def test_a_partition_that_gave_data_goes_to_the_end(sessions: FetchSessions) -> None:
     plan = sessions.plan(fetch(0, 0, (0, 0), (1, 0)), 12)
-    plan.tell([(w, PartitionData(w.index, records=b"x" if w.index == 0 else b"")) for w in plan.wanted])
+    plan.select([(w, PartitionData(w.index, records=b"x" if w.index == 0 else b"")) for w in plan.wanted])
     assert [w.index for w in sessions.plan(fetch(1, 1), 12).wanted] == [1, 0]
 
 

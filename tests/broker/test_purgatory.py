@@ -1,15 +1,26 @@
-"""Requests that wait: woken, expired, cancelled, refused for want of room; each answered exactly once."""
+"""Requests that wait: woken, expired, cancelled, one too many; each answered exactly once."""
 
+import asyncio
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from fake_transport import FakeTransport
+from wire import frame
 
+from moldau.base.buffer_pool import BufferPool
 from moldau.base.clock import SteppedClock
 from moldau.base.names import TopicPartition
 from moldau.base.tasks import Timers
-from moldau.broker.purgatory import Parked, Purgatory
+from moldau.broker.connection import Connection
+from moldau.broker.purgatory import NO_RESPONSE, Parked, Purgatory, keep_records, when_done
+from moldau.node import Node
+from moldau.protocol.errors import ErrorCode, KafkaError
+from moldau.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from moldau.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from moldau.protocol.records import Record, encode_batch
 from moldau.replication.partition import Partition
+from moldau.testing import Broker
 
 
 class NoLoop:
@@ -67,16 +78,16 @@ class Waiting:
 def test_a_partition_that_moves_wakes_who_waits_for_it(purgatory: Purgatory) -> None:
     mine, other = partition(0), partition(1)
     waiting = Waiting(mine).park(purgatory)
-    other.wake()
+    other.notify()
     assert waiting.tries == 0
-    mine.wake()
+    mine.notify()
     assert (waiting.tries, waiting.answers) == (1, [])
     waiting.ready = True
-    mine.wake()
+    mine.notify()
     assert waiting.answers == ["ready"]
     assert len(purgatory) == 0
-    assert not mine.waiters
-    mine.wake()
+    assert not mine.commit_listeners
+    mine.notify()
     assert (waiting.tries, waiting.answers) == (2, ["ready"])
 
 
@@ -84,10 +95,10 @@ def test_one_that_waits_for_several_leaves_all_of_them(purgatory: Purgatory) -> 
     both = partition(0), partition(1)
     waiting = Waiting(*both).park(purgatory)
     waiting.ready = True
-    both[1].wake()
+    both[1].notify()
     assert waiting.answers == ["ready"]
-    assert not both[0].waiters
-    assert not both[1].waiters
+    assert not both[0].commit_listeners
+    assert not both[1].commit_listeners
 
 
 def test_time_answers_too(purgatory: Purgatory, clock: SteppedClock) -> None:
@@ -111,7 +122,7 @@ def test_what_was_woken_is_not_answered_again_when_its_time_is_up(
     place = partition()
     waiting = Waiting(place).park(purgatory)
     waiting.ready = True
-    place.wake()
+    place.notify()
     clock.advance(10)
     assert waiting.answers == ["ready"]
 
@@ -122,18 +133,18 @@ def test_cancelled_is_forgotten(purgatory: Purgatory, clock: SteppedClock) -> No
     purgatory.cancel(waiting.parked)
     purgatory.cancel(waiting.parked)
     assert len(purgatory) == 0
-    assert not place.waiters
-    place.wake()
+    assert not place.commit_listeners
+    place.notify()
     clock.advance(10)
     assert (waiting.tries, waiting.answers) == (0, [])
 
 
-def test_without_room_the_answer_is_what_there_is(purgatory: Purgatory) -> None:
+def test_one_too_many_is_answered_with_what_there_is(purgatory: Purgatory) -> None:
     places = [partition(index) for index in range(4)]
     waiting = [Waiting(place).park(purgatory) for place in places]
     assert [each.answers for each in waiting] == [[], [], [], ["late"]]
     assert len(purgatory) == 3
-    assert not places[3].waiters
+    assert not places[3].commit_listeners
 
 
 def test_stopping_answers_everyone(purgatory: Purgatory) -> None:
@@ -156,7 +167,7 @@ def test_who_wakes_does_not_suffer_from_who_fails(purgatory: Purgatory) -> None:
     broken.park(purgatory)
     fine.park(purgatory)
     fine.ready = True
-    place.wake()
+    place.notify()
     assert broken.answers == [error], "the error goes where the answer would have gone"
     assert fine.answers == ["ready"]
     assert len(purgatory) == 0
@@ -169,11 +180,198 @@ def test_one_answer_may_wake_the_next(purgatory: Purgatory) -> None:
     def answered(response: Any) -> None:
         first.answers.append(response)
         second.ready = True
-        place.wake()
+        place.notify()
 
     purgatory.park(first.parked, answered)
     second.park(purgatory)
     first.ready = True
-    place.wake()
+    place.notify()
     assert (first.answers, second.answers) == (["ready"], ["ready"])
     assert len(purgatory) == 0
+
+
+# --- waiting for work that is under way -------------------------------------------------------------------
+
+
+class Work:
+    """A future that is settled by hand, and what became of the request that waits for it."""
+
+    def __init__(self, purgatory: Purgatory) -> None:
+        self.loop = asyncio.new_event_loop()
+        self.future: asyncio.Future[Any] = self.loop.create_future()
+        self.purgatory = purgatory
+        self.answers: list[Any] = []
+
+    def park(self, go_on: Callable[[Any], Any] = asyncio.Future.result) -> Parked:
+        parked = when_done(self.future, go_on)
+        assert isinstance(parked, Parked)
+        self.purgatory.park(parked, self.answers.append)
+        return parked
+
+    def run(self) -> None:
+        """Lets the loop do what is due."""
+        self.loop.run_until_complete(asyncio.sleep(0))
+
+
+@pytest.fixture
+def work(purgatory: Purgatory) -> Iterator[Work]:
+    work = Work(purgatory)
+    yield work
+    work.loop.close()
+
+
+def test_what_is_done_is_not_waited_for(work: Work) -> None:
+    work.future.set_result(3)
+    assert when_done(work.future, lambda future: future.result() + 1) == 4
+
+
+def test_work_that_ends_answers(work: Work) -> None:
+    work.park(lambda future: future.result() + 1)
+    assert (work.answers, len(work.purgatory)) == ([], 1)
+    work.future.set_result(3)
+    work.run()
+    assert (work.answers, len(work.purgatory)) == ([4], 0)
+
+
+def test_work_that_fails_answers_too(work: Work) -> None:
+    error = KafkaError(ErrorCode.NOT_COORDINATOR)
+    work.park()
+    work.future.set_exception(error)
+    work.run()
+    assert work.answers == [error]
+
+
+def test_work_that_is_broken_off_answers_that_the_broker_stops(work: Work) -> None:
+    work.park()
+    work.future.cancel()
+    work.run()
+    (error,) = work.answers
+    assert (error.code, error.message) == (ErrorCode.REQUEST_TIMED_OUT, "The broker is stopping.")
+
+
+def test_an_end_without_an_answer(work: Work) -> None:
+    work.park(lambda future: None)
+    work.future.set_result(None)
+    work.run()
+    assert work.answers == [NO_RESPONSE]
+
+
+def test_work_of_a_connection_that_is_gone(work: Work, caplog: pytest.LogCaptureFixture) -> None:
+    work.purgatory.cancel(work.park())
+    work.future.set_exception(KafkaError(ErrorCode.NOT_COORDINATOR))
+    work.run()
+    assert (work.answers, len(work.purgatory)) == ([], 0)
+    del work.future
+    assert not caplog.records, "nobody is told of an error that nobody waits for"
+
+
+def test_work_under_way_has_no_deadline_and_is_not_counted_out(work: Work, clock: SteppedClock) -> None:
+    for _ in range(5):
+        work.park()
+    clock.advance(1_000_000)
+    work.purgatory.expire_all()
+    assert (work.answers, len(work.purgatory)) == ([], 5)
+    late = Waiting(partition()).park(work.purgatory)
+    assert late.answers == ["late"], "the limit is for those that may wait for nothing"
+    work.future.set_result(1)
+    work.run()
+    assert work.answers == [1] * 5
+
+
+def test_the_records_of_a_request_that_waits_are_its_own() -> None:
+    buffer = bytearray(b"records")
+    first, second = PartitionProduceData(0, memoryview(buffer)), PartitionProduceData(1, None)
+    keep_records(ProduceRequest(None, 1, 1000, [TopicProduceData("t", bytes(16), [first, second])]))
+    buffer[:] = b"another"
+    assert (bytes(first.records), second.records) == (b"records", None)
+    first.records[0] = 0  # offsets are written into them in place
+
+
+# --- a whole broker -----------------------------------------------------------------------------------------
+
+
+class Named(FakeTransport):
+    """Writes down when it is written to."""
+
+    def __init__(self, name: str, written: list[str]) -> None:
+        super().__init__()
+        self.name = name
+        self.order = written
+
+    def write(self, data: Any) -> None:
+        self.order.append(self.name)
+        super().write(data)
+
+
+def connect(node: Node, name: str, written: list[str]) -> Connection:
+    limits, memory = node.server.limits, BufferPool()
+    scratch = memoryview(bytearray(1 << 16))
+    connection = Connection(node.dispatch.frame, limits, scratch, memory, "PLAINTEXT", node.server)
+    connection.connection_made(Named(name, written))
+    return connection
+
+
+def receive(connection: Connection, *requests: Any) -> None:
+    data = b"".join(frame(request, 12) for request in requests)
+    connection.get_buffer(-1)[: len(data)] = data
+    connection.buffer_updated(len(data))
+
+
+def produce() -> ProduceRequest:
+    data = PartitionProduceData(0, bytes(encode_batch([Record(0, 1, b"k", b"v")])))
+    return ProduceRequest(None, 1, 1000, [TopicProduceData("t", bytes(16), [data])])
+
+
+def fetch() -> FetchRequest:
+    wanted = FetchTopic("t", partitions=[FetchPartition(0, -1, 0, partition_max_bytes=1 << 20)])
+    return FetchRequest(max_wait_ms=60_000, min_bytes=1, topics=[wanted])
+
+
+def test_a_producer_is_answered_before_the_readers_that_it_wakes() -> None:
+    written: list[str] = []
+
+    async def play() -> None:
+        readers = [connect(broker.node, f"reader {number}", written) for number in range(2)]
+        producer = connect(broker.node, "producer", written)
+        for reader in readers:
+            receive(reader, fetch())
+        receive(producer, produce(), produce(), produce())
+        assert written == ["producer"], "three answers in one write, and nobody else's before them"
+        await asyncio.sleep(0)
+        assert set(written[1:]) == {"reader 0", "reader 1"}
+        for connection in (*readers, producer):
+            connection.connection_lost(None)
+
+    with Broker() as broker:
+        broker.create_topic("t")
+        broker.run(play())
+
+
+def test_a_produce_that_waits_for_the_disk_is_parked(monkeypatch: pytest.MonkeyPatch) -> None:
+    written: list[str] = []
+
+    async def play() -> None:
+        node = broker.node
+        syncs = [asyncio.get_running_loop().create_future() for _ in range(3)]
+        left = iter(syncs)
+        monkeypatch.setattr(node.replicas, "flush", lambda partition: next(left))
+        first, second = connect(node, "first", written), connect(node, "second", written)
+        receive(first, produce(), produce())
+        receive(second, produce())
+        assert (written, len(node.services.purgatory)) == ([], 3)
+        syncs[1].set_result(None)
+        await asyncio.sleep(0)
+        assert (written, len(node.services.purgatory)) == ([], 2), "answers of a connection keep their order"
+        syncs[0].set_exception(KafkaError(ErrorCode.KAFKA_STORAGE_ERROR))
+        await asyncio.sleep(0)
+        assert written == ["first", "first"]
+        second.connection_lost(None)
+        assert len(node.services.purgatory) == 0, "who is gone waits for nothing"
+        syncs[2].set_result(None)
+        await asyncio.sleep(0)
+        assert written == ["first", "first"]
+        first.connection_lost(None)
+
+    with Broker() as broker:
+        broker.create_topic("t", configs={"flush.messages": 1})
+        broker.run(play())

@@ -2,11 +2,14 @@
 
 import asyncio
 import functools
+import gc
 from types import SimpleNamespace
 
 import pytest
 
 from moldau.base.names import TopicPartition
+from moldau.base.tasks import Background
+from moldau.broker.purgatory import Parked, Purgatory
 from moldau.broker.schema_validation import SchemaValidator
 from moldau.protocol.errors import ErrorCode, KafkaError
 from moldau.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
@@ -44,8 +47,24 @@ def replicas():
     return SimpleNamespace(by_name={"orders": topic}, by_id={}, validating={"orders"})
 
 
-def context(replicas, connection="one"):
-    return SimpleNamespace(api_version=12, services=SimpleNamespace(replicas=replicas), connection=connection)
+class Connected:
+    """All that is known of a connection here."""
+
+
+ONE, TWO = Connected(), Connected()
+
+
+def context(replicas, connection=ONE):
+    services = SimpleNamespace(replicas=replicas, background=Background())
+    return SimpleNamespace(api_version=12, services=services, connection=connection)
+
+
+def parked(result):
+    """The future behind a request that waits, as a purgatory would make it."""
+    assert isinstance(result, Parked)
+    answer = asyncio.get_running_loop().create_future()
+    Purgatory(None, 1).park(result, answer.set_result)
+    return answer
 
 
 def request(*ids):
@@ -91,9 +110,9 @@ async def test_requests_of_one_connection_keep_their_order(replicas):
     ids = Ids(i1=True)
     validator = SchemaValidator(lambda: ids)
     first, second, other = request(5), request(1), request(1)
-    waiting = asyncio.ensure_future(validator.admit(first, context(replicas), appending(done)))
-    behind = asyncio.ensure_future(validator.admit(second, context(replicas), appending(done)))
-    assert validator.admit(other, context(replicas, "two"), appending(done)) == 1
+    waiting = parked(validator.admit(first, context(replicas), appending(done)))
+    behind = parked(validator.admit(second, context(replicas), appending(done)))
+    assert validator.admit(other, context(replicas, TWO), appending(done)) == 1
     await settle()
     assert [each for each, _ in done] == [other]
     ids.asked[5].set_result(True)
@@ -107,9 +126,7 @@ async def test_requests_of_one_connection_keep_their_order(replicas):
 async def test_the_records_of_a_request_that_waits_are_copied(replicas):
     ids, sent = Ids(), request(5)
     buffer = sent.topic_data[0].partition_data[0].records
-    waiting = asyncio.ensure_future(
-        SchemaValidator(lambda: ids).admit(sent, context(replicas), appending([]))
-    )
+    waiting = parked(SchemaValidator(lambda: ids).admit(sent, context(replicas), appending([])))
     kept = sent.topic_data[0].partition_data[0].records
     assert kept == buffer
     assert kept.obj is not buffer.obj
@@ -121,9 +138,7 @@ async def test_the_records_of_a_request_that_waits_are_copied(replicas):
 @in_a_loop
 async def test_a_registry_that_does_not_answer_is_tried_again_by_the_client(replicas):
     done, ids = [], Ids()
-    waiting = asyncio.ensure_future(
-        SchemaValidator(lambda: ids).admit(request(5), context(replicas), appending(done))
-    )
+    waiting = parked(SchemaValidator(lambda: ids).admit(request(5), context(replicas), appending(done)))
     await settle()
     ids.asked[5].set_exception(KafkaError(ErrorCode.REQUEST_TIMED_OUT, "nobody there"))
     await waiting
@@ -149,3 +164,19 @@ def test_other_topics_are_not_looked_at(replicas):
     replicas.validating = {"another"}
     SchemaValidator(lambda: None).admit(request(5), context(replicas), appending(done))
     assert done[0][1] == {}
+
+
+@in_a_loop
+async def test_a_connection_that_is_gone_leaves_nothing_behind(replicas):
+    done, ids = [], Ids()
+    validator, connection, purgatory = SchemaValidator(lambda: ids), Connected(), Purgatory(None, 1)
+    waiting = validator.admit(request(5), context(replicas, connection), appending(done))
+    purgatory.park(waiting, done.append)
+    await settle()
+    purgatory.cancel(waiting)
+    del waiting, connection
+    gc.collect()
+    assert not validator._turns
+    ids.asked[5].set_result(True)
+    await settle()
+    assert done == []

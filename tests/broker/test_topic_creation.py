@@ -10,6 +10,7 @@ from moldau.broker.topic_creation import MANY_PARTITIONS
 from moldau.protocol.errors import ErrorCode, KafkaError
 from moldau.storage.directory.preparation import PreparationJob
 from moldau.testing import Broker
+from moldau.testing.broker import create_topic
 
 
 @pytest.fixture
@@ -35,10 +36,10 @@ def test_others_are_answered_while_the_files_are_made(
         node = broker.node
 
         async def create() -> None:
-            large = asyncio.create_task(node.create_topic("large", MANY_PARTITIONS, {}))
+            large = asyncio.create_task(create_topic(node, "large", MANY_PARTITIONS))
             while not begun.is_set():
                 await asyncio.sleep(0)
-            await node.create_topic("small", 1, {})
+            await create_topic(node, "small", 1)
             assert "large" not in node.metadata.image.topics_by_name
             assert not large.done()
             released.set()
@@ -58,9 +59,7 @@ def test_of_two_with_the_same_name_one_is_there_and_nothing_is_left_of_the_other
         node = broker.node
 
         async def create() -> list[BaseException | None]:
-            both = [
-                asyncio.create_task(node.create_topic("large", MANY_PARTITIONS + n, {})) for n in range(2)
-            ]
+            both = [asyncio.create_task(create_topic(node, "large", MANY_PARTITIONS + n)) for n in range(2)]
             while not begun.is_set():
                 await asyncio.sleep(0)
             released.set()
@@ -73,8 +72,8 @@ def test_of_two_with_the_same_name_one_is_there_and_nothing_is_left_of_the_other
         assert node.replicas.find("large", 0).log is not None
 
         async def discard() -> list[str]:
-            node._logs.step(1 << 62)
-            (directory,) = node._logs.directories
+            node.logs.step(1 << 62)
+            (directory,) = node.logs.directories
             return node._files.list_directory(directory.path)
 
         names = broker.run(discard())

@@ -9,6 +9,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from moldau.base.names import TopicPartition as Name
 from moldau.storage.log.log import Log
 from moldau.testing import Broker
+from moldau.testing.broker import empty
 
 SETTINGS = {
     "log.cleaner.backoff.ms": 1000,
@@ -194,7 +195,7 @@ def test_a_topic_that_is_deleted_while_it_is_compacted(broker: Broker) -> None:
     async def begin_and_delete() -> None:
         broker.node.cleaning.look()
         assert broker.node.cleaning.cleaner.jobs
-        await broker.node.reset()
+        await empty(broker.node)
         deadline = asyncio.get_running_loop().time() + PATIENCE_SECONDS
         while broker.node.cleaning.cleaner.jobs:
             assert asyncio.get_running_loop().time() < deadline

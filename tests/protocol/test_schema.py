@@ -20,9 +20,9 @@ from moldau.protocol.schema import (
     data,
     declaration,
     field,
+    parse_versions,
     request,
     struct,
-    versions,
 )
 
 
@@ -54,7 +54,7 @@ class Everything:
     tagged: String = field("1+", tag=4, tagged="2+")
 
 
-@request(ApiKey.FETCH, versions="4-18", flexible="12+")
+@request(ApiKey.FETCH)
 class Asked:
     inner: Inner = field()
 
@@ -68,11 +68,11 @@ def _field(name: str):
     [("0+", 0, LAST_VERSION), ("3+", 3, LAST_VERSION), ("0-12", 0, 12), ("4", 4, 4), ("none", 0, -1)],
 )
 def test_ranges_of_versions(text: str, first: int, last: int) -> None:
-    assert versions(text) == Versions(first, last)
+    assert parse_versions(text) == Versions(first, last)
 
 
 def test_a_range_contains_its_versions() -> None:
-    assert [version for version in range(6) if version in versions("2-4")] == [2, 3, 4]
+    assert [version for version in range(6) if version in parse_versions("2-4")] == [2, 3, 4]
     assert 0 not in NO_VERSIONS
     assert LAST_VERSION in ALL_VERSIONS
     assert "3" not in ALL_VERSIONS

@@ -13,6 +13,7 @@ from moldau.protocol.records import Record, encode_batch
 from moldau.replication import branching
 from moldau.storage.branches.forking import ForkJob
 from moldau.testing import Broker
+from moldau.testing.broker import create_topic, empty
 
 
 @pytest.fixture
@@ -80,7 +81,7 @@ def test_a_topic_that_appears_meanwhile(broker: Broker, monkeypatch: pytest.Monk
 
     async def late() -> None:
         await write()
-        await broker.node.create_topic("copy", 1, {})
+        await create_topic(broker.node, "copy", 1)
 
     monkeypatch.setattr(services.branching, "_write_checkpoints", late)
     with pytest.raises(KafkaError) as refused:
@@ -124,7 +125,7 @@ def test_a_source_that_is_deleted_meanwhile(broker: Broker, monkeypatch: pytest.
     run = ForkJob.run
 
     def slow(self: ForkJob) -> None:
-        asyncio.run_coroutine_threadsafe(broker.node.reset(), loop).result()
+        asyncio.run_coroutine_threadsafe(empty(broker.node), loop).result()
         run(self)
 
     async def this_loop() -> asyncio.AbstractEventLoop:
@@ -145,7 +146,7 @@ def test_an_orphan_of_the_name_is_put_aside(broker: Broker) -> None:
     async def leave() -> None:
         node = broker.node
         source = node.replicas.find("orders", 0).leading_log()
-        node._logs.create(TopicPartition("copy", 0), bytes(range(16)), source.config)
+        node.logs.create(TopicPartition("copy", 0), bytes(range(16)), source.config)
 
     broker.run(leave())
     broker.fork("orders", "copy")

@@ -9,7 +9,7 @@ Invariant: an exception of a handler, a task or a timer that is not an error res
 
 import asyncio
 import inspect
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from random import Random
 from types import SimpleNamespace
@@ -18,13 +18,13 @@ from typing import Any
 from simulated_partitions import NOBODY, NODE_ID, Partitions
 from virtual_time import VirtualClock, VirtualLoop
 
-from moldau.base.names import TopicPartition
 from moldau.base.tasks import Background, Timers
 from moldau.broker.apis import TABLE
 from moldau.broker.context import RequestContext
 from moldau.broker.coordination.groups import group_coordinator
 from moldau.broker.coordination.transactions import Transactions
 from moldau.broker.fetch_sessions import FetchSessions
+from moldau.broker.metadata_changes import MetadataChanges
 from moldau.broker.purgatory import Parked, Purgatory
 from moldau.cluster.configs.broker_settings import load_broker_settings
 from moldau.cluster.image import EMPTY_IMAGE, ClusterImage
@@ -128,14 +128,18 @@ class Process:
         self.services = Services(broker, self)
         for runtime in self.runtimes():
             broker.on_runtime(runtime)
-        self.groups.follow(EMPTY_IMAGE, broker.image)
-        self.transactions.coordinator.follow(EMPTY_IMAGE, broker.image)
+        self.changes = MetadataChanges(
+            NODE_ID,
+            broker.settings,
+            broker.partitions.replicas,
+            self.groups,
+            self.transactions.coordinator,
+            lambda: None,
+        )
+        self.changes.apply(EMPTY_IMAGE, broker.image, ())
 
     def runtimes(self) -> tuple[Runtime[Any], Runtime[Any]]:
         return self.groups.runtime, self.transactions.coordinator.runtime
-
-    def runtime_of(self, topic: str) -> Runtime[Any] | None:
-        return next((runtime for runtime in self.runtimes() if runtime.name == topic), None)
 
     # --- requests -------------------------------------------------------------------------------
 
@@ -152,30 +156,34 @@ class Process:
         loop = self._broker.loop
         call = Call(f"{api_key.name} v{version} {request}", loop.time(), loop.create_future())
         self.calls[call] = None
+
+        def answer(result: Any) -> None:
+            if isinstance(result, Parked):
+                self.services.purgatory.park(result, answer)
+                return
+            if isinstance(result, KafkaError):
+                result = api.fail(received, result, context)
+            if isinstance(result, Exception):
+                raise result
+            self._answer(call, api_key, version, result)
+
+        async def later(work: Awaitable[Any]) -> None:
+            try:
+                result = await work
+            except KafkaError as error:
+                result = error
+            answer(result)
+
         try:
             result = api.handle(received, context)
         except KafkaError as error:
-            result = api.fail(received, error, context)
-        if isinstance(result, Parked):
-            self.services.purgatory.park(
-                result, lambda response: self._answer(call, api_key, version, response)
-            )
-        elif inspect.isawaitable(result):
+            result = error
+        if inspect.isawaitable(result):
             call.work = result
-            work = self._later(call, api_key, version, result, received, context)
-            self.background.start(work, api_key.name.lower())
+            self.background.start(later(result), api_key.name.lower())
         else:
-            self._answer(call, api_key, version, result)
+            answer(result)
         return call.reply
-
-    async def _later(
-        self, call: Call, api_key: ApiKey, version: int, result: Any, request: Any, context: RequestContext
-    ) -> None:
-        try:
-            response = await result
-        except KafkaError as error:
-            response = TABLE[api_key].fail(request, error, context)
-        self._answer(call, api_key, version, response)
 
     def _answer(self, call: Call, api_key: ApiKey, version: int, response: Any) -> None:
         if call not in self.calls:
@@ -191,6 +199,8 @@ class Process:
         """Everything that it had in memory is gone; its clients see their connections end."""
         self.timers.close()
         self.background.kill()
+        for parked in tuple(self.services.purgatory._parked):
+            self.services.purgatory.cancel(parked)
         for call in self.calls:
             if (
                 inspect.iscoroutine(call.work)
@@ -224,7 +234,6 @@ class SimulatedBroker:
         #: Called with each runtime before it loads anything, so that the checkers can watch it.
         self.on_runtime: Callable[[Runtime[Any]], None] = lambda runtime: None
         self.process: Process | None = None
-        partitions.committed = self._committed
 
     def new_uuid(self) -> bytes:
         return self.dice.randbytes(16)
@@ -238,12 +247,6 @@ class SimulatedBroker:
             self.process.kill()
             self.process = None
         self.partitions.crash()
-
-    def _committed(self, topic_partition: TopicPartition) -> None:
-        if self.process is not None:
-            runtime = self.process.runtime_of(topic_partition.topic)
-            if runtime is not None:
-                runtime.committed(topic_partition.partition)
 
     def resign(self, topic: str, index: int) -> None:
         """Somebody else leads the partition from now on, for a while."""
@@ -261,6 +264,4 @@ class SimulatedBroker:
         old, self.image = self.image, self.partitions.image()
         if self.process is None:
             return
-        self.process.groups.follow(old, self.image)
-        self.process.transactions.coordinator.follow(old, self.image)
-        self.process.groups.tell_all(lambda shard, now_ms: shard.metadata_changed(now_ms))
+        self.process.changes.apply(old, self.image, ())

@@ -4,12 +4,12 @@ A coordinator's records are committed some time after they were appended, as if 
 first; what is not committed may be lost when the leader changes. Records of producers and markers are
 committed as they are written, because the broker does not wait for followers there yet.
 
-Invariant: bytes, offsets and producer state are the real ones (``storage.log``, ``Partition``); only the time
-of the commit, refusals and losses are simulated here.
+Invariant: the bytes, the bounds, the producers' state and who is notified of a commit are the real ones
+(``storage.log``, ``Partition``); only the moment of the commit, refusals and losses are invented here.
 """
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from random import Random
 from typing import Any
 
@@ -20,7 +20,7 @@ from moldau.base.names import INTERNAL_TOPICS, TopicPartition, Uuid
 from moldau.cluster.image import ClusterImage, PartitionImage, TopicImage
 from moldau.protocol.control_records import Marker
 from moldau.protocol.errors import ErrorCode, KafkaError
-from moldau.replication.partition import Partition
+from moldau.replication.partition import CommitNotices, Partition
 from moldau.replication.replicas import Replicas, TopicReplicas
 from moldau.storage.directory.logs import Logs
 from moldau.storage.files import MemoryFiles
@@ -46,7 +46,7 @@ class SimulatedPartition(Partition):
     __slots__ = ("ends", "owner", "writing_marker")
 
     def __init__(self, topic_partition: TopicPartition, owner: "Partitions") -> None:
-        super().__init__(topic_partition, topic_id(topic_partition.topic), NODE_ID)
+        super().__init__(topic_partition, topic_id(topic_partition.topic), NODE_ID, owner.notices)
         self.owner = owner
         #: Where the batches end that are not committed.
         self.ends: list[int] = []
@@ -72,7 +72,7 @@ class SimulatedPartition(Partition):
         finally:
             self.writing_marker = False
 
-    def _grown(self, log: Any) -> None:
+    def _commit(self, log: Any) -> None:
         delay = self.owner.commit_delay() if self.is_internal and not self.writing_marker else 0.0
         if delay == 0.0 and (self.writing_marker or not self.ends):
             self.commit(log.log_end_offset)
@@ -85,10 +85,8 @@ class SimulatedPartition(Partition):
             self.commit(end)
 
     def commit(self, end: int) -> None:
-        self.high_watermark = end
         self.ends = [each for each in self.ends if each > end]
-        # Not at once: whoever appends has not applied what it appended yet.
-        self.owner.loop.call_soon(self.owner.committed, self.topic_partition)
+        self.advance_high_watermark(end)
 
     def change_leader(self, dice: Random, now_ms: int) -> None:
         """The next leader has all that is committed, and some of the rest or none of it."""
@@ -108,6 +106,9 @@ class SimulatedReplicas(Replicas):
         self.by_id: dict[Uuid, TopicReplicas] = {}
         self.validating: set[str] = set()
 
+    def apply(self, old: ClusterImage, new: ClusterImage) -> None:
+        """The image is made from the partitions here, not the other way round."""
+
     def flush(self, partition: Partition) -> "asyncio.Future[None]":
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         future.set_result(None)
@@ -125,8 +126,7 @@ class Partitions:
         self.dice = dice
         self.faults = Faults()
         self.replicas = SimulatedReplicas()
-        #: Told of every partition whose high watermark has moved.
-        self.committed: Callable[[TopicPartition], None] = lambda topic_partition: None
+        self.notices = CommitNotices(loop.call_soon)
         self._files = MemoryFiles()
         self._logs = self._open_logs()
         for name, count in topics.items():
@@ -178,6 +178,8 @@ class Partitions:
 
     def crash(self) -> None:
         """The process dies: the logs are opened again from what it wrote, and lose what was not committed."""
+        for partition in self.all():
+            partition.commit_listeners.clear()
         self._files = self._files.after_kill()
         self._logs = self._open_logs()
         for partition in self.all():

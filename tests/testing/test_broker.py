@@ -296,7 +296,7 @@ def test_reset_empties_the_broker() -> None:
         broker.reset()
         assert broker.topics() == []
         assert broker.bootstrap_servers == address
-        assert not broker.node.dispatch.interceptors
+        assert not broker._interceptors.placed
         described = admin.describe_configs([resource])[resource].result()
         assert described["log.retention.ms"].value != "7"
         broker.produce("t", b"new")

@@ -41,7 +41,7 @@ async def held(broker: Broker) -> None:
     """Until the broker holds a request back."""
 
     async def look() -> int:
-        return len(broker.node.dispatch._held)
+        return len(broker._interceptors.delayed)
 
     while not await asyncio.to_thread(broker.run, look()):
         pass
@@ -74,7 +74,7 @@ def test_it_ends_with_its_block_or_when_it_is_removed(broker: Broker) -> None:
     with broker.intercept("Produce", lambda request: fail("INVALID_RECORD")):
         assert produce_error(broker) == ErrorCode.INVALID_RECORD
     assert produce_error(broker) == 0
-    assert not broker.node.dispatch.interceptors
+    assert not broker._interceptors.placed
 
 
 def test_the_latest_of_several_is_asked_first(broker: Broker) -> None:
@@ -102,7 +102,7 @@ def test_it_may_be_removed_from_a_broker_that_is_gone(broker: Broker) -> None:
     broker.stop()
     interception.remove()
     broker.start()
-    assert not broker.node.dispatch.interceptors
+    assert not broker._interceptors.placed
 
 
 # alter ------------------------------------------------------------------------------------------------------
@@ -342,7 +342,7 @@ def test_what_a_connection_asks_next_waits_its_turn(broker: Broker) -> None:
     interception = broker.intercept("Produce", first_calls(delay(60)))
     assert ask(broker, send) == [0, 1, 2, 3, 4]
     assert values(broker, "t") == [b"0", b"1", b"2", b"3", b"4"]
-    assert not broker.node.dispatch._held
+    assert not broker._interceptors.delayed
 
 
 def test_idempotent_producers_bear_delays_with_many_requests_on_the_way(broker: Broker) -> None:

@@ -142,7 +142,7 @@ def _check_topic_name(name: str) -> None:
 
 
 def _check_broker(services: Services, name: str, refusal: str, *, noun: str = "Broker") -> None:
-    """The words are Kafka's, which differ from place to place; ``refusal`` has room for our id."""
+    """The words are Kafka's, which differ from place to place; ``refusal`` has a place for our id."""
     if _BROKER_ID.fullmatch(name) is None or not -(1 << 31) <= int(name) < 1 << 31:
         message = f"{noun} id must be an integer, but it is: {name}"
         raise KafkaError(ErrorCode.INVALID_REQUEST, message)

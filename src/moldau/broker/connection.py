@@ -2,7 +2,7 @@
 
 Bytes arrive in a buffer that all connections of the loop share; whole frames are handled right out
 of it, and only a frame that is still incomplete gets a buffer of its own, which is used again.
-Replies are bytes and slices of files; a slice is read when the socket has room for it.
+Replies are bytes and slices of files; a slice is read when the socket can take it.
 
 Invariant: a frame is handled synchronously, so its view is valid only during the call. Nothing is allocated
 from a length that the peer merely claims. Reading pauses while the peer does not take its replies or has
@@ -26,7 +26,7 @@ log = logging.getLogger("moldau.broker.connection")
 RECEIVE_BUFFER_BYTES = 256 * 1024
 #: A frame up to this size gets its buffer at once; a larger one grows with the bytes that arrive.
 _TRUSTED_FRAME_BYTES = 4 * 1024 * 1024
-#: How much of a file is read at a time on its way to the socket.
+#: How much of a file is read at a time for the socket.
 _CHUNK_BYTES = 512 * 1024
 
 _SIZE = struct.Struct(">i")
@@ -43,7 +43,7 @@ class Limits:
         self.outbound_bytes = outbound_bytes
 
 
-class Home(Protocol):
+class ConnectionOwner(Protocol):
     """The server that a connection belongs to."""
 
     def opened(self, connection: "Connection") -> str | None: ...
@@ -75,14 +75,14 @@ class Connection(asyncio.BufferedProtocol):
         scratch: memoryview,
         memory: BufferPool,
         listener_name: str,
-        home: Home,
+        owner: ConnectionOwner,
     ) -> None:
         self._handle_frame = handle_frame
         self._limits = limits
         self._scratch = scratch
         self._memory = memory
         self.listener_name = listener_name
-        self._home = home
+        self._owner = owner
         self._transport: asyncio.Transport = cast(asyncio.Transport, None)
         self._partial: bytearray | memoryview | None = None
         self._filled = 0
@@ -113,16 +113,16 @@ class Connection(asyncio.BufferedProtocol):
         self.peer = f"{peer[0]}:{peer[1]}" if isinstance(peer, tuple) else str(peer)
         connected = transport.get_extra_info("socket")
         if connected is not None:
-            self._home.tune(connected)
-        if (full := self._home.opened(self)) is not None:
+            self._owner.tune(connected)
+        if (full := self._owner.opened(self)) is not None:
             self.close(full)
 
     def connection_lost(self, error: Exception | None) -> None:
         self.closing = True
-        self._home.closed(self)
+        self._owner.closed(self)
         for reply in self._replies:
             if reply.parked is not None:
-                self._home.cancel(reply.parked)
+                self._owner.cancel(reply.parked)
         self._replies.clear()
         self._outbound.clear()
         self._partial = None

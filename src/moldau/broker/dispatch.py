@@ -9,12 +9,12 @@ import inspect
 import logging
 import struct
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, TypeAlias
 
 from moldau.broker.apis import TABLE, Api, unsupported_api_versions
 from moldau.broker.connection import Connection, Reply
 from moldau.broker.context import CloseConnection, RequestContext, Services
-from moldau.broker.purgatory import Parked
+from moldau.broker.purgatory import NO_RESPONSE, Parked
 from moldau.protocol import messages
 from moldau.protocol.api_keys import ApiKey
 from moldau.protocol.codec import reader, writer
@@ -26,9 +26,17 @@ from moldau.protocol.schema import declaration
 log = logging.getLogger("moldau.broker.dispatch")
 request_log = logging.getLogger("moldau.request")
 
+#: API key, version, correlation id and the length of the client id that follows.
 _HEADER = struct.Struct(">hhih")
+_CLIENT_ID_AT = _HEADER.size
+#: Length and correlation id of a response.
 _PREFIX = struct.Struct(">ii")
 _API_VERSIONS = int(ApiKey.API_VERSIONS)
+
+#: A response, a ``Parked``, an awaitable of one of these, or None where nothing is answered.
+Handler: TypeAlias = Callable[[Any, RequestContext], Any]
+#: Puts something around the handler of an API; the handlers themselves know nothing of it.
+WrapHandler: TypeAlias = Callable[[ApiKey, Handler], Handler]
 
 
 class Route:
@@ -36,7 +44,7 @@ class Route:
 
     __slots__ = ("api_key", "fail", "flexible", "handle", "prefix", "read", "response", "version", "write")
 
-    def __init__(self, api: Api, api_key: ApiKey, version: int) -> None:
+    def __init__(self, api: Api, api_key: ApiKey, version: int, handle: Handler) -> None:
         request, response = messages.load(api_key)
         self.api_key = api_key
         self.version = version
@@ -47,7 +55,7 @@ class Route:
         # A flexible response has a header with (empty) tagged fields; ApiVersions never has.
         tagged = version in declaration(response).flexible and api_key != ApiKey.API_VERSIONS
         self.prefix = bytes(9 if tagged else 8)
-        self.handle = api.handle
+        self.handle = handle
         self.fail = api.fail
 
     def encode(self, correlation_id: int, response: Any) -> list[Any]:
@@ -70,22 +78,11 @@ class Route:
         return parts
 
 
-#: What a test may hang in front of the handlers: returns None to let the request pass, a response
-#: to answer with, an error to fail with, an awaitable that yields one of these, ``DROP`` for a request
-#: that is lost, or ``DROP_ANSWER`` for one that is handled and whose answer is lost.
-Interceptor = Callable[[Any, RequestContext], Any]
-DROP = object()
-DROP_ANSWER = object()
-
-
 class Dispatch:
-    def __init__(self, services: Services) -> None:
+    def __init__(self, services: Services, wrap_handler: WrapHandler | None = None) -> None:
         self._services = services
+        self._wrap_handler = wrap_handler
         self._routes: dict[tuple[int, int], Route] = {}
-        self.interceptors: dict[int, Interceptor] = {}
-        #: Connections with a request that a test holds back; what they ask next waits for it, as it
-        #: would wait for a slow broker.
-        self._held: dict[Connection, asyncio.Future[None]] = {}
         self.log_requests = False
 
     def frame(self, frame: memoryview, connection: Connection) -> None:
@@ -108,26 +105,19 @@ class Dispatch:
             if found is None:
                 return
             route = found
-        position = 10
+        position = _CLIENT_ID_AT
         client_id = None
         if size >= 0:
             position += size
             client_id = connection.client_id
-            if bytes(frame[10:position]) != connection.client_id_bytes:
+            if bytes(frame[_CLIENT_ID_AT:position]) != connection.client_id_bytes:
                 client_id = _client_id(frame, position, connection)
         if route.flexible:
             position = skip_header_tags(frame, position)
-        if self.interceptors or self._held:
-            # A request that is held back outlives this call, and so must its records.
-            frame = memoryview(bytearray(frame))
         request, _ = route.read(frame, position)
         context = RequestContext(self._services, connection, api_key, version, correlation_id, client_id)
-        if self.interceptors or self._held or self.log_requests:
-            self._watched(route, request, context)
-        else:
-            self._run(route, request, context)
-
-    def _run(self, route: Route, request: Any, context: RequestContext) -> None:
+        if self.log_requests:
+            _log_request(route, request, context)
         try:
             result = route.handle(request, context)
         except Exception as error:
@@ -141,17 +131,26 @@ class Dispatch:
     def _later(self, route: Route, request: Any, context: RequestContext, result: Any) -> None:
         reply = context.connection.reserve()
         if isinstance(result, Parked):
-            reply.parked = result
-
-            def answer(response: Any) -> None:
-                reply.parked = None
-                self._fill(reply, route, request, context, response)
-
-            self._services.purgatory.park(result, answer)
+            self._park(reply, route, request, context, result)
         else:
             assert inspect.isawaitable(result), f"{route.api_key.name} returned {type(result).__name__}"
             work = self._await(route, request, context, result, reply)
             self._services.background.start(work, route.api_key.name.lower())
+
+    def _park(
+        self, reply: Reply, route: Route, request: Any, context: RequestContext, parked: Parked
+    ) -> None:
+        def answer(response: Any) -> None:
+            reply.parked = None
+            self._fill(reply, route, request, context, response)
+
+        purgatory = self._services.purgatory
+        if not parked.after_disconnect:
+            if context.connection.closing:
+                purgatory.cancel(parked)
+                return
+            reply.parked = parked
+        purgatory.park(parked, answer)
 
     async def _await(
         self, route: Route, request: Any, context: RequestContext, result: Awaitable[Any], reply: Reply
@@ -167,11 +166,18 @@ class Dispatch:
         self._fill(reply, route, request, context, response)
 
     def _fill(self, reply: Reply, route: Route, request: Any, context: RequestContext, response: Any) -> None:
-        """Gives an answer that was waited for: a response, None for nothing, or what was raised instead."""
+        """Gives an answer that was waited for: a response, nothing, or what was raised instead.
+
+        One step of the work may lead to the next one, which is waited for in turn.
+        """
         try:
+            if isinstance(response, Parked):
+                self._park(reply, route, request, context, response)
+                return
             if isinstance(response, Exception):
                 response = self._failed(route, request, context, response)
-            reply.fill([] if response is None else route.encode(context.correlation_id, response))
+            empty = response is None or response is NO_RESPONSE
+            reply.fill([] if empty else route.encode(context.correlation_id, response))
         except (CloseConnection, MalformedMessage) as error:
             context.connection.close(str(error))
         except Exception as error:
@@ -202,108 +208,35 @@ class Dispatch:
         if not api.minimum <= version <= api.maximum:
             if key != _API_VERSIONS:
                 raise CloseConnection(f"{ApiKey(key).name} has no version {version} here")
-            if len(frame) < 11:
+            if len(frame) <= _CLIENT_ID_AT:
                 raise MalformedMessage("ApiVersions without a body")
             connection.send(_encode_v0(correlation_id, unsupported_api_versions()))
             return None
-        route = Route(api, ApiKey(key), version)
+        handle = api.handle
+        if self._wrap_handler is not None:
+            handle = self._wrap_handler(ApiKey(key), handle)
+        route = Route(api, ApiKey(key), version, handle)
         self._routes[key, version] = route
         return route
 
-    def _watched(self, route: Route, request: Any, context: RequestContext) -> None:
-        """The same as ``_run`` with a log line and whatever a test wants to happen."""
-        if self.log_requests:
-            request_log.info(
-                "%s %s v%d #%d client=%s %s",
-                context.connection.peer,
-                route.api_key.name,
-                route.version,
-                context.correlation_id,
-                context.client_id,
-                request,
-            )
-        before = self._held.get(context.connection)
-        verdict = self._ask(route, request, context) if before is None else None
-        if before is None and not inspect.isawaitable(verdict):
-            self._judged(route, request, context, verdict)
-            return
-        done = asyncio.get_running_loop().create_future()
-        self._held[context.connection] = done
-        self._later(route, request, context, self._hold(route, request, context, verdict, before, done))
 
-    def _ask(self, route: Route, request: Any, context: RequestContext) -> Any:
-        """What a test says of the request: a verdict, an awaitable of one, or None."""
-        interceptor = self.interceptors.get(route.api_key)
-        return None if interceptor is None else interceptor(request, context)
-
-    def _judged(self, route: Route, request: Any, context: RequestContext, verdict: Any) -> None:
-        if verdict is None:
-            self._run(route, request, context)
-        elif verdict is DROP:
-            raise CloseConnection("a test dropped the request")
-        elif verdict is DROP_ANSWER:
-            result = route.handle(request, context)
-            if inspect.isawaitable(result):
-                self._services.background.start(_finished(result), route.api_key.name.lower())
-            raise CloseConnection("a test dropped the answer")
-        elif isinstance(verdict, Exception):
-            context.connection.send(
-                route.encode(context.correlation_id, self._failed(route, request, context, verdict))
-            )
-        else:
-            context.connection.send(route.encode(context.correlation_id, verdict))
-
-    async def _hold(
-        self,
-        route: Route,
-        request: Any,
-        context: RequestContext,
-        verdict: Awaitable[Any] | None,
-        before: "asyncio.Future[None] | None",
-        done: "asyncio.Future[None]",
-    ) -> Any:
-        """Answers a request whose verdict comes later, or whose turn does."""
-        try:
-            if before is not None:
-                await before
-                verdict = self._ask(route, request, context)
-            decided = await verdict if inspect.isawaitable(verdict) else verdict
-            return await self._answer_held(route, request, context, decided)
-        finally:
-            done.set_result(None)
-            if self._held.get(context.connection) is done:
-                del self._held[context.connection]
-
-    async def _answer_held(self, route: Route, request: Any, context: RequestContext, decided: Any) -> Any:
-        if decided is DROP:
-            raise CloseConnection("a test dropped the request")
-        if isinstance(decided, Exception):
-            raise decided
-        if decided is not None and decided is not DROP_ANSWER:
-            return decided
-        result = await self._handle_held(route, request, context)
-        if decided is DROP_ANSWER:
-            raise CloseConnection("a test dropped the answer")
-        return result
-
-    async def _handle_held(self, route: Route, request: Any, context: RequestContext) -> Any:
-        result = route.handle(request, context)
-        if isinstance(result, Parked):
-            future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-            self._services.purgatory.park(result, future.set_result)
-            return await future
-        return await result if inspect.isawaitable(result) else result
-
-
-async def _finished(result: Awaitable[Any]) -> Any:
-    return await result
+def _log_request(route: Route, request: Any, context: RequestContext) -> None:
+    request_log.info(
+        "%s %s v%d #%d client=%s %s",
+        context.connection.peer,
+        route.api_key.name,
+        route.version,
+        context.correlation_id,
+        context.client_id,
+        request,
+    )
 
 
 def _client_id(frame: memoryview, end: int, connection: Connection) -> str:
     """Decodes a client id that differs from the last one of this connection."""
     if end > len(frame):
         raise MalformedMessage("the client id is cut")
-    raw = bytes(frame[10:end])
+    raw = bytes(frame[_CLIENT_ID_AT:end])
     try:
         text = raw.decode()
     except UnicodeDecodeError as error:

@@ -1,9 +1,9 @@
-"""Incremental fetches: the broker remembers which partitions a consumer reads, and tells only news.
+"""Incremental fetches: the broker remembers which partitions a consumer reads, and answers only what is new.
 
 A session lives in the broker, not in a connection; it has an epoch that grows with each request.
 Partitions that gave data move to the end of the session, so that a small limit starves nobody.
 
-Invariant: the number of sessions is bounded; the one that was used longest ago makes room, once it has been
+Invariant: the number of sessions is bounded; the one that was used longest ago makes way, once it has been
 quiet for long enough.
 """
 
@@ -23,7 +23,7 @@ EVICTION_SECONDS = 120.0
 
 
 class Wanted:
-    """One partition that a fetch asks for, and what its reader was last told of it."""
+    """One partition that a fetch asks for, and what its reader was last sent of it."""
 
     __slots__ = (
         "current_leader_epoch",
@@ -64,7 +64,7 @@ class Wanted:
             or data.diverging_epoch.epoch != -1
         )
 
-    def told(self, data: PartitionData) -> None:
+    def note_sent(self, data: PartitionData) -> None:
         self.high_watermark = data.high_watermark
         self.log_start_offset = data.log_start_offset
 
@@ -85,7 +85,7 @@ class Session:
 
 
 class Plan:
-    """What one fetch reads, and how its answer is told: in full, or only the news of a session."""
+    """What one fetch reads, and how it is answered: in full, or only the news of a session."""
 
     __slots__ = ("incremental", "session", "wanted")
 
@@ -98,8 +98,8 @@ class Plan:
     def session_id(self) -> int:
         return self.session.session_id if self.session is not None else INVALID_SESSION_ID
 
-    def tell(self, results: list[tuple[Wanted, PartitionData]]) -> list[tuple[Wanted, PartitionData]]:
-        """Keeps what the reader has to hear, and remembers that it was told."""
+    def select(self, results: list[tuple[Wanted, PartitionData]]) -> list[tuple[Wanted, PartitionData]]:
+        """Keeps what the reader has to hear, and remembers that it was sent."""
         if self.session is None:
             return results
         kept = []
@@ -108,7 +108,7 @@ class Plan:
             if self.incremental and not wanted.has_news(data):
                 continue
             kept.append((wanted, data))
-            wanted.told(data)
+            wanted.note_sent(data)
             if data.records:
                 key = _key(self.session.uses_topic_ids, wanted)
                 if partitions.pop(key, None) is not None:
@@ -172,7 +172,7 @@ class FetchSessions:
         return Plan(session.partitions.values(), session, incremental=True)
 
     def _create(self, by_id: bool, wanted: dict[Key, Wanted]) -> Session | None:
-        """A new session, or None when there is no room: the client then goes on without one."""
+        """A new session, or None when there are too many: the client then goes on without one."""
         now = self._clock.monotonic()
         if len(self._sessions) >= self._slots:
             oldest = next(iter(self._sessions.values()), None)

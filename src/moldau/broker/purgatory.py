@@ -1,34 +1,92 @@
-"""Requests that wait: for a partition to move, or for a moment to come.
+"""Requests that wait: for a partition to move, for work that is under way, or for a moment to come.
 
-A handler that cannot answer yet returns a ``Parked``: what it waits for, how long, and a function
-that tries again. Waiting is a value; no coroutine hangs in the middle of a decision.
+A handler that cannot answer yet returns a ``Parked``: what it waits for, how long, and a function that
+tries again. Waiting is a value, so a request that waits can be counted, expired and cancelled.
 
 Invariant: a parked request is answered exactly once, or cancelled with its connection.
 """
 
+import asyncio
 from collections.abc import Callable, Iterable
-from typing import Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from moldau.base.tasks import Timer, Timers
+from moldau.protocol.errors import ErrorCode, KafkaError
 from moldau.replication.partition import Partition
+
+if TYPE_CHECKING:
+    from moldau.protocol.messages.produce import ProduceRequest
+
+Future: TypeAlias = asyncio.Future[Any]
+#: What an attempt returns that is done and has no response, as a Produce with acks=0.
+NO_RESPONSE = object()
 
 
 class Parked:
-    """``attempt(expired)`` returns the response, or None to go on waiting; expired it must answer.
+    """``attempt(expired)`` returns the response, another ``Parked``, or None to go on waiting.
 
-    What it raises is answered like a response.
+    It is called when one of the partitions moves and when one of the futures is done; what it raises is
+    answered like a response. When the time is up it is called with ``expired`` and must answer. Without
+    ``seconds`` it waits for as long as it takes: only for what is sure to come.
     """
 
-    __slots__ = ("_answer", "_timer", "attempt", "partitions", "seconds")
+    __slots__ = (
+        "_answer",
+        "_timer",
+        "_wake",
+        "after_disconnect",
+        "attempt",
+        "futures",
+        "partitions",
+        "seconds",
+    )
 
     def __init__(
-        self, partitions: Iterable[Partition], seconds: float, attempt: Callable[[bool], Any | None]
+        self,
+        partitions: Iterable[Partition],
+        seconds: float | None,
+        attempt: Callable[[bool], Any | None],
+        futures: Iterable[Future] = (),
+        *,
+        after_disconnect: bool = False,
     ) -> None:
         self.partitions = tuple(partitions)
         self.seconds = seconds
         self.attempt = attempt
+        self.futures = tuple(futures)
+        #: Goes on though its connection is gone: its client has no answer to miss and will not ask again.
+        self.after_disconnect = after_disconnect
         self._timer: Timer | None = None
         self._answer: Callable[[Any], None] | None = None
+        self._wake: Callable[..., None] | None = None
+
+
+def when_done(future: Future, go_on: Callable[[Future], Any], *, after_disconnect: bool = False) -> Any:
+    """What ``go_on`` makes of a future that is done: at once where it is, else as a ``Parked``."""
+    if future.done():
+        return go_on(future)
+
+    def attempt(expired: bool) -> Any:
+        if not future.done():
+            return None
+        if future.cancelled():
+            raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, "The broker is stopping.")
+        response = go_on(future)
+        return NO_RESPONSE if response is None else response
+
+    return Parked((), None, attempt, (future,), after_disconnect=after_disconnect)
+
+
+def keep_records(request: "ProduceRequest") -> None:
+    """Copies the records of a request that is about to be parked; they may be changed in place as before.
+
+    The buffer that they came in serves the next request of any connection.
+    """
+    for topic in request.topic_data:
+        for data in topic.partition_data:
+            if data.records is not None:
+                data.records = memoryview(bytearray(data.records))
 
 
 class Purgatory:
@@ -41,38 +99,40 @@ class Purgatory:
         return len(self._parked)
 
     def park(self, parked: Parked, answer: Callable[[Any], None]) -> None:
-        """Keeps the request until it can be answered; with no room left it is answered as expired."""
-        if len(self._parked) >= self._limit:
-            answer(parked.attempt(True))
+        """Keeps the request until it can be answered; one too many is answered as if its time were up.
+
+        Requests without a deadline do not count against the limit: each connection may have only so many.
+        """
+        if parked.seconds is not None and len(self._parked) >= self._limit:
+            answer(_outcome(parked, True))
             return
         parked._answer = answer
         self._parked.add(parked)
-
-        def wake() -> None:
-            self._try(parked, False)
-
+        parked._wake = wake = partial(self._try, parked, False)
         for partition in parked.partitions:
-            partition.waiters[parked] = wake
-        parked._timer = self._timers.after(parked.seconds, lambda: self._try(parked, True))
+            partition.commit_listeners[parked] = wake
+        for future in parked.futures:
+            future.add_done_callback(wake)
+        if parked.seconds is not None:
+            parked._timer = self._timers.after(parked.seconds, partial(self._try, parked, True))
 
     def cancel(self, parked: Parked) -> None:
         """Forgets a request whose connection is gone."""
+        for future in parked.futures:
+            future.add_done_callback(_look_at)
         if parked in self._parked:
             self._remove(parked)
 
     def expire_all(self) -> None:
-        """Answers everything now: the broker is stopping."""
+        """Answers everything that has a deadline now: the broker is stopping."""
         for parked in tuple(self._parked):
-            self._try(parked, True)
+            if parked.seconds is not None:
+                self._try(parked, True)
 
-    def _try(self, parked: Parked, expired: bool) -> None:
+    def _try(self, parked: Parked, expired: bool, done: Future | None = None) -> None:
         if parked not in self._parked:
             return
-        try:
-            response = parked.attempt(expired)
-        except Exception as error:
-            # It goes where the answer would go: whoever woke the request, a producer say, has no part in it.
-            response = error
+        response = _outcome(parked, expired)
         if response is None:
             assert not expired, "an expired request must be answered"
             return
@@ -86,4 +146,21 @@ class Purgatory:
         if parked._timer is not None:
             parked._timer.cancel()
         for partition in parked.partitions:
-            partition.waiters.pop(parked, None)
+            partition.commit_listeners.pop(parked, None)
+        for future in parked.futures:
+            assert parked._wake is not None
+            future.remove_done_callback(parked._wake)
+
+
+def _outcome(parked: Parked, expired: bool) -> Any:
+    try:
+        return parked.attempt(expired)
+    except Exception as error:
+        # It goes where the answer would go: whoever woke the request has no part in it.
+        return error
+
+
+def _look_at(future: Future) -> None:
+    """An error of work that nobody waits for any more is no reason for a warning."""
+    if not future.cancelled():
+        future.exception()

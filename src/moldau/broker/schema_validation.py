@@ -1,7 +1,7 @@
 """Do the records of a produce request name schemas that the registry has under their topic's subject?
 
-Behaviour: what the registry has said before is answered at once. Otherwise the request waits, off the event
-loop, and the later produce requests of its connection wait behind it, so that batches stay in order. A batch
+Behaviour: what the registry has said before is answered at once. Otherwise the request is parked, and the
+later produce requests of its connection behind it, so that batches stay in order. A batch
 with a record that names no schema, or one that its subject does not have, is refused with INVALID_RECORD and
 the indexes of the culprits. A registry that cannot be asked is no fault of the records: REQUEST_TIMED_OUT,
 which producers try again.
@@ -10,13 +10,13 @@ Invariant: nothing is appended here, and nothing here runs unless a topic asks f
 """
 
 import asyncio
-import inspect
 from collections.abc import Callable
 from typing import Any, Protocol, TypeAlias
+from weakref import WeakKeyDictionary
 
 from moldau.base.names import TopicPartition
 from moldau.broker.context import RequestContext
-from moldau.broker.held_records import keep_records
+from moldau.broker.purgatory import keep_records, when_done
 from moldau.protocol.errors import ErrorCode, KafkaError
 from moldau.protocol.messages.produce import ProduceRequest
 from moldau.replication.schema_validation import Claims, SchemaName
@@ -47,11 +47,11 @@ class SchemaValidator:
         """``open_ids`` is called when the first record is to be checked; None means: no registry is named."""
         self._open_ids = open_ids
         self._ids: SchemaIds | None = None
-        #: The last produce request of a connection that waits.
-        self._turns: dict[object, asyncio.Future[None]] = {}
+        #: What the last produce request of a connection waits for; gone with the connection at the latest.
+        self._turns: WeakKeyDictionary[object, asyncio.Future[Answers]] = WeakKeyDictionary()
 
     def admit(self, request: ProduceRequest, context: RequestContext, append: Append) -> Any:
-        """What ``append`` returns, now or as an awaitable."""
+        """What ``append`` returns, now or as a ``Parked``."""
         refusals: Refusals = {}
         claims = _claims(request, context, refusals)
         answers = self._answers(claims, refusals)
@@ -62,23 +62,24 @@ class SchemaValidator:
             _judge(claims, answers, refusals)
             return append(request, context, refusals)
         keep_records(request)
-        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._turns[connection] = done
+        turn = context.services.background.start(self._ask_after(before, unknown), "schemas")
+        self._turns[connection] = turn
 
-        async def later() -> Any:
-            try:
-                answers.update(await self._ask(unknown))
-                if before is not None:
-                    await before
-                _judge(claims, answers, refusals)
-                result = append(request, context, refusals)
-            finally:
-                done.set_result(None)
-                if self._turns.get(connection) is done:
-                    del self._turns[connection]
-            return await result if inspect.isawaitable(result) else result
+        def go_on(asked: "asyncio.Future[Answers]") -> Any:
+            if self._turns.get(connection) is turn:
+                del self._turns[connection]
+            answers.update(asked.result())
+            _judge(claims, answers, refusals)
+            return append(request, context, refusals)
 
-        return later()
+        return when_done(turn, go_on, after_disconnect=request.acks == 0)
+
+    async def _ask_after(self, before: "asyncio.Future[Answers] | None", unknown: list[Claim]) -> Answers:
+        """What the registry says, not before it is this request's turn."""
+        answers = await self._ask(unknown)
+        if before is not None:
+            await asyncio.wait([before])
+        return answers
 
     def _answers(self, claims: dict[TopicPartition, Claims], refusals: Refusals) -> Answers:
         """What is known already; partitions that cannot be checked at all go to the refusals."""
@@ -124,7 +125,7 @@ class SchemaValidator:
 
 
 def _judge(claims: dict[TopicPartition, Claims], answers: Answers, refusals: Refusals) -> None:
-    """Puts the partitions whose records may not be taken to the refusals."""
+    """Adds partitions with records that may not be taken to the refusals."""
     for topic_partition, found in claims.items():
         given = {claim: answers[claim] for claim in found.wanted}
         failed = next((answer for answer in given.values() if isinstance(answer, KafkaError)), None)
@@ -140,17 +141,17 @@ def _claims(
     replicas = context.services.replicas
     claims: dict[TopicPartition, Claims] = {}
     for topic in request.topic_data:
-        held = (
+        known = (
             replicas.by_id.get(topic.topic_id)
             if context.api_version >= 13
             else replicas.by_name.get(topic.name)
         )
-        if held is None or held.name not in replicas.validating:
+        if known is None or known.name not in replicas.validating:
             continue
         for data in topic.partition_data:
-            if not 0 <= data.index < len(held.partitions):
+            if not 0 <= data.index < len(known.partitions):
                 continue
-            partition = held.partitions[data.index]
+            partition = known.partitions[data.index]
             if partition is None:
                 continue
             try:

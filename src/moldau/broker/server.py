@@ -84,10 +84,10 @@ class Server:
         for server in self._servers:
             await server.start_serving()
 
-    # --- what a connection tells ----------------------------------------------------------------
+    # --- what connections report ----------------------------------------------------------------
 
     def opened(self, connection: Connection) -> str | None:
-        """Takes a new connection in; a reason when there is no room for it."""
+        """Takes a new connection in; a reason when there are too many."""
         settings = self._settings
         if len(self.connections) >= settings.max_connections:
             return f"max.connections={settings.max_connections} is reached"
@@ -125,7 +125,7 @@ class Server:
 
     # --- the end --------------------------------------------------------------------------------
 
-    async def stop(self, patience_seconds: float) -> None:
+    async def stop(self, timeout_seconds: float) -> None:
         """No new connections, no new requests; answers go out, then everything is closed."""
         for server in self._servers:
             server.close()
@@ -133,7 +133,7 @@ class Server:
             connection.stop_reading()
         self._purgatory.expire_all()
         loop = asyncio.get_running_loop()
-        deadline = loop.time() + patience_seconds
+        deadline = loop.time() + timeout_seconds
         while any(not each.quiet for each in self.connections) and loop.time() < deadline:
             await asyncio.sleep(0.005)
         for connection in tuple(self.connections):

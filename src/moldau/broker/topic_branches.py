@@ -78,23 +78,23 @@ async def fork(services: Services, wanted: Fork) -> Branched:
 
 def end_of_fork(source: Partition, wanted: Fork) -> int:
     """Where the fork of one partition ends: never behind the last stable offset."""
-    held = source.leading_log()
+    source_log = source.leading_log()
     stable = source.last_stable_offset()
     index = source.topic_partition.partition
     if index in wanted.offsets:
         offset = wanted.offsets[index]
-        if not held.log_start_offset <= offset <= source.high_watermark:
+        if not source_log.log_start_offset <= offset <= source.high_watermark:
             raise KafkaError(
                 ErrorCode.OFFSET_OUT_OF_RANGE,
-                f"{source.topic_partition} holds offsets {held.log_start_offset} to "
+                f"{source.topic_partition} has offsets {source_log.log_start_offset} to "
                 f"{source.high_watermark}: it cannot be cut at {offset}",
             )
-        return max(min(offset, stable), held.log_start_offset)
+        return max(min(offset, stable), source_log.log_start_offset)
     if wanted.timestamp is not None:
-        newer = held.offset_for_timestamp(wanted.timestamp + 1)
+        newer = source_log.offset_for_timestamp(wanted.timestamp + 1)
         if newer is not None:
             stable = min(stable, newer.offset)
-    return max(stable, held.log_start_offset)
+    return max(stable, source_log.log_start_offset)
 
 
 def new_topic(
@@ -116,8 +116,8 @@ def check(services: Services, new: TopicToCreate, topic_id: Uuid) -> None:
     _decide(services, services.image, new, topic_id, [0] * len(new.assignments))
 
 
-async def publish(services: Services, made: branching.NewTopic, new: TopicToCreate) -> None:
-    """Tells the cluster of a topic whose data is in place."""
+async def publish(services: Services, made: branching.UnpublishedTopic, new: TopicToCreate) -> None:
+    """Makes a topic known to the cluster; its data is in place."""
     try:
         await services.metadata.execute(
             lambda image: _decide(services, image, new, made.topic_id, made.leader_epochs)

@@ -1,6 +1,11 @@
-"""The numbers of the APIs, by their names in Kafka's protocol."""
+"""The numbers of the APIs, by their names in Kafka's protocol, and the versions that are spoken here.
+
+Invariant: this is the only place that says which versions of an API there are. The messages are compiled
+for these, the broker answers and advertises these, the client chooses among these.
+"""
 
 from enum import IntEnum
+from typing import NamedTuple
 
 #: Kafka does not use the numbers from here on: they are Moldau's own APIs.
 FIRST_PRIVATE_KEY = 32000
@@ -101,3 +106,96 @@ class ApiKey(IntEnum):
     BEGIN_RESTORE = 32001
     RESTORE_BATCHES = 32002
     END_RESTORE = 32003
+
+
+class ApiVersions(NamedTuple):
+    """The first and the last version of an API, and the first one that is flexible (KIP-482), if any."""
+
+    first: int
+    last: int
+    first_flexible: int | None
+
+
+VERSIONS: dict[ApiKey, ApiVersions] = {
+    ApiKey.PRODUCE: ApiVersions(0, 13, 9),
+    ApiKey.FETCH: ApiVersions(4, 18, 12),
+    ApiKey.LIST_OFFSETS: ApiVersions(1, 11, 6),
+    ApiKey.METADATA: ApiVersions(0, 13, 9),
+    ApiKey.OFFSET_COMMIT: ApiVersions(2, 10, 8),
+    ApiKey.OFFSET_FETCH: ApiVersions(1, 10, 6),
+    ApiKey.FIND_COORDINATOR: ApiVersions(0, 6, 3),
+    ApiKey.JOIN_GROUP: ApiVersions(0, 9, 6),
+    ApiKey.HEARTBEAT: ApiVersions(0, 4, 4),
+    ApiKey.LEAVE_GROUP: ApiVersions(0, 5, 4),
+    ApiKey.SYNC_GROUP: ApiVersions(0, 5, 4),
+    ApiKey.DESCRIBE_GROUPS: ApiVersions(0, 6, 5),
+    ApiKey.LIST_GROUPS: ApiVersions(0, 5, 3),
+    ApiKey.SASL_HANDSHAKE: ApiVersions(0, 1, None),
+    ApiKey.API_VERSIONS: ApiVersions(0, 4, 3),
+    ApiKey.CREATE_TOPICS: ApiVersions(2, 7, 5),
+    ApiKey.DELETE_TOPICS: ApiVersions(1, 6, 4),
+    ApiKey.DELETE_RECORDS: ApiVersions(0, 2, 2),
+    ApiKey.INIT_PRODUCER_ID: ApiVersions(0, 6, 2),
+    ApiKey.OFFSET_FOR_LEADER_EPOCH: ApiVersions(2, 4, 4),
+    ApiKey.ADD_PARTITIONS_TO_TXN: ApiVersions(0, 5, 3),
+    ApiKey.ADD_OFFSETS_TO_TXN: ApiVersions(0, 4, 3),
+    ApiKey.END_TXN: ApiVersions(0, 5, 3),
+    ApiKey.WRITE_TXN_MARKERS: ApiVersions(1, 2, 1),
+    ApiKey.TXN_OFFSET_COMMIT: ApiVersions(0, 5, 3),
+    ApiKey.DESCRIBE_ACLS: ApiVersions(1, 3, 2),
+    ApiKey.CREATE_ACLS: ApiVersions(1, 3, 2),
+    ApiKey.DELETE_ACLS: ApiVersions(1, 3, 2),
+    ApiKey.DESCRIBE_CONFIGS: ApiVersions(1, 4, 4),
+    ApiKey.ALTER_CONFIGS: ApiVersions(0, 2, 2),
+    ApiKey.ALTER_REPLICA_LOG_DIRS: ApiVersions(1, 2, 2),
+    ApiKey.DESCRIBE_LOG_DIRS: ApiVersions(1, 5, 2),
+    ApiKey.SASL_AUTHENTICATE: ApiVersions(0, 2, 2),
+    ApiKey.CREATE_PARTITIONS: ApiVersions(0, 3, 2),
+    ApiKey.CREATE_DELEGATION_TOKEN: ApiVersions(1, 3, 2),
+    ApiKey.RENEW_DELEGATION_TOKEN: ApiVersions(1, 2, 2),
+    ApiKey.EXPIRE_DELEGATION_TOKEN: ApiVersions(1, 2, 2),
+    ApiKey.DESCRIBE_DELEGATION_TOKEN: ApiVersions(1, 3, 2),
+    ApiKey.DELETE_GROUPS: ApiVersions(0, 2, 2),
+    ApiKey.ELECT_LEADERS: ApiVersions(0, 2, 2),
+    ApiKey.INCREMENTAL_ALTER_CONFIGS: ApiVersions(0, 1, 1),
+    ApiKey.ALTER_PARTITION_REASSIGNMENTS: ApiVersions(0, 1, 0),
+    ApiKey.LIST_PARTITION_REASSIGNMENTS: ApiVersions(0, 0, 0),
+    ApiKey.OFFSET_DELETE: ApiVersions(0, 0, None),
+    ApiKey.DESCRIBE_CLIENT_QUOTAS: ApiVersions(0, 1, 1),
+    ApiKey.ALTER_CLIENT_QUOTAS: ApiVersions(0, 1, 1),
+    ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: ApiVersions(0, 0, 0),
+    ApiKey.ALTER_USER_SCRAM_CREDENTIALS: ApiVersions(0, 0, 0),
+    ApiKey.DESCRIBE_QUORUM: ApiVersions(0, 2, 0),
+    ApiKey.UPDATE_FEATURES: ApiVersions(0, 2, 0),
+    ApiKey.DESCRIBE_CLUSTER: ApiVersions(0, 2, 0),
+    ApiKey.DESCRIBE_PRODUCERS: ApiVersions(0, 0, 0),
+    ApiKey.UNREGISTER_BROKER: ApiVersions(0, 0, 0),
+    ApiKey.DESCRIBE_TRANSACTIONS: ApiVersions(0, 0, 0),
+    ApiKey.LIST_TRANSACTIONS: ApiVersions(0, 2, 0),
+    ApiKey.CONSUMER_GROUP_HEARTBEAT: ApiVersions(0, 1, 0),
+    ApiKey.CONSUMER_GROUP_DESCRIBE: ApiVersions(0, 1, 0),
+    ApiKey.GET_TELEMETRY_SUBSCRIPTIONS: ApiVersions(0, 0, 0),
+    ApiKey.PUSH_TELEMETRY: ApiVersions(0, 0, 0),
+    ApiKey.LIST_CONFIG_RESOURCES: ApiVersions(0, 1, 0),
+    ApiKey.DESCRIBE_TOPIC_PARTITIONS: ApiVersions(0, 0, 0),
+    ApiKey.SHARE_GROUP_HEARTBEAT: ApiVersions(1, 1, 0),
+    ApiKey.SHARE_GROUP_DESCRIBE: ApiVersions(1, 1, 0),
+    ApiKey.SHARE_FETCH: ApiVersions(1, 2, 0),
+    ApiKey.SHARE_ACKNOWLEDGE: ApiVersions(1, 2, 0),
+    ApiKey.ADD_RAFT_VOTER: ApiVersions(0, 1, 0),
+    ApiKey.REMOVE_RAFT_VOTER: ApiVersions(0, 0, 0),
+    ApiKey.INITIALIZE_SHARE_GROUP_STATE: ApiVersions(0, 0, 0),
+    ApiKey.READ_SHARE_GROUP_STATE: ApiVersions(0, 0, 0),
+    ApiKey.WRITE_SHARE_GROUP_STATE: ApiVersions(0, 1, 0),
+    ApiKey.DELETE_SHARE_GROUP_STATE: ApiVersions(0, 0, 0),
+    ApiKey.READ_SHARE_GROUP_STATE_SUMMARY: ApiVersions(0, 1, 0),
+    ApiKey.STREAMS_GROUP_HEARTBEAT: ApiVersions(0, 0, 0),
+    ApiKey.STREAMS_GROUP_DESCRIBE: ApiVersions(0, 0, 0),
+    ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS: ApiVersions(0, 1, 0),
+    ApiKey.ALTER_SHARE_GROUP_OFFSETS: ApiVersions(0, 0, 0),
+    ApiKey.DELETE_SHARE_GROUP_OFFSETS: ApiVersions(0, 0, 0),
+    ApiKey.FORK_TOPIC: ApiVersions(0, 0, 0),
+    ApiKey.BEGIN_RESTORE: ApiVersions(0, 0, 0),
+    ApiKey.RESTORE_BATCHES: ApiVersions(0, 0, 0),
+    ApiKey.END_RESTORE: ApiVersions(0, 0, 0),
+}

@@ -6,7 +6,7 @@
         topic_id: UuidBytes = field("13+")
         partitions: list[Partition] = field()
 
-    @request(ApiKey.PRODUCE, versions="3-13", flexible="9+")
+    @request(ApiKey.PRODUCE)
     class ProduceRequest:
         topics: list[Topic] = field()
 
@@ -22,7 +22,7 @@ from collections.abc import Callable
 from functools import cache
 from typing import Annotated, Any, NamedTuple, TypeVar, dataclass_transform, get_args, get_origin
 
-from moldau.protocol.api_keys import ApiKey
+from moldau.protocol.api_keys import VERSIONS, ApiKey
 
 #: The largest version number; "3+" ends here.
 LAST_VERSION = 32767
@@ -67,7 +67,7 @@ ALL_VERSIONS = Versions(0, LAST_VERSION)
 
 
 @cache
-def versions(text: str) -> Versions:
+def parse_versions(text: str) -> Versions:
     """Parses "3+", "0-12", "4" and "none"."""
     if text == "none":
         return NO_VERSIONS
@@ -88,10 +88,10 @@ class Field:
         self.name = ""
         self.kind: Any = None
         self.element = False
-        self.present = versions(present)
-        self.nullable = NO_VERSIONS if nullable is None else versions(nullable)
+        self.present = parse_versions(present)
+        self.nullable = NO_VERSIONS if nullable is None else parse_versions(nullable)
         self.tag = tag
-        self.tagged = versions(tagged) if tag is not None else NO_VERSIONS
+        self.tagged = parse_versions(tagged) if tag is not None else NO_VERSIONS
         self.default = default
 
     @property
@@ -162,26 +162,32 @@ def struct(cls: type[_T]) -> type[_T]:
 
 
 @dataclass_transform()
-def request(api_key: ApiKey, *, versions: str, flexible: str) -> Callable[[type[_T]], type[_T]]:
-    """The request of an API, in the versions that the broker answers."""
-    return _message(api_key, versions, flexible)
+def request(api_key: ApiKey) -> Callable[[type[_T]], type[_T]]:
+    """The request of an API, in the versions that ``api_keys.VERSIONS`` names."""
+    return _api_message(api_key)
 
 
 @dataclass_transform()
-def response(api_key: ApiKey, *, versions: str, flexible: str) -> Callable[[type[_T]], type[_T]]:
-    """The response of an API, in the versions that the broker answers."""
-    return _message(api_key, versions, flexible)
+def response(api_key: ApiKey) -> Callable[[type[_T]], type[_T]]:
+    """The response of an API, in the versions that ``api_keys.VERSIONS`` names."""
+    return _api_message(api_key)
 
 
 @dataclass_transform()
 def data(*, versions: str, flexible: str) -> Callable[[type[_T]], type[_T]]:
     """A message inside another one or in a record, such as a group's subscription."""
-    return _message(None, versions, flexible)
+    return _message(None, parse_versions(versions), parse_versions(flexible))
 
 
-def _message(api_key: ApiKey | None, range_: str, flexible: str) -> Callable[[type[_T]], type[_T]]:
+def _api_message(api_key: ApiKey) -> Callable[[type[_T]], type[_T]]:
+    first, last, first_flexible = VERSIONS[api_key]
+    flexible = NO_VERSIONS if first_flexible is None else Versions(first_flexible, LAST_VERSION)
+    return _message(api_key, Versions(first, last), flexible)
+
+
+def _message(api_key: ApiKey | None, spoken: Versions, flexible: Versions) -> Callable[[type[_T]], type[_T]]:
     def declare(cls: type[_T]) -> type[_T]:
-        return _declare(cls, api_key, versions(range_), versions(flexible))
+        return _declare(cls, api_key, spoken, flexible)
 
     return declare
 

@@ -2,7 +2,7 @@
 
 Invariant: files are linked, copied and flushed in the executor, decisions fall on the loop. A branch is
 taken into use in one order: its directories are whole and on the device, they get their names, checkpoints
-tell where they begin, and only then the metadata says that the topic exists. Whatever fails before that
+name their start offsets, and only then the metadata says that the topic exists. Whatever fails before that
 leaves nothing.
 """
 
@@ -41,7 +41,7 @@ class _Job(Protocol):
     def run(self) -> None: ...
 
 
-class NewTopic:
+class UnpublishedTopic:
     """A topic that has its data and is not known to the cluster yet."""
 
     def __init__(self, name: str, topic_id: Uuid, logs: list[Log], leader_epochs: list[int]) -> None:
@@ -105,7 +105,7 @@ class Branching:
 
     async def fork(
         self, sources: Sequence[Partition], ends: Sequence[int], name: str, topic_id: Uuid
-    ) -> NewTopic:
+    ) -> UnpublishedTopic:
         """The data of a topic that has what each source has below its end."""
         epochs = [source.leader_epoch for source in sources]
         configs = [source.leading_log().config for source in sources]
@@ -125,14 +125,14 @@ class Branching:
 
     async def _fork_one(self, source: Partition, end: int, target: TopicPartition, topic_id: Uuid) -> ForkJob:
         for _ in range(_ATTEMPTS):
-            held = source.leading_log()
-            home = self._logs.directory_of(source.topic_partition)
-            assert home is not None, f"{source.topic_partition} has a log and no directory"
+            partition_log = source.leading_log()
+            directory = self._logs.directory_of(source.topic_partition)
+            assert directory is not None, f"{source.topic_partition} has a log and no directory"
             # Compaction or retention may have moved the beginning since the end was chosen.
-            end_now = max(end, held.log_start_offset)
-            branch = Branch(self._files, home, target, topic_id)
+            end_now = max(end, partition_log.log_start_offset)
+            branch = Branch(self._files, directory, target, topic_id)
             try:
-                job = begin_fork(held, branch, end_now, self._clock.now_ms())
+                job = begin_fork(partition_log, branch, end_now, self._clock.now_ms())
             except BranchError as error:
                 raise _refused(source.topic_partition, error) from error
             try:
@@ -140,7 +140,7 @@ class Branching:
             except BaseException:
                 await self._discard([branch])
                 raise
-            if source.log is held and held.offline is None and job.is_consistent():
+            if source.log is partition_log and partition_log.offline is None and job.is_consistent():
                 if job.error is None:
                     return job
                 await self._discard([branch])
@@ -160,12 +160,12 @@ class Branching:
         config = LogConfig.from_values(values)
         partitions = []
         for index, (log_start_offset, end_offset) in enumerate(bounds):
-            home = self._logs.directory_for_new_partition()
-            branch = Branch(self._files, home, TopicPartition(name, index), topic_id)
+            directory = self._logs.directory_for_new_partition()
+            branch = Branch(self._files, directory, TopicPartition(name, index), topic_id)
             partitions.append(PartitionRestore(branch, config, log_start_offset, end_offset))
         return Restore(name, topic_id, partitions)
 
-    async def finish_restore(self, restore: Restore) -> NewTopic:
+    async def finish_restore(self, restore: Restore) -> UnpublishedTopic:
         branches = [each.branch for each in restore.partitions]
         try:
             for each in restore.partitions:
@@ -191,14 +191,14 @@ class Branching:
         topic_id: Uuid,
         configs: Sequence[LogConfig],
         leader_epochs: list[int],
-    ) -> NewTopic:
+    ) -> UnpublishedTopic:
         """Gives the directories their names and opens them, a partition at a time."""
-        topic = NewTopic(name, topic_id, [], leader_epochs)
+        topic = UnpublishedTopic(name, topic_id, [], leader_epochs)
         try:
             for branch, config, epoch in zip(branches, configs, leader_epochs, strict=True):
                 if name in self._replicas.by_name:
                     raise KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
-                held = self._logs.adopt(
+                partition_log = self._logs.adopt(
                     branch.path,
                     branch.log_directory,
                     branch.topic_partition,
@@ -206,9 +206,9 @@ class Branching:
                     config,
                     branch.log_start_offset,
                 )
-                topic.logs.append(held)
-                abort_transactions(held, branch.open_transactions, epoch, self._clock.now_ms())
-                await self._flush(held)
+                topic.logs.append(partition_log)
+                abort_transactions(partition_log, branch.open_transactions, epoch, self._clock.now_ms())
+                await self._flush(partition_log)
             await self._write_checkpoints()
         except BaseException:
             self.withdraw(topic)
@@ -216,31 +216,31 @@ class Branching:
             raise
         return topic
 
-    def publish(self, topic: NewTopic) -> None:
+    def publish(self, topic: UnpublishedTopic) -> None:
         """The metadata has the topic now."""
-        for held in topic.logs:
-            publish(self._files, held)
+        for partition_log in topic.logs:
+            publish(self._files, partition_log)
 
-    def withdraw(self, topic: NewTopic) -> None:
+    def withdraw(self, topic: UnpublishedTopic) -> None:
         """The metadata did not take the topic: its data goes."""
-        for held in topic.logs:
-            if self._logs.get(held.topic_partition) is held:
-                self._logs.delete(held.topic_partition)
+        for partition_log in topic.logs:
+            if self._logs.get(partition_log.topic_partition) is partition_log:
+                self._logs.delete(partition_log.topic_partition)
 
     # --- the executor ---------------------------------------------------------------------------
 
     async def _run(self, job: _Job) -> None:
         await asyncio.get_running_loop().run_in_executor(self._executor, job.run)
 
-    async def _flush(self, held: Log) -> None:
+    async def _flush(self, partition_log: Log) -> None:
         """What was written since the directory was opened; others get a turn in any case."""
         await asyncio.sleep(0)
-        job = held.begin_flush()
+        job = partition_log.begin_flush()
         if job is not None:
             await asyncio.get_running_loop().run_in_executor(self._executor, job.run)
-            held.finish_flush(job)
+            partition_log.finish_flush(job)
             if job.error is not None:
-                raise _refused(held.topic_partition, job.error)
+                raise _refused(partition_log.topic_partition, job.error)
 
     async def _discard(self, branches: Sequence[Branch]) -> None:
         loop = asyncio.get_running_loop()

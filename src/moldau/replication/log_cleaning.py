@@ -42,14 +42,14 @@ class LogCleaning:
         self._threads = ThreadPoolExecutor(_MOST_THREADS, "moldau-cleaner")
         self.cleaner = LogCleaner(files, logs, _worker_for(files, clock), stable_offset=self._stable_offset)
 
-    def _stable_offset(self, held: Log) -> int:
+    def _stable_offset(self, log: Log) -> int:
         """Up to where every replica in sync has the log, and no transaction is open."""
-        topic, number = held.topic_partition
+        topic, number = log.topic_partition
         replicas = self._replicas.by_name.get(topic)
         found = replicas.partitions[number] if replicas and number < len(replicas.partitions) else None
-        if found is None or found.log is not held:
-            return held.log_start_offset
-        return held.stable_offset_below(found.high_watermark)
+        if found is None or found.log is not log:
+            return log.log_start_offset
+        return log.stable_offset_below(found.high_watermark)
 
     def schedule(self, timers: Timers) -> None:
         """From now on for as long as the timers run."""
@@ -67,7 +67,7 @@ class LogCleaning:
         return max(backoff_ms / 1000, _SHORTEST_SECONDS)
 
     def look(self) -> None:
-        """Begins as many compactions as there is need and room for."""
+        """Begins as many compactions as there is need and capacity for."""
         while (job := self._begin()) is not None:
             self._background.start(self._clean(job), "compaction")
 

@@ -65,8 +65,8 @@ class LogUpkeep:
         """Starts a sync wherever ``flush.ms`` has passed since the oldest record that the disk lacks."""
         now_ms = self._clock.now_ms()
         for partition in self._replicas:
-            held = partition.log
-            if held is not None and (deadline := held.flush_deadline_ms) is not None and deadline <= now_ms:
+            log = partition.log
+            if log is not None and (deadline := log.flush_deadline_ms) is not None and deadline <= now_ms:
                 self._replicas.flush(partition)
 
     def expire_producers(self) -> None:
@@ -114,29 +114,29 @@ class LogUpkeep:
         now_ms = self._clock.now_ms()
         old: list[Log] = []
         for number, partition in enumerate(tuple(self._replicas), 1):
-            while (held := partition.log) is not None and expire_segments(
-                held, partition.high_watermark, now_ms
+            while (log := partition.log) is not None and expire_segments(
+                log, partition.high_watermark, now_ms
             ):
                 await asyncio.sleep(0)
-            if held is not None and has_old_segments(held):
-                old.append(held)
-                if must_flush(held):
-                    with suppress(KafkaError):  # it has been told, and what is offline keeps its files
+            if log is not None and has_old_segments(log):
+                old.append(log)
+                if must_flush(log):
+                    with suppress(KafkaError):  # the error is logged, and what is offline keeps its files
                         await self._replicas.flush(partition)
             if number % _LOGS_AT_A_TIME == 0:
                 await asyncio.sleep(0)
         if old:
-            # No other checkpoint meanwhile: it would take the new log starts for told by the file names.
+            # No other checkpoint meanwhile: it would leave out the new log starts, as file names show them.
             async with self._writing:
                 await self._write(self._logs.begin_start_checkpoint())
-                for held in old:
-                    await self._drop(held, now_ms)
+                for log in old:
+                    await self._drop(log, now_ms)
 
-    async def _drop(self, held: Log, now_ms: int) -> None:
-        job = begin_drop(held)
+    async def _drop(self, log: Log, now_ms: int) -> None:
+        job = begin_drop(log)
         if job is not None:
             await self._run(job.run)
-            finish_drop(held, job, now_ms)
+            finish_drop(log, job, now_ms)
 
 
 def _every(timers: Timers, interval_ms: int, callback: Callable[[], None], delay_ms: int) -> None:

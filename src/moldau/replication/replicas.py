@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 
 from moldau.base.names import TopicPartition, Uuid
 from moldau.base.tasks import Background
-from moldau.cluster.image import EMPTY_IMAGE, ClusterImage, PartitionImage, TopicImage
+from moldau.cluster.image import EMPTY_IMAGE, ClusterImage, TopicImage
 from moldau.protocol.errors import ErrorCode, KafkaError
-from moldau.replication.partition import Partition
+from moldau.replication.partition import CommitNotices, Partition
 from moldau.replication.schema_validation import SchemaValidation, schema_validation
 from moldau.storage.directory.logs import Logs
 from moldau.storage.log.log import Log, LogConfig
@@ -23,7 +23,7 @@ log = logging.getLogger("moldau.replication")
 
 
 class DirectoryUse(NamedTuple):
-    """A data directory as DescribeLogDirs tells of it; sizes are -1 where they are not known."""
+    """A data directory as DescribeLogDirs shows it; sizes are -1 where they are not known."""
 
     path: str
     offline: bool
@@ -33,7 +33,7 @@ class DirectoryUse(NamedTuple):
 
 
 class TopicReplicas:
-    """The partitions of one topic; ``partitions[i]`` is None when this node holds no replica of it."""
+    """The partitions of one topic; ``partitions[i]`` is None when this node has no replica of it."""
 
     __slots__ = ("name", "partitions", "topic_id")
 
@@ -60,6 +60,8 @@ class Replicas:
         self._flushing: dict[Partition, list[asyncio.Future[None]]] = {}
         self.by_name: dict[str, TopicReplicas] = {}
         self.by_id: dict[Uuid, TopicReplicas] = {}
+        # Listeners run once the append that concerns them, and the answer to it, are out of the way.
+        self._notices = CommitNotices(lambda call: asyncio.get_running_loop().call_soon(call))
         #: Names of topics whose records have to name a registered schema.
         self.validating: set[str] = set()
 
@@ -70,19 +72,19 @@ class Replicas:
                     yield partition
 
     def find(self, topic: str, partition: int) -> Partition:
-        held = self.by_name.get(topic)
-        if held is None:
+        known = self.by_name.get(topic)
+        if known is None:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-        return _partition_of(held, partition)
+        return _partition_of(known, partition)
 
     def find_by_id(self, topic_id: Uuid, partition: int) -> Partition:
-        held = self.by_id.get(topic_id)
-        if held is None:
+        known = self.by_id.get(topic_id)
+        if known is None:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)
-        return _partition_of(held, partition)
+        return _partition_of(known, partition)
 
     def apply(self, old: ClusterImage, new: ClusterImage) -> None:
-        """Follows the image: topics that are new, gone, wider or configured anew.
+        """Follows the image: topics that are new, gone, wider, or with other configs.
 
         The first time ``old`` is empty, and everything was there before this start.
         """
@@ -112,12 +114,14 @@ class Replicas:
                 continue
             partition = topic.partitions[index]
             if partition is None:
-                partition = Partition(TopicPartition(image.name, index), image.topic_id, self._node_id)
+                partition = Partition(
+                    TopicPartition(image.name, index), image.topic_id, self._node_id, self._notices
+                )
                 partition.log = self._open(partition, config, is_new=is_new)
                 partition.min_insync_replicas = int(values["min.insync.replicas"])
                 partition.schema_validation = validation
                 topic.partitions[index] = partition
-            self._lead(partition, described)
+            partition.take_role(described)
 
     def _validation(self, topic: str, values: Mapping[str, Any]) -> SchemaValidation | None:
         """What the topic asks of schemas, noted where a produce request sees it at a glance."""
@@ -146,16 +150,6 @@ class Replicas:
         """The topic is there, or will not be: what it did not need goes."""
         self._logs.discard_prepared(topic_id)
 
-    def _lead(self, partition: Partition, described: PartitionImage) -> None:
-        partition.replicas = described.replicas
-        partition.isr = described.isr
-        if described.leader == self._node_id and partition.leader_epoch != described.leader_epoch:
-            log.debug("partition %s: leader in epoch %d", partition.topic_partition, described.leader_epoch)
-        partition.leader = described.leader
-        partition.leader_epoch = described.leader_epoch
-        if partition.log is not None and len(described.isr) <= 1:
-            partition.high_watermark = partition.log.log_end_offset
-
     def _drop(self, topic: TopicReplicas) -> None:
         self.by_name.pop(topic.name, None)
         self.by_id.pop(topic.topic_id, None)
@@ -167,7 +161,7 @@ class Replicas:
             if partition.log is not None:
                 self._logs.delete(partition.topic_partition)
                 partition.log = None
-            partition.wake()
+            partition.notify()
 
     def _configure(self, topic: TopicReplicas, cluster: ClusterImage) -> None:
         values = self._topic_values(cluster, topic.name)
@@ -187,9 +181,9 @@ class Replicas:
             offline = directory.offline is not None
             total, usable = (-1, -1) if offline else directory.volume_bytes()
             found = [
-                (held.topic_partition, held.size)
-                for held in self._logs
-                if self._logs.directory_of(held.topic_partition) is directory
+                (partition_log.topic_partition, partition_log.size)
+                for partition_log in self._logs
+                if self._logs.directory_of(partition_log.topic_partition) is directory
             ]
             used.append(DirectoryUse(directory.path, offline, found, total, usable))
         return used
@@ -223,19 +217,19 @@ class Replicas:
         del self._flushing[partition]
 
     async def _sync(self, partition: Partition) -> KafkaError | None:
-        held = partition.log
-        job = held.begin_flush() if held is not None else None
-        if held is None or job is None:
+        partition_log = partition.log
+        job = partition_log.begin_flush() if partition_log is not None else None
+        if partition_log is None or job is None:
             return None
         await asyncio.get_running_loop().run_in_executor(self._executor, job.run)
-        held.finish_flush(job)
+        partition_log.finish_flush(job)
         if job.error is not None:
             return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"flush failed: {job.error}")
         return None
 
 
 def _seen(future: "asyncio.Future[None]") -> None:
-    """Marks the outcome as looked at: not everybody waits for it, and the log has told of it already."""
+    """Marks the outcome as looked at: not everybody waits for it, and it is in the log already."""
     if not future.cancelled():
         future.exception()
 

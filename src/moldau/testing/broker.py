@@ -13,13 +13,19 @@ from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from moldau.base.clock import SteppedClock
-from moldau.broker.dispatch import DROP, DROP_ANSWER
 from moldau.broker.topic_branches import Fork, fork
+from moldau.broker.topic_creation import create
+from moldau.cluster.configs.layers import ConfigLayers, initial_default_broker_configs
+from moldau.cluster.controller.commands import set_configs
+from moldau.cluster.controller.topics import TopicSelector, TopicToCreate, delete_topics
+from moldau.cluster.image import ClusterImage
+from moldau.cluster.records import Record as MetadataRecord
+from moldau.cluster.records import ResourceType
 from moldau.node import Node, new_event_loop
 from moldau.protocol.api_keys import ApiKey
-from moldau.protocol.errors import ErrorCode, KafkaError
+from moldau.protocol.errors import KafkaError
 from moldau.protocol.records import Headers, Record, batches, decode_records, encode_batch
-from moldau.testing.interception import Delay, Drop, Interception
+from moldau.testing.interception import Interception, Interceptors
 
 if TYPE_CHECKING:
     from moldau.cluster.store.contract import MetadataStore
@@ -35,6 +41,7 @@ Value: TypeAlias = str | int | float | bool
 #: A test's batches are small; anything larger than this is a mistake or an attack.
 _DECODED_LIMIT = 256 * 1024 * 1024
 _POLL_SECONDS = 0.002
+_END_OF_TIME_MS = 1 << 62
 #: Records of a test have any timestamps: retention looks at them when the clock is stepped, not by surprise.
 _PATIENT = {"log.initial.task.delay.ms": "3600000"}
 #: Stands for ``num.partitions`` where a topic is created.
@@ -66,9 +73,7 @@ class Broker:
         self._on_disk = data_dir is not None
         self._port = port
         self._memory: tuple[MemoryFiles, MemoryLog] | None = None
-        self._interceptions: dict[int, list[Interception]] = {}
-        #: Requests that wait for their delay to be over; None while the broker ends and nobody waits.
-        self._delays: set[asyncio.Event] | None = None
+        self._interceptors = Interceptors()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
         self._node: Node | None = None
@@ -119,15 +124,16 @@ class Broker:
     def _run(self, ready: "Future[Node]") -> None:
         loop = self._loop = new_event_loop()
         asyncio.set_event_loop(loop)
-        self._delays = set()
+        self._interceptors.start()
         try:
             properties = {"listeners": f"PLAINTEXT://127.0.0.1:{self._port}", **self._settings}
-            node = Node(properties, clock=self.clock, outside=self._outside())
+            node = Node(
+                properties,
+                clock=self.clock,
+                storage=self._storage(),
+                wrap_handler=self._interceptors.wrap,
+            )
             loop.run_until_complete(node.start())
-            for api_key, placed in self._interceptions.items():
-                if not placed:
-                    continue
-                node.dispatch.interceptors[api_key] = self._judge_of(placed)
         except BaseException as error:
             asyncio.set_event_loop(None)
             loop.close()
@@ -147,16 +153,14 @@ class Broker:
 
     async def _end(self, node: Node) -> None:
         """Stops the broker; whoever still waits for something on its loop hears that it is gone."""
-        delays, self._delays = self._delays, None
-        for due in delays or ():
-            due.set()
+        self._interceptors.end_delays()
         await node.stop()
         tasks = asyncio.all_tasks() - {asyncio.current_task()}
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    def _outside(self) -> "tuple[Files, MetadataStore] | None":
+    def _storage(self) -> "tuple[Files, MetadataStore] | None":
         """Files and metadata in memory, the same ones at every start; None: the disk's."""
         if self._on_disk:
             return None
@@ -191,7 +195,7 @@ class Broker:
         return sorted(self.node.metadata.image.topics_by_name)
 
     def records(self, topic: str, partition: int | None = None) -> list[Record]:
-        """Everything that a topic holds, in order within each partition, without a consumer."""
+        """All records of a topic, in order within each partition, without a consumer."""
 
         def read() -> list[Record]:
             found: list[Record] = []
@@ -208,26 +212,26 @@ class Broker:
         The seconds are real ones, whatever the broker's clock says.
         """
 
-        def held() -> int:
+        def count_now() -> int:
             logs = [each.log for each in self._partitions(topic)] if topic in self.topics() else []
             return sum(log.log_end_offset - log.log_start_offset for log in logs if log is not None)
 
         async def wait() -> None:
             loop = asyncio.get_running_loop()
             deadline = loop.time() + timeout_seconds
-            while held() < count:
+            while count_now() < count:
                 if loop.time() > deadline:
-                    raise TimeoutError(f"{topic!r} has {held()} of {count} records")
+                    raise TimeoutError(f"{topic!r} has {count_now()} of {count} records")
                 await asyncio.sleep(_POLL_SECONDS)
 
         self.run(wait())
         return self.records(topic)
 
     def _partitions(self, topic: str) -> "list[Partition]":
-        held = self.node.replicas.by_name.get(topic)
-        if held is None:
+        known = self.node.replicas.by_name.get(topic)
+        if known is None:
             raise KeyError(f"there is no topic {topic!r}; there are {self.topics()}")
-        return [partition for partition in held.partitions if partition is not None]
+        return [partition for partition in known.partitions if partition is not None]
 
     # --- what a test does -----------------------------------------------------------------------
 
@@ -235,7 +239,7 @@ class Broker:
         self, name: str, partitions: int = 1, configs: Mapping[str, Value] | None = None
     ) -> None:
         """KafkaError when the broker refuses it."""
-        self.run(self.node.create_topic(name, partitions, _texts(configs or {})))
+        self.run(create_topic(self.node, name, partitions, _texts(configs or {})))
 
     def fork(
         self,
@@ -276,7 +280,7 @@ class Broker:
 
         async def append() -> int:
             if topic not in self.node.replicas.by_name:
-                await self.node.create_topic(topic, _BROKERS_DEFAULT, {})
+                await create_topic(self.node, topic, _BROKERS_DEFAULT)
             found = self.node.replicas.find(topic, partition)
             return found.append(memoryview(batch), 1, now_ms, 13).base_offset
 
@@ -288,8 +292,12 @@ class Broker:
         A clock that was advanced cannot be set back under a running broker: then this is a restart with
         a new ``clock``.
         """
-        self.run(self.node.reset())
-        self._interceptions.clear()
+
+        async def empty_broker() -> None:
+            self._interceptors.placed.clear()
+            await empty(self.node)
+
+        self.run(empty_broker())
         if self._owns_clock and self.clock.advanced_seconds:
             self.stop()
             self.clock = SteppedClock()
@@ -302,61 +310,14 @@ class Broker:
         None counts.
         """
         interception = Interception(self, _api_key(api), function)
-
-        def place() -> None:
-            placed = self._interceptions.setdefault(interception.api_key, [])
-            placed.append(interception)
-            self.node.dispatch.interceptors[interception.api_key] = self._judge_of(placed)
-
-        self._call(place)
+        self._call(lambda: self._interceptors.place(interception))
         return interception
 
     def remove_interception(self, interception: Interception) -> None:
-        def remove() -> None:
-            placed = self._interceptions.get(interception.api_key, [])
-            if interception in placed:
-                placed.remove(interception)
-            if not placed and self._node is not None:
-                self._node.dispatch.interceptors.pop(interception.api_key, None)
-
         if self._node is None:
-            remove()
+            self._interceptors.remove(interception)
         else:
-            self._call(remove)
-
-    def _judge_of(self, placed: list[Interception]) -> Callable[[Any, Any], Any]:
-        def judge(request: Any, context: Any) -> Any:
-            for interception in reversed(tuple(placed)):
-                verdict = interception.ask(request, context)
-                if verdict is not None:
-                    return self._verdict(verdict)
-            return None
-
-        return judge
-
-    def _verdict(self, verdict: Any) -> Any:
-        """In the dispatcher's terms, which knows responses, errors, its own two words and awaitables."""
-        if isinstance(verdict, Drop):
-            return DROP_ANSWER if verdict.handled else DROP
-        if isinstance(verdict, Delay):
-            return self._delayed(verdict)
-        return self._settled(verdict) if asyncio.iscoroutine(verdict) else verdict
-
-    async def _settled(self, verdict: Coroutine[Any, Any, Any]) -> Any:
-        found = self._verdict(await verdict)
-        return await found if asyncio.iscoroutine(found) else found
-
-    async def _delayed(self, verdict: Delay) -> Any:
-        due = asyncio.Event()
-        if self._delays is not None:
-            self._delays.add(due)
-            self.node.timers.after(verdict.seconds, due.set)
-            await due.wait()
-        if self._delays is None:
-            return KafkaError(ErrorCode.REQUEST_TIMED_OUT, "The broker is stopping.")
-        self._delays.discard(due)
-        found = self._verdict(verdict.then)
-        return await found if asyncio.iscoroutine(found) else found
+            self._call(lambda: self._interceptors.remove(interception))
 
     # --- the other thread -----------------------------------------------------------------------
 
@@ -379,6 +340,33 @@ class Broker:
             return function()
 
         return self.run(call())
+
+
+async def create_topic(
+    node: Node, name: str, partitions: int, configs: Mapping[str, str] | None = None
+) -> None:
+    """Creates a topic on the loop of a node; KafkaError when it refuses."""
+    (outcome,) = await create(node.services, [TopicToCreate(name, partitions, configs=dict(configs or {}))])
+    if isinstance(outcome, KafkaError):
+        raise outcome
+
+
+async def empty(node: Node) -> None:
+    """A node as after its first start: topics, dynamic configs and fetch sessions go."""
+    initial = initial_default_broker_configs(ConfigLayers(node.settings.static))
+
+    def decide(image: ClusterImage) -> list[MetadataRecord]:
+        gone = list(delete_topics(image, [TopicSelector(name) for name in image.topics_by_name]).records)
+        for resource_type, name in image.overrides:
+            if resource_type != ResourceType.TOPIC:
+                kept = initial if (resource_type, name) == (ResourceType.BROKER, "") else {}
+                gone += set_configs(image, resource_type, name, kept)
+        return gone
+
+    node.services.fetch_sessions.clear()
+    await node.metadata.submit(decide)
+    # Nobody waits for file.delete.delay.ms here: what is deleted gives its space back at once.
+    node.logs.step(_END_OF_TIME_MS)
 
 
 def _read_all(log: Any) -> list[Record]:

@@ -1,4 +1,4 @@
-"""AddOffsetsToTxn: v0-4.
+"""AddOffsetsToTxn.
 
 Behaviour: makes a group's offsets part of a transaction, by adding the partition that keeps them.
 """
@@ -12,7 +12,7 @@ from moldau.protocol.errors import KafkaError
 from moldau.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
 
 
-async def handle(request: AddOffsetsToTxnRequest, context: RequestContext) -> AddOffsetsToTxnResponse:
+async def handle(request: AddOffsetsToTxnRequest, context: RequestContext) -> Any:
     services = context.services
     await services.groups.topic.make(services)
     offsets_partition = services.groups.partition_for(request.group_id)
@@ -20,9 +20,7 @@ async def handle(request: AddOffsetsToTxnRequest, context: RequestContext) -> Ad
     def decide(shard: TransactionShard, token: Token, now_ms: int) -> CoordinatorResult:
         return shard.add_offsets_to_txn(request, context.api_version, offsets_partition, token, now_ms)
 
-    coordinator = services.transactions.coordinator
-    response: AddOffsetsToTxnResponse = await coordinator.answer(request.transactional_id, decide)
-    return response
+    return services.transactions.coordinator.ask(request.transactional_id, decide)
 
 
 def fail(request: Any, error: KafkaError, context: RequestContext) -> AddOffsetsToTxnResponse:

@@ -1,4 +1,4 @@
-"""AddPartitionsToTxn: v0-5.
+"""AddPartitionsToTxn.
 
 Behaviour: partitions that a transaction will write to; one that does not exist spoils the whole
 transaction's request. From v4 on brokers ask for many transactions at once, or only verify.
@@ -47,7 +47,7 @@ async def _ask(
         return shard.add_partitions_to_txn(request, context.api_version, token, now_ms, refused)
 
     coordinator = context.services.transactions.coordinator
-    response: AddPartitionsToTxnResponse = await coordinator.answer(transactional_id, decide)
+    response: AddPartitionsToTxnResponse = await coordinator.request(transactional_id, decide)
     return response
 
 

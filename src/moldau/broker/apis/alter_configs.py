@@ -1,4 +1,4 @@
-"""AlterConfigs: v0-2.
+"""AlterConfigs.
 
 Behaviour: what is given takes the place of all that was set for the resource. Deprecated since
 IncrementalAlterConfigs; kept for older clients.

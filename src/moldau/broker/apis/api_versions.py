@@ -1,4 +1,4 @@
-"""ApiVersions: v0-4.
+"""ApiVersions.
 
 Behaviour: the table of what this broker answers. A client names itself from v3 on; a name that no
 client would have is refused, as Kafka's broker does.

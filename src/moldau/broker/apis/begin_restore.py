@@ -1,4 +1,4 @@
-"""BeginRestore: v0, an API of our own.
+"""BeginRestore, an API of our own.
 
 Behaviour: opens a topic that nobody sees yet, to be filled with the batches of a snapshot. How many may be
 open at once says ``moldau.restores.max``; one that nothing is sent to for ``moldau.restore.idle.ms`` is

@@ -1,4 +1,4 @@
-"""ConsumerGroupDescribe: v0-1.
+"""ConsumerGroupDescribe.
 
 Behaviour: state, epochs, members and their assignments of consumer groups; groups of other types and groups
 that are not there are GROUP_ID_NOT_FOUND.

@@ -1,4 +1,4 @@
-"""ConsumerGroupHeartbeat: v0-1.
+"""ConsumerGroupHeartbeat.
 
 Behaviour: everything that a member of a consumer group (KIP-848) has to say: it joins, stays, changes what it
 reads, confirms what it let go of, and leaves; the broker assigns. Answered at once, always.

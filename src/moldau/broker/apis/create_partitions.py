@@ -1,4 +1,4 @@
-"""CreatePartitions: v0-3.
+"""CreatePartitions.
 
 Behaviour: makes a topic wider; the new partitions are led and ready when the answer goes out.
 Not done: quotas on partition mutations.

@@ -1,4 +1,4 @@
-"""CreateTopics: v2-7.
+"""CreateTopics.
 
 Behaviour: each topic is judged alone. A created topic is on disk, led and ready when the answer
 goes out. The effective configs come with the answer from v5 on.

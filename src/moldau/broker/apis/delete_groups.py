@@ -1,4 +1,4 @@
-"""DeleteGroups: v0-2.
+"""DeleteGroups.
 
 Behaviour: forgets groups without members, their offsets included; each is judged alone.
 """

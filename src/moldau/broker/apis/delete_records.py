@@ -1,4 +1,4 @@
-"""DeleteRecords: v0-2.
+"""DeleteRecords.
 
 Behaviour: moves the start of a log forward, -1 meaning to the high watermark; records below it are
 not served any more, whole segments below it go when retention next looks.

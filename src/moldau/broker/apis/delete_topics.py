@@ -1,4 +1,4 @@
-"""DeleteTopics: v1-6.
+"""DeleteTopics.
 
 Behaviour: by name, or from v6 by id. The topic is gone from the metadata when the answer goes out;
 its files are renamed at once and removed after ``file.delete.delay.ms``.

@@ -1,4 +1,4 @@
-"""DescribeCluster: v0-2.
+"""DescribeCluster.
 
 Behaviour: the cluster's id, its controller and brokers as this listener sees them; fenced ones only
 when asked for (v2). Asked for controllers it answers that this is a broker.

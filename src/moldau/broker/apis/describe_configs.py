@@ -1,4 +1,4 @@
-"""DescribeConfigs: v1-4.
+"""DescribeConfigs.
 
 Behaviour: configs of topics, of this broker, of all brokers (an empty name), of groups, of client
 metrics and of loggers, with where each value comes from and, when asked, the values behind it.

@@ -1,4 +1,4 @@
-"""DescribeGroups: v0-6.
+"""DescribeGroups.
 
 Behaviour: state, protocol and members of classic groups. A group that is not there is "Dead", with
 GROUP_ID_NOT_FOUND from v6 on.

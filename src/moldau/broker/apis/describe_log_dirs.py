@@ -1,6 +1,6 @@
-"""DescribeLogDirs: v1-5.
+"""DescribeLogDirs.
 
-Behaviour: every log directory with the partitions in it, their sizes, and the room on its volume;
+Behaviour: every log directory with the partitions in it, their sizes, and the space on its volume;
 an offline directory is named with KAFKA_STORAGE_ERROR. A null list of topics asks for all.
 Not done: future replicas (moving a partition between directories).
 """

@@ -1,4 +1,4 @@
-"""DescribeProducers: v0.
+"""DescribeProducers.
 
 Behaviour: the producers that a partition remembers, with their last sequence and open transaction.
 """

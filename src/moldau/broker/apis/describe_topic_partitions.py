@@ -1,4 +1,4 @@
-"""DescribeTopicPartitions: v0.
+"""DescribeTopicPartitions.
 
 Behaviour: topics in the order of their names, page by page: at most ``response_partition_limit``
 partitions (and never more than ``max.request.partition.size.limit``), then a cursor for the rest.
@@ -35,16 +35,16 @@ def handle(
         if request.topics and cursor.topic_name not in names:
             raise KafkaError(ErrorCode.INVALID_REQUEST, "The cursor's topic is not one of those asked for.")
         names = [name for name in names if name >= cursor.topic_name]
-    room = max(1, min(request.response_partition_limit, _PAGE_LIMIT))
+    left = max(1, min(request.response_partition_limit, _PAGE_LIMIT))
     response = DescribeTopicPartitionsResponse()
     for name in names:
         first = cursor.partition_index if cursor is not None and name == cursor.topic_name else 0
-        if room == 0:
+        if left == 0:
             response.next_cursor = Cursor(name, first)
             break
-        topic, taken, more = _describe(name, first, room, image)
+        topic, taken, more = _describe(name, first, left, image)
         response.topics.append(topic)
-        room -= taken
+        left -= taken
         if more:
             response.next_cursor = Cursor(name, first + taken)
             break
@@ -52,7 +52,7 @@ def handle(
 
 
 def _describe(
-    name: str, first: int, room: int, image: ClusterImage
+    name: str, first: int, left: int, image: ClusterImage
 ) -> tuple[DescribeTopicPartitionsResponseTopic, int, bool]:
     """One topic, how many of its partitions are in, and whether some are left for the next page."""
     topic = image.topics_by_name.get(name)
@@ -62,7 +62,7 @@ def _describe(
         missing = DescribeTopicPartitionsResponseTopic(code, name)
         missing.topic_authorized_operations = TOPIC_OPERATIONS
         return missing, 0, False
-    page = topic.partitions[first : first + room]
+    page = topic.partitions[first : first + left]
     described = DescribeTopicPartitionsResponseTopic(
         ErrorCode.NONE,
         name,

@@ -1,4 +1,4 @@
-"""DescribeTransactions: v0.
+"""DescribeTransactions.
 
 Behaviour: state, producer and partitions of transactional ids, each answered alone.
 """
@@ -30,7 +30,7 @@ async def handle(
             return shard.describe_transactions(one, context.api_version, token, now_ms)
 
         try:
-            reply: DescribeTransactionsResponse = await coordinator.answer(transactional_id, decide)
+            reply: DescribeTransactionsResponse = await coordinator.request(transactional_id, decide)
             response.transaction_states += reply.transaction_states
         except KafkaError as error:
             response.transaction_states.append(TransactionState(error.code, transactional_id))

@@ -1,4 +1,4 @@
-"""EndRestore: v0, an API of our own.
+"""EndRestore, an API of our own.
 
 Behaviour: with ``commit`` the restored topic is flushed, made known and ready when the answer goes out; a
 transaction that is open at its end is aborted. Without, what was sent is removed.

@@ -1,4 +1,4 @@
-"""EndTxn: v0-5.
+"""EndTxn.
 
 Behaviour: commits or aborts. The answer goes out when the decision is in the coordinator's log; from
 then on it holds, whatever happens to this broker, and the markers follow.
@@ -14,7 +14,7 @@ from moldau.protocol.errors import KafkaError
 from moldau.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
 
 
-async def handle(request: EndTxnRequest, context: RequestContext) -> EndTxnResponse:
+async def handle(request: EndTxnRequest, context: RequestContext) -> Any:
     coordinator = context.services.transactions.coordinator
     new_id = None
     if coordinator.shard(request.transactional_id).end_needs_producer_id(request.transactional_id):
@@ -23,8 +23,7 @@ async def handle(request: EndTxnRequest, context: RequestContext) -> EndTxnRespo
     def decide(shard: TransactionShard, token: Token, now_ms: int) -> CoordinatorResult:
         return shard.end_txn(request, context.api_version, new_id, token, now_ms)
 
-    response: EndTxnResponse = await coordinator.answer(request.transactional_id, decide)
-    return response
+    return coordinator.ask(request.transactional_id, decide)
 
 
 def fail(request: Any, error: KafkaError, context: RequestContext) -> EndTxnResponse:

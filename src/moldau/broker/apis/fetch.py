@@ -1,4 +1,4 @@
-"""Fetch: v4-18.
+"""Fetch.
 
 Behaviour: reads whole batches from the asked offset on, without looking inside. Waits up to
 ``max_wait_ms`` for ``min_bytes``; an error anywhere answers at once. The first batch of the first
@@ -99,32 +99,32 @@ class _Fetch:
 
     def read_partition(self, wanted: Wanted, left: int, first: bool) -> PartitionData:
         partition = self.find(wanted)
-        if self.replica_id >= 0:
-            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-        log = partition.leading_log(wanted.current_leader_epoch)
-        high_watermark = partition.high_watermark
-        stable = log.stable_offset_below(high_watermark)
-        committed = self.request.isolation_level == READ_COMMITTED
-        data = PartitionData(wanted.index, 0, high_watermark, stable, log.log_start_offset, records=b"")
+        isolation_level = self.request.isolation_level
+        bounds = partition.read_bounds(isolation_level, wanted.current_leader_epoch, self.replica_id)
+        log_start_offset, high_watermark, last_stable_offset, end_offset = bounds
+        committed = isolation_level == READ_COMMITTED
+        data = PartitionData(
+            wanted.index, 0, high_watermark, last_stable_offset, log_start_offset, records=b""
+        )
         data.aborted_transactions = [] if committed else None
         if wanted.last_fetched_epoch >= 0 and _diverges(wanted, partition, data):
             return data
-        bound = stable if committed else high_watermark
         limit = min(wanted.max_bytes, left)
-        found = log.read(wanted.fetch_offset, limit, bound, at_least_one=first)
+        log = partition.leading_log()
+        found = log.read(wanted.fetch_offset, limit, end_offset, at_least_one=first)
         if found is not None:
             data.records = found
             if committed:
                 data.aborted_transactions = [
                     AbortedTransaction(aborted.producer_id, aborted.first_offset)
-                    for aborted in log.aborted_transactions(wanted.fetch_offset, bound)
+                    for aborted in log.aborted_transactions(wanted.fetch_offset, end_offset)
                 ]
         return data
 
     def respond(self, results: Results) -> FetchResponse:
         response = FetchResponse(0, 0, self.plan.session_id)
         answered: FetchableTopicResponse | None = None
-        for wanted, data in self.plan.tell(results):
+        for wanted, data in self.plan.select(results):
             if answered is None or answered.topic != wanted.topic or answered.topic_id != wanted.topic_id:
                 answered = FetchableTopicResponse(wanted.topic, wanted.topic_id)
                 response.responses.append(answered)

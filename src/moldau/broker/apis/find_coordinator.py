@@ -1,4 +1,4 @@
-"""FindCoordinator: v0-6.
+"""FindCoordinator.
 
 Behaviour: the broker that coordinates a group or a transaction; the topic behind it is made when it
 is first asked for, and the answer waits for it (Kafka answers COORDINATOR_NOT_AVAILABLE first).

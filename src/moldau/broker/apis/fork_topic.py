@@ -1,4 +1,4 @@
-"""ForkTopic: v0, an API of our own.
+"""ForkTopic, an API of our own.
 
 Behaviour: a new topic with the records of another one below a timestamp, below offsets, or all that is
 committed; the same offsets, its own id. Sealed segments are shared on disk, the rest is copied. A

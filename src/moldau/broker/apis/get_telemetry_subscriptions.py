@@ -1,4 +1,4 @@
-"""GetTelemetrySubscriptions: v0, answered but not advertised.
+"""GetTelemetrySubscriptions, answered but not advertised.
 
 Behaviour: that of a broker without a receiver for client metrics: an instance id, and nothing to push.
 """

@@ -1,4 +1,4 @@
-"""Heartbeat: v0-4.
+"""Heartbeat.
 
 Behaviour: a member shows that it is alive, and hears whether a rebalance is on.
 """

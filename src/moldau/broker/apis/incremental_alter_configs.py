@@ -1,4 +1,4 @@
-"""IncrementalAlterConfigs: v0-1.
+"""IncrementalAlterConfigs.
 
 Behaviour: sets, unsets, and appends to or takes from lists, resource by resource: a refused one
 changes nothing and spoils no other. A resource that stands twice in the request is refused.

@@ -1,4 +1,4 @@
-"""InitProducerId: v0-6.
+"""InitProducerId.
 
 Behaviour: without a transactional id, a new producer id with epoch 0 each time, which is all that
 an idempotent producer needs. With one, the id that belongs to it with a new epoch: the former owner is
@@ -16,7 +16,7 @@ from moldau.protocol.errors import ErrorCode, KafkaError
 from moldau.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 
 
-async def handle(request: InitProducerIdRequest, context: RequestContext) -> InitProducerIdResponse:
+async def handle(request: InitProducerIdRequest, context: RequestContext) -> Any:
     services = context.services
     transactional_id = request.transactional_id
     if (request.producer_id == -1) != (request.producer_epoch == -1):
@@ -34,8 +34,7 @@ async def handle(request: InitProducerIdRequest, context: RequestContext) -> Ini
     def decide(shard: TransactionShard, token: Token, now_ms: int) -> CoordinatorResult:
         return shard.init_producer_id(request, context.api_version, new_id, token, now_ms)
 
-    response: InitProducerIdResponse = await coordinator.answer(transactional_id, decide)
-    return response
+    return coordinator.ask(transactional_id, decide)
 
 
 def fail(request: Any, error: KafkaError, context: RequestContext) -> InitProducerIdResponse:

@@ -1,4 +1,4 @@
-"""JoinGroup: v0-9.
+"""JoinGroup.
 
 Behaviour: a member asks to be part of a group; the answer comes when all known members have joined
 or the time to do so is over. The leader gets everybody's subscription.

@@ -1,4 +1,4 @@
-"""LeaveGroup: v0-5.
+"""LeaveGroup.
 
 Behaviour: members go at once instead of by their session's end; from v3 several, by id or instance.
 """

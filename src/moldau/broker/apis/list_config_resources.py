@@ -1,4 +1,4 @@
-"""ListConfigResources: v0-1.
+"""ListConfigResources.
 
 Behaviour: the names of resources that have, or may have, configs. v0 knows client metrics only;
 v1 takes the types that are wanted, none meaning all.

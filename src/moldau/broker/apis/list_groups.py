@@ -1,4 +1,4 @@
-"""ListGroups: v0-5.
+"""ListGroups.
 
 Behaviour: every group that this broker coordinates; by state from v4, by type from v5. While a
 shard still loads the answer says so, instead of leaving groups out.

@@ -1,4 +1,4 @@
-"""ListOffsets: v1-11.
+"""ListOffsets.
 
 Behaviour: the first offset at or after a timestamp, or one of the special places: -1 the end (for
 ``read_committed`` the last stable offset), -2 the start, -3 the record with the largest timestamp
@@ -19,7 +19,7 @@ from moldau.protocol.messages.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
 )
-from moldau.replication.partition import ISOLATION_LEVELS, READ_COMMITTED, Partition
+from moldau.replication.partition import ISOLATION_LEVELS, Partition
 
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD = range(-1, -7, -1)
 #: The first version that knows each special place; all others are unknown in every version.
@@ -61,8 +61,7 @@ def _look_up(
     log = partition.leading_log(wanted.current_leader_epoch)
     answer = ListOffsetsPartitionResponse(wanted.partition_index, 0)
     if place == LATEST:
-        committed = request.isolation_level == READ_COMMITTED
-        answer.offset = partition.last_stable_offset() if committed else partition.high_watermark
+        answer.offset = partition.read_bound(request.isolation_level)
         answer.leader_epoch = partition.leader_epoch
     elif place in (EARLIEST, EARLIEST_LOCAL, EARLIEST_PENDING_UPLOAD):
         if place != EARLIEST_PENDING_UPLOAD:
@@ -82,7 +81,7 @@ def _epoch_at(partition: Partition, offset: int) -> int:
 def _by_time(answer: ListOffsetsPartitionResponse, partition: Partition, place: int) -> None:
     log = partition.leading_log()
     found = log.max_timestamp() if place == MAX_TIMESTAMP else log.offset_for_timestamp(place)
-    if found is not None and found[1] < partition.high_watermark:
+    if found is not None and found.offset < partition.high_watermark:
         answer.timestamp, answer.offset, answer.leader_epoch = found
 
 

@@ -1,4 +1,4 @@
-"""ListTransactions: v0-2.
+"""ListTransactions.
 
 Behaviour: the transactions that this broker coordinates, by state and producer, by how long they
 are open (v1) and by a pattern (v2).

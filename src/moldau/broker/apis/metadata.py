@@ -1,4 +1,4 @@
-"""Metadata: v0-13.
+"""Metadata.
 
 Behaviour: brokers, controller, and topics with their leaders. A topic that does not exist is made
 on the spot when both the request and ``auto.create.topics.enable`` allow it, and the answer waits

@@ -1,11 +1,11 @@
-"""OffsetCommit: v2-10.
+"""OffsetCommit.
 
 Behaviour: a group's progress, durable when the answer goes out. Topics and partitions that do not
 exist are refused one by one; the offset itself is taken as it is, as in Kafka.
 Version notes: topics go by id from v10.
 """
 
-from collections.abc import Awaitable
+import asyncio
 from typing import Any
 
 from moldau.base.names import ZERO_UUID
@@ -26,13 +26,18 @@ from moldau.protocol.messages.offset_commit import (
 
 def handle(request: OffsetCommitRequest, context: RequestContext) -> Any:
     refused = [_take_out_unknown(topic, context) for topic in request.topics]
+
+    def answer(reply: "asyncio.Future[OffsetCommitResponse]") -> OffsetCommitResponse:
+        try:
+            response = reply.result()
+        except KafkaError as error:
+            response = refuse_commit(request, error.code)
+        return _merge(response, refused)
+
     try:
-        reply = ask(context, request.group_id, GroupShard.offset_commit, request)
+        return ask(context, request.group_id, GroupShard.offset_commit, request, answer)
     except KafkaError as error:
         return _merge(refuse_commit(request, error.code), refused)
-    if isinstance(reply, Awaitable):
-        return _later(request, reply, refused)
-    return _merge(reply, refused)
 
 
 def _take_out_unknown(
@@ -55,16 +60,6 @@ def _find(topic: OffsetCommitRequestTopic, context: RequestContext) -> tuple[Top
         found = image.topics_by_id.get(topic.topic_id)
         return found, ErrorCode.UNKNOWN_TOPIC_ID if found is None else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     return image.topics_by_name.get(topic.name), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-
-
-async def _later(
-    request: OffsetCommitRequest, reply: Awaitable[Any], refused: list[list[OffsetCommitResponsePartition]]
-) -> Any:
-    try:
-        response = await reply
-    except KafkaError as error:
-        response = refuse_commit(request, error.code)
-    return _merge(response, refused)
 
 
 def _merge(

@@ -1,9 +1,9 @@
-"""OffsetDelete: v0.
+"""OffsetDelete.
 
 Behaviour: forgets committed offsets of topics that no member of the group is subscribed to.
 """
 
-from collections.abc import Awaitable
+import asyncio
 from typing import Any
 
 from moldau.broker.context import RequestContext
@@ -19,15 +19,18 @@ from moldau.protocol.messages.offset_delete import (
 )
 
 
-async def handle(request: OffsetDeleteRequest, context: RequestContext) -> OffsetDeleteResponse:
+def handle(request: OffsetDeleteRequest, context: RequestContext) -> Any:
     known = context.services.image.topics_by_name
     missing = [topic for topic in request.topics if topic.name not in known]
     request.topics = [topic for topic in request.topics if topic.name in known]
-    reply = ask(context, request.group_id, GroupShard.offset_delete, request)
-    response: OffsetDeleteResponse = await reply if isinstance(reply, Awaitable) else reply
-    if not response.error_code:
-        response.topics[:0] = [_unknown(topic) for topic in missing]
-    return response
+
+    def answer(reply: "asyncio.Future[OffsetDeleteResponse]") -> OffsetDeleteResponse:
+        response = reply.result()
+        if not response.error_code:
+            response.topics[:0] = [_unknown(topic) for topic in missing]
+        return response
+
+    return ask(context, request.group_id, GroupShard.offset_delete, request, answer)
 
 
 def _unknown(topic: OffsetDeleteRequestTopic) -> OffsetDeleteResponseTopic:

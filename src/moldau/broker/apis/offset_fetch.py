@@ -1,4 +1,4 @@
-"""OffsetFetch: v1-10.
+"""OffsetFetch.
 
 Behaviour: where a group has got to; a null list of topics asks for all that it has committed. With
 ``require_stable`` an offset that waits for its transaction is UNSTABLE_OFFSET_COMMIT.

@@ -1,4 +1,4 @@
-"""OffsetForLeaderEpoch: v2-4.
+"""OffsetForLeaderEpoch.
 
 Behaviour: where the records of a leader epoch end, so that a reader can tell whether its log and
 the leader's still agree.

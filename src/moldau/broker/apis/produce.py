@@ -1,4 +1,4 @@
-"""Produce: v0-13.
+"""Produce.
 
 Behaviour: each batch is validated, given offsets and written before the next one is looked at; a
 bad partition spoils no other. ``acks`` 0 gets no answer (an error closes the connection, so that
@@ -6,21 +6,20 @@ the client notices), 1 and -1 are answered once the log has the batch and, where
 or ``flush.ms`` ask for it, once the disk has it.
 Version notes: v0-2 are advertised because older librdkafka looks for them, and refused; topics go
 by id from v13.
-A transactional request asks the coordinator first; where that has to wait, the records are copied,
-because the buffer they came in serves the next request.
-Where a topic asks that its records name registered schemas, that is settled before anything is
-appended; a registry may have to be asked, and then the records are copied likewise.
+A transactional request asks the coordinator first. Where a topic asks that its records name registered
+schemas, that is settled before anything is appended, and a registry may have to be asked. A request that
+has to wait for either is parked, with a copy of its records.
 Not done: waiting for followers (there are none yet).
 """
 
 import asyncio
 import logging
-from collections.abc import Awaitable
 from typing import Any
 
 from moldau.base.names import INTERNAL_TOPICS, TopicPartition, format_uuid
 from moldau.broker.context import CloseConnection, RequestContext
-from moldau.broker.held_records import keep_records
+from moldau.broker.coordination.transactions import Verdicts
+from moldau.broker.purgatory import Parked, keep_records, when_done
 from moldau.protocol.errors import ErrorCode, KafkaError
 from moldau.protocol.messages.produce import (
     BatchIndexAndErrorMessage,
@@ -41,8 +40,6 @@ log = logging.getLogger("moldau.broker.produce")
 _LEGAL_ACKS = (-1, 0, 1)
 #: The lower byte of a batch's attributes.
 _FLAGS_AT = ATTRIBUTES_AT + 1
-#: What the transaction coordinator says of each partition.
-Verdicts = dict[TopicPartition, ErrorCode]
 #: Partitions whose records name schemas that they may not, with the answer for each.
 Refusals = dict[TopicPartition, KafkaError]
 
@@ -114,8 +111,8 @@ def _transactional(request: ProduceRequest, context: RequestContext, refusals: R
     for topic in request.topic_data:
         name = topic.name
         if context.api_version >= 13:
-            held = context.services.replicas.by_id.get(topic.topic_id)
-            name = "" if held is None else held.name
+            known = context.services.replicas.by_id.get(topic.topic_id)
+            name = "" if known is None else known.name
         for data in topic.partition_data:
             if name and data.records is not None and len(data.records) >= HEADER_SIZE:
                 header = read_header(data.records)
@@ -127,22 +124,17 @@ def _transactional(request: ProduceRequest, context: RequestContext, refusals: R
     if len(writers) > 1:
         mapping = dict.fromkeys(partitions, ErrorCode.INVALID_PRODUCER_ID_MAPPING)
         return _append(request, context, mapping, refusals)
-    from moldau.broker.coordination.transactional_writes import admit
-
     assert request.transactional_id is not None
     adds = context.api_version >= 12
-    verdicts = admit(context, request.transactional_id, *writers.pop(), partitions, adds=adds)
-    if not isinstance(verdicts, Awaitable):
-        return _append(request, context, verdicts, refusals)
-    keep_records(request)
-    return _append_later(request, context, verdicts, refusals)
+    admit = context.services.transactions.admit
+    verdicts = admit(request.transactional_id, *writers.pop(), partitions, adds=adds)
+    if not verdicts.done():
+        keep_records(request)
 
+    def append(verdicts: "asyncio.Future[Verdicts]") -> Any:
+        return _append(request, context, verdicts.result(), refusals)
 
-async def _append_later(
-    request: ProduceRequest, context: RequestContext, verdicts: Awaitable[Any], refusals: Refusals | None
-) -> Any:
-    response = _append(request, context, await verdicts, refusals)
-    return await response if isinstance(response, Awaitable) else response
+    return when_done(verdicts, append, after_disconnect=request.acks == 0)
 
 
 def _check(acks: int, partition: Partition, records: memoryview | None, verdicts: Verdicts | None) -> None:
@@ -181,24 +173,29 @@ def _refused(
     )
 
 
-async def _when_flushed(
+def _when_flushed(
     response: ProduceResponse, unflushed: list[tuple[Partition, asyncio.Future[None]]]
-) -> ProduceResponse:
-    """Holds the answer back until the disk has what it acknowledges."""
-    for partition, flushed in unflushed:
-        try:
-            await flushed
-        except KafkaError as error:
-            _spoil(response, partition, error)
-    return response
+) -> Parked:
+    """Keeps the answer back until the disk has what it acknowledges."""
+
+    def attempt(expired: bool) -> ProduceResponse | None:
+        if not all(flushed.done() for _, flushed in unflushed):
+            return None
+        for partition, flushed in unflushed:
+            if (error := flushed.exception()) is not None:
+                _spoil(response, partition, error)
+        return response
+
+    return Parked((), None, attempt, [flushed for _, flushed in unflushed])
 
 
-def _spoil(response: ProduceResponse, partition: Partition, error: KafkaError) -> None:
+def _spoil(response: ProduceResponse, partition: Partition, error: BaseException) -> None:
+    code = error.code if isinstance(error, KafkaError) else ErrorCode.UNKNOWN_SERVER_ERROR
     for topic in response.responses:
         if partition.topic_id == topic.topic_id or partition.topic_partition.topic == topic.name:
             for result in topic.partition_responses:
                 if result.index == partition.topic_partition.partition:
-                    result.error_code = error.code
+                    result.error_code = code
                     result.base_offset = -1
 
 

@@ -1,4 +1,4 @@
-"""PushTelemetry: v0, answered but not advertised.
+"""PushTelemetry, answered but not advertised.
 
 Behaviour: there is no subscription to push for, so every push names an unknown one.
 """

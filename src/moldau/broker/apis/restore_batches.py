@@ -1,4 +1,4 @@
-"""RestoreBatches: v0, an API of our own.
+"""RestoreBatches, an API of our own.
 
 Behaviour: appends whole batches to a topic that is being restored, at the offsets that they have. Checksum
 and order are checked; a batch that cannot follow is refused and changes nothing.

@@ -1,4 +1,4 @@
-"""SyncGroup: v0-5.
+"""SyncGroup.
 
 Behaviour: the leader brings everybody's assignment; a follower waits for its own.
 """

@@ -1,17 +1,15 @@
-"""TxnOffsetCommit: v0-5.
+"""TxnOffsetCommit.
 
 Behaviour: offsets that count when their transaction commits, and never were when it aborts.
 Version notes: from v5 the commit itself makes the group's offsets part of the transaction; before,
 AddOffsetsToTxn has to come first.
 """
 
-from collections.abc import Awaitable
 from typing import Any
 
 from moldau.base.names import TopicPartition
 from moldau.broker.context import RequestContext
-from moldau.broker.coordination.group_requests import ask
-from moldau.broker.coordination.transactional_writes import admit
+from moldau.broker.coordination.group_requests import request_of
 from moldau.coordinators.groups.offsets import refuse_txn_commit
 from moldau.coordinators.groups.shard import GroupShard
 from moldau.protocol.errors import ErrorCode, KafkaError
@@ -43,20 +41,18 @@ async def _commit(request: TxnOffsetCommitRequest, context: RequestContext) -> T
     groups = context.services.groups
     await groups.topic.make(context.services)
     partition = TopicPartition(groups.topic.name, groups.partition_for(request.group_id))
-    verdicts = admit(
-        context,
+    verdicts = await context.services.transactions.admit(
         request.transactional_id,
         request.producer_id,
         request.producer_epoch,
         [partition],
         adds=context.api_version >= 5,
     )
-    if isinstance(verdicts, Awaitable):
-        verdicts = await verdicts
     if verdicts[partition] != ErrorCode.NONE:
         raise KafkaError(verdicts[partition])
-    reply = ask(context, request.group_id, GroupShard.txn_offset_commit, request)
-    response: TxnOffsetCommitResponse = await reply if isinstance(reply, Awaitable) else reply
+    response: TxnOffsetCommitResponse = await request_of(
+        context, request.group_id, GroupShard.txn_offset_commit, request
+    )
     return response
 
 

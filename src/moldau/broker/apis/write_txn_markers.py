@@ -1,4 +1,4 @@
-"""WriteTxnMarkers: v1-2.
+"""WriteTxnMarkers.
 
 Behaviour: ends transactions in partitions of this broker. Brokers send it to each other, and tools
 send it to end a transaction that nobody else will.

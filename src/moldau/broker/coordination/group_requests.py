@@ -4,7 +4,8 @@ Invariant: a group is the business of one shard; a request that names many is cu
 and its answers are put together again in the order of the request.
 """
 
-from collections.abc import Awaitable, Callable, Sequence
+import asyncio
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from moldau.broker.context import RequestContext
@@ -21,14 +22,20 @@ def client_of(context: RequestContext) -> Client:
     return Client(context.client_id or "", f"/{context.connection.host}")
 
 
-def ask(context: RequestContext, group_id: str, method: Method, request: Any) -> Any:
-    """The shard's reply to a request about one group, now or as an awaitable."""
-    client, version = client_of(context), context.api_version
+def ask(
+    context: RequestContext,
+    group_id: str,
+    method: Method,
+    request: Any,
+    go_on: Callable[["asyncio.Future[Any]"], Any] = asyncio.Future.result,
+) -> Any:
+    """The shard's reply to a request about one group, now or as a ``Parked``."""
+    return context.services.groups.ask(group_id, _decide(context, method, request), go_on)
 
-    def decide(shard: GroupShard, token: Token, now_ms: int) -> CoordinatorResult:
-        return method(shard, request, version, client, token, now_ms)
 
-    return context.services.groups.ask(group_id, decide)
+def request_of(context: RequestContext, group_id: str, method: Method, request: Any) -> "asyncio.Future[Any]":
+    """The same for handlers that are coroutines anyway."""
+    return context.services.groups.request(group_id, _decide(context, method, request))
 
 
 async def ask_each(
@@ -38,14 +45,21 @@ async def ask_each(
     replies: list[Any] = []
     for group_id in group_ids:
         try:
-            replies.append(ask(context, group_id, method, piece(group_id)))
+            replies.append(request_of(context, group_id, method, piece(group_id)))
         except KafkaError as error:
             replies.append(error)
     # All are asked by now, and nearly always all have answered.
     for place, reply in enumerate(replies):
-        if isinstance(reply, Awaitable):
+        if not isinstance(reply, KafkaError):
             try:
                 replies[place] = await reply
             except KafkaError as error:
                 replies[place] = error
     return replies
+
+
+def _decide(
+    context: RequestContext, method: Method, request: Any
+) -> Callable[[GroupShard, Token, int], CoordinatorResult]:
+    client, version = client_of(context), context.api_version
+    return lambda shard, token, now_ms: method(shard, request, version, client, token, now_ms)

@@ -1,6 +1,6 @@
-"""The group coordinator of this node, put together: its topic, its journal, its machines.
+"""The group coordinator of this node, put together: its topic, its journal, its shards.
 
-Invariant: the machines are imported when the first shard is loaded; a broker that never meets a group does
+Invariant: the shards are imported when the first shard is loaded; a broker that never meets a group does
 not pay for one.
 """
 
@@ -58,7 +58,7 @@ def group_coordinator(
 
     journal = PartitionJournal(OFFSETS_TOPIC.name, replicas, clock, base_sequence=0)
     runtime: Runtime[GroupShard] = Runtime(OFFSETS_TOPIC.name, new_shard, journal, clock, timers, background)
-    return Coordinator(OFFSETS_TOPIC, runtime, node_id)
+    return Coordinator(OFFSETS_TOPIC, runtime, node_id, replicas)
 
 
 def _group_settings(settings: BrokerSettings) -> "GroupSettings":

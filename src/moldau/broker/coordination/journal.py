@@ -46,21 +46,21 @@ class PartitionJournal:
             base_sequence=self._base_sequence,
             transactional=producer is not None,
         )
-        held = self._replicas.find(self._topic, partition)
-        return held.append_internal(memoryview(batch), now_ms).last_offset + 1
+        replica = self._replicas.find(self._topic, partition)
+        return replica.append_internal(memoryview(batch), now_ms).last_offset + 1
 
     def committed(self, partition: int) -> int:
         """KafkaError while the log is offline: that it cannot be read does not mean that it is empty."""
-        held = self._replicas.find(self._topic, partition)
-        held.leading_log()
-        return held.high_watermark
+        replica = self._replicas.find(self._topic, partition)
+        replica.leading_log()
+        return replica.high_watermark
 
     def read(self, partition: int) -> Iterator[JournalEntry]:
-        held = self._replicas.find(self._topic, partition)
-        offset = held.leading_log().log_start_offset
+        replica = self._replicas.find(self._topic, partition)
+        offset = replica.leading_log().log_start_offset
         # Looked at again and again: a marker may be written while this is being read.
-        while offset < (end := held.high_watermark):
-            data = self._piece(held, offset, end)
+        while offset < (end := replica.high_watermark):
+            data = self._piece(replica, offset, end)
             if data is None:
                 return
             for position, header in batches(data):
@@ -69,8 +69,8 @@ class PartitionJournal:
                 offset = header.last_offset + 1
                 yield from self._entries(data, position, header)
 
-    def _piece(self, held: Partition, offset: int, end: int) -> bytes | None:
-        found: Any = held.leading_log().read(offset, _READ_BYTES, end, at_least_one=True)
+    def _piece(self, replica: Partition, offset: int, end: int) -> bytes | None:
+        found: Any = replica.leading_log().read(offset, _READ_BYTES, end, at_least_one=True)
         piece: bytes | None = None if found is None else found.read()
         return piece
 

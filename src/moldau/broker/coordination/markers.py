@@ -20,13 +20,14 @@ from moldau.replication.replicas import Replicas
 log = logging.getLogger("moldau.coordinators")
 
 _RETRY_SECONDS = 0.5
-#: Told of a marker in a partition of the offsets' topic: partition, producer, committed.
-OffsetsListener = Callable[[int, ProducerIdAndEpoch, bool], None]
+#: Called for a marker in a partition of the offsets' topic, with the partition, the producer and whether it
+#: committed.
+OnOffsetsMarker = Callable[[int, ProducerIdAndEpoch, bool], None]
 
 
 class MarkerWriter:
     def __init__(
-        self, replicas: Replicas, clock: Clock, timers: Timers, offsets_topic: str, offsets: OffsetsListener
+        self, replicas: Replicas, clock: Clock, timers: Timers, offsets_topic: str, offsets: OnOffsetsMarker
     ) -> None:
         self._replicas = replicas
         self._clock = clock
@@ -48,10 +49,10 @@ class MarkerWriter:
         transaction_version: int = 0,
     ) -> None:
         """Appends one marker; KafkaError when the partition does not take it."""
-        held = self._replicas.find(partition.topic, partition.partition)
+        replica = self._replicas.find(partition.topic, partition.partition)
         marker = Marker(ControlType.COMMIT if committed else ControlType.ABORT, coordinator_epoch)
         now_ms = self._clock.now_ms()
-        held.append_marker(marker, producer_id, epoch, now_ms, transaction_version=transaction_version)
+        replica.append_marker(marker, producer_id, epoch, now_ms, transaction_version=transaction_version)
         if partition.topic == self._offsets_topic:
             self._offsets(partition.partition, ProducerIdAndEpoch(producer_id, epoch), committed)
 

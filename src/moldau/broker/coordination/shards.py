@@ -6,15 +6,20 @@ somebody first looks for a coordinator; nobody but the broker writes to it.
 
 import asyncio
 from collections.abc import Callable, Mapping
-from typing import Any, Generic
+from functools import partial
+from typing import Any, Generic, TypeAlias
 
 from moldau.broker.context import Services
+from moldau.broker.purgatory import when_done
 from moldau.broker.topic_creation import create
 from moldau.cluster.controller.topics import TopicToCreate
 from moldau.cluster.image import ClusterImage
 from moldau.coordinators.runtime import Runtime, partition_of
 from moldau.coordinators.shard import CoordinatorResult, ShardType, Token
 from moldau.protocol.errors import ErrorCode, KafkaError
+from moldau.replication.replicas import Replicas
+
+Decide: TypeAlias = Callable[[ShardType, Token, int], CoordinatorResult]
 
 
 class InternalTopic:
@@ -46,10 +51,13 @@ class InternalTopic:
 class Coordinator(Generic[ShardType]):
     """One kind of coordinator over all partitions of its topic that this node leads."""
 
-    def __init__(self, topic: InternalTopic, runtime: Runtime[ShardType], node_id: int) -> None:
+    def __init__(
+        self, topic: InternalTopic, runtime: Runtime[ShardType], node_id: int, replicas: Replicas
+    ) -> None:
         self.topic = topic
         self.runtime = runtime
         self._node_id = node_id
+        self._replicas = replicas
         self._partitions = 0
 
     def follow(self, old: ClusterImage, new: ClusterImage) -> None:
@@ -61,10 +69,19 @@ class Coordinator(Generic[ShardType]):
         for index in range(max(self._partitions, len(partitions))):
             leads = index < len(partitions) and partitions[index].leader == self._node_id
             if leads:
+                self._listen(index)
                 self.runtime.load(index)
             else:
                 self.runtime.unload(index)
         self._partitions = len(partitions)
+
+    def _listen(self, index: int) -> None:
+        """Replies of a shard go out when its partition has committed the records behind them.
+
+        The partition keeps the listener for as long as it is there; without a shard it does nothing.
+        """
+        partition = self._replicas.find(self.topic.name, index)
+        partition.commit_listeners[self] = partial(self.runtime.committed, index)
 
     def partition_for(self, key: str) -> int:
         """The partition that is responsible for a group or a transactional id."""
@@ -72,7 +89,7 @@ class Coordinator(Generic[ShardType]):
             raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
         return partition_of(key, self._partitions)
 
-    def tell_all(self, decide: Callable[[ShardType, int], CoordinatorResult]) -> None:
+    def notify_all(self, decide: Callable[[ShardType, int], CoordinatorResult]) -> None:
         """Lets every shard here decide on something that concerns them all."""
         for partition in self.runtime.partitions():
             self.runtime.notify(partition, decide)
@@ -81,11 +98,15 @@ class Coordinator(Generic[ShardType]):
         """The shard that is responsible for a key, to read from; KafkaError when it is not ready."""
         return self.runtime.shard(self.partition_for(key))
 
-    def ask(self, key: str, decide: Callable[[ShardType, Token, int], CoordinatorResult]) -> Any:
-        """The reply of the shard that is responsible for a key, now or as a future."""
-        future: asyncio.Future[Any] = self.runtime.request(self.partition_for(key), decide)
-        return future.result() if future.done() else future
+    def request(self, key: str, decide: Decide[ShardType]) -> "asyncio.Future[Any]":
+        """The reply of the shard that is responsible for a key; most often there at once."""
+        return self.runtime.request(self.partition_for(key), decide)
 
-    async def answer(self, key: str, decide: Callable[[ShardType, Token, int], CoordinatorResult]) -> Any:
-        """The same for handlers that wait anyway."""
-        return await self.runtime.request(self.partition_for(key), decide)
+    def ask(
+        self,
+        key: str,
+        decide: Decide[ShardType],
+        go_on: "Callable[[asyncio.Future[Any]], Any]" = asyncio.Future.result,
+    ) -> Any:
+        """The reply as a handler returns it, now or as a ``Parked``; ``go_on`` makes the answer of it."""
+        return when_done(self.request(key, decide), go_on)

@@ -1,17 +1,23 @@
-"""The transaction coordinator of this node, put together: its topic, its journal, its machines.
+"""The transaction coordinator of this node: its topic, its journal, its shards, and writes that ask it.
 
-Invariant: the machines are imported when the first shard is loaded; a broker that never meets a transaction
-does not pay for one.
+Invariant: nothing of a transactional write reaches a log before the coordinator knows of the partition. The
+shards are imported when the first shard is loaded; a broker that never meets a transaction does not pay
+for one.
 """
 
-from typing import TYPE_CHECKING, Any
+import asyncio
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from moldau.base.clock import Clock
+from moldau.base.names import TopicPartition
 from moldau.base.tasks import Background, Timers
 from moldau.broker.coordination.journal import PartitionJournal
 from moldau.broker.coordination.shards import Coordinator, InternalTopic
 from moldau.cluster.configs.broker_settings import BrokerSettings
 from moldau.coordinators.runtime import Runtime
+from moldau.coordinators.shard import CoordinatorResult, Token
+from moldau.protocol.errors import ErrorCode
 from moldau.replication.replicas import Replicas
 
 if TYPE_CHECKING:
@@ -26,6 +32,8 @@ TRANSACTIONS_TOPIC = InternalTopic(
     "transaction.state.log",
     {"cleanup.policy": "compact", "compression.type": "uncompressed"},
 )
+#: What the coordinator says of each partition.
+Verdicts: TypeAlias = dict[TopicPartition, ErrorCode]
 
 
 class Transactions:
@@ -51,7 +59,32 @@ class Transactions:
         runtime: Runtime[TransactionShard] = Runtime(
             TRANSACTIONS_TOPIC.name, self._new_shard, journal, clock, timers, background, self._carry_out
         )
-        self.coordinator: Coordinator[TransactionShard] = Coordinator(TRANSACTIONS_TOPIC, runtime, node_id)
+        self.coordinator: Coordinator[TransactionShard] = Coordinator(
+            TRANSACTIONS_TOPIC, runtime, node_id, replicas
+        )
+
+    def admit(
+        self,
+        transactional_id: str,
+        producer_id: int,
+        producer_epoch: int,
+        partitions: Iterable[TopicPartition],
+        *,
+        adds: bool,
+    ) -> "asyncio.Future[Verdicts]":
+        """Asks whether a producer may write; the verdicts are most often there at once.
+
+        From Produce v12 and TxnOffsetCommit v5 on, the write itself ``adds`` its partitions to the
+        transaction; older clients have added them beforehand, and a write to another one is refused.
+        KafkaError when the coordinator cannot be asked.
+        """
+        wanted = tuple(partitions)
+
+        def decide(shard: "TransactionShard", token: Token, now_ms: int) -> CoordinatorResult:
+            ask = shard.add_partitions_for_write if adds else shard.verify_partitions_for_write
+            return ask(transactional_id, producer_id, producer_epoch, wanted, token, now_ms)
+
+        return self.coordinator.request(transactional_id, decide)
 
     @property
     def markers(self) -> "MarkerWriter":
@@ -67,8 +100,8 @@ class Transactions:
     def _new_shard(self, partition: int) -> "TransactionShard":
         from moldau.coordinators.transactions.shard import TransactionShard
 
-        held = self._replicas.find(TRANSACTIONS_TOPIC.name, partition)
-        return TransactionShard(self.current_settings, lambda: held.leader_epoch)
+        log_partition = self._replicas.find(TRANSACTIONS_TOPIC.name, partition)
+        return TransactionShard(self.current_settings, lambda: log_partition.leader_epoch)
 
     def current_settings(self) -> "TransactionSettings":
         from moldau.coordinators.transactions.transaction import TransactionSettings

@@ -1,4 +1,4 @@
-"""AddPartitionsToTxn (key 24, versions 0-5, flexible from 3): adds partitions to transactions.
+"""AddPartitionsToTxn: adds partitions to transactions.
 
 Up to version 3 a client adds to its one transaction, in fields named ``v3_and_below``; from version 4
 brokers send many transactions at once and may only verify. The response changes its shape in the same way.
@@ -23,7 +23,7 @@ class AddPartitionsToTxnTransaction:
     topics: list[AddPartitionsToTxnTopic] = field()
 
 
-@request(ApiKey.ADD_PARTITIONS_TO_TXN, versions="0-5", flexible="3+")
+@request(ApiKey.ADD_PARTITIONS_TO_TXN)
 class AddPartitionsToTxnRequest:
     transactions: list[AddPartitionsToTxnTransaction] = field("4+")
     v3_and_below_transactional_id: String = field("0-3")
@@ -50,7 +50,7 @@ class AddPartitionsToTxnResult:
     topic_results: list[AddPartitionsToTxnTopicResult] = field()
 
 
-@response(ApiKey.ADD_PARTITIONS_TO_TXN, versions="0-5", flexible="3+")
+@response(ApiKey.ADD_PARTITIONS_TO_TXN)
 class AddPartitionsToTxnResponse:
     throttle_time_ms: Int32 = field()
     error_code: Int16 = field("4+")

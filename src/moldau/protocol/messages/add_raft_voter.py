@@ -1,4 +1,4 @@
-"""AddRaftVoter (key 80, versions 0-1, flexible): adds a controller to the quorum."""
+"""AddRaftVoter: adds a controller to the quorum."""
 
 from moldau.protocol.api_keys import ApiKey
 from moldau.protocol.schema import (
@@ -22,7 +22,7 @@ class Listener:
     port: Uint16 = field()
 
 
-@request(ApiKey.ADD_RAFT_VOTER, versions="0-1", flexible="0+")
+@request(ApiKey.ADD_RAFT_VOTER)
 class AddRaftVoterRequest:
     cluster_id: String | None = field()
     timeout_ms: Int32 = field()
@@ -32,7 +32,7 @@ class AddRaftVoterRequest:
     ack_when_committed: Bool = field("1+", default=True)
 
 
-@response(ApiKey.ADD_RAFT_VOTER, versions="0-1", flexible="0+")
+@response(ApiKey.ADD_RAFT_VOTER)
 class AddRaftVoterResponse:
     throttle_time_ms: Int32 = field()
     error_code: Int16 = field()

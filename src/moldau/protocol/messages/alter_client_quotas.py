@@ -1,4 +1,4 @@
-"""AlterClientQuotas (key 49, versions 0-1, flexible from 1): sets and removes quotas.
+"""AlterClientQuotas: sets and removes quotas.
 
 A null name of an entity stands for the default. The entry of the request and that of the response share a
 name in Kafka; here the latter is ``EntryDataResponse``.
@@ -27,7 +27,7 @@ class EntryData:
     ops: list[OpData] = field()
 
 
-@request(ApiKey.ALTER_CLIENT_QUOTAS, versions="0-1", flexible="1+")
+@request(ApiKey.ALTER_CLIENT_QUOTAS)
 class AlterClientQuotasRequest:
     entries: list[EntryData] = field()
     validate_only: Bool = field()
@@ -40,7 +40,7 @@ class EntryDataResponse:
     entity: list[EntityData] = field()
 
 
-@response(ApiKey.ALTER_CLIENT_QUOTAS, versions="0-1", flexible="1+")
+@response(ApiKey.ALTER_CLIENT_QUOTAS)
 class AlterClientQuotasResponse:
     throttle_time_ms: Int32 = field()
     entries: list[EntryDataResponse] = field()

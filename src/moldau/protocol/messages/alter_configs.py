@@ -1,4 +1,4 @@
-"""AlterConfigs (key 33, versions 0-2, flexible from 2): replaces the whole configuration of resources.
+"""AlterConfigs: replaces the whole configuration of resources.
 
 What is not listed is reset; deprecated in favour of IncrementalAlterConfigs, which changes single keys.
 """
@@ -20,7 +20,7 @@ class AlterConfigsResource:
     configs: list[AlterableConfig] = field()
 
 
-@request(ApiKey.ALTER_CONFIGS, versions="0-2", flexible="2+")
+@request(ApiKey.ALTER_CONFIGS)
 class AlterConfigsRequest:
     resources: list[AlterConfigsResource] = field()
     validate_only: Bool = field()
@@ -34,7 +34,7 @@ class AlterConfigsResourceResponse:
     resource_name: String = field()
 
 
-@response(ApiKey.ALTER_CONFIGS, versions="0-2", flexible="2+")
+@response(ApiKey.ALTER_CONFIGS)
 class AlterConfigsResponse:
     throttle_time_ms: Int32 = field()
     responses: list[AlterConfigsResourceResponse] = field()

@@ -1,4 +1,4 @@
-"""AlterPartitionReassignments (key 45, versions 0-1, flexible): moves partitions to other brokers.
+"""AlterPartitionReassignments: moves partitions to other brokers.
 
 A null list of replicas cancels a reassignment under way. With version 1 a change of the replication factor
 can be refused.
@@ -20,7 +20,7 @@ class ReassignableTopic:
     partitions: list[ReassignablePartition] = field()
 
 
-@request(ApiKey.ALTER_PARTITION_REASSIGNMENTS, versions="0-1", flexible="0+")
+@request(ApiKey.ALTER_PARTITION_REASSIGNMENTS)
 class AlterPartitionReassignmentsRequest:
     timeout_ms: Int32 = field(default=60000)
     allow_replication_factor_change: Bool = field("1+", default=True)
@@ -40,7 +40,7 @@ class ReassignableTopicResponse:
     partitions: list[ReassignablePartitionResponse] = field()
 
 
-@response(ApiKey.ALTER_PARTITION_REASSIGNMENTS, versions="0-1", flexible="0+")
+@response(ApiKey.ALTER_PARTITION_REASSIGNMENTS)
 class AlterPartitionReassignmentsResponse:
     throttle_time_ms: Int32 = field()
     allow_replication_factor_change: Bool = field("1+", default=True)

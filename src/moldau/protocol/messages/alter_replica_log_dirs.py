@@ -1,4 +1,4 @@
-"""AlterReplicaLogDirs (key 34, versions 1-2, flexible from 2): moves replicas to another directory.
+"""AlterReplicaLogDirs: moves replicas to another directory.
 
 Sent to the broker that shall move them on its own disks; the directories are absolute paths.
 """
@@ -19,7 +19,7 @@ class AlterReplicaLogDir:
     topics: list[AlterReplicaLogDirTopic] = field()
 
 
-@request(ApiKey.ALTER_REPLICA_LOG_DIRS, versions="1-2", flexible="2+")
+@request(ApiKey.ALTER_REPLICA_LOG_DIRS)
 class AlterReplicaLogDirsRequest:
     dirs: list[AlterReplicaLogDir] = field()
 
@@ -36,7 +36,7 @@ class AlterReplicaLogDirTopicResult:
     partitions: list[AlterReplicaLogDirPartitionResult] = field()
 
 
-@response(ApiKey.ALTER_REPLICA_LOG_DIRS, versions="1-2", flexible="2+")
+@response(ApiKey.ALTER_REPLICA_LOG_DIRS)
 class AlterReplicaLogDirsResponse:
     throttle_time_ms: Int32 = field()
     results: list[AlterReplicaLogDirTopicResult] = field()

@@ -1,4 +1,4 @@
-"""AlterShareGroupOffsets (key 91, version 0, flexible): moves the start offsets of a share group.
+"""AlterShareGroupOffsets: moves the start offsets of a share group.
 
 The group must have no members.
 """
@@ -19,7 +19,7 @@ class AlterShareGroupOffsetsRequestTopic:
     partitions: list[AlterShareGroupOffsetsRequestPartition] = field()
 
 
-@request(ApiKey.ALTER_SHARE_GROUP_OFFSETS, versions="0", flexible="0+")
+@request(ApiKey.ALTER_SHARE_GROUP_OFFSETS)
 class AlterShareGroupOffsetsRequest:
     group_id: String = field()
     topics: list[AlterShareGroupOffsetsRequestTopic] = field()
@@ -39,7 +39,7 @@ class AlterShareGroupOffsetsResponseTopic:
     partitions: list[AlterShareGroupOffsetsResponsePartition] = field()
 
 
-@response(ApiKey.ALTER_SHARE_GROUP_OFFSETS, versions="0", flexible="0+")
+@response(ApiKey.ALTER_SHARE_GROUP_OFFSETS)
 class AlterShareGroupOffsetsResponse:
     throttle_time_ms: Int32 = field()
     error_code: Int16 = field()

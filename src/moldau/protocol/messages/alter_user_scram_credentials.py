@@ -1,4 +1,4 @@
-"""AlterUserScramCredentials (key 51, version 0, flexible): sets and removes SCRAM credentials.
+"""AlterUserScramCredentials: sets and removes SCRAM credentials.
 
 The client salts and hashes the password, so it does not travel itself.
 """
@@ -22,7 +22,7 @@ class ScramCredentialUpsertion:
     salted_password: Bytes = field()
 
 
-@request(ApiKey.ALTER_USER_SCRAM_CREDENTIALS, versions="0", flexible="0+")
+@request(ApiKey.ALTER_USER_SCRAM_CREDENTIALS)
 class AlterUserScramCredentialsRequest:
     deletions: list[ScramCredentialDeletion] = field()
     upsertions: list[ScramCredentialUpsertion] = field()
@@ -35,7 +35,7 @@ class AlterUserScramCredentialsResult:
     error_message: String | None = field()
 
 
-@response(ApiKey.ALTER_USER_SCRAM_CREDENTIALS, versions="0", flexible="0+")
+@response(ApiKey.ALTER_USER_SCRAM_CREDENTIALS)
 class AlterUserScramCredentialsResponse:
     throttle_time_ms: Int32 = field()
     results: list[AlterUserScramCredentialsResult] = field()

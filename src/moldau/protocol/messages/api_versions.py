@@ -1,4 +1,4 @@
-"""ApiVersions (key 18, versions 0-4, flexible from 3): which APIs, versions and features the broker has.
+"""ApiVersions: which APIs, versions and features the broker has.
 
 The response always travels behind a header without tagged fields, and a request of an unknown version is
 answered in version 0. Version 4 lists features whose lowest version is 0, which version 3 leaves out.
@@ -8,7 +8,7 @@ from moldau.protocol.api_keys import ApiKey
 from moldau.protocol.schema import Bool, Int16, Int32, Int64, String, field, request, response, struct
 
 
-@request(ApiKey.API_VERSIONS, versions="0-4", flexible="3+")
+@request(ApiKey.API_VERSIONS)
 class ApiVersionsRequest:
     client_software_name: String = field("3+")
     client_software_version: String = field("3+")
@@ -35,7 +35,7 @@ class FinalizedFeatureKey:
     min_version_level: Int16 = field()
 
 
-@response(ApiKey.API_VERSIONS, versions="0-4", flexible="3+")
+@response(ApiKey.API_VERSIONS)
 class ApiVersionsResponse:
     error_code: Int16 = field()
     api_keys: list[ApiVersion] = field()

@@ -1,4 +1,4 @@
-"""BeginRestore (key 32001, version 0, flexible): a topic shall come back from a snapshot.
+"""BeginRestore: a topic shall come back from a snapshot.
 
 Ours, not Kafka's. The answer has the id that the topic will have; the batches follow with RestoreBatches,
 and EndRestore makes the topic known or gives it up.
@@ -22,14 +22,14 @@ class RestoreConfig:
     value: String = field()
 
 
-@request(ApiKey.BEGIN_RESTORE, versions="0", flexible="0+")
+@request(ApiKey.BEGIN_RESTORE)
 class BeginRestoreRequest:
     name: String = field()
     partitions: list[RestorePartition] = field()
     configs: list[RestoreConfig] = field()
 
 
-@response(ApiKey.BEGIN_RESTORE, versions="0", flexible="0+")
+@response(ApiKey.BEGIN_RESTORE)
 class BeginRestoreResponse:
     throttle_time_ms: Int32 = field()
     error_code: Int16 = field()

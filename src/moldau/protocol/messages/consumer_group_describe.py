@@ -1,4 +1,4 @@
-"""ConsumerGroupDescribe (key 69, versions 0-1, flexible): state and members of consumer groups.
+"""ConsumerGroupDescribe: state and members of consumer groups.
 
 Version 1 tells classic members (0) from consumer members (1).
 """
@@ -18,7 +18,7 @@ from moldau.protocol.schema import (
 )
 
 
-@request(ApiKey.CONSUMER_GROUP_DESCRIBE, versions="0-1", flexible="0+")
+@request(ApiKey.CONSUMER_GROUP_DESCRIBE)
 class ConsumerGroupDescribeRequest:
     group_ids: list[String] = field()
     include_authorized_operations: Bool = field()
@@ -64,7 +64,7 @@ class DescribedGroup:
     authorized_operations: Int32 = field(default=-2147483648)
 
 
-@response(ApiKey.CONSUMER_GROUP_DESCRIBE, versions="0-1", flexible="0+")
+@response(ApiKey.CONSUMER_GROUP_DESCRIBE)
 class ConsumerGroupDescribeResponse:
     throttle_time_ms: Int32 = field()
     groups: list[DescribedGroup] = field()

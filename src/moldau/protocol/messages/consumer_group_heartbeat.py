@@ -1,4 +1,4 @@
-"""ConsumerGroupHeartbeat (key 68, versions 0-1, flexible): membership of consumer groups, all of it.
+"""ConsumerGroupHeartbeat: membership of consumer groups, all of it.
 
 Epoch 0 joins, -1 leaves, -2 leaves for a while as a static member. Null stands for "unchanged since the
 last heartbeat"; the assignment is null when there is nothing new. From version 1 members make their own ids
@@ -15,7 +15,7 @@ class TopicPartitions:
     partitions: list[Int32] = field()
 
 
-@request(ApiKey.CONSUMER_GROUP_HEARTBEAT, versions="0-1", flexible="0+")
+@request(ApiKey.CONSUMER_GROUP_HEARTBEAT)
 class ConsumerGroupHeartbeatRequest:
     group_id: String = field()
     member_id: String = field()
@@ -34,7 +34,7 @@ class Assignment:
     topic_partitions: list[TopicPartitions] = field()
 
 
-@response(ApiKey.CONSUMER_GROUP_HEARTBEAT, versions="0-1", flexible="0+")
+@response(ApiKey.CONSUMER_GROUP_HEARTBEAT)
 class ConsumerGroupHeartbeatResponse:
     throttle_time_ms: Int32 = field()
     error_code: Int16 = field()

@@ -1,4 +1,4 @@
-"""CreateAcls (key 30, versions 1-3, flexible from 2): adds ACLs.
+"""CreateAcls: adds ACLs.
 
 The results stand in the order of the creations and do not name them.
 """
@@ -18,7 +18,7 @@ class AclCreation:
     permission_type: Int8 = field()
 
 
-@request(ApiKey.CREATE_ACLS, versions="1-3", flexible="2+")
+@request(ApiKey.CREATE_ACLS)
 class CreateAclsRequest:
     creations: list[AclCreation] = field()
 
@@ -29,7 +29,7 @@ class AclCreationResult:
     error_message: String | None = field()
 
 
-@response(ApiKey.CREATE_ACLS, versions="1-3", flexible="2+")
+@response(ApiKey.CREATE_ACLS)
 class CreateAclsResponse:
     throttle_time_ms: Int32 = field()
     results: list[AclCreationResult] = field()

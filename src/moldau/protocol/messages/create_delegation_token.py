@@ -1,4 +1,4 @@
-"""CreateDelegationToken (key 38, versions 1-3, flexible from 2): issues a delegation token.
+"""CreateDelegationToken: issues a delegation token.
 
 From version 3 a super user may ask for a token that another principal owns.
 """
@@ -13,7 +13,7 @@ class CreatableRenewers:
     principal_name: String = field()
 
 
-@request(ApiKey.CREATE_DELEGATION_TOKEN, versions="1-3", flexible="2+")
+@request(ApiKey.CREATE_DELEGATION_TOKEN)
 class CreateDelegationTokenRequest:
     owner_principal_type: String | None = field("3+")
     owner_principal_name: String | None = field("3+")
@@ -21,7 +21,7 @@ class CreateDelegationTokenRequest:
     max_lifetime_ms: Int64 = field()
 
 
-@response(ApiKey.CREATE_DELEGATION_TOKEN, versions="1-3", flexible="2+")
+@response(ApiKey.CREATE_DELEGATION_TOKEN)
 class CreateDelegationTokenResponse:
     error_code: Int16 = field()
     principal_type: String = field()

@@ -1,4 +1,4 @@
-"""CreatePartitions (key 37, versions 0-3, flexible from 2): gives topics more partitions.
+"""CreatePartitions: gives topics more partitions.
 
 The count is the new total. A null list of assignments lets the broker place the new partitions.
 """
@@ -19,7 +19,7 @@ class CreatePartitionsTopic:
     assignments: list[CreatePartitionsAssignment] | None = field()
 
 
-@request(ApiKey.CREATE_PARTITIONS, versions="0-3", flexible="2+")
+@request(ApiKey.CREATE_PARTITIONS)
 class CreatePartitionsRequest:
     topics: list[CreatePartitionsTopic] = field()
     timeout_ms: Int32 = field()
@@ -33,7 +33,7 @@ class CreatePartitionsTopicResult:
     error_message: String | None = field(default=None)
 
 
-@response(ApiKey.CREATE_PARTITIONS, versions="0-3", flexible="2+")
+@response(ApiKey.CREATE_PARTITIONS)
 class CreatePartitionsResponse:
     throttle_time_ms: Int32 = field()
     results: list[CreatePartitionsTopicResult] = field()

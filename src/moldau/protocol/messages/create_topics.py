@@ -1,4 +1,4 @@
-"""CreateTopics (key 19, versions 2-7, flexible from 5): creates topics, or checks whether it could.
+"""CreateTopics: creates topics, or checks whether it could.
 
 Partition count and replication factor are -1 where assignments are given or, from version 4, where the
 defaults of the broker shall hold. Version 5 returns what was chosen, version 7 the topic id.
@@ -40,7 +40,7 @@ class CreatableTopic:
     configs: list[CreatableTopicConfig] = field()
 
 
-@request(ApiKey.CREATE_TOPICS, versions="2-7", flexible="5+")
+@request(ApiKey.CREATE_TOPICS)
 class CreateTopicsRequest:
     topics: list[CreatableTopic] = field()
     timeout_ms: Int32 = field(default=60000)
@@ -68,7 +68,7 @@ class CreatableTopicResult:
     configs: list[CreatableTopicConfigs] | None = field("5+")
 
 
-@response(ApiKey.CREATE_TOPICS, versions="2-7", flexible="5+")
+@response(ApiKey.CREATE_TOPICS)
 class CreateTopicsResponse:
     throttle_time_ms: Int32 = field()
     topics: list[CreatableTopicResult] = field()

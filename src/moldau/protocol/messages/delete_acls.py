@@ -1,4 +1,4 @@
-"""DeleteAcls (key 31, versions 1-3, flexible from 2): deletes the ACLs that filters match.
+"""DeleteAcls: deletes the ACLs that filters match.
 
 Null matches everything in a filter. Each result lists what was deleted.
 """
@@ -18,7 +18,7 @@ class DeleteAclsFilter:
     permission_type: Int8 = field()
 
 
-@request(ApiKey.DELETE_ACLS, versions="1-3", flexible="2+")
+@request(ApiKey.DELETE_ACLS)
 class DeleteAclsRequest:
     filters: list[DeleteAclsFilter] = field()
 
@@ -43,7 +43,7 @@ class DeleteAclsFilterResult:
     matching_acls: list[DeleteAclsMatchingAcl] = field()
 
 
-@response(ApiKey.DELETE_ACLS, versions="1-3", flexible="2+")
+@response(ApiKey.DELETE_ACLS)
 class DeleteAclsResponse:
     throttle_time_ms: Int32 = field()
     filter_results: list[DeleteAclsFilterResult] = field()

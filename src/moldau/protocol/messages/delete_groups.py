@@ -1,4 +1,4 @@
-"""DeleteGroups (key 42, versions 0-2, flexible from 2): deletes groups that have no members.
+"""DeleteGroups: deletes groups that have no members.
 
 ``groups_names`` is Kafka's spelling.
 """
@@ -7,7 +7,7 @@ from moldau.protocol.api_keys import ApiKey
 from moldau.protocol.schema import Int16, Int32, String, field, request, response, struct
 
 
-@request(ApiKey.DELETE_GROUPS, versions="0-2", flexible="2+")
+@request(ApiKey.DELETE_GROUPS)
 class DeleteGroupsRequest:
     groups_names: list[String] = field()
 
@@ -18,7 +18,7 @@ class DeletableGroupResult:
     error_code: Int16 = field()
 
 
-@response(ApiKey.DELETE_GROUPS, versions="0-2", flexible="2+")
+@response(ApiKey.DELETE_GROUPS)
 class DeleteGroupsResponse:
     throttle_time_ms: Int32 = field()
     results: list[DeletableGroupResult] = field()

@@ -1,4 +1,4 @@
-"""DeleteRecords (key 21, versions 0-2, flexible from 2): moves the start of a log forward.
+"""DeleteRecords: moves the start of a log forward.
 
 Offset -1 stands for the high watermark. The answer carries the new start, which Kafka calls the low
 watermark.
@@ -20,7 +20,7 @@ class DeleteRecordsTopic:
     partitions: list[DeleteRecordsPartition] = field()
 
 
-@request(ApiKey.DELETE_RECORDS, versions="0-2", flexible="2+")
+@request(ApiKey.DELETE_RECORDS)
 class DeleteRecordsRequest:
     topics: list[DeleteRecordsTopic] = field()
     timeout_ms: Int32 = field()
@@ -39,7 +39,7 @@ class DeleteRecordsTopicResult:
     partitions: list[DeleteRecordsPartitionResult] = field()
 
 
-@response(ApiKey.DELETE_RECORDS, versions="0-2", flexible="2+")
+@response(ApiKey.DELETE_RECORDS)
 class DeleteRecordsResponse:
     throttle_time_ms: Int32 = field()
     topics: list[DeleteRecordsTopicResult] = field()

@@ -1,4 +1,4 @@
-"""DeleteShareGroupOffsets (key 92, version 0, flexible): deletes the offsets of a share group.
+"""DeleteShareGroupOffsets: deletes the offsets of a share group.
 
 The group must have no members.
 """
@@ -12,7 +12,7 @@ class DeleteShareGroupOffsetsRequestTopic:
     topic_name: String = field()
 
 
-@request(ApiKey.DELETE_SHARE_GROUP_OFFSETS, versions="0", flexible="0+")
+@request(ApiKey.DELETE_SHARE_GROUP_OFFSETS)
 class DeleteShareGroupOffsetsRequest:
     group_id: String = field()
     topics: list[DeleteShareGroupOffsetsRequestTopic] = field()
@@ -26,7 +26,7 @@ class DeleteShareGroupOffsetsResponseTopic:
     error_message: String | None = field(default=None)
 
 
-@response(ApiKey.DELETE_SHARE_GROUP_OFFSETS, versions="0", flexible="0+")
+@response(ApiKey.DELETE_SHARE_GROUP_OFFSETS)
 class DeleteShareGroupOffsetsResponse:
     throttle_time_ms: Int32 = field()
     error_code: Int16 = field()

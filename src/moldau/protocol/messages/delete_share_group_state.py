@@ -1,4 +1,4 @@
-"""DeleteShareGroupState (key 86, version 0, flexible): deletes the state of share partitions.
+"""DeleteShareGroupState: deletes the state of share partitions.
 
 Sent by the group coordinator to the share coordinator.
 """
@@ -18,7 +18,7 @@ class DeleteStateData:
     partitions: list[PartitionData] = field()
 
 
-@request(ApiKey.DELETE_SHARE_GROUP_STATE, versions="0", flexible="0+")
+@request(ApiKey.DELETE_SHARE_GROUP_STATE)
 class DeleteShareGroupStateRequest:
     group_id: String = field()
     topics: list[DeleteStateData] = field()
@@ -37,6 +37,6 @@ class DeleteStateResult:
     partitions: list[PartitionResult] = field()
 
 
-@response(ApiKey.DELETE_SHARE_GROUP_STATE, versions="0", flexible="0+")
+@response(ApiKey.DELETE_SHARE_GROUP_STATE)
 class DeleteShareGroupStateResponse:
     results: list[DeleteStateResult] = field()

@@ -1,4 +1,4 @@
-"""DeleteTopics (key 20, versions 1-6, flexible from 4): deletes topics.
+"""DeleteTopics: deletes topics.
 
 Up to version 5 by name, in ``topic_names``; from version 6 by name or id, in ``topics``. Error messages
 come with version 5.
@@ -14,7 +14,7 @@ class DeleteTopicState:
     topic_id: UuidBytes = field()
 
 
-@request(ApiKey.DELETE_TOPICS, versions="1-6", flexible="4+")
+@request(ApiKey.DELETE_TOPICS)
 class DeleteTopicsRequest:
     topics: list[DeleteTopicState] = field("6+")
     topic_names: list[String] = field("1-5")
@@ -29,7 +29,7 @@ class DeletableTopicResult:
     error_message: String | None = field("5+", default=None)
 
 
-@response(ApiKey.DELETE_TOPICS, versions="1-6", flexible="4+")
+@response(ApiKey.DELETE_TOPICS)
 class DeleteTopicsResponse:
     throttle_time_ms: Int32 = field()
     responses: list[DeletableTopicResult] = field()

@@ -1,4 +1,4 @@
-"""DescribeAcls (key 29, versions 1-3, flexible from 2): finds ACLs by a filter.
+"""DescribeAcls: finds ACLs by a filter.
 
 Null matches everything in a filter. The answer is grouped by resource pattern.
 """
@@ -7,7 +7,7 @@ from moldau.protocol.api_keys import ApiKey
 from moldau.protocol.schema import Int8, Int16, Int32, String, field, request, response, struct
 
 
-@request(ApiKey.DESCRIBE_ACLS, versions="1-3", flexible="2+")
+@request(ApiKey.DESCRIBE_ACLS)
 class DescribeAclsRequest:
     resource_type_filter: Int8 = field()
     resource_name_filter: String | None = field()
@@ -34,7 +34,7 @@ class DescribeAclsResource:
     acls: list[AclDescription] = field()
 
 
-@response(ApiKey.DESCRIBE_ACLS, versions="1-3", flexible="2+")
+@response(ApiKey.DESCRIBE_ACLS)
 class DescribeAclsResponse:
     throttle_time_ms: Int32 = field()
     error_code: Int16 = field()

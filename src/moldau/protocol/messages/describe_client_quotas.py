@@ -1,4 +1,4 @@
-"""DescribeClientQuotas (key 48, versions 0-1, flexible from 1): the quotas of clients.
+"""DescribeClientQuotas: the quotas of clients.
 
 Quotas belong to users, client ids and addresses. A component matches by type: 0 an exact name, 1 the
 default entity, 2 any name. The answer has null entries when it is an error.
@@ -15,7 +15,7 @@ class ComponentData:
     match: String | None = field()
 
 
-@request(ApiKey.DESCRIBE_CLIENT_QUOTAS, versions="0-1", flexible="1+")
+@request(ApiKey.DESCRIBE_CLIENT_QUOTAS)
 class DescribeClientQuotasRequest:
     components: list[ComponentData] = field()
     strict: Bool = field()
@@ -39,7 +39,7 @@ class EntryData:
     values: list[ValueData] = field()
 
 
-@response(ApiKey.DESCRIBE_CLIENT_QUOTAS, versions="0-1", flexible="1+")
+@response(ApiKey.DESCRIBE_CLIENT_QUOTAS)
 class DescribeClientQuotasResponse:
     throttle_time_ms: Int32 = field()
     error_code: Int16 = field()

@@ -1,4 +1,4 @@
-"""DescribeCluster (key 60, versions 0-2, flexible): cluster id, controller and brokers.
+"""DescribeCluster: cluster id, controller and brokers.
 
 The endpoint type (version 1) is 1 for brokers and 2 for controllers; version 2 can include fenced brokers.
 """
@@ -7,7 +7,7 @@ from moldau.protocol.api_keys import ApiKey
 from moldau.protocol.schema import Bool, Int8, Int16, Int32, String, field, request, response, struct
 
 
-@request(ApiKey.DESCRIBE_CLUSTER, versions="0-2", flexible="0+")
+@request(ApiKey.DESCRIBE_CLUSTER)
 class DescribeClusterRequest:
     include_cluster_authorized_operations: Bool = field()
     endpoint_type: Int8 = field("1+", default=1)
@@ -23,7 +23,7 @@ class DescribeClusterBroker:
     is_fenced: Bool = field("2+")
 
 
-@response(ApiKey.DESCRIBE_CLUSTER, versions="0-2", flexible="0+")
+@response(ApiKey.DESCRIBE_CLUSTER)
 class DescribeClusterResponse:
     throttle_time_ms: Int32 = field()
     error_code: Int16 = field()

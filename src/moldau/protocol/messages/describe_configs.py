@@ -1,4 +1,4 @@
-"""DescribeConfigs (key 32, versions 1-4, flexible from 4): the configurations of resources.
+"""DescribeConfigs: the configurations of resources.
 
 Resources are topics, brokers, their loggers, groups and client-metrics subscriptions. A null list of keys
 asks for every key. Types and documentation come with version 3.
@@ -15,7 +15,7 @@ class DescribeConfigsResource:
     configuration_keys: list[String] | None = field()
 
 
-@request(ApiKey.DESCRIBE_CONFIGS, versions="1-4", flexible="4+")
+@request(ApiKey.DESCRIBE_CONFIGS)
 class DescribeConfigsRequest:
     resources: list[DescribeConfigsResource] = field()
     include_synonyms: Bool = field()
@@ -50,7 +50,7 @@ class DescribeConfigsResult:
     configs: list[DescribeConfigsResourceResult] = field()
 
 
-@response(ApiKey.DESCRIBE_CONFIGS, versions="1-4", flexible="4+")
+@response(ApiKey.DESCRIBE_CONFIGS)
 class DescribeConfigsResponse:
     throttle_time_ms: Int32 = field()
     results: list[DescribeConfigsResult] = field()

@@ -1,4 +1,4 @@
-"""DescribeDelegationToken (key 41, versions 1-3, flexible from 2): delegation tokens by owner.
+"""DescribeDelegationToken: delegation tokens by owner.
 
 A null list of owners asks for every token that the caller may see.
 """
@@ -13,7 +13,7 @@ class DescribeDelegationTokenOwner:
     principal_name: String = field()
 
 
-@request(ApiKey.DESCRIBE_DELEGATION_TOKEN, versions="1-3", flexible="2+")
+@request(ApiKey.DESCRIBE_DELEGATION_TOKEN)
 class DescribeDelegationTokenRequest:
     owners: list[DescribeDelegationTokenOwner] | None = field()
 
@@ -38,7 +38,7 @@ class DescribedDelegationToken:
     renewers: list[DescribedDelegationTokenRenewer] = field()
 
 
-@response(ApiKey.DESCRIBE_DELEGATION_TOKEN, versions="1-3", flexible="2+")
+@response(ApiKey.DESCRIBE_DELEGATION_TOKEN)
 class DescribeDelegationTokenResponse:
     error_code: Int16 = field()
     tokens: list[DescribedDelegationToken] = field()

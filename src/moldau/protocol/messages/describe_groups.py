@@ -1,4 +1,4 @@
-"""DescribeGroups (key 15, versions 0-6, flexible from 5): state and members of classic groups.
+"""DescribeGroups: state and members of classic groups.
 
 Metadata and assignment of a member are opaque bytes. Version 6 adds error messages and answers an unknown
 group with GROUP_ID_NOT_FOUND instead of a dead group.
@@ -8,7 +8,7 @@ from moldau.protocol.api_keys import ApiKey
 from moldau.protocol.schema import Bool, Bytes, Int16, Int32, String, field, request, response, struct
 
 
-@request(ApiKey.DESCRIBE_GROUPS, versions="0-6", flexible="5+")
+@request(ApiKey.DESCRIBE_GROUPS)
 class DescribeGroupsRequest:
     groups: list[String] = field()
     include_authorized_operations: Bool = field("3+")
@@ -36,7 +36,7 @@ class DescribedGroup:
     authorized_operations: Int32 = field("3+", default=-2147483648)
 
 
-@response(ApiKey.DESCRIBE_GROUPS, versions="0-6", flexible="5+")
+@response(ApiKey.DESCRIBE_GROUPS)
 class DescribeGroupsResponse:
     throttle_time_ms: Int32 = field("1+")
     groups: list[DescribedGroup] = field()

@@ -1,4 +1,4 @@
-"""DescribeLogDirs (key 35, versions 1-5, flexible from 2): the directories of a broker and what they hold.
+"""DescribeLogDirs: the directories of a broker and what they hold.
 
 A null list of topics asks for all. Version 3 adds an error code for the whole, version 4 the size of the
 volume.
@@ -14,7 +14,7 @@ class DescribableLogDirTopic:
     partitions: list[Int32] = field()
 
 
-@request(ApiKey.DESCRIBE_LOG_DIRS, versions="1-5", flexible="2+")
+@request(ApiKey.DESCRIBE_LOG_DIRS)
 class DescribeLogDirsRequest:
     topics: list[DescribableLogDirTopic] | None = field()
 
@@ -43,7 +43,7 @@ class DescribeLogDirsResult:
     is_cordoned: Bool = field("5+")
 
 
-@response(ApiKey.DESCRIBE_LOG_DIRS, versions="1-5", flexible="2+")
+@response(ApiKey.DESCRIBE_LOG_DIRS)
 class DescribeLogDirsResponse:
     throttle_time_ms: Int32 = field()
     error_code: Int16 = field("3+")

@@ -1,4 +1,4 @@
-"""DescribeProducers (key 61, version 0, flexible): the producers that a partition remembers.
+"""DescribeProducers: the producers that a partition remembers.
 
 The last sequence and, where there is one, the first offset of an open transaction: how hanging transactions
 are found.
@@ -14,7 +14,7 @@ class TopicRequest:
     partition_indexes: list[Int32] = field()
 
 
-@request(ApiKey.DESCRIBE_PRODUCERS, versions="0", flexible="0+")
+@request(ApiKey.DESCRIBE_PRODUCERS)
 class DescribeProducersRequest:
     topics: list[TopicRequest] = field()
 
@@ -43,7 +43,7 @@ class TopicResponse:
     partitions: list[PartitionResponse] = field()
 
 
-@response(ApiKey.DESCRIBE_PRODUCERS, versions="0", flexible="0+")
+@response(ApiKey.DESCRIBE_PRODUCERS)
 class DescribeProducersResponse:
     throttle_time_ms: Int32 = field()
     topics: list[TopicResponse] = field()

@@ -1,4 +1,4 @@
-"""DescribeQuorum (key 55, versions 0-2, flexible): the state of the quorum that keeps the metadata.
+"""DescribeQuorum: the state of the quorum that keeps the metadata.
 
 The topics and partitions of request and response share their names in Kafka; here those of the request end in
 ``Request``.
@@ -30,7 +30,7 @@ class TopicDataRequest:
     partitions: list[PartitionDataRequest] = field()
 
 
-@request(ApiKey.DESCRIBE_QUORUM, versions="0-2", flexible="0+")
+@request(ApiKey.DESCRIBE_QUORUM)
 class DescribeQuorumRequest:
     topics: list[TopicDataRequest] = field()
 
@@ -75,7 +75,7 @@ class Node:
     listeners: list[Listener] = field()
 
 
-@response(ApiKey.DESCRIBE_QUORUM, versions="0-2", flexible="0+")
+@response(ApiKey.DESCRIBE_QUORUM)
 class DescribeQuorumResponse:
     error_code: Int16 = field()
     error_message: String | None = field("2+")

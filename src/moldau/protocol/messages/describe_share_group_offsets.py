@@ -1,4 +1,4 @@
-"""DescribeShareGroupOffsets (key 90, versions 0-1, flexible): the start offsets of share groups.
+"""DescribeShareGroupOffsets: the start offsets of share groups.
 
 A null list of topics asks for all. Lag comes with version 1.
 """
@@ -19,7 +19,7 @@ class DescribeShareGroupOffsetsRequestGroup:
     topics: list[DescribeShareGroupOffsetsRequestTopic] | None = field()
 
 
-@request(ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS, versions="0-1", flexible="0+")
+@request(ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS)
 class DescribeShareGroupOffsetsRequest:
     groups: list[DescribeShareGroupOffsetsRequestGroup] = field()
 
@@ -49,7 +49,7 @@ class DescribeShareGroupOffsetsResponseGroup:
     error_message: String | None = field(default=None)
 
 
-@response(ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS, versions="0-1", flexible="0+")
+@response(ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS)
 class DescribeShareGroupOffsetsResponse:
     throttle_time_ms: Int32 = field()
     groups: list[DescribeShareGroupOffsetsResponseGroup] = field()

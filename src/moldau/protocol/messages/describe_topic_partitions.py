@@ -1,4 +1,4 @@
-"""DescribeTopicPartitions (key 75, version 0, flexible): topics page by page.
+"""DescribeTopicPartitions: topics page by page.
 
 Pages end at ``response_partition_limit`` partitions; a ``next_cursor`` that is not null says where the next
 page starts. Partitions carry the eligible leader replicas, which Metadata does not have.
@@ -19,7 +19,7 @@ class Cursor:
     partition_index: Int32 = field()
 
 
-@request(ApiKey.DESCRIBE_TOPIC_PARTITIONS, versions="0", flexible="0+")
+@request(ApiKey.DESCRIBE_TOPIC_PARTITIONS)
 class DescribeTopicPartitionsRequest:
     topics: list[TopicRequest] = field()
     response_partition_limit: Int32 = field(default=2000)
@@ -49,7 +49,7 @@ class DescribeTopicPartitionsResponseTopic:
     topic_authorized_operations: Int32 = field(default=-2147483648)
 
 
-@response(ApiKey.DESCRIBE_TOPIC_PARTITIONS, versions="0", flexible="0+")
+@response(ApiKey.DESCRIBE_TOPIC_PARTITIONS)
 class DescribeTopicPartitionsResponse:
     throttle_time_ms: Int32 = field()
     topics: list[DescribeTopicPartitionsResponseTopic] = field()

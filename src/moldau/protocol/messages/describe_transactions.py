@@ -1,10 +1,10 @@
-"""DescribeTransactions (key 65, version 0, flexible): state and partitions of transactions."""
+"""DescribeTransactions: state and partitions of transactions."""
 
 from moldau.protocol.api_keys import ApiKey
 from moldau.protocol.schema import Int16, Int32, Int64, String, field, request, response, struct
 
 
-@request(ApiKey.DESCRIBE_TRANSACTIONS, versions="0", flexible="0+")
+@request(ApiKey.DESCRIBE_TRANSACTIONS)
 class DescribeTransactionsRequest:
     transactional_ids: list[String] = field()
 
@@ -27,7 +27,7 @@ class TransactionState:
     topics: list[TopicData] = field()
 
 
-@response(ApiKey.DESCRIBE_TRANSACTIONS, versions="0", flexible="0+")
+@response(ApiKey.DESCRIBE_TRANSACTIONS)
 class DescribeTransactionsResponse:
     throttle_time_ms: Int32 = field()
     transaction_states: list[TransactionState] = field()

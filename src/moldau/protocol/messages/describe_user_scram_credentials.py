@@ -1,4 +1,4 @@
-"""DescribeUserScramCredentials (key 50, version 0, flexible): which SCRAM credentials users have.
+"""DescribeUserScramCredentials: which SCRAM credentials users have.
 
 A null or empty list asks for all users. Mechanisms are 1 for SCRAM-SHA-256 and 2 for SCRAM-SHA-512;
 passwords are never returned.
@@ -13,7 +13,7 @@ class UserName:
     name: String = field()
 
 
-@request(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, versions="0", flexible="0+")
+@request(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS)
 class DescribeUserScramCredentialsRequest:
     users: list[UserName] | None = field()
 
@@ -32,7 +32,7 @@ class DescribeUserScramCredentialsResult:
     credential_infos: list[CredentialInfo] = field()
 
 
-@response(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, versions="0", flexible="0+")
+@response(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS)
 class DescribeUserScramCredentialsResponse:
     throttle_time_ms: Int32 = field()
     error_code: Int16 = field()

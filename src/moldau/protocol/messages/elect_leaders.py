@@ -1,4 +1,4 @@
-"""ElectLeaders (key 43, versions 0-2, flexible from 2): elects leaders, preferred or unclean.
+"""ElectLeaders: elects leaders, preferred or unclean.
 
 A null list asks for all partitions. The type of election, 0 preferred and 1 unclean, comes with version 1.
 """
@@ -13,7 +13,7 @@ class TopicPartitions:
     partitions: list[Int32] = field()
 
 
-@request(ApiKey.ELECT_LEADERS, versions="0-2", flexible="2+")
+@request(ApiKey.ELECT_LEADERS)
 class ElectLeadersRequest:
     election_type: Int8 = field("1+")
     topic_partitions: list[TopicPartitions] | None = field()
@@ -33,7 +33,7 @@ class ReplicaElectionResult:
     partition_result: list[PartitionResult] = field()
 
 
-@response(ApiKey.ELECT_LEADERS, versions="0-2", flexible="2+")
+@response(ApiKey.ELECT_LEADERS)
 class ElectLeadersResponse:
     throttle_time_ms: Int32 = field()
     error_code: Int16 = field("1+")

@@ -1,4 +1,4 @@
-"""EndRestore (key 32003, version 0, flexible): makes a restored topic known, or gives it up.
+"""EndRestore: makes a restored topic known, or gives it up.
 
 Ours, not Kafka's. With ``commit`` the topic exists when the answer comes, with all that was sent; without,
 nothing is left of it.
@@ -19,7 +19,7 @@ from moldau.protocol.schema import (
 )
 
 
-@request(ApiKey.END_RESTORE, versions="0", flexible="0+")
+@request(ApiKey.END_RESTORE)
 class EndRestoreRequest:
     topic_id: UuidBytes = field()
     commit: Bool = field()
@@ -32,7 +32,7 @@ class RestoredPartition:
     log_end_offset: Int64 = field()
 
 
-@response(ApiKey.END_RESTORE, versions="0", flexible="0+")
+@response(ApiKey.END_RESTORE)
 class EndRestoreResponse:
     throttle_time_ms: Int32 = field()
     error_code: Int16 = field()

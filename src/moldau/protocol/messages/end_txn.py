@@ -1,4 +1,4 @@
-"""EndTxn (key 26, versions 0-5, flexible from 3): commits or aborts a transaction.
+"""EndTxn: commits or aborts a transaction.
 
 With version 5 each transaction ends with a new producer epoch, which the response carries.
 """
@@ -7,7 +7,7 @@ from moldau.protocol.api_keys import ApiKey
 from moldau.protocol.schema import Bool, Int16, Int32, Int64, String, field, request, response
 
 
-@request(ApiKey.END_TXN, versions="0-5", flexible="3+")
+@request(ApiKey.END_TXN)
 class EndTxnRequest:
     transactional_id: String = field()
     producer_id: Int64 = field()
@@ -15,7 +15,7 @@ class EndTxnRequest:
     committed: Bool = field()
 
 
-@response(ApiKey.END_TXN, versions="0-5", flexible="3+")
+@response(ApiKey.END_TXN)
 class EndTxnResponse:
     throttle_time_ms: Int32 = field()
     error_code: Int16 = field()

@@ -1,4 +1,4 @@
-"""ExpireDelegationToken (key 40, versions 1-2, flexible from 2): ends the life of a delegation token.
+"""ExpireDelegationToken: ends the life of a delegation token.
 
 The token is named by its HMAC; a negative period ends it at once.
 """
@@ -7,13 +7,13 @@ from moldau.protocol.api_keys import ApiKey
 from moldau.protocol.schema import Bytes, Int16, Int32, Int64, field, request, response
 
 
-@request(ApiKey.EXPIRE_DELEGATION_TOKEN, versions="1-2", flexible="2+")
+@request(ApiKey.EXPIRE_DELEGATION_TOKEN)
 class ExpireDelegationTokenRequest:
     hmac: Bytes = field()
     expiry_time_period_ms: Int64 = field()
 
 
-@response(ApiKey.EXPIRE_DELEGATION_TOKEN, versions="1-2", flexible="2+")
+@response(ApiKey.EXPIRE_DELEGATION_TOKEN)
 class ExpireDelegationTokenResponse:
     error_code: Int16 = field()
     expiry_timestamp_ms: Int64 = field()

@@ -1,4 +1,4 @@
-"""Fetch (key 1, versions 4-18, flexible from 12): reads record batches, for consumers and for followers.
+"""Fetch: reads record batches, for consumers and for followers.
 
 Topics go by name up to version 12 and by id from version 13. Fetch sessions begin with version 7; from
 version 15 a follower names itself in the tagged ``replica_state`` instead of ``replica_id``.
@@ -52,7 +52,7 @@ class ForgottenTopic:
     partitions: list[Int32] = field()
 
 
-@request(ApiKey.FETCH, versions="4-18", flexible="12+")
+@request(ApiKey.FETCH)
 class FetchRequest:
     cluster_id: String | None = field("12+", tag=0, default=None)
     replica_id: Int32 = field("4-14", default=-1)
@@ -122,7 +122,7 @@ class NodeEndpoint:
     rack: String | None = field(default=None)
 
 
-@response(ApiKey.FETCH, versions="4-18", flexible="12+")
+@response(ApiKey.FETCH)
 class FetchResponse:
     throttle_time_ms: Int32 = field()
     error_code: Int16 = field("7+")

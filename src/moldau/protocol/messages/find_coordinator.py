@@ -1,4 +1,4 @@
-"""FindCoordinator (key 10, versions 0-6, flexible from 3): which broker coordinates a key.
+"""FindCoordinator: which broker coordinates a key.
 
 Key types are 0 for a group, 1 for a transaction (version 1) and 2 for a share partition (version 6, keys
 like ``group:topic id:partition``). From version 4 many keys are asked for at once and the answer is in
@@ -9,7 +9,7 @@ from moldau.protocol.api_keys import ApiKey
 from moldau.protocol.schema import Int8, Int16, Int32, String, field, request, response, struct
 
 
-@request(ApiKey.FIND_COORDINATOR, versions="0-6", flexible="3+")
+@request(ApiKey.FIND_COORDINATOR)
 class FindCoordinatorRequest:
     key: String = field("0-3")
     key_type: Int8 = field("1+")
@@ -26,7 +26,7 @@ class Coordinator:
     error_message: String | None = field()
 
 
-@response(ApiKey.FIND_COORDINATOR, versions="0-6", flexible="3+")
+@response(ApiKey.FIND_COORDINATOR)
 class FindCoordinatorResponse:
     throttle_time_ms: Int32 = field("1+")
     error_code: Int16 = field("0-3")

@@ -1,4 +1,4 @@
-"""ForkTopic (key 32000, version 0, flexible): a new topic with the records of another one up to a point.
+"""ForkTopic: a new topic with the records of another one up to a point.
 
 Ours, not Kafka's. The point is a timestamp (records up to it belong to the fork), an offset for each
 partition that is named, or where neither is given the last stable offset. ``configs`` change those of the
@@ -22,7 +22,7 @@ class ForkConfig:
     value: String | None = field()
 
 
-@request(ApiKey.FORK_TOPIC, versions="0", flexible="0+")
+@request(ApiKey.FORK_TOPIC)
 class ForkTopicRequest:
     source: String = field()
     name: String = field()
@@ -40,7 +40,7 @@ class ForkedPartition:
     log_end_offset: Int64 = field()
 
 
-@response(ApiKey.FORK_TOPIC, versions="0", flexible="0+")
+@response(ApiKey.FORK_TOPIC)
 class ForkTopicResponse:
     throttle_time_ms: Int32 = field()
     error_code: Int16 = field()

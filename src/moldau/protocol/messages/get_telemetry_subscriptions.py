@@ -1,4 +1,4 @@
-"""GetTelemetrySubscriptions (key 71, version 0, flexible): which metrics a client shall push.
+"""GetTelemetrySubscriptions: which metrics a client shall push.
 
 A zero client instance id asks for a new one.
 """
@@ -7,12 +7,12 @@ from moldau.protocol.api_keys import ApiKey
 from moldau.protocol.schema import Bool, Int8, Int16, Int32, String, UuidBytes, field, request, response
 
 
-@request(ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, versions="0", flexible="0+")
+@request(ApiKey.GET_TELEMETRY_SUBSCRIPTIONS)
 class GetTelemetrySubscriptionsRequest:
     client_instance_id: UuidBytes = field()
 
 
-@response(ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, versions="0", flexible="0+")
+@response(ApiKey.GET_TELEMETRY_SUBSCRIPTIONS)
 class GetTelemetrySubscriptionsResponse:
     throttle_time_ms: Int32 = field()
     error_code: Int16 = field()

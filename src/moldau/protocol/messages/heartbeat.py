@@ -1,4 +1,4 @@
-"""Heartbeat (key 12, versions 0-4, flexible from 4): keeps a member of a classic group alive.
+"""Heartbeat: keeps a member of a classic group alive.
 
 Errors tell the member what to do: join again on REBALANCE_IN_PROGRESS, start over on UNKNOWN_MEMBER_ID or
 ILLEGAL_GENERATION.
@@ -8,7 +8,7 @@ from moldau.protocol.api_keys import ApiKey
 from moldau.protocol.schema import Int16, Int32, String, field, request, response
 
 
-@request(ApiKey.HEARTBEAT, versions="0-4", flexible="4+")
+@request(ApiKey.HEARTBEAT)
 class HeartbeatRequest:
     group_id: String = field()
     generation_id: Int32 = field()
@@ -16,7 +16,7 @@ class HeartbeatRequest:
     group_instance_id: String | None = field("3+", default=None)
 
 
-@response(ApiKey.HEARTBEAT, versions="0-4", flexible="4+")
+@response(ApiKey.HEARTBEAT)
 class HeartbeatResponse:
     throttle_time_ms: Int32 = field("1+")
     error_code: Int16 = field()

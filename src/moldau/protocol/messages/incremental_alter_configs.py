@@ -1,4 +1,4 @@
-"""IncrementalAlterConfigs (key 44, versions 0-1, flexible from 1): changes single configuration keys.
+"""IncrementalAlterConfigs: changes single configuration keys.
 
 Operations are 0 set, 1 delete, 2 append and 3 subtract; the last two are for lists.
 """
@@ -21,7 +21,7 @@ class AlterConfigsResource:
     configs: list[AlterableConfig] = field()
 
 
-@request(ApiKey.INCREMENTAL_ALTER_CONFIGS, versions="0-1", flexible="1+")
+@request(ApiKey.INCREMENTAL_ALTER_CONFIGS)
 class IncrementalAlterConfigsRequest:
     resources: list[AlterConfigsResource] = field()
     validate_only: Bool = field()
@@ -35,7 +35,7 @@ class AlterConfigsResourceResponse:
     resource_name: String = field()
 
 
-@response(ApiKey.INCREMENTAL_ALTER_CONFIGS, versions="0-1", flexible="1+")
+@response(ApiKey.INCREMENTAL_ALTER_CONFIGS)
 class IncrementalAlterConfigsResponse:
     throttle_time_ms: Int32 = field()
     responses: list[AlterConfigsResourceResponse] = field()

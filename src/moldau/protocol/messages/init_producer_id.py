@@ -1,4 +1,4 @@
-"""InitProducerId (key 22, versions 0-6, flexible from 2): hands out a producer id and epoch.
+"""InitProducerId: hands out a producer id and epoch.
 
 Without a transactional id every request gets a new id; with one, the epoch grows and the former producer is
 fenced. Version 6 belongs to two-phase commit: Kafka has it in its schema but advertises 5.
@@ -8,7 +8,7 @@ from moldau.protocol.api_keys import ApiKey
 from moldau.protocol.schema import Bool, Int16, Int32, Int64, String, field, request, response
 
 
-@request(ApiKey.INIT_PRODUCER_ID, versions="0-6", flexible="2+")
+@request(ApiKey.INIT_PRODUCER_ID)
 class InitProducerIdRequest:
     transactional_id: String | None = field()
     transaction_timeout_ms: Int32 = field()
@@ -18,7 +18,7 @@ class InitProducerIdRequest:
     keep_prepared_txn: Bool = field("6+")
 
 
-@response(ApiKey.INIT_PRODUCER_ID, versions="0-6", flexible="2+")
+@response(ApiKey.INIT_PRODUCER_ID)
 class InitProducerIdResponse:
     throttle_time_ms: Int32 = field()
     error_code: Int16 = field()

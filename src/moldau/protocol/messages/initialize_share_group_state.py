@@ -1,4 +1,4 @@
-"""InitializeShareGroupState (key 83, version 0, flexible): creates the state of share partitions.
+"""InitializeShareGroupState: creates the state of share partitions.
 
 Sent by the group coordinator to the share coordinator.
 """
@@ -20,7 +20,7 @@ class InitializeStateData:
     partitions: list[PartitionData] = field()
 
 
-@request(ApiKey.INITIALIZE_SHARE_GROUP_STATE, versions="0", flexible="0+")
+@request(ApiKey.INITIALIZE_SHARE_GROUP_STATE)
 class InitializeShareGroupStateRequest:
     group_id: String = field()
     topics: list[InitializeStateData] = field()
@@ -39,6 +39,6 @@ class InitializeStateResult:
     partitions: list[PartitionResult] = field()
 
 
-@response(ApiKey.INITIALIZE_SHARE_GROUP_STATE, versions="0", flexible="0+")
+@response(ApiKey.INITIALIZE_SHARE_GROUP_STATE)
 class InitializeShareGroupStateResponse:
     results: list[InitializeStateResult] = field()

@@ -1,4 +1,4 @@
-"""JoinGroup (key 11, versions 0-9, flexible from 6): enters a classic group, or begins another round of it.
+"""JoinGroup: enters a classic group, or begins another round of it.
 
 The answer is held back until the round is complete. Its leader alone receives the members. From version 4 a
 new member is first given an id and asked to join again; static members come with version 5.
@@ -14,7 +14,7 @@ class JoinGroupRequestProtocol:
     metadata: Bytes = field()
 
 
-@request(ApiKey.JOIN_GROUP, versions="0-9", flexible="6+")
+@request(ApiKey.JOIN_GROUP)
 class JoinGroupRequest:
     group_id: String = field()
     session_timeout_ms: Int32 = field()
@@ -33,7 +33,7 @@ class JoinGroupResponseMember:
     metadata: Bytes = field()
 
 
-@response(ApiKey.JOIN_GROUP, versions="0-9", flexible="6+")
+@response(ApiKey.JOIN_GROUP)
 class JoinGroupResponse:
     throttle_time_ms: Int32 = field("2+")
     error_code: Int16 = field()

@@ -1,4 +1,4 @@
-"""LeaveGroup (key 13, versions 0-5, flexible from 4): removes members from a classic group.
+"""LeaveGroup: removes members from a classic group.
 
 Up to version 2 a member takes itself out; from version 3 a list of members is removed, static ones by their
 instance id alone.
@@ -15,7 +15,7 @@ class MemberIdentity:
     reason: String | None = field("5+", default=None)
 
 
-@request(ApiKey.LEAVE_GROUP, versions="0-5", flexible="4+")
+@request(ApiKey.LEAVE_GROUP)
 class LeaveGroupRequest:
     group_id: String = field()
     member_id: String = field("0-2")
@@ -29,7 +29,7 @@ class MemberResponse:
     error_code: Int16 = field()
 
 
-@response(ApiKey.LEAVE_GROUP, versions="0-5", flexible="4+")
+@response(ApiKey.LEAVE_GROUP)
 class LeaveGroupResponse:
     throttle_time_ms: Int32 = field("1+")
     error_code: Int16 = field()

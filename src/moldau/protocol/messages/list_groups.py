@@ -1,4 +1,4 @@
-"""ListGroups (key 16, versions 0-5, flexible from 3): the groups that a broker coordinates.
+"""ListGroups: the groups that a broker coordinates.
 
 Filters apply where they are not empty: by state from version 4, by type (classic, consumer, share, streams)
 from version 5.
@@ -8,7 +8,7 @@ from moldau.protocol.api_keys import ApiKey
 from moldau.protocol.schema import Int16, Int32, String, field, request, response, struct
 
 
-@request(ApiKey.LIST_GROUPS, versions="0-5", flexible="3+")
+@request(ApiKey.LIST_GROUPS)
 class ListGroupsRequest:
     states_filter: list[String] = field("4+")
     types_filter: list[String] = field("5+")
@@ -22,7 +22,7 @@ class ListedGroup:
     group_type: String = field("5+")
 
 
-@response(ApiKey.LIST_GROUPS, versions="0-5", flexible="3+")
+@response(ApiKey.LIST_GROUPS)
 class ListGroupsResponse:
     throttle_time_ms: Int32 = field("1+")
     error_code: Int16 = field()

@@ -1,4 +1,4 @@
-"""ListOffsets (key 2, versions 1-11, flexible from 6): finds offsets by timestamp.
+"""ListOffsets: finds offsets by timestamp.
 
 Negative timestamps ask for special places: -1 the end of the log, -2 its start, -3 the record with the
 largest timestamp (version 7), -4 the start of the local log (8), -5 the end of what tiered storage holds
@@ -22,7 +22,7 @@ class ListOffsetsTopic:
     partitions: list[ListOffsetsPartition] = field()
 
 
-@request(ApiKey.LIST_OFFSETS, versions="1-11", flexible="6+")
+@request(ApiKey.LIST_OFFSETS)
 class ListOffsetsRequest:
     replica_id: Int32 = field()
     isolation_level: Int8 = field("2+")
@@ -45,7 +45,7 @@ class ListOffsetsTopicResponse:
     partitions: list[ListOffsetsPartitionResponse] = field()
 
 
-@response(ApiKey.LIST_OFFSETS, versions="1-11", flexible="6+")
+@response(ApiKey.LIST_OFFSETS)
 class ListOffsetsResponse:
     throttle_time_ms: Int32 = field("2+")
     topics: list[ListOffsetsTopicResponse] = field()

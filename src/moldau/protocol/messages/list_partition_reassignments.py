@@ -1,4 +1,4 @@
-"""ListPartitionReassignments (key 46, version 0, flexible): the reassignments under way.
+"""ListPartitionReassignments: the reassignments under way.
 
 A null list of topics asks for all.
 """
@@ -13,7 +13,7 @@ class ListPartitionReassignmentsTopics:
     partition_indexes: list[Int32] = field()
 
 
-@request(ApiKey.LIST_PARTITION_REASSIGNMENTS, versions="0", flexible="0+")
+@request(ApiKey.LIST_PARTITION_REASSIGNMENTS)
 class ListPartitionReassignmentsRequest:
     timeout_ms: Int32 = field(default=60000)
     topics: list[ListPartitionReassignmentsTopics] | None = field(default=None)
@@ -33,7 +33,7 @@ class OngoingTopicReassignment:
     partitions: list[OngoingPartitionReassignment] = field()
 
 
-@response(ApiKey.LIST_PARTITION_REASSIGNMENTS, versions="0", flexible="0+")
+@response(ApiKey.LIST_PARTITION_REASSIGNMENTS)
 class ListPartitionReassignmentsResponse:
     throttle_time_ms: Int32 = field()
     error_code: Int16 = field()

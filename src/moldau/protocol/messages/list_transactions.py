@@ -1,4 +1,4 @@
-"""ListTransactions (key 66, versions 0-2, flexible): the transactions that a broker coordinates.
+"""ListTransactions: the transactions that a broker coordinates.
 
 Filters apply where they are set: states, producer ids, a least duration in ms (version 1, -1 for none) and
 a pattern of the transactional id (version 2). Unknown states are returned.
@@ -8,7 +8,7 @@ from moldau.protocol.api_keys import ApiKey
 from moldau.protocol.schema import Int16, Int32, Int64, String, field, request, response, struct
 
 
-@request(ApiKey.LIST_TRANSACTIONS, versions="0-2", flexible="0+")
+@request(ApiKey.LIST_TRANSACTIONS)
 class ListTransactionsRequest:
     state_filters: list[String] = field()
     producer_id_filters: list[Int64] = field()
@@ -23,7 +23,7 @@ class TransactionState:
     transaction_state: String = field()
 
 
-@response(ApiKey.LIST_TRANSACTIONS, versions="0-2", flexible="0+")
+@response(ApiKey.LIST_TRANSACTIONS)
 class ListTransactionsResponse:
     throttle_time_ms: Int32 = field()
     error_code: Int16 = field()

@@ -1,4 +1,4 @@
-"""Metadata (key 3, versions 0-13, flexible from 9): the brokers, and topics with their leaders and replicas.
+"""Metadata: the brokers, and topics with their leaders and replicas.
 
 A null list of topics asks for all of them; version 0 knows no null there, and an empty list means the same.
 Topic ids come with version 10; a topic can be asked for by id alone, its name null, from version 12.
@@ -14,7 +14,7 @@ class MetadataRequestTopic:
     name: String | None = field(nullable="10+")
 
 
-@request(ApiKey.METADATA, versions="0-13", flexible="9+")
+@request(ApiKey.METADATA)
 class MetadataRequest:
     topics: list[MetadataRequestTopic] | None = field(nullable="1+")
     allow_auto_topic_creation: Bool = field("4+", default=True)
@@ -51,7 +51,7 @@ class MetadataResponseTopic:
     topic_authorized_operations: Int32 = field("8+", default=-2147483648)
 
 
-@response(ApiKey.METADATA, versions="0-13", flexible="9+")
+@response(ApiKey.METADATA)
 class MetadataResponse:
     throttle_time_ms: Int32 = field("3+")
     brokers: list[MetadataResponseBroker] = field()

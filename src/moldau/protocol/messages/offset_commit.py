@@ -1,4 +1,4 @@
-"""OffsetCommit (key 8, versions 2-10, flexible from 8): commits the offsets of a group.
+"""OffsetCommit: commits the offsets of a group.
 
 Topics go by name up to version 9 and by id from version 10. The field ``generation_id_or_member_epoch``
 holds a generation for classic groups and, from version 9, a member epoch for consumer groups.
@@ -23,7 +23,7 @@ class OffsetCommitRequestTopic:
     partitions: list[OffsetCommitRequestPartition] = field()
 
 
-@request(ApiKey.OFFSET_COMMIT, versions="2-10", flexible="8+")
+@request(ApiKey.OFFSET_COMMIT)
 class OffsetCommitRequest:
     group_id: String = field()
     generation_id_or_member_epoch: Int32 = field(default=-1)
@@ -46,7 +46,7 @@ class OffsetCommitResponseTopic:
     partitions: list[OffsetCommitResponsePartition] = field()
 
 
-@response(ApiKey.OFFSET_COMMIT, versions="2-10", flexible="8+")
+@response(ApiKey.OFFSET_COMMIT)
 class OffsetCommitResponse:
     throttle_time_ms: Int32 = field("3+")
     topics: list[OffsetCommitResponseTopic] = field()

@@ -18,7 +18,7 @@ class OffsetDeleteRequestTopic:
     partitions: list[OffsetDeleteRequestPartition] = field()
 
 
-@request(ApiKey.OFFSET_DELETE, versions="0", flexible="none")
+@request(ApiKey.OFFSET_DELETE)
 class OffsetDeleteRequest:
     group_id: String = field()
     topics: list[OffsetDeleteRequestTopic] = field()
@@ -36,7 +36,7 @@ class OffsetDeleteResponseTopic:
     partitions: list[OffsetDeleteResponsePartition] = field()
 
 
-@response(ApiKey.OFFSET_DELETE, versions="0", flexible="none")
+@response(ApiKey.OFFSET_DELETE)
 class OffsetDeleteResponse:
     error_code: Int16 = field()
     throttle_time_ms: Int32 = field()

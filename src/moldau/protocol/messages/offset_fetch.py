@@ -1,4 +1,4 @@
-"""OffsetFetch (key 9, versions 1-10, flexible from 6): the committed offsets of a group, or of several.
+"""OffsetFetch: the committed offsets of a group, or of several.
 
 Up to version 7 one group is asked for at the top level; from version 8 ``groups`` holds any number of them,
 and the top-level fields are gone. A null list of topics (version 2) asks for all. Topics go by id from
@@ -41,7 +41,7 @@ class OffsetFetchRequestGroup:
     topics: list[OffsetFetchRequestTopics] | None = field()
 
 
-@request(ApiKey.OFFSET_FETCH, versions="1-10", flexible="6+")
+@request(ApiKey.OFFSET_FETCH)
 class OffsetFetchRequest:
     group_id: String = field("1-7")
     topics: list[OffsetFetchRequestTopic] | None = field("1-7", nullable="2-7")
@@ -87,7 +87,7 @@ class OffsetFetchResponseGroup:
     error_code: Int16 = field()
 
 
-@response(ApiKey.OFFSET_FETCH, versions="1-10", flexible="6+")
+@response(ApiKey.OFFSET_FETCH)
 class OffsetFetchResponse:
     throttle_time_ms: Int32 = field("3+")
     topics: list[OffsetFetchResponseTopic] = field("1-7")

@@ -1,4 +1,4 @@
-"""OffsetForLeaderEpoch (key 23, versions 2-4, flexible from 4): where the records of a leader epoch end.
+"""OffsetForLeaderEpoch: where the records of a leader epoch end.
 
 Followers and consumers ask it after a change of leader, to find the point up to which their log agrees with
 the leader's.
@@ -21,7 +21,7 @@ class OffsetForLeaderTopic:
     partitions: list[OffsetForLeaderPartition] = field()
 
 
-@request(ApiKey.OFFSET_FOR_LEADER_EPOCH, versions="2-4", flexible="4+")
+@request(ApiKey.OFFSET_FOR_LEADER_EPOCH)
 class OffsetForLeaderEpochRequest:
     replica_id: Int32 = field("3+", default=-2)
     topics: list[OffsetForLeaderTopic] = field()
@@ -41,7 +41,7 @@ class OffsetForLeaderTopicResult:
     partitions: list[EpochEndOffset] = field()
 
 
-@response(ApiKey.OFFSET_FOR_LEADER_EPOCH, versions="2-4", flexible="4+")
+@response(ApiKey.OFFSET_FOR_LEADER_EPOCH)
 class OffsetForLeaderEpochResponse:
     throttle_time_ms: Int32 = field()
     topics: list[OffsetForLeaderTopicResult] = field()

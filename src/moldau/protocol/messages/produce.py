@@ -1,4 +1,4 @@
-"""Produce (key 0, versions 0-13, flexible from 9): appends record batches to partitions.
+"""Produce: appends record batches to partitions.
 
 Topics go by name up to version 12 and by id from version 13. Kafka still advertises versions 0 to 2,
 because old librdkafka looks for them; they lack the transactional id. A request with acks=0 has no
@@ -33,7 +33,7 @@ class TopicProduceData:
     partition_data: list[PartitionProduceData] = field()
 
 
-@request(ApiKey.PRODUCE, versions="0-13", flexible="9+")
+@request(ApiKey.PRODUCE)
 class ProduceRequest:
     transactional_id: String | None = field("3+", default=None)
     acks: Int16 = field()
@@ -80,7 +80,7 @@ class NodeEndpoint:
     rack: String | None = field(default=None)
 
 
-@response(ApiKey.PRODUCE, versions="0-13", flexible="9+")
+@response(ApiKey.PRODUCE)
 class ProduceResponse:
     responses: list[TopicProduceResponse] = field()
     throttle_time_ms: Int32 = field("1+")

@@ -1,4 +1,4 @@
-"""PushTelemetry (key 72, version 0, flexible): a client's metrics.
+"""PushTelemetry: a client's metrics.
 
 ``metrics`` is an OTLP message, compressed as ``compression_type`` says; the subscription id comes from
 GetTelemetrySubscriptions.
@@ -8,7 +8,7 @@ from moldau.protocol.api_keys import ApiKey
 from moldau.protocol.schema import Bool, Bytes, Int8, Int16, Int32, UuidBytes, field, request, response
 
 
-@request(ApiKey.PUSH_TELEMETRY, versions="0", flexible="0+")
+@request(ApiKey.PUSH_TELEMETRY)
 class PushTelemetryRequest:
     client_instance_id: UuidBytes = field()
     subscription_id: Int32 = field()
@@ -17,7 +17,7 @@ class PushTelemetryRequest:
     metrics: Bytes = field()
 
 
-@response(ApiKey.PUSH_TELEMETRY, versions="0", flexible="0+")
+@response(ApiKey.PUSH_TELEMETRY)
 class PushTelemetryResponse:
     throttle_time_ms: Int32 = field()
     error_code: Int16 = field()

@@ -1,4 +1,4 @@
-"""ReadShareGroupState (key 84, version 0, flexible): the state of share partitions.
+"""ReadShareGroupState: the state of share partitions.
 
 Sent by the leader of a partition to the share coordinator. Kafka keeps the leader epoch in the request to
 fence former leaders.
@@ -31,7 +31,7 @@ class ReadStateData:
     partitions: list[PartitionData] = field()
 
 
-@request(ApiKey.READ_SHARE_GROUP_STATE, versions="0", flexible="0+")
+@request(ApiKey.READ_SHARE_GROUP_STATE)
 class ReadShareGroupStateRequest:
     group_id: String = field()
     topics: list[ReadStateData] = field()
@@ -61,6 +61,6 @@ class ReadStateResult:
     partitions: list[PartitionResult] = field()
 
 
-@response(ApiKey.READ_SHARE_GROUP_STATE, versions="0", flexible="0+")
+@response(ApiKey.READ_SHARE_GROUP_STATE)
 class ReadShareGroupStateResponse:
     results: list[ReadStateResult] = field()

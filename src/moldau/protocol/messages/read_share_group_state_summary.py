@@ -1,4 +1,4 @@
-"""ReadShareGroupStateSummary (key 87, versions 0-1, flexible): the start offsets of share partitions.
+"""ReadShareGroupStateSummary: the start offsets of share partitions.
 
 ReadShareGroupState without the batches of offsets. Version 1 adds how many deliveries are complete.
 """
@@ -19,7 +19,7 @@ class ReadStateSummaryData:
     partitions: list[PartitionData] = field()
 
 
-@request(ApiKey.READ_SHARE_GROUP_STATE_SUMMARY, versions="0-1", flexible="0+")
+@request(ApiKey.READ_SHARE_GROUP_STATE_SUMMARY)
 class ReadShareGroupStateSummaryRequest:
     group_id: String = field()
     topics: list[ReadStateSummaryData] = field()
@@ -42,6 +42,6 @@ class ReadStateSummaryResult:
     partitions: list[PartitionResult] = field()
 
 
-@response(ApiKey.READ_SHARE_GROUP_STATE_SUMMARY, versions="0-1", flexible="0+")
+@response(ApiKey.READ_SHARE_GROUP_STATE_SUMMARY)
 class ReadShareGroupStateSummaryResponse:
     results: list[ReadStateSummaryResult] = field()

@@ -1,4 +1,4 @@
-"""RenewDelegationToken (key 39, versions 1-2, flexible from 2): extends the life of a delegation token.
+"""RenewDelegationToken: extends the life of a delegation token.
 
 The token is named by its HMAC.
 """
@@ -7,13 +7,13 @@ from moldau.protocol.api_keys import ApiKey
 from moldau.protocol.schema import Bytes, Int16, Int32, Int64, field, request, response
 
 
-@request(ApiKey.RENEW_DELEGATION_TOKEN, versions="1-2", flexible="2+")
+@request(ApiKey.RENEW_DELEGATION_TOKEN)
 class RenewDelegationTokenRequest:
     hmac: Bytes = field()
     renew_period_ms: Int64 = field()
 
 
-@response(ApiKey.RENEW_DELEGATION_TOKEN, versions="1-2", flexible="2+")
+@response(ApiKey.RENEW_DELEGATION_TOKEN)
 class RenewDelegationTokenResponse:
     error_code: Int16 = field()
     expiry_timestamp_ms: Int64 = field()

@@ -1,4 +1,4 @@
-"""RestoreBatches (key 32002, version 0, flexible): batches of a topic that is being restored.
+"""RestoreBatches: batches of a topic that is being restored.
 
 Ours, not Kafka's. Whole batches of one partition, with the offsets and leader epochs that they had; the
 answer has the offset that comes next.
@@ -18,14 +18,14 @@ from moldau.protocol.schema import (
 )
 
 
-@request(ApiKey.RESTORE_BATCHES, versions="0", flexible="0+")
+@request(ApiKey.RESTORE_BATCHES)
 class RestoreBatchesRequest:
     topic_id: UuidBytes = field()
     partition_index: Int32 = field()
     records: Records | None = field()
 
 
-@response(ApiKey.RESTORE_BATCHES, versions="0", flexible="0+")
+@response(ApiKey.RESTORE_BATCHES)
 class RestoreBatchesResponse:
     throttle_time_ms: Int32 = field()
     error_code: Int16 = field()

@@ -1,4 +1,4 @@
-"""SaslAuthenticate (key 36, versions 0-2, flexible from 2): carries one step of a SASL exchange.
+"""SaslAuthenticate: carries one step of a SASL exchange.
 
 Follows SaslHandshake version 1. Version 1 tells for how long the session is valid, so that a client can
 authenticate again in time.
@@ -8,12 +8,12 @@ from moldau.protocol.api_keys import ApiKey
 from moldau.protocol.schema import Bytes, Int16, Int64, String, field, request, response
 
 
-@request(ApiKey.SASL_AUTHENTICATE, versions="0-2", flexible="2+")
+@request(ApiKey.SASL_AUTHENTICATE)
 class SaslAuthenticateRequest:
     auth_bytes: Bytes = field()
 
 
-@response(ApiKey.SASL_AUTHENTICATE, versions="0-2", flexible="2+")
+@response(ApiKey.SASL_AUTHENTICATE)
 class SaslAuthenticateResponse:
     error_code: Int16 = field()
     error_message: String | None = field()

@@ -8,12 +8,12 @@ from moldau.protocol.api_keys import ApiKey
 from moldau.protocol.schema import Int16, String, field, request, response
 
 
-@request(ApiKey.SASL_HANDSHAKE, versions="0-1", flexible="none")
+@request(ApiKey.SASL_HANDSHAKE)
 class SaslHandshakeRequest:
     mechanism: String = field()
 
 
-@response(ApiKey.SASL_HANDSHAKE, versions="0-1", flexible="none")
+@response(ApiKey.SASL_HANDSHAKE)
 class SaslHandshakeResponse:
     error_code: Int16 = field()
     mechanisms: list[String] = field()

@@ -1,4 +1,4 @@
-"""ShareAcknowledge (key 79, versions 1-2, flexible): acknowledges records of a share group.
+"""ShareAcknowledge: acknowledges records of a share group.
 
 Types are those of ShareFetch; renewals of the acquisition lock come with version 2.
 """
@@ -38,7 +38,7 @@ class AcknowledgeTopic:
     partitions: list[AcknowledgePartition] = field()
 
 
-@request(ApiKey.SHARE_ACKNOWLEDGE, versions="1-2", flexible="0+")
+@request(ApiKey.SHARE_ACKNOWLEDGE)
 class ShareAcknowledgeRequest:
     group_id: String | None = field(default=None)
     member_id: String | None = field()
@@ -75,7 +75,7 @@ class NodeEndpoint:
     rack: String | None = field(default=None)
 
 
-@response(ApiKey.SHARE_ACKNOWLEDGE, versions="1-2", flexible="0+")
+@response(ApiKey.SHARE_ACKNOWLEDGE)
 class ShareAcknowledgeResponse:
     throttle_time_ms: Int32 = field()
     error_code: Int16 = field()

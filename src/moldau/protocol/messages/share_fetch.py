@@ -1,4 +1,4 @@
-"""ShareFetch (key 78, versions 1-2, flexible): reads records for a share group and acknowledges earlier ones.
+"""ShareFetch: reads records for a share group and acknowledges earlier ones.
 
 Each acknowledgement batch has one type for all its offsets or one for each: 0 gap, 1 accept, 2 release, 3
 reject, 4 renew (version 2).
@@ -46,7 +46,7 @@ class ForgottenTopic:
     partitions: list[Int32] = field()
 
 
-@request(ApiKey.SHARE_FETCH, versions="1-2", flexible="0+")
+@request(ApiKey.SHARE_FETCH)
 class ShareFetchRequest:
     group_id: String | None = field(default=None)
     member_id: String | None = field()
@@ -101,7 +101,7 @@ class NodeEndpoint:
     rack: String | None = field(default=None)
 
 
-@response(ApiKey.SHARE_FETCH, versions="1-2", flexible="0+")
+@response(ApiKey.SHARE_FETCH)
 class ShareFetchResponse:
     throttle_time_ms: Int32 = field()
     error_code: Int16 = field()

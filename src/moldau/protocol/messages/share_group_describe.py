@@ -1,10 +1,10 @@
-"""ShareGroupDescribe (key 77, version 1, flexible): state and members of share groups."""
+"""ShareGroupDescribe: state and members of share groups."""
 
 from moldau.protocol.api_keys import ApiKey
 from moldau.protocol.schema import Bool, Int16, Int32, String, UuidBytes, field, request, response, struct
 
 
-@request(ApiKey.SHARE_GROUP_DESCRIBE, versions="1", flexible="0+")
+@request(ApiKey.SHARE_GROUP_DESCRIBE)
 class ShareGroupDescribeRequest:
     group_ids: list[String] = field()
     include_authorized_operations: Bool = field()
@@ -46,7 +46,7 @@ class DescribedGroup:
     authorized_operations: Int32 = field(default=-2147483648)
 
 
-@response(ApiKey.SHARE_GROUP_DESCRIBE, versions="1", flexible="0+")
+@response(ApiKey.SHARE_GROUP_DESCRIBE)
 class ShareGroupDescribeResponse:
     throttle_time_ms: Int32 = field()
     groups: list[DescribedGroup] = field()

@@ -1,4 +1,4 @@
-"""ShareGroupHeartbeat (key 76, version 1, flexible): membership of share groups, all of it.
+"""ShareGroupHeartbeat: membership of share groups, all of it.
 
 Epoch 0 joins and -1 leaves; null stands for "unchanged".
 """
@@ -7,7 +7,7 @@ from moldau.protocol.api_keys import ApiKey
 from moldau.protocol.schema import Int16, Int32, String, UuidBytes, field, request, response, struct
 
 
-@request(ApiKey.SHARE_GROUP_HEARTBEAT, versions="1", flexible="0+")
+@request(ApiKey.SHARE_GROUP_HEARTBEAT)
 class ShareGroupHeartbeatRequest:
     group_id: String = field()
     member_id: String = field()
@@ -27,7 +27,7 @@ class Assignment:
     topic_partitions: list[TopicPartitions] = field()
 
 
-@response(ApiKey.SHARE_GROUP_HEARTBEAT, versions="1", flexible="0+")
+@response(ApiKey.SHARE_GROUP_HEARTBEAT)
 class ShareGroupHeartbeatResponse:
     throttle_time_ms: Int32 = field()
     error_code: Int16 = field()

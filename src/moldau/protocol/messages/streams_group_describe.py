@@ -1,10 +1,10 @@
-"""StreamsGroupDescribe (key 89, version 0, flexible): state, topology and members of Kafka Streams groups."""
+"""StreamsGroupDescribe: state, topology and members of Kafka Streams groups."""
 
 from moldau.protocol.api_keys import ApiKey
 from moldau.protocol.schema import Bool, Int16, Int32, Int64, String, Uint16, field, request, response, struct
 
 
-@request(ApiKey.STREAMS_GROUP_DESCRIBE, versions="0", flexible="0+")
+@request(ApiKey.STREAMS_GROUP_DESCRIBE)
 class StreamsGroupDescribeRequest:
     group_ids: list[String] = field()
     include_authorized_operations: Bool = field()
@@ -97,7 +97,7 @@ class DescribedGroup:
     authorized_operations: Int32 = field(default=-2147483648)
 
 
-@response(ApiKey.STREAMS_GROUP_DESCRIBE, versions="0", flexible="0+")
+@response(ApiKey.STREAMS_GROUP_DESCRIBE)
 class StreamsGroupDescribeResponse:
     throttle_time_ms: Int32 = field()
     groups: list[DescribedGroup] = field()

@@ -1,4 +1,4 @@
-"""StreamsGroupHeartbeat (key 88, version 0, flexible): membership of Kafka Streams groups, all of it.
+"""StreamsGroupHeartbeat: membership of Kafka Streams groups, all of it.
 
 Null stands for "unchanged". Tasks are named by subtopology and partition; numbers in a copartition group
 are indexes into the lists of its subtopology.
@@ -77,7 +77,7 @@ class TaskOffset:
     offset: Int64 = field()
 
 
-@request(ApiKey.STREAMS_GROUP_HEARTBEAT, versions="0", flexible="0+")
+@request(ApiKey.STREAMS_GROUP_HEARTBEAT)
 class StreamsGroupHeartbeatRequest:
     group_id: String = field()
     member_id: String = field()
@@ -117,7 +117,7 @@ class EndpointToPartitions:
     standby_partitions: list[TopicPartition] = field()
 
 
-@response(ApiKey.STREAMS_GROUP_HEARTBEAT, versions="0", flexible="0+")
+@response(ApiKey.STREAMS_GROUP_HEARTBEAT)
 class StreamsGroupHeartbeatResponse:
     throttle_time_ms: Int32 = field()
     error_code: Int16 = field()

@@ -1,4 +1,4 @@
-"""SyncGroup (key 14, versions 0-5, flexible from 4): hands out the assignment of a classic group.
+"""SyncGroup: hands out the assignment of a classic group.
 
 The leader sends what everyone shall have, the others send an empty list and wait. The assignment is opaque
 to the broker (``consumer_protocol`` reads it).
@@ -14,7 +14,7 @@ class SyncGroupRequestAssignment:
     assignment: Bytes = field()
 
 
-@request(ApiKey.SYNC_GROUP, versions="0-5", flexible="4+")
+@request(ApiKey.SYNC_GROUP)
 class SyncGroupRequest:
     group_id: String = field()
     generation_id: Int32 = field()
@@ -25,7 +25,7 @@ class SyncGroupRequest:
     assignments: list[SyncGroupRequestAssignment] = field()
 
 
-@response(ApiKey.SYNC_GROUP, versions="0-5", flexible="4+")
+@response(ApiKey.SYNC_GROUP)
 class SyncGroupResponse:
     throttle_time_ms: Int32 = field("1+")
     error_code: Int16 = field()

@@ -1,4 +1,4 @@
-"""TxnOffsetCommit (key 28, versions 0-5, flexible from 3): commits offsets inside a transaction.
+"""TxnOffsetCommit: commits offsets inside a transaction.
 
 They become visible when the transaction commits. Version 3 adds the member, so that a zombie is fenced;
 from version 5 the partition of the group is added to the transaction on the way.
@@ -22,7 +22,7 @@ class TxnOffsetCommitRequestTopic:
     partitions: list[TxnOffsetCommitRequestPartition] = field()
 
 
-@request(ApiKey.TXN_OFFSET_COMMIT, versions="0-5", flexible="3+")
+@request(ApiKey.TXN_OFFSET_COMMIT)
 class TxnOffsetCommitRequest:
     transactional_id: String = field()
     group_id: String = field()
@@ -46,7 +46,7 @@ class TxnOffsetCommitResponseTopic:
     partitions: list[TxnOffsetCommitResponsePartition] = field()
 
 
-@response(ApiKey.TXN_OFFSET_COMMIT, versions="0-5", flexible="3+")
+@response(ApiKey.TXN_OFFSET_COMMIT)
 class TxnOffsetCommitResponse:
     throttle_time_ms: Int32 = field()
     topics: list[TxnOffsetCommitResponseTopic] = field()

@@ -1,4 +1,4 @@
-"""UpdateFeatures (key 57, versions 0-2, flexible): raises or lowers the levels of features.
+"""UpdateFeatures: raises or lowers the levels of features.
 
 Version 0 knows ``allow_downgrade``; from version 1 ``upgrade_type`` says 1 upgrade, 2 safe downgrade, 3
 unsafe downgrade. Results per feature end with version 1.
@@ -16,7 +16,7 @@ class FeatureUpdateKey:
     upgrade_type: Int8 = field("1+", default=1)
 
 
-@request(ApiKey.UPDATE_FEATURES, versions="0-2", flexible="0+")
+@request(ApiKey.UPDATE_FEATURES)
 class UpdateFeaturesRequest:
     timeout_ms: Int32 = field(default=60000)
     feature_updates: list[FeatureUpdateKey] = field()
@@ -30,7 +30,7 @@ class UpdatableFeatureResult:
     error_message: String | None = field()
 
 
-@response(ApiKey.UPDATE_FEATURES, versions="0-2", flexible="0+")
+@response(ApiKey.UPDATE_FEATURES)
 class UpdateFeaturesResponse:
     throttle_time_ms: Int32 = field()
     error_code: Int16 = field()

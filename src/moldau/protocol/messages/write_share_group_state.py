@@ -1,4 +1,4 @@
-"""WriteShareGroupState (key 85, versions 0-1, flexible): writes the state of share partitions.
+"""WriteShareGroupState: writes the state of share partitions.
 
 Sent by the leader of a partition to the share coordinator. Start offset -1 leaves the start as it is.
 """
@@ -42,7 +42,7 @@ class WriteStateData:
     partitions: list[PartitionData] = field()
 
 
-@request(ApiKey.WRITE_SHARE_GROUP_STATE, versions="0-1", flexible="0+")
+@request(ApiKey.WRITE_SHARE_GROUP_STATE)
 class WriteShareGroupStateRequest:
     group_id: String = field()
     topics: list[WriteStateData] = field()
@@ -61,6 +61,6 @@ class WriteStateResult:
     partitions: list[PartitionResult] = field()
 
 
-@response(ApiKey.WRITE_SHARE_GROUP_STATE, versions="0-1", flexible="0+")
+@response(ApiKey.WRITE_SHARE_GROUP_STATE)
 class WriteShareGroupStateResponse:
     results: list[WriteStateResult] = field()

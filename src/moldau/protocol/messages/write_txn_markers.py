@@ -1,4 +1,4 @@
-"""WriteTxnMarkers (key 27, versions 1-2, flexible): ends transactions in partition logs.
+"""WriteTxnMarkers: ends transactions in partition logs.
 
 Sent from broker to broker by the transaction coordinator; true stands for commit. Version 2 names the
 transaction protocol of the producer.
@@ -24,7 +24,7 @@ class WritableTxnMarker:
     transaction_version: Int8 = field("2+")
 
 
-@request(ApiKey.WRITE_TXN_MARKERS, versions="1-2", flexible="1+")
+@request(ApiKey.WRITE_TXN_MARKERS)
 class WriteTxnMarkersRequest:
     markers: list[WritableTxnMarker] = field()
 
@@ -47,6 +47,6 @@ class WritableTxnMarkerResult:
     topics: list[WritableTxnMarkerTopicResult] = field()
 
 
-@response(ApiKey.WRITE_TXN_MARKERS, versions="1-2", flexible="1+")
+@response(ApiKey.WRITE_TXN_MARKERS)
 class WriteTxnMarkersResponse:
     markers: list[WritableTxnMarkerResult] = field()

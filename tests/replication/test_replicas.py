@@ -1,0 +1,152 @@
+"""The replicas of a node: found by name and id, and kept as the cluster's image says."""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from concurrent.futures import Executor, Future
+from typing import Any
+
+import pytest
+
+from moldau.base.clock import SteppedClock
+from moldau.base.names import TopicPartition
+from moldau.base.tasks import Background
+from moldau.cluster.image import EMPTY_IMAGE, ClusterImage
+from moldau.cluster.records import PartitionChanged, TopicCreated, TopicDeleted
+from moldau.protocol.errors import ErrorCode, KafkaError
+from moldau.protocol.records import Record, encode_batch
+from moldau.replication.replicas import Replicas
+from moldau.storage.directory.logs import Logs
+from moldau.storage.files import MemoryFiles
+from moldau.storage.log.log import LogConfig
+from moldau.testing import Broker
+
+NODE_ID, ELSEWHERE = 1, 2
+ORDERS = bytes(15) + b"\x01"
+NOW = 1_700_000_000_000
+
+
+class OnTheSpot(Executor):
+    """Runs work at once, and remembers how often it was asked."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+
+    def submit(self, work: Callable[..., Any], /, *arguments: Any, **named: Any) -> "Future[Any]":
+        self.calls += 1
+        future: Future[Any] = Future()
+        future.set_result(work(*arguments, **named))
+        return future
+
+
+class Node:
+    def __init__(self, values: Mapping[str, Any]) -> None:
+        clock = SteppedClock(frozen=True, start_ms=NOW)
+        self.logs = Logs(MemoryFiles(), ["/data"], NODE_ID, None, clock, config_of=lambda topic: LogConfig())
+        self.logs.open()
+        self.executor = OnTheSpot()
+        self.image = EMPTY_IMAGE
+        self.replicas = Replicas(NODE_ID, self.logs, self.executor, Background(), lambda image, topic: values)
+
+    def change(self, *records: Any) -> ClusterImage:
+        old, self.image = self.image, self.image.apply_all(records, version=self.image.version + 1)
+        self.replicas.apply(old, self.image)
+        return self.image
+
+
+def partition(index: int, *replicas: int, leader: int = NODE_ID, leader_epoch: int = 0) -> PartitionChanged:
+    return PartitionChanged(ORDERS, index, replicas, replicas, leader, leader_epoch, leader_epoch)
+
+
+@pytest.fixture(scope="module")
+def values() -> Mapping[str, Any]:
+    """The configs of a topic for which nothing is set."""
+    with Broker() as broker:
+        node = broker.node
+        return dict(node._topic_values(node.metadata.image, "orders"))
+
+
+@pytest.fixture
+def node(values: Mapping[str, Any]) -> Node:
+    return Node(values)
+
+
+def refusal(ask: Callable[[], object]) -> ErrorCode:
+    with pytest.raises(KafkaError) as caught:
+        ask()
+    return caught.value.code
+
+
+def test_a_topic_is_found_by_name_and_by_id(node: Node) -> None:
+    node.change(TopicCreated(ORDERS, "orders"), partition(0, NODE_ID), partition(1, ELSEWHERE))
+    found = node.replicas.find("orders", 0)
+    assert node.replicas.find_by_id(ORDERS, 0) is found
+    assert (found.leader, found.leader_epoch, found.log is not None) == (NODE_ID, 0, True)
+    assert [each.topic_partition.partition for each in node.replicas] == [0]
+    assert refusal(lambda: node.replicas.find("orders", 1)) == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert refusal(lambda: node.replicas.find("orders", 2)) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert refusal(lambda: node.replicas.find("orders", -1)) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert refusal(lambda: node.replicas.find("other", 0)) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert refusal(lambda: node.replicas.find_by_id(bytes(16), 0)) == ErrorCode.UNKNOWN_TOPIC_ID
+
+
+def test_more_partitions(node: Node) -> None:
+    node.change(TopicCreated(ORDERS, "orders"), partition(0, NODE_ID))
+    first = node.replicas.find("orders", 0)
+    node.change(partition(1, NODE_ID))
+    assert node.replicas.find("orders", 0) is first
+    assert node.replicas.find("orders", 1).log is not None
+
+
+def test_another_leader(node: Node) -> None:
+    node.change(TopicCreated(ORDERS, "orders"), partition(0, NODE_ID, ELSEWHERE))
+    node.change(partition(0, NODE_ID, ELSEWHERE, leader=ELSEWHERE, leader_epoch=1))
+    found = node.replicas.find("orders", 0)
+    assert (found.leader, found.leader_epoch) == (ELSEWHERE, 1)
+    assert refusal(found.leading_log) == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+def test_a_deleted_topic_lets_go_of_its_logs_and_wakes_who_waits(node: Node) -> None:
+    async def play() -> None:
+        node.change(TopicCreated(ORDERS, "orders"), partition(0, NODE_ID))
+        found, heard = node.replicas.find("orders", 0), []
+        found.commit_listeners[node] = lambda: heard.append(found.leader)
+        node.change(TopicDeleted(ORDERS))
+        assert heard == [], "not in the middle of the change"
+        await asyncio.sleep(0)
+        assert (heard, found.log) == ([-1], None)
+
+    asyncio.run(play())
+    assert refusal(lambda: node.replicas.find("orders", 0)) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert node.logs.get(TopicPartition("orders", 0)) is None
+
+
+def test_listeners_are_called_once_for_all_that_was_appended_together(node: Node) -> None:
+    batch = encode_batch([Record(0, NOW, b"k", b"v")])
+
+    async def play() -> None:
+        node.change(TopicCreated(ORDERS, "orders"), partition(0, NODE_ID))
+        found, heard = node.replicas.find("orders", 0), []
+        found.commit_listeners[node] = lambda: heard.append(found.high_watermark)
+        for _ in range(3):
+            found.append(memoryview(bytearray(batch)), 1, NOW, 13)
+        assert heard == []
+        await asyncio.sleep(0)
+        assert heard == [3]
+        found.append(memoryview(bytearray(batch)), 1, NOW, 13)
+        await asyncio.sleep(0)
+        assert heard == [3, 4]
+
+    asyncio.run(play())
+    assert node.replicas.high_watermarks() == {TopicPartition("orders", 0): 4}
+
+
+def test_requests_that_wait_together_share_one_sync(node: Node) -> None:
+    async def play() -> None:
+        node.change(TopicCreated(ORDERS, "orders"), partition(0, NODE_ID))
+        found = node.replicas.find("orders", 0)
+        found.append(memoryview(bytearray(encode_batch([Record(0, NOW, b"k", b"v")]))), 1, NOW, 13)
+        await asyncio.gather(*(node.replicas.flush(found) for _ in range(5)))
+        assert found.leading_log().recovery_point == 1
+
+    asyncio.run(play())
+    assert node.executor.calls == 1
