@@ -1,6 +1,9 @@
 """What all tests share: those that take long begin first, so that short ones fill the gaps behind them."""
 
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from ipaddress import ip_address
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -31,6 +34,39 @@ def spark() -> "Iterator[SparkSession]":
     session.sparkContext.setLogLevel("OFF")
     yield session
     session.stop()
+
+
+def make_certificate(directory: Path, name: str) -> None:
+    """``name.pem`` and ``name.key``: a certificate for 127.0.0.1 that is its own authority."""
+    from cryptography import x509
+    from cryptography.hazmat.primitives import hashes
+    from cryptography.hazmat.primitives.asymmetric import ec
+    from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+    from cryptography.x509.oid import NameOID
+
+    key = ec.generate_private_key(ec.SECP256R1())
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+    address = x509.IPAddress(ip_address("127.0.0.1"))
+    certificate = (
+        x509.CertificateBuilder(subject, subject, key.public_key(), x509.random_serial_number())
+        .not_valid_before(datetime.now(UTC) - timedelta(days=1))
+        .not_valid_after(datetime.now(UTC) + timedelta(days=1))
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .add_extension(x509.SubjectAlternativeName([address]), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    (directory / f"{name}.pem").write_bytes(certificate.public_bytes(Encoding.PEM))
+    private = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    (directory / f"{name}.key").write_bytes(private)
+
+
+@pytest.fixture(scope="session")
+def tls_files(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A directory with server.pem, server.key, client.pem and client.key."""
+    directory = tmp_path_factory.mktemp("tls")
+    for name in ("server", "client"):
+        make_certificate(directory, name)
+    return directory
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -36,8 +36,9 @@ BELOW = {
     "serde": "base protocol schemas client",
     "spark": "base protocol schemas client serde",
     "pipelines": "base protocol schemas client serde spark",
-    "registry": "base protocol schemas client",
-    "cli": "base protocol schemas client cluster node importing registry serde spark pipelines",
+    "web": "base",
+    "registry": "base protocol schemas client web",
+    "cli": "base protocol schemas client cluster node importing web registry serde spark pipelines",
     "testing": "*",
 }
 #: The one exception to the table: a tool that reads files of a stopped broker has no broker to ask.
@@ -63,11 +64,11 @@ ONLY_IN = {
     "crc32c": "protocol storage",
     "time": "base/clock.py cli",
     "random": "node.py testing cli pipelines/demo/shop.py",
-    "socket": "broker client node.py cli testing registry/server.py "
+    "socket": "broker client node.py cli testing web/server.py "
     "spark/session/prefork_client.py spark/session/prefork_server.py",
-    "starlette": "registry web",
-    "uvicorn": "registry web",
-    "httpx": "registry/api/forwarding.py",
+    "starlette": "web",
+    "uvicorn": "web",
+    "httpx": "web/forwarding.py",
     "threading": "testing node.py storage cluster/store spark/wire.py spark/session/prefork_server.py "
     "schemas/protoc.py client/registry/schema_registry.py pipelines/metrics_server.py",
     "pyspark": "spark pipelines",
@@ -80,7 +81,7 @@ ONLY_IN = {
 IMPURE = {"asyncio", "os", "socket", "threading", "time", "random", "ssl", "sqlite3"}
 PURE = [
     "protocol",
-    "coordinators/machine.py",
+    "coordinators/shard.py",
     "coordinators/regular_expressions.py",
     "coordinators/character_classes.py",
     "coordinators/groups",
@@ -93,7 +94,7 @@ PURE = [
     "cluster/controller/topics.py",
     "cluster/controller/placement.py",
     "cluster/controller/elections.py",
-    "cluster/configs/definitions.py",
+    "cluster/configs/descriptions.py",
     "cluster/configs/topic_configs.py",
     "cluster/configs/broker_configs.py",
     "cluster/configs/layers.py",
@@ -108,6 +109,11 @@ PURE = [
     "registry/state.py",
     "registry/decisions.py",
     "registry/api/openapi.py",
+    "web/problems.py",
+    "web/routes.py",
+    "web/openapi.py",
+    "web/media_types.py",
+    "web/limits.py",
     "schemas/limits.py",
     "registry/rules/differences.py",
     "registry/schemas.py",

@@ -56,7 +56,7 @@ def running(broker: Broker, **options) -> Iterator[Running]:
         def ready(url: str, registry: Registry) -> None:
             started.set_result(Running(url, registry, loop))
 
-        wanted = ServerOptions(**{"bootstrap_servers": broker.bootstrap_servers, "port": 0, **options})
+        wanted = ServerOptions(**{"bootstrap_servers": broker.bootstrap_servers, **options})
         await serve(wanted, ready, stop)
 
     def body() -> None:

@@ -25,7 +25,7 @@ def registry(broker: Broker) -> Iterator[str]:
     async def work() -> None:
         stop, loop = asyncio.Event(), asyncio.get_running_loop()
         stopping.set_result(lambda: loop.call_soon_threadsafe(stop.set))
-        options = ServerOptions(bootstrap_servers=broker.bootstrap_servers, port=0)
+        options = ServerOptions(bootstrap_servers=broker.bootstrap_servers)
         await serve(options, lambda url, _: started.set_result(url), stop)
 
     def body() -> None:

@@ -1,4 +1,4 @@
-"""From the options that all commands share to a cluster to talk to.
+"""From the options that all commands share to a cluster to talk to: addresses, and settings of the client.
 
     @click.command()
     @bootstrap_option
@@ -6,11 +6,15 @@
         async def work(cluster: Cluster) -> int: ...
         found = connected(bootstrap_server, work)
 
+``bootstrap_option`` brings ``--command-config`` and ``-X`` with it, so that every command reaches a cluster
+with TLS or SASL; ``connected`` finds what they said in click's context.
+
 Invariant: here alone an error of the client becomes one line with a next step. asyncio and the client are
 imported when a command runs, not before.
 """
 
-from collections.abc import Awaitable, Callable, Coroutine, Iterable
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -20,6 +24,7 @@ if TYPE_CHECKING:
     from moldau.protocol.errors import KafkaError
 
 _T = TypeVar("_T")
+_F = TypeVar("_F", bound=Callable[..., Any])
 
 #: What to do next, by the name of the error code.
 _NEXT_STEPS = {
@@ -35,10 +40,86 @@ _NEXT_STEPS = {
     "TOPIC_AUTHORIZATION_FAILED": "ask the administrator of the cluster for access",
     "CLUSTER_AUTHORIZATION_FAILED": "ask the administrator of the cluster for access",
     "MESSAGE_TOO_LARGE": "raise max.message.bytes: 'moldau configs set TOPIC max.message.bytes=...'",
+    "SASL_AUTHENTICATION_FAILED": "give the security settings with --command-config FILE or -X NAME=VALUE",
     "REQUEST_TIMED_OUT": "try again, or with a longer --timeout",
 }
 
-bootstrap_option = click.option(
+#: Where the options below leave what they were given, in click's context.
+_COMMAND_CONFIG = "moldau.command_config"
+_PROPERTIES = "moldau.client_properties"
+
+
+def _leave_in_context(name: str) -> Callable[[click.Context, click.Parameter, Any], None]:
+    def leave(context: click.Context, parameter: click.Parameter, value: Any) -> None:
+        context.meta[name] = value
+
+    return leave
+
+
+_command_config_option = click.option(
+    "--command-config",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    envvar="MOLDAU_COMMAND_CONFIG",
+    show_envvar=True,
+    metavar="FILE",
+    expose_value=False,
+    callback=_leave_in_context(_COMMAND_CONFIG),
+    help="A properties file with settings of Kafka's clients: security.protocol, sasl.*, ssl.* …",
+)
+_property_option = click.option(
+    "-X",
+    "--command-property",
+    multiple=True,
+    metavar="NAME=VALUE",
+    expose_value=False,
+    callback=_leave_in_context(_PROPERTIES),
+    help="One such setting, instead of the file's; repeatable.",
+)
+
+
+def client_settings_options(command: _F) -> _F:
+    """``--command-config`` and ``-X``; ``client_settings`` reads them."""
+    return _command_config_option(_property_option(command))
+
+
+def client_settings() -> dict[str, str]:
+    """The settings of Kafka's clients that the running command was given."""
+    context = click.get_current_context(silent=True)
+    given: dict[str, Any] = {} if context is None else context.meta
+    settings: dict[str, str] = {}
+    path: Path | None = given.get(_COMMAND_CONFIG)
+    if path is not None:
+        from moldau.base.settings import parse_properties
+
+        try:
+            settings = parse_properties(path.read_text("utf-8"))
+        except (OSError, ValueError) as error:
+            raise click.UsageError(f"--command-config {path}: {error}") from error
+    return settings | pairs(given.get(_PROPERTIES, ()), "-X")
+
+
+def client_settings_arguments() -> tuple[str, ...]:
+    """The same two options for another program that the running command starts."""
+    given = click.get_current_context().meta
+    path: Path | None = given.get(_COMMAND_CONFIG)
+    found = [] if path is None else ["--command-config", str(path.absolute())]
+    for text in given.get(_PROPERTIES, ()):
+        found += ["-X", text]
+    return tuple(found)
+
+
+def cluster_options(settings: Mapping[str, str], client_id: str) -> dict[str, Any]:
+    """Settings of Kafka's clients as options of ``Cluster``; one that cannot be met is wrong usage."""
+    from moldau.cli.kafka_tools.framework import bootstrap
+    from moldau.cli.kafka_tools.framework.exceptions import ToolError
+
+    try:
+        return bootstrap.cluster_options(settings, client_id)
+    except ToolError as error:
+        raise click.UsageError(error.message) from error
+
+
+_servers_option = click.option(
     "-b",
     "--bootstrap-server",
     envvar="MOLDAU_BOOTSTRAP_SERVERS",
@@ -48,6 +129,12 @@ bootstrap_option = click.option(
     metavar="HOST:PORT[,…]",
     help="One or more brokers of the cluster.",
 )
+
+
+def bootstrap_option(command: _F) -> _F:
+    """How a command reaches its cluster."""
+    return _servers_option(client_settings_options(command))
+
 
 timeout_option = click.option(
     "--timeout",
@@ -82,15 +169,16 @@ def connected(
     """Runs ``work`` with a cluster; what it raises becomes one line and exit code 1."""
     from moldau.client.transport.cluster import Cluster
 
+    options = cluster_options(client_settings(), "moldau-cli")
+
     async def inside() -> _T:
         timeout_ms = max(1, round(timeout_seconds * 1000))
-        options: dict[str, int | str | None] = {
-            "client_id": "moldau-cli",
+        timeouts = {
             "request_timeout_ms": timeout_ms,
             "connect_timeout_ms": min(timeout_ms, 10_000),
             "api_timeout_ms": timeout_ms,
         }
-        async with await Cluster.open(bootstrap_server, **options) as cluster:
+        async with await Cluster.open(bootstrap_server, **(timeouts | options)) as cluster:
             return await work(cluster)
 
     return run(inside())

@@ -1,8 +1,8 @@
 """What a request changes: a look at the state, and the entries to write.
 
-    decision = Decisions(state, parser).register("orders-value", wanted)
-    decision.entries     # to be written as one; none when nothing has to change
-    decision.answer      # what the client hears when they are written
+    change = Decisions(state, parser).register("orders-value", wanted)
+    change.entries     # to be written as one; none when nothing has to change
+    change.answer      # what the client hears when they are written
 
 Invariant: pure. Nothing here changes the state: that is ``State.apply``'s, once the entries are in the log.
 A ``RegistryError`` means that nothing is to be written. A new id is one above all that were ever given in
@@ -34,7 +34,7 @@ MODES = ("READWRITE", "READONLY", "READONLY_OVERRIDE", "IMPORT", "FORWARD")
 #: Modes in which nobody but an operator changes anything.
 _CLOSED = frozenset({"READONLY", "READONLY_OVERRIDE", "FORWARD"})
 DEFAULT_LEVEL = "BACKWARD"
-#: What a config may hold beside the level, and what kind of thing each one is.
+#: What a config may contain beside the level, and what kind of thing each one is.
 CONFIG_FIELDS: dict[str, type] = {
     "alias": str,
     "normalize": bool,
@@ -63,7 +63,7 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
+class Change:
     answer: Any
     entries: tuple[Entry, ...] = ()
 
@@ -75,14 +75,14 @@ class Decisions:
 
     # Schemas.
 
-    def register(self, subject: str, wanted: Wanted, *, normalize: bool = False) -> Decision:
+    def register(self, subject: str, wanted: Wanted, *, normalize: bool = False) -> Change:
         """The answer is the version under which the schema is or will be."""
         subject = check(subject)
         mode = self.state.effective_mode(subject)
         wanted = self._prepared(subject, wanted, normalize)
         found = self._same(subject, wanted)
         if found is not None and wanted.id in (None, found.id):
-            return Decision(found)
+            return Change(found)
         _check_open(subject, mode)
         importing = mode == "IMPORT"
         if importing != (wanted.id is not None):
@@ -93,7 +93,7 @@ class Decisions:
         wanted = self._completed(subject, wanted)
         found = self._same(subject, wanted)
         if found is not None:
-            return Decision(found)
+            return Change(found)
         version = self.state.next_version(subject)
         if wanted.version is not None and wanted.version not in (0, LATEST, version):
             raise errors.invalid_schema("Version is not one more than previous version")
@@ -133,7 +133,7 @@ class Decisions:
     def incompatibilities(
         self, subject: str, wanted: Wanted, against: SchemaValue | None = None, *, normalize: bool = False
     ) -> list[str]:
-        """What the subject's level has against a schema, or what speaks against it beside one version."""
+        """What the subject's level has against a schema, or what one version has against it."""
         level, wanted, previous = self._compared(subject, wanted, against, normalize)
         return self.parser.incompatibilities(self.state, subject, level, wanted, previous)
 
@@ -170,7 +170,7 @@ class Decisions:
             previous = [value for value in previous if _property(value.metadata, group) == mine]
         return level, wanted, previous
 
-    def delete_subject(self, subject: str, *, permanent: bool) -> Decision:
+    def delete_subject(self, subject: str, *, permanent: bool) -> Change:
         """The answer is the versions that are gone."""
         state = self.state
         if not state.has(subject, deleted=True):
@@ -185,11 +185,11 @@ class Decisions:
         numbers = [value.version for value in gone]
         if permanent:
             entries = [self._id_mark(subject), *(Entry(SchemaKey(subject, number)) for number in numbers)]
-            return Decision(numbers, (*entries, Entry(DeleteSubjectKey(subject))))
+            return Change(numbers, (*entries, Entry(DeleteSubjectKey(subject))))
         mark = FieldsValue({"subject": subject, "version": numbers[-1]})
-        return Decision(numbers, (Entry(DeleteSubjectKey(subject), mark), *self._settings_gone(subject)))
+        return Change(numbers, (Entry(DeleteSubjectKey(subject), mark), *self._settings_gone(subject)))
 
-    def delete_version(self, subject: str, number: int, *, permanent: bool) -> Decision:
+    def delete_version(self, subject: str, number: int, *, permanent: bool) -> Change:
         """The answer is the version that is gone."""
         state = self.state
         if not state.has(subject, deleted=True):
@@ -203,15 +203,15 @@ class Decisions:
         self._check_references([value], permanent)
         key = SchemaKey(subject, value.version)
         if permanent:
-            return Decision(value.version, (self._id_mark(subject), Entry(key)))
+            return Change(value.version, (self._id_mark(subject), Entry(key)))
         entries = [Entry(key, replace(value, deleted=True))]
         if len(state.versions(subject)) == 1:
             entries += self._settings_gone(subject)
-        return Decision(value.version, tuple(entries))
+        return Change(value.version, tuple(entries))
 
     # Configs and modes; the subject is None for all, ``:.context:`` for a context.
 
-    def set_config(self, subject: str | None, fields: Mapping[str, Any]) -> Decision:
+    def set_config(self, subject: str | None, fields: Mapping[str, Any]) -> Change:
         """Changes what is given and leaves the rest; the answer is what was given."""
         _check_open(subject, self.state.effective_mode(subject))
         level = fields.get("compatibility", fields.get("compatibilityLevel"))
@@ -227,16 +227,16 @@ class Decisions:
         if subject is not None:
             kept = {"subject": subject, **kept}
         answer = {("compatibility" if k == "compatibilityLevel" else k): v for k, v in given.items()}
-        return Decision(answer, (Entry(ConfigKey(subject), FieldsValue(kept)),))
+        return Change(answer, (Entry(ConfigKey(subject), FieldsValue(kept)),))
 
-    def delete_config(self, subject: str | None) -> Decision:
+    def delete_config(self, subject: str | None) -> Change:
         _check_open(subject, self.state.effective_mode(subject))
-        held = self.state.configs.get(subject)
-        if held is None and subject is not None:
+        stored = self.state.configs.get(subject)
+        if stored is None and subject is not None:
             raise errors.subject_not_found(subject)
-        return Decision(config_answer(held or {}), (Entry(ConfigKey(subject)),))
+        return Change(config_answer(stored or {}), (Entry(ConfigKey(subject)),))
 
-    def set_mode(self, subject: str | None, mode: Any, *, force: bool = False) -> Decision:
+    def set_mode(self, subject: str | None, mode: Any, *, force: bool = False) -> Change:
         if not isinstance(mode, str) or mode.upper() not in MODES:
             raise errors.invalid_mode()
         mode = mode.upper()
@@ -246,13 +246,13 @@ class Decisions:
             if taken or (subject is not None and self.state.has(subject)):
                 raise errors.not_permitted("Cannot import since found existing subjects")
         fields = {"mode": mode} if subject is None else {"subject": subject, "mode": mode}
-        return Decision({"mode": mode}, (Entry(ModeKey(subject), FieldsValue(fields)),))
+        return Change({"mode": mode}, (Entry(ModeKey(subject), FieldsValue(fields)),))
 
-    def delete_mode(self, subject: str | None) -> Decision:
-        held = self.state.modes.get(subject)
-        if held is None and subject is not None:
+    def delete_mode(self, subject: str | None) -> Change:
+        stored = self.state.modes.get(subject)
+        if stored is None and subject is not None:
             raise errors.subject_not_found(subject)
-        return Decision({"mode": held or "READWRITE"}, (Entry(ModeKey(subject)),))
+        return Change({"mode": stored or "READWRITE"}, (Entry(ModeKey(subject)),))
 
     # Parts of a decision.
 
@@ -306,8 +306,8 @@ class Decisions:
 
     def _import_version(self, subject: str, wanted: Wanted) -> int:
         assert wanted.id is not None
-        held = self.state.content_of_id(split(subject)[0], wanted.id)
-        if held is not None and held != _content(wanted):
+        stored = self.state.content_of_id(split(subject)[0], wanted.id)
+        if stored is not None and stored != _content(wanted):
             raise errors.not_permitted(f"Overwrite new schema with id {wanted.id} is not permitted.")
         if wanted.version is None or wanted.version <= 0:
             return self.state.next_version(subject)
@@ -316,7 +316,7 @@ class Decisions:
             raise errors.not_permitted(f"Version {wanted.version} of subject {subject} is another schema")
         return wanted.version
 
-    def _added(self, subject: str, wanted: Wanted, version: int) -> Decision:
+    def _added(self, subject: str, wanted: Wanted, version: int) -> Change:
         state, (context, _) = self.state, split(subject)
         schema_id = wanted.id
         if schema_id is None:
@@ -343,7 +343,7 @@ class Decisions:
             for old in state.versions(subject, deleted=True)
             if old.deleted and old.version != version and content_of(old) == content_of(value)
         ]
-        return Decision(value, tuple(entries))
+        return Change(value, tuple(entries))
 
     def _reads_as(self, subject: str, value: SchemaValue, wanted: Wanted, normalize: bool) -> bool:
         parsed = self.parser.of(self.state, value)

@@ -4,18 +4,11 @@ Invariant: one exception, ``RegistryError``; one function for each thing that ca
 by the code, so a code means here what it means there.
 """
 
-#: Says that nothing was done.
-UNKNOWN_LEADER = 50004
+from moldau.web.problems import Problem
 
 
-class RegistryError(Exception):
-    """``code`` goes into the answer's ``error_code``, ``status`` is that of HTTP."""
-
-    def __init__(self, code: int, status: int, message: str) -> None:
-        super().__init__(message)
-        self.code = code
-        self.status = status
-        self.message = message
+class RegistryError(Problem):
+    """A problem with one of Confluent's codes."""
 
 
 def subject_not_found(subject: str) -> RegistryError:
@@ -123,9 +116,6 @@ def takes_too_long() -> RegistryError:
     return timed_out("the schema takes too long to look at; make it smaller, or try again")
 
 
-def forwarding_failed(why: object) -> RegistryError:
-    return RegistryError(50003, 500, f"Error while forwarding the request to the leader: {why}")
-
-
 def unknown_leader() -> RegistryError:
-    return RegistryError(UNKNOWN_LEADER, 500, "The leader of the registry is not known at the moment")
+    """Says that nothing was done, so that the request can be sent to the next leader."""
+    return RegistryError(50004, 500, "The leader of the registry is not known at the moment")

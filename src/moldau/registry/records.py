@@ -7,7 +7,7 @@ The topic is compacted, so two registries that share it have to write the same b
 of None takes back what an earlier record of the key said.
 
 Invariant: pure. Reading never raises: a key of a kind that is not known, or bytes that are no record at
-all, become an ``Entry`` with an ``UnknownKey`` that holds them as they are. Fields of a value that are not
+all, become an ``Entry`` with an ``UnknownKey`` that keeps them as they are. Fields of a value that are not
 known are kept in ``more`` and written again.
 """
 

@@ -215,8 +215,8 @@ class State:
     def with_id(self, context: str, schema_id: int, *, deleted: bool = True) -> list[SchemaValue]:
         """The versions that have an id, by subject and version."""
         ids = self._ids.get(context)
-        held = set() if ids is None else ids.holders.get(schema_id, set())
-        return self._values(held, deleted)
+        users = set() if ids is None else ids.holders.get(schema_id, set())
+        return self._values(users, deleted)
 
     def with_guid(self, guid: str) -> list[SchemaValue]:
         return self._values(self._guids.get(guid, ()), deleted=True)
@@ -232,7 +232,7 @@ class State:
     # Configs and modes: of the subject, of its context, of all.
 
     def effective_config(self, subject: str | None) -> dict[str, Any]:
-        """What holds for a subject: each setting from the nearest place that has it."""
+        """What counts for a subject: each setting from the nearest place that has it."""
         found: dict[str, Any] = {}
         for place in _places(subject):
             found = {**self.configs.get(place, {}), **found}
@@ -246,9 +246,9 @@ class State:
 
 def _discard(table: dict[_K, set[_V]], name: _K, member: _V) -> None:
     """Takes a member out, and the set with the last one."""
-    held = table.get(name, set())
-    held.discard(member)
-    if not held:
+    members = table.get(name, set())
+    members.discard(member)
+    if not members:
         table.pop(name, None)
 
 

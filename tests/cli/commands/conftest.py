@@ -22,7 +22,7 @@ def serving(bootstrap_servers: str, **options: object) -> Iterator[str]:
     async def work() -> None:
         stop, loop = asyncio.Event(), asyncio.get_running_loop()
         stopping.set_result(lambda: loop.call_soon_threadsafe(stop.set))
-        wanted = {"bootstrap_servers": bootstrap_servers, "port": 0, **options}
+        wanted = {"bootstrap_servers": bootstrap_servers, **options}
         await serve(ServerOptions(**wanted), lambda url, _: started.set_result(url), stop)  # type: ignore[arg-type]
 
     thread = threading.Thread(target=lambda: asyncio.run(work()), name="registry", daemon=True)

@@ -26,3 +26,12 @@ def test_problems_end_with_1_and_a_next_step(moldau: Any, moldau_json: Any, tmp_
 def test_a_port_in_use(moldau: Any, broker: Broker) -> None:
     port = broker.bootstrap_servers.rpartition(":")[2]
     assert "cannot be bound" in moldau("doctor", "--port", port).stdout
+
+
+def test_a_cluster_with_tls_and_a_login(moldau_json: Any, secured: Any) -> None:
+    found = moldau_json("doctor", "-b", secured.address, "--command-config", str(secured.config_file))
+    assert {each["subject"]: each["severity"] for each in found}["cluster"] == "ok"
+    found = moldau_json("doctor", "-b", secured.address, "-X", "security.protocol=SSL", code=1)
+    (problem,) = [each for each in found if each["severity"] == "problem"]
+    assert "not trusted" in problem["text"]
+    assert "--command-config" in problem["next_step"]

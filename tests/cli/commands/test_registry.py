@@ -1,14 +1,11 @@
 """``moldau registry``: from options to a running service and back to the prompt."""
 
-import datetime
-import ipaddress
 import re
 import signal
 import ssl
 import subprocess
 import sys
 from contextlib import contextmanager
-from pathlib import Path
 
 import click
 import httpx
@@ -21,7 +18,9 @@ READY = re.compile(r"moldau registry ready: (https?://127\.0\.0\.1:\d+) \(0 subj
 
 @contextmanager
 def running(broker, *arguments: str):
-    command = [sys.executable, "-m", "moldau", "registry", "--port", "0", "-b", broker.bootstrap_servers]
+    command = [sys.executable, "-m", "moldau", "registry", "--port", "0"]
+    if broker is not None:
+        command += ["-b", broker.bootstrap_servers]
     process = subprocess.Popen(
         [*command, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
@@ -47,12 +46,38 @@ def test_it_starts_answers_and_stops(broker, number):
         assert (process.returncode, out, err) == (0, "moldau registry stopped\n", "")
 
 
-def test_it_speaks_tls(broker, tmp_path):
-    certificate, key = self_signed(tmp_path)
-    with running(broker, "--tls-cert", str(certificate), "--tls-key", str(key)) as (_, url):
+def test_it_speaks_tls_and_asks_for_certificates(broker, tls_files):
+    file = {name: str(tls_files / name) for name in ("server.pem", "server.key", "client.pem", "client.key")}
+    options = ("--tls-cert", file["server.pem"], "--tls-key", file["server.key"])
+    with running(broker, *options, "--tls-client-ca", file["client.pem"]) as (_, url):
         assert url.startswith("https://")
-        trust = ssl.create_default_context(cafile=str(certificate))
+        trust = ssl.create_default_context(cafile=file["server.pem"])
+        with pytest.raises(httpx.HTTPError):
+            httpx.get(f"{url}/subjects", verify=trust, timeout=30)
+        trust.load_cert_chain(file["client.pem"], file["client.key"])
         assert httpx.get(f"{url}/subjects", verify=trust, timeout=30).json() == []
+
+
+def test_a_cluster_with_tls_and_a_login(secured):
+    """The settings of Confluent's registry: the client's own, behind ``kafkastore.``."""
+    properties = [f"-Xkafkastore.{name}={value}" for name, value in secured.settings.items()]
+    address = f"-Xkafkastore.bootstrap.servers=SASL_SSL://{secured.address}"
+    with running(None, address, *properties) as (_, url):
+        made = httpx.post(f"{url}/subjects/s/versions", json={"schema": '"string"'}, timeout=30)
+        assert made.json()["id"] == 1
+    secured.broker.reset()
+    plain = ("-b", secured.address, "--command-config", str(secured.config_file))
+    with running(None, *plain) as (_, url):
+        assert httpx.get(f"{url}/subjects", timeout=30).json() == []
+
+
+def test_a_login_that_is_refused(moldau, secured):
+    options = ("--port", "0", "-b", secured.address, "--command-config", str(secured.config_file))
+    result = moldau("registry", *options, "-X", "kafkastore.sasl.username=eve", code=1)
+    assert "no login at" in result.stderr
+    assert "Next: give the security settings" in result.stderr
+    result = moldau("registry", "-X", "kafkastore.security.protocol=TLS", code=2)
+    assert "security.protocol is one of" in result.stderr
 
 
 def test_what_does_not_start_says_why(moldau, broker, tmp_path):
@@ -66,6 +91,7 @@ def test_what_does_not_start_says_why(moldau, broker, tmp_path):
     assert "certificate" in result.stderr
     result = moldau("registry", "--tls-key", str(no_certificate), code=2)
     assert "--tls-cert" in result.stderr
+    assert "--tls-client-ca" in moldau("registry", "--tls-client-ca", str(no_certificate), code=2).stderr
     assert "moldau registry --port 8081" in moldau("registry", "--help").stdout
 
 
@@ -79,37 +105,3 @@ def test_users_from_options_and_a_file(tmp_path):
     file.write_text("# nobody\n")
     with pytest.raises(click.UsageError, match="names nobody"):
         credentials((), file)
-
-
-def self_signed(directory: Path) -> tuple[Path, Path]:
-    """A certificate for 127.0.0.1; ``cryptography`` comes with the clients that the tests use."""
-    x509 = pytest.importorskip("cryptography.x509")
-    from cryptography.hazmat.primitives import hashes, serialization
-    from cryptography.hazmat.primitives.asymmetric import ec
-
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "127.0.0.1")])
-    now = datetime.datetime.now(datetime.UTC)
-    address = x509.IPAddress(ipaddress.ip_address("127.0.0.1"))
-    certificate = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(1)
-        .not_valid_before(now - datetime.timedelta(days=1))
-        .not_valid_after(now + datetime.timedelta(days=1))
-        .add_extension(x509.SubjectAlternativeName([address]), critical=False)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
-        .sign(key, hashes.SHA256())
-    )
-    paths = directory / "cert.pem", directory / "key.pem"
-    paths[0].write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
-    paths[1].write_bytes(
-        key.private_bytes(
-            serialization.Encoding.PEM,
-            serialization.PrivateFormat.PKCS8,
-            serialization.NoEncryption(),
-        )
-    )
-    return paths

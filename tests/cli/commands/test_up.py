@@ -16,12 +16,12 @@ import pytest
 from click.testing import CliRunner
 from confluent_kafka import Consumer, Producer
 
-from moldau.cli.commands.up import told, up
+from moldau.cli.commands.up import failure_message, up
 from moldau.cli.up import services as up_services
 from moldau.cli.up.processes import ServiceFailed
 from moldau.cli.up.services import (
-    BROKER_READY,
-    Wishes,
+    UpOptions,
+    broker_ready,
     broker_service,
     chosen_port,
     local_address,
@@ -95,7 +95,7 @@ def test_a_time_that_was_given_ends_it(tmp_path: Path) -> None:
     assert done.stdout.endswith("stopping\nmoldau stopped\n")
 
 
-def test_a_service_that_dies_ends_the_others_and_is_told(tmp_path: Path) -> None:
+def test_a_service_that_dies_ends_the_others_and_is_reported(tmp_path: Path) -> None:
     with running(*ports(tmp_path)) as (process, _):
         children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
         if not children.exists():
@@ -112,7 +112,7 @@ def test_a_service_that_dies_ends_the_others_and_is_told(tmp_path: Path) -> None
 
 def test_services_end_with_a_supervisor_that_is_killed(tmp_path: Path) -> None:
     if sys.platform != "linux":
-        pytest.skip("Linux tells children of the death of their parent")
+        pytest.skip("Linux signals children when their parent dies")
     with running(*ports(tmp_path)) as (process, _):
         children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
         # The end of a process is seen at its descriptor, without waiting for a while.
@@ -135,14 +135,14 @@ def test_a_port_that_is_taken_is_one_sentence(tmp_path: Path) -> None:
         assert f"port {port} of 127.0.0.1 is in use. Next: stop what listens there, or" in result.stderr
         assert "--port" in result.stderr
         with pytest.raises(click.ClickException):
-            chosen_port("127.0.0.1", port, 9092, "--port", free_port_will_do=True)  # the user named it
-        assert chosen_port("127.0.0.1", None, port, "--port", free_port_will_do=True) == 0
+            chosen_port("127.0.0.1", port, 9092, "--port", allow_free_port=True)  # the user named it
+        assert chosen_port("127.0.0.1", None, port, "--port", allow_free_port=True) == 0
         with pytest.raises(click.ClickException):
-            chosen_port("127.0.0.1", None, port, "--port", free_port_will_do=False)
-    assert chosen_port("127.0.0.1", 0, 9092, "--port", free_port_will_do=False) == 0
+            chosen_port("127.0.0.1", None, port, "--port", allow_free_port=False)
+    assert chosen_port("127.0.0.1", 0, 9092, "--port", allow_free_port=False) == 0
 
 
-def test_what_keeps_the_broker_from_starting_is_told(tmp_path: Path) -> None:
+def test_what_keeps_the_broker_from_starting_is_reported(tmp_path: Path) -> None:
     arguments = ["--port", "0", "--data-dir", str(tmp_path), "--set", "log.retention.ms=soon"]
     result = CliRunner().invoke(up, arguments)
     assert result.exit_code == 1
@@ -154,43 +154,47 @@ def test_what_keeps_the_broker_from_starting_is_told(tmp_path: Path) -> None:
     assert "Next: choose another --data-dir" in result.stderr
 
 
-def test_from_wishes_to_commands(tmp_path: Path) -> None:
-    wishes = Wishes(0, None, (str(tmp_path), "/more"), None, ("num.partitions=3",), 0)
-    command = broker_service(wishes, free_port_will_do=False).command
+def test_from_options_to_commands(tmp_path: Path) -> None:
+    options = UpOptions(0, None, (str(tmp_path), "/more"), None, ("num.partitions=3",), 0)
+    command = broker_service(options, allow_free_port=False).command
     given = " ".join(command[3:])
     assert given == (
         f"broker --log-level info --host 127.0.0.1 --port 0 --data-dir {tmp_path} --data-dir /more "
         "--set num.partitions=3"
     )
-    command = registry_service(wishes, "127.0.0.1:1234", free_port_will_do=False).command
+    command = registry_service(options, "127.0.0.1:1234", allow_free_port=False).command
     assert " ".join(command[3:]) == "registry --host 127.0.0.1 --port 0 -b 127.0.0.1:1234"
-    of_file = broker_service(Wishes(config_file=Path("server.properties")), free_port_will_do=False).command
+    of_file = broker_service(UpOptions(config_file=Path("server.properties")), allow_free_port=False).command
     assert "--port" not in of_file  # the file names its listeners
-    assert Wishes().log_directory == Path("data/up")
+    assert UpOptions().log_directory == Path("data/up")
+    secured = UpOptions(registry_port=0, client_arguments=("-X", "a=b"))
+    assert registry_service(secured, "h:1", allow_free_port=False).command[-2:] == ("-X", "a=b")
 
 
 def test_where_a_broker_listens() -> None:
     line = "moldau ready: SSL://0.0.0.0:9093,PLAINTEXT://0.0.0.0:9092 (node 1, cluster x, data d, 0.2 s)"
-    match = re.search(BROKER_READY, line)
-    assert match is not None
-    assert local_address(match[1]) == "127.0.0.1:9092"
+    for protocol, port in (("PLAINTEXT", 9092), ("SSL", 9093)):
+        match = re.search(broker_ready(protocol), line)
+        assert match is not None
+        assert local_address(match[1]) == f"127.0.0.1:{port}"
+    assert re.search(broker_ready("SASL_SSL"), line) is None
     assert local_address("[::]:1") == "[::1]:1"
     assert local_address("host:1") == "host:1"
 
 
 def test_a_registry_that_cannot_be_started_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert why_no_registry(Wishes()) is None
-    assert why_no_registry(Wishes(with_registry=False)) == "left out (--no-registry)"
+    assert why_no_registry(UpOptions()) is None
+    assert why_no_registry(UpOptions(with_registry=False)) == "left out (--no-registry)"
     monkeypatch.setattr(up_services, "find_spec", lambda name: None)
-    assert why_no_registry(Wishes()) == "not installed: pip install 'moldau[registry]'"
+    assert why_no_registry(UpOptions()) == "not installed: pip install 'moldau[registry]'"
 
 
 def test_a_failure_in_words() -> None:
-    said = told(
+    said = failure_message(
         ServiceFailed("x", "the x did not start", ["noise", "Error: no disk. Next: buy one"], Path("l"))
     )
     assert said.message == "the x did not start: no disk. Next: buy one"
-    silent = told(ServiceFailed("x", "the x ended by itself", [], Path("x.log")))
+    silent = failure_message(ServiceFailed("x", "the x ended by itself", [], Path("x.log")))
     assert silent.message == "the x ended by itself. Its last lines, from x.log: none"
 
 

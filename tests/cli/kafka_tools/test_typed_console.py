@@ -32,7 +32,7 @@ def registry(broker):
     async def work():
         stop, loop = asyncio.Event(), asyncio.get_running_loop()
         stopping.set_result(lambda: loop.call_soon_threadsafe(stop.set))
-        options = ServerOptions(bootstrap_servers=broker.bootstrap_servers, port=0)
+        options = ServerOptions(bootstrap_servers=broker.bootstrap_servers)
         await serve(options, lambda url, _: started.set_result(url), stop)
 
     thread = threading.Thread(target=lambda: asyncio.run(work()), daemon=True)

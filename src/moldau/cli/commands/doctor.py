@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from moldau.cli.output import print_json, print_table
-from moldau.cli.session import json_option
+from moldau.cli.session import client_settings, client_settings_options, cluster_options, json_option
 
 if TYPE_CHECKING:
     from moldau.cli.reports.diagnosis import Finding
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 @click.option("--port", type=click.IntRange(1, 65535), help="See whether a broker could listen on this port.")
 @click.option("--host", default="127.0.0.1", show_default=True, help="The address for --port.")
 @click.option("-b", "--bootstrap-server", metavar="HOST:PORT", help="Also ask the brokers of a cluster.")
+@client_settings_options
 @json_option
 def doctor(
     data_dirs: tuple[str, ...], port: int | None, host: str, bootstrap_server: str | None, as_json: bool
@@ -32,6 +33,7 @@ def doctor(
       moldau doctor
       moldau doctor --data-dir ./data --port 9092
       moldau doctor -b 127.0.0.1:9092 --json
+      moldau doctor -b kafka1:9093 --command-config client.properties
     """
     from moldau.base.clock import SystemClock
     from moldau.cli.data_directory import examine_directory
@@ -71,4 +73,4 @@ def _examine_cluster(bootstrap_server: str) -> "list[Finding]":
     from moldau.cli.reports.cluster_checks import examine_cluster
     from moldau.cli.session import run
 
-    return run(examine_cluster(bootstrap_server))
+    return run(examine_cluster(bootstrap_server, cluster_options(client_settings(), "moldau-doctor")))

@@ -6,12 +6,17 @@ not before.
 """
 
 import logging
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+from click.core import ParameterSource
+
+from moldau.cli.session import client_settings, client_settings_options
 
 if TYPE_CHECKING:
+    from moldau.client.transport.security import Security
     from moldau.registry.server import ServerOptions
     from moldau.registry.service import Registry
 
@@ -36,6 +41,7 @@ _EXTRA = "Next: pip install 'moldau[registry]'"
     metavar="HOST:PORT[,…]",
     help="One or more brokers of the cluster that keeps the schemas; Apache Kafka will do.",
 )
+@client_settings_options
 @click.option(
     "--advertised-host", metavar="HOST", help="How other instances reach this one, if not by --host."
 )
@@ -48,7 +54,7 @@ _EXTRA = "Next: pip install 'moldau[registry]'"
 @click.option(
     "--user-file",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="A file with one NAME:PASSWORD on each line.",
+    help='A file with one NAME:PASSWORD, or user_NAME="PASSWORD" as in a JAAS file, on each line.',
 )
 @click.option(
     "--tls-cert",
@@ -59,6 +65,11 @@ _EXTRA = "Next: pip install 'moldau[registry]'"
     "--tls-key",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="The key of the certificate (PEM).",
+)
+@click.option(
+    "--tls-client-ca",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Authorities (PEM) that have to have signed the certificate of each client.",
 )
 @click.option("--max-request-bytes", type=click.IntRange(min=1), default=2 * 1024 * 1024, show_default=True)
 @click.option(
@@ -79,6 +90,7 @@ def registry(
     user_file: Path | None,
     tls_cert: Path | None,
     tls_key: Path | None,
+    tls_client_ca: Path | None,
     max_request_bytes: int,
     log_level: str,
 ) -> None:
@@ -92,47 +104,74 @@ def registry(
       moldau registry --port 8081 --bootstrap-servers kafka1:9092,kafka2:9092
       moldau registry --host 0.0.0.0 --advertised-host registry1.example.com --user-file users.txt
       moldau registry --tls-cert server.pem --tls-key server.key --user ann:secret
+      moldau registry -b kafka1:9093 --command-config client.properties
     """
     logging.basicConfig(level=log_level.upper(), format=_LOG_FORMAT, datefmt="%Y-%m-%d %H:%M:%S")
-    if tls_key is not None and tls_cert is None:
-        raise click.UsageError("--tls-key belongs to a certificate: give --tls-cert too")
+    for option, path in (("--tls-key", tls_key), ("--tls-client-ca", tls_client_ca)):
+        if path is not None and tls_cert is None:
+            raise click.UsageError(f"{option} belongs to a certificate: give --tls-cert too")
     try:
         from moldau.registry.server import ServerOptions
+        from moldau.web.limits import Limits
+        from moldau.web.server import ListenerOptions
+        from moldau.web.tls import TlsOptions
     except ImportError as error:
         raise click.ClickException(f"the registry needs {error.name}. {_EXTRA}") from error
+    servers, security = kafkastore(bootstrap_servers, client_settings())
+    tls = None if tls_cert is None else TlsOptions(tls_cert, tls_key, tls_client_ca)
     _run(
         ServerOptions(
-            bootstrap_servers=bootstrap_servers,
-            host=host,
-            port=port,
-            advertised_host=advertised_host,
+            bootstrap_servers=servers,
+            listener=ListenerOptions(host, port, advertised_host, tls),
             topic=topic,
             group_id=group,
             read_only=read_only,
             users=credentials(users, user_file),
-            tls_cert=tls_cert,
-            tls_key=tls_key,
-            max_request_bytes=max_request_bytes,
+            limits=Limits(max_body_bytes=max_request_bytes),
+            security=security,
         )
     )
 
 
 def credentials(users: tuple[str, ...], user_file: Path | None) -> dict[str, str]:
     """Names and passwords; an empty line of the file, or one that begins with #, says nothing."""
+    from moldau.web.authentication import read_users, user_entries
+
     given = list(users)
     if user_file is not None:
-        lines = (line.strip() for line in user_file.read_text("utf-8").splitlines())
-        given += [line for line in lines if line and not line.startswith("#")]
-    found: dict[str, str] = {}
-    for place, text in enumerate(given, 1):
-        name, colon, password = text.partition(":")
-        if not colon or not name:
-            # Not the text itself: it may be a password.
-            raise click.UsageError(f"user number {place} has not the form NAME:PASSWORD")
-        found[name] = password
+        given += user_entries(user_file.read_text("utf-8"))
+    try:
+        found = read_users(given)
+    except ValueError as error:
+        raise click.UsageError(str(error)) from error
     if user_file is not None and not found:
         raise click.UsageError(f"{user_file} names nobody: without users everybody may do everything")
     return found
+
+
+def kafkastore(bootstrap_servers: str, settings: Mapping[str, str]) -> "tuple[str, Security]":
+    """Brokers and security; Confluent's properties name the client's settings ``kafkastore.…``, which wins.
+
+    The addresses of the settings count where the command line has none.
+    """
+    from moldau.client.transport.security import Security
+
+    own = {
+        name.removeprefix("kafkastore."): value
+        for name, value in settings.items()
+        if name.startswith("kafkastore.")
+    }
+    found = {**settings, **own}
+    context = click.get_current_context(silent=True)
+    source = None if context is None else context.get_parameter_source("bootstrap_servers")
+    if source is ParameterSource.DEFAULT and "bootstrap.servers" in found:
+        # Confluent writes the protocol before each address: SASL_SSL://kafka1:9093
+        addresses = found["bootstrap.servers"].split(",")
+        bootstrap_servers = ",".join(address.rpartition("://")[2].strip() for address in addresses)
+    try:
+        return bootstrap_servers, Security.of(found)
+    except ValueError as error:
+        raise click.UsageError(str(error)) from error
 
 
 def _run(options: "ServerOptions") -> None:
@@ -162,6 +201,6 @@ def _run(options: "ServerOptions") -> None:
         ) from error
     except OSError as error:
         step = "choose another --port or --host, or stop what listens there"
-        where = f"{options.host}:{options.port}"
+        where = f"{options.listener.host}:{options.listener.port}"
         raise click.ClickException(f"cannot listen on {where}: {error.strerror}. Next: {step}") from error
     click.echo("moldau registry stopped")

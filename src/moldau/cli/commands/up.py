@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from moldau.cli.up.services import DEFAULT_REGISTRY_PORT, Wishes
+from moldau.cli.session import client_settings_options
+from moldau.cli.up.services import DEFAULT_REGISTRY_PORT, UpOptions
 
 if TYPE_CHECKING:
     from moldau.cli.up.processes import Processes, ServiceFailed
@@ -44,6 +45,7 @@ _DEATH_SECONDS = 2.0
     help="A Kafka server.properties file for the broker.",
 )
 @click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="A broker setting; repeatable.")
+@client_settings_options
 @click.option("--no-registry", is_flag=True, help="Start no schema registry.")
 @click.option("--demo", is_flag=True, help="Produce a live stream, run a pipeline on Spark and show it all.")
 @click.option(
@@ -90,41 +92,45 @@ def up(
       moldau up --demo
       moldau up --demo --seconds 60
     """
-    from moldau.cli.session import run
+    from moldau.cli.session import client_settings, client_settings_arguments, run
 
-    wishes = Wishes(port, host, data_dirs, config_file, settings, registry_port, not no_registry, log_level)
+    options = UpOptions(
+        *(port, host, data_dirs, config_file, settings, registry_port, not no_registry, log_level),
+        client_settings_arguments(),
+        client_settings().get("security.protocol", "PLAINTEXT").strip().upper(),
+    )
     if demo:
         from moldau.cli.up.demo import demonstrate
 
-        run(demonstrate(wishes, seconds, rate))
+        run(demonstrate(options, seconds, rate))
     else:
-        run(_serve(wishes, seconds))
+        run(_serve(options, seconds))
 
 
-async def _serve(wishes: Wishes, seconds: float | None) -> None:
+async def _serve(options: UpOptions, seconds: float | None) -> None:
     from moldau.base.clock import SystemClock
     from moldau.cli.up.processes import Processes, ServiceFailed
-    from moldau.cli.up.terminal import stop_wishes
+    from moldau.cli.up.terminal import stop_signal
 
     clock = SystemClock()
     began = clock.monotonic()
-    make_home(wishes)
+    make_directory(options)
     try:
-        with stop_wishes() as stop:
-            async with Processes(wishes.log_directory) as processes:
-                rows = await start_platform(wishes, processes)
+        with stop_signal() as stop:
+            async with Processes(options.log_directory) as processes:
+                rows = await start_platform(options, processes)
                 click.echo(f"moldau is up after {clock.monotonic() - began:.2f} s:")
                 show_services(rows)
                 click.echo("Ctrl-C or q stops everything")
                 await watched(processes, stop, seconds)
                 click.echo("stopping")
     except ServiceFailed as failure:
-        raise told(failure) from failure
+        raise failure_message(failure) from failure
     click.echo("moldau stopped")
 
 
 async def start_platform(
-    wishes: Wishes, processes: "Processes", *, free_port_will_do: bool = False
+    options: UpOptions, processes: "Processes", *, allow_free_port: bool = False
 ) -> list[tuple[str, str, str]]:
     """Starts broker and registry; returns what runs where: service, address, log file."""
     from moldau.cli.up.services import (
@@ -134,13 +140,13 @@ async def start_platform(
         why_no_registry,
     )
 
-    found = await processes.start(broker_service(wishes, free_port_will_do=free_port_will_do))
+    found = await processes.start(broker_service(options, allow_free_port=allow_free_port))
     address = local_address(found[1])
     rows = [("broker", address, str(processes.log_of("broker")))]
-    reason = why_no_registry(wishes)
+    reason = why_no_registry(options)
     if reason is not None:
         return [*rows, ("registry", "", reason)]
-    service = registry_service(wishes, address, free_port_will_do=free_port_will_do)
+    service = registry_service(options, address, allow_free_port=allow_free_port)
     found = await processes.start(service)
     return [*rows, ("registry", found[1], str(processes.log_of("registry")))]
 
@@ -157,40 +163,40 @@ async def watched(
     seconds: float | None,
     watching: Sequence[asyncio.Task[None]] = (),
 ) -> None:
-    """Returns when the end is wished for or the time is over; raises when a service ends before that.
+    """Returns when somebody stops it or the time is over; raises when a service ends before that.
 
-    ``watching`` are tasks that look at the services: one that fails is told too, but a service that died at
-    the same time is the better reason.
+    ``watching`` are tasks that look at the services: one that fails is reported too, but a service that died
+    at the same time is the better reason.
     """
     from moldau.cli.up.terminal import until
 
     death = asyncio.create_task(processes.first_death())
-    wish = asyncio.create_task(until(stop, seconds))
+    stopped = asyncio.create_task(until(stop, seconds))
     try:
-        await asyncio.wait({death, wish, *watching}, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait({death, stopped, *watching}, return_when=asyncio.FIRST_COMPLETED)
         failed = [task for task in watching if task.done()]  # they look for ever, unless they fail
         if failed and not death.done():
             await asyncio.wait({death}, timeout=_DEATH_SECONDS)
-        if death.done() and not (wish.done() and stop.is_set()):
+        if death.done() and not (stopped.done() and stop.is_set()):
             raise death.result()
         for task in failed:
             task.result()
     finally:
         death.cancel()
-        wish.cancel()
+        stopped.cancel()
 
 
-def make_home(wishes: Wishes) -> None:
+def make_directory(options: UpOptions) -> None:
     try:
-        wishes.log_directory.mkdir(parents=True, exist_ok=True)
+        options.log_directory.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise click.ClickException(
-            f"{wishes.home} cannot be used: {error.strerror}. Next: choose another --data-dir"
+            f"{options.directory} cannot be used: {error.strerror}. Next: choose another --data-dir"
         ) from error
 
 
-def told(failure: "ServiceFailed") -> click.ClickException:
-    """A dead service in words: what it said itself about the reason, or its last lines."""
+def failure_message(failure: "ServiceFailed") -> click.ClickException:
+    """What became of a service that died: what it said itself about the reason, or its last lines."""
     said = [line.removeprefix("Error: ") for line in failure.lines if line.startswith("Error: ")]
     if said:
         return click.ClickException(f"{failure}: {said[-1]}")

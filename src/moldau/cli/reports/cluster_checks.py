@@ -3,19 +3,29 @@
 Invariant: asks and changes nothing; what does not answer is a finding, not an error.
 """
 
+from collections.abc import Mapping
+from typing import Any
+
 from moldau.cli.reports.diagnosis import Finding, Severity, ok
+from moldau.client.transport.authentication import AuthenticationFailed
 from moldau.client.transport.cluster import Cluster, Topic
 from moldau.client.transport.connection import BrokerNotAvailable
 from moldau.protocol.errors import KafkaError
 
-_PATIENCE_MS = 5_000
+_TIMEOUT_MS = 5_000
 
 
-async def examine_cluster(bootstrap_server: str) -> list[Finding]:
-    """Whether it answers, whether each broker can be reached, whether each partition has its replicas."""
-    patience = {"request_timeout_ms": _PATIENCE_MS, "connect_timeout_ms": _PATIENCE_MS}
+async def examine_cluster(bootstrap_server: str, options: Mapping[str, Any]) -> list[Finding]:
+    """Whether it answers, whether each broker can be reached, whether each partition has its replicas.
+
+    ``options`` are those of ``Cluster``.
+    """
+    timeouts = {"request_timeout_ms": _TIMEOUT_MS, "connect_timeout_ms": _TIMEOUT_MS}
     try:
-        cluster = await Cluster.open(bootstrap_server, client_id="moldau-doctor", **patience)
+        cluster = await Cluster.open(bootstrap_server, **(timeouts | dict(options)))
+    except AuthenticationFailed as error:
+        step = "give the security settings with --command-config FILE or -X NAME=VALUE"
+        return [Finding(Severity.PROBLEM, bootstrap_server, str(error), step)]
     except BrokerNotAvailable as error:
         return [
             Finding(

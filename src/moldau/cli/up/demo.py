@@ -2,7 +2,7 @@
 
 Invariant: what the demo needs is looked for before anything starts. An end that was asked for stops the
 producer first; when the time given with ``--seconds`` is over, the pipeline finishes what was produced, so
-that the summary tells of whole results. A service that dies ends the demo with exit code 1 and its last
+that the summary shows whole results. A service that dies ends the demo with exit code 1 and its last
 lines.
 """
 
@@ -13,12 +13,13 @@ from importlib.util import find_spec
 import click
 
 from moldau.base.clock import SystemClock
-from moldau.cli.commands.up import make_home, show_services, start_platform, told, watched
+from moldau.cli.commands.up import failure_message, make_directory, show_services, start_platform, watched
 from moldau.cli.output import console
 from moldau.cli.reports.live_view import Picture, first_result, plain_line, render, summary
+from moldau.cli.session import client_settings, cluster_options
 from moldau.cli.up.processes import Processes, Service, ServiceFailed
-from moldau.cli.up.services import Wishes, why_no_registry
-from moldau.cli.up.terminal import stop_wishes
+from moldau.cli.up.services import UpOptions, why_no_registry
+from moldau.cli.up.terminal import stop_signal
 from moldau.cli.up.watch import Watch
 from moldau.client.transport.cluster import Cluster
 
@@ -32,35 +33,36 @@ _PIPELINE_START_SECONDS = 240.0
 _SPARK_NEEDS = ("pyspark", "pyarrow")
 
 
-async def demonstrate(wishes: Wishes, seconds: float | None, clicks_per_second: float) -> None:
+async def demonstrate(options: UpOptions, seconds: float | None, clicks_per_second: float) -> None:
     """Runs the demo until it is stopped, or until its stream has run for so many seconds."""
-    check_needs(wishes)
-    make_home(wishes)
+    check_needs(options)
+    make_directory(options)
+    security = cluster_options(client_settings(), "moldau-up")
     clock = SystemClock()
     began = clock.monotonic()
     try:
-        with stop_wishes() as stop:
-            async with Processes(wishes.log_directory) as processes:
-                rows = await start_platform(wishes, processes, free_port_will_do=True)
+        with stop_signal() as stop:
+            async with Processes(options.log_directory) as processes:
+                rows = await start_platform(options, processes, allow_free_port=True)
                 address, registry = rows[0][1], rows[1][1]
-                async with await Cluster.open(address, client_id="moldau-up") as cluster:
+                async with await Cluster.open(address, **security) as cluster:
                     watch = Watch(cluster, clock, began, (("broker", address), ("registry", registry)))
                     await watch.mark_start()
-                    await processes.start(producer_service(address, registry, clicks_per_second))
-                    await processes.launch(pipeline_service(wishes, address, registry))
+                    await processes.start(producer_service(options, address, registry, clicks_per_second))
+                    await processes.launch(pipeline_service(options, address, registry))
                     rows += [(name, "", str(processes.log_of(name))) for name in ("producer", "pipeline")]
                     show_services(rows)
                     await _Demo(watch, processes, clock).run(stop, seconds)
     except ServiceFailed as failure:
-        raise told(failure) from failure
+        raise failure_message(failure) from failure
     click.echo("moldau stopped")
 
 
-def check_needs(wishes: Wishes) -> None:
+def check_needs(options: UpOptions) -> None:
     """One sentence about what is missing: the extras, the registry, Java."""
     if any(find_spec(name) is None for name in _SPARK_NEEDS):
         raise click.ClickException("the demo needs Spark. Next: pip install 'moldau[spark,registry]'")
-    reason = why_no_registry(wishes)
+    reason = why_no_registry(options)
     if reason is not None:
         raise click.ClickException(f"the demo needs the schema registry, and it is {reason}")
     from moldau.spark.session.java import JavaNotFound, find_java
@@ -71,20 +73,22 @@ def check_needs(wishes: Wishes) -> None:
         raise click.ClickException(str(error)) from error
 
 
-def producer_service(address: str, registry: str, clicks_per_second: float) -> Service:
+def producer_service(options: UpOptions, address: str, registry: str, clicks_per_second: float) -> Service:
     command = (
         *(sys.executable, "-m", "moldau.pipelines.demo.producer", "--bootstrap-servers", address),
         *("--registry", registry, "--clicks-per-second", str(clicks_per_second)),
+        *options.client_arguments,
     )
     return Service("producer", command, "moldau demo producer ready")
 
 
-def pipeline_service(wishes: Wishes, address: str, registry: str) -> Service:
+def pipeline_service(options: UpOptions, address: str, registry: str) -> Service:
     module = "moldau.pipelines.demo.runner"
-    home = str(wishes.home.absolute() / "demo")
+    directory = str(options.directory.absolute() / "demo")
+    arguments = ("--bootstrap-servers", address, "--home", directory, *options.client_arguments)
     return Service(
         "pipeline",
-        (sys.executable, "-m", module, "--bootstrap-servers", address, "--home", home),
+        (sys.executable, "-m", module, *arguments),
         "moldau demo pipeline ready",
         {"MOLDAU_SCHEMA_REGISTRY_URL": registry},
         stop_seconds=60.0,
@@ -150,14 +154,14 @@ class _Demo:
 
     async def _print_lines(self) -> None:
         """A line every few seconds, and one at once when the first result is there."""
-        told_first = False
+        showed_first = False
         while True:
             self._picture = await self._watch.look(self._notes)
             click.echo(plain_line(self._picture))
-            if not told_first and self._picture.first_result_seconds is not None:
-                told_first = True
+            if not showed_first and self._picture.first_result_seconds is not None:
+                showed_first = True
                 click.echo(first_result(self._picture))
-            await _pause(_LINE_SECONDS, None if told_first else self._watch.first_result)
+            await _pause(_LINE_SECONDS, None if showed_first else self._watch.first_result)
 
 
 async def _pause(seconds: float, unless: asyncio.Event | None) -> None:

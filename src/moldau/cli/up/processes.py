@@ -5,7 +5,7 @@
         died = await processes.first_death()
 
 Each service has a process of its own and a log file of its own; what it says is read here, so that the line
-which tells that it is ready is seen, and its last lines are at hand when it ends by itself.
+which says that it is ready is seen, and its last lines are at hand when it ends by itself.
 
 Invariant: whoever is started is ended, in the reverse order, by SIGTERM and only then by SIGKILL; also when
 this process is killed (on Linux). A terminal's Ctrl-C reaches the supervisor alone, which ends the others.
@@ -155,13 +155,13 @@ class Processes:
         """The ready line of a service that was launched."""
         running = self._running[name]
         either: set[asyncio.Future[Any]] = {running.ready, running.ended}
-        patience = running.service.start_seconds
-        await asyncio.wait(either, timeout=patience, return_when=asyncio.FIRST_COMPLETED)
+        timeout = running.service.start_seconds
+        await asyncio.wait(either, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
         if running.ready.done():
             return running.ready.result()
         if running.ended.done():
             raise running.failure("did not start")
-        raise running.failure(f"was not ready after {patience:.0f} s")
+        raise running.failure(f"was not ready after {timeout:.0f} s")
 
     async def first_death(self) -> ServiceFailed:
         """Waits until a service ends that nobody asked to."""
@@ -175,8 +175,8 @@ class Processes:
         if not running.ended.done():
             with contextlib.suppress(ProcessLookupError):
                 running.process.send_signal(signal.SIGTERM)
-            patience = running.service.stop_seconds if running.ready.done() else _UNREADY_STOP_SECONDS
-            await asyncio.wait({running.ended}, timeout=patience)
+            timeout = running.service.stop_seconds if running.ready.done() else _UNREADY_STOP_SECONDS
+            await asyncio.wait({running.ended}, timeout=timeout)
         # It leads a session of its own, so that this reaches whatever it left behind, and nobody else.
         with contextlib.suppress(ProcessLookupError):
             os.killpg(running.process.pid, signal.SIGKILL)

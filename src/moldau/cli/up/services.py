@@ -18,8 +18,7 @@ from moldau.cli.up.processes import Service
 
 DEFAULT_REGISTRY_PORT = 8081
 
-#: The ready lines of the two commands, and where they say that they listen.
-BROKER_READY = r"moldau ready: \S*?PLAINTEXT://(\S+?)[,\s]"
+#: The ready line of the registry, and where it says that it listens.
 REGISTRY_READY = r"moldau registry ready: (\S+)"
 
 #: What the extra ``registry`` brings.
@@ -29,7 +28,7 @@ _EVERY_ADDRESS = {"0.0.0.0": "127.0.0.1", "[::]": "[::1]"}
 
 
 @dataclass(frozen=True, slots=True)
-class Wishes:
+class UpOptions:
     """The options of ``moldau up``; a port of None is the usual one."""
 
     port: int | None = None
@@ -40,50 +39,57 @@ class Wishes:
     registry_port: int | None = None
     with_registry: bool = True
     log_level: str = "info"
+    #: How the broker's clients reach it: ``--command-config`` and ``-X`` for their command lines, and the
+    #: protocol of the listener that these settings are for.
+    client_arguments: tuple[str, ...] = ()
+    security_protocol: str = "PLAINTEXT"
 
     @property
-    def home(self) -> Path:
+    def directory(self) -> Path:
         """Where logs and what is not the broker's own are kept: a directory beside the broker's data."""
         return Path(self.data_dirs[0] if self.data_dirs else DEFAULT_DATA_DIRECTORY)
 
     @property
     def log_directory(self) -> Path:
-        return self.home / "up"
+        return self.directory / "up"
 
 
 def moldau_command(*arguments: str) -> tuple[str, ...]:
     return (sys.executable, "-m", "moldau", *arguments)
 
 
-def broker_service(wishes: Wishes, *, free_port_will_do: bool) -> Service:
+def broker_service(options: UpOptions, *, allow_free_port: bool) -> Service:
     """The broker; a taken port is an error, or another one is taken where the user named none."""
-    host = wishes.host or DEFAULT_HOST
-    arguments = ["broker", "--log-level", wishes.log_level]
+    host = options.host or DEFAULT_HOST
+    arguments = ["broker", "--log-level", options.log_level]
     # A file of settings has its own listeners, unless the command line says otherwise.
-    if wishes.config_file is None or wishes.port is not None or wishes.host is not None:
-        port = chosen_port(host, wishes.port, DEFAULT_PORT, "--port", free_port_will_do)
+    if options.config_file is None or options.port is not None or options.host is not None:
+        port = chosen_port(host, options.port, DEFAULT_PORT, "--port", allow_free_port)
         arguments += ["--host", host, "--port", str(port)]
-    if wishes.config_file is not None:
-        arguments += ["--config", str(wishes.config_file)]
-    for directory in wishes.data_dirs:
+    if options.config_file is not None:
+        arguments += ["--config", str(options.config_file)]
+    for directory in options.data_dirs:
         arguments += ["--data-dir", directory]
-    for setting in wishes.settings:
+    for setting in options.settings:
         arguments += ["--set", setting]
-    return Service("broker", moldau_command(*arguments), BROKER_READY)
+    return Service("broker", moldau_command(*arguments), broker_ready(options.security_protocol))
 
 
-def registry_service(wishes: Wishes, bootstrap_servers: str, *, free_port_will_do: bool) -> Service:
-    host = wishes.host or DEFAULT_HOST
-    port = chosen_port(
-        host, wishes.registry_port, DEFAULT_REGISTRY_PORT, "--registry-port", free_port_will_do
-    )
+def broker_ready(security_protocol: str) -> str:
+    """The broker's ready line, and the address of its first listener with this protocol."""
+    return rf"moldau ready: (?:\S*,)?{security_protocol}://(\S+?)[,\s]"
+
+
+def registry_service(options: UpOptions, bootstrap_servers: str, *, allow_free_port: bool) -> Service:
+    host = options.host or DEFAULT_HOST
+    port = chosen_port(host, options.registry_port, DEFAULT_REGISTRY_PORT, "--registry-port", allow_free_port)
     arguments = ("registry", "--host", host, "--port", str(port), "-b", bootstrap_servers)
-    return Service("registry", moldau_command(*arguments), REGISTRY_READY)
+    return Service("registry", moldau_command(*arguments, *options.client_arguments), REGISTRY_READY)
 
 
-def why_no_registry(wishes: Wishes) -> str | None:
+def why_no_registry(options: UpOptions) -> str | None:
     """What to say instead of starting the registry; None where nothing stands against it."""
-    if not wishes.with_registry:
+    if not options.with_registry:
         return "left out (--no-registry)"
     if any(find_spec(name) is None for name in _REGISTRY_NEEDS):
         return "not installed: pip install 'moldau[registry]'"
@@ -91,17 +97,17 @@ def why_no_registry(wishes: Wishes) -> str | None:
 
 
 def local_address(listener: str) -> str:
-    """How this machine reaches a listener, from the address that the broker tells."""
+    """How this machine reaches a listener, from the address that the broker prints."""
     host, _, port = listener.rpartition(":")
     return f"{_EVERY_ADDRESS.get(host, host)}:{port}"
 
 
-def chosen_port(host: str, wanted: int | None, usual: int, option: str, free_port_will_do: bool) -> int:
+def chosen_port(host: str, wanted: int | None, usual: int, option: str, allow_free_port: bool) -> int:
     """The port to listen on: the user's, the usual one, or (0) any free one where the usual is taken."""
     port = usual if wanted is None else wanted
     if port == 0 or not _taken(host, port):
         return port
-    if wanted is None and free_port_will_do:
+    if wanted is None and allow_free_port:
         return 0
     raise click.ClickException(
         f"port {port} of {host} is in use. Next: stop what listens there, or choose another with "

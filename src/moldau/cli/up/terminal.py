@@ -15,7 +15,7 @@ _STOP_KEYS = frozenset(b"qQ\x03\x04")
 
 
 @contextmanager
-def stop_wishes() -> Iterator[asyncio.Event]:
+def stop_signal() -> Iterator[asyncio.Event]:
     """An event that is set when somebody wants an end; to be used inside a running loop."""
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -70,7 +70,7 @@ def _has_keyboard() -> bool:
 
 
 async def until(stop: asyncio.Event, seconds: float | None) -> bool:
-    """Waits for the wish to stop; False when the time was over before it."""
+    """Waits for the stop; False when the time was over before it."""
     try:
         async with asyncio.timeout(seconds):
             await stop.wait()

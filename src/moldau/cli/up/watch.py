@@ -102,7 +102,7 @@ class Watch:
         )
 
     async def caught_up(self) -> bool:
-        """Whether every query has committed all that its topic holds, and all results have been read here."""
+        """Whether every query has committed all that its topic has, and all results have been read here."""
         ends = await self._ends((ORDERS, CLICKS))
         if any([await self._lag(name, ends) != 0 for name in GROUPS]):
             return False
@@ -180,7 +180,7 @@ class Watch:
 
 
 def revenue_row(value: Mapping[str, object]) -> Revenue:
-    """A record of the topic ``revenue``; the window is told by the time of day at which it begins."""
+    """A record of the topic ``revenue``; the window is named by the time of day at which it begins."""
     start = str(value["window_start"])
     return Revenue(
         start[:19].replace("T", " "), str(value["town"]), int(str(value["orders"])), int(str(value["amount"]))

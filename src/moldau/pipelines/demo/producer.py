@@ -1,9 +1,7 @@
 """Writes the shop's events to their topics as they happen: ``python -m moldau.pipelines.demo.producer``.
 
 It makes the topics, writes the customers, says that it is ready, and goes on until SIGTERM or Ctrl-C. The
-last line tells what it wrote.
-
-Invariant: over the wire only, like any producer. What the cluster refuses ends it with one line.
+last line says what it wrote. What the cluster refuses ends it with one line.
 """
 
 import argparse
@@ -21,6 +19,8 @@ from moldau.client.producer.accumulator import RecordMetadata
 from moldau.client.producer.producer import Producer
 from moldau.client.registry.schema_registry import RegistryClient, RegistryError
 from moldau.client.transport.cluster import Cluster
+from moldau.client.transport.security import PLAINTEXT, Security
+from moldau.pipelines.demo.arguments import add_cluster_arguments, client_settings
 from moldau.pipelines.demo.records import (
     ORDER_SCHEMA,
     DemoRecord,
@@ -101,12 +101,18 @@ async def produce(
     return written
 
 
-async def run(bootstrap_servers: str, registry_url: str | None, seed: int, clicks_per_second: float) -> None:
+async def run(
+    bootstrap_servers: str,
+    registry_url: str | None,
+    seed: int,
+    clicks_per_second: float,
+    security: Security = PLAINTEXT,
+) -> None:
     clock = SystemClock()
     stop = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
-    async with await Cluster.open(bootstrap_servers, client_id="moldau-demo") as cluster:
+    async with await Cluster.open(bootstrap_servers, client_id="moldau-demo", security=security) as cluster:
         await make_topics(cluster)
         encode = json_order if registry_url is None else avro_encoder(registry_url)
         shop = Shop(seed, clock.now_ms(), clicks_per_second=clicks_per_second)
@@ -140,14 +146,17 @@ def avro_encoder(registry_url: str) -> Encoder:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="Write the demo's orders, clicks and customers.")
-    parser.add_argument("--bootstrap-servers", default="127.0.0.1:9092")
+    add_cluster_arguments(parser)
     parser.add_argument("--registry", metavar="URL", help="orders as Avro by this schema registry, else JSON")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--clicks-per-second", type=float, default=40.0)
     given = parser.parse_args(arguments)
     try:
-        asyncio.run(run(given.bootstrap_servers, given.registry, given.seed, given.clicks_per_second))
-    except (KafkaError, RegistryError) as error:
+        security = Security.of(client_settings(given))
+        asyncio.run(
+            run(given.bootstrap_servers, given.registry, given.seed, given.clicks_per_second, security)
+        )
+    except (KafkaError, RegistryError, ValueError, OSError) as error:
         print(f"Error: {error}", file=sys.stderr)
         return 1
     return 0

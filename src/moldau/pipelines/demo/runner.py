@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from moldau.pipelines.demo.arguments import add_cluster_arguments, client_settings
 from moldau.pipelines.errors import PipelineError
 from moldau.pipelines.files import load
 from moldau.pipelines.running import RunningPipeline, RunOptions
@@ -57,7 +58,7 @@ def wait_for_batch(query: "StreamingQuery", should_stop: Callable[[], bool]) -> 
             return
         try:
             query.awaitTermination(_LOOK_SECONDS)  # type: ignore[arg-type]  # fractions of a second do
-        except Exception:  # the query's own failure: whoever polls the pipeline tells it, with its name
+        except Exception:  # the query's own failure: whoever polls the pipeline reports it, with its name
             return
 
 
@@ -78,7 +79,7 @@ def run(options: RunOptions, file: Path, should_stop: Callable[[], bool]) -> Non
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="Run the demo's pipeline until SIGTERM or Ctrl-C.")
-    parser.add_argument("--bootstrap-servers", default="127.0.0.1:9092")
+    add_cluster_arguments(parser)
     parser.add_argument("--home", type=Path, required=True, help="where checkpoints and tables are")
     parser.add_argument("--file", type=Path, default=FILE)
     given = parser.parse_args(arguments)
@@ -86,8 +87,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda received, _: stops.append(received))
     try:
-        run(RunOptions(given.bootstrap_servers, home=given.home, conf=CONF), given.file, lambda: bool(stops))
-    except (PipelineError, JavaNotFound) as error:
+        settings = {f"kafka.{name}": value for name, value in client_settings(given).items()}
+        options = RunOptions(given.bootstrap_servers, home=given.home, options=settings, conf=CONF)
+        run(options, given.file, lambda: bool(stops))
+    except (PipelineError, JavaNotFound, ValueError, OSError) as error:
         print(f"Error: {error}", file=sys.stderr)
         return 1
     print("moldau demo pipeline stopped", flush=True)

@@ -162,7 +162,7 @@ class Shop:
             return replace(order, at_ms=order.at_ms - self._random.randint(*TOO_LATE_MS))
         chance -= 1 / _ONE_IN_TOO_LATE
         if chance < 1 / _ONE_IN_LATE:
-            # Late by arriving later, not by being made earlier: the click still lies before the order.
+            # Late by arriving later, not by being made earlier: the click still comes before the order.
             return replace(order, arrives_ms=order.at_ms + self._random.randint(*LATE_MS))
         chance -= 1 / _ONE_IN_LATE
         if chance >= 1 / _ONE_IN_BAD:

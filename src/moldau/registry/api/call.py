@@ -1,36 +1,30 @@
-"""One HTTP request as the registry's resources see it: subject, version, flags and body, checked.
+"""One HTTP request as the registry's resources see it: subject, version, flags and schema, checked.
 
-Invariant: from text to values. What a client got wrong becomes a ``RegistryError``; nothing here knows what
-the values are for. A body is read up to ``max_bytes``, never further.
+Invariant: from text to values. What a client got wrong becomes a ``Problem``; nothing here knows what the
+values are for.
 """
 
-import json
 from typing import Any
 
-from starlette.requests import Request
-
 from moldau.registry.decisions import Wanted
-from moldau.registry.errors import RegistryError, invalid_schema, invalid_version
+from moldau.registry.errors import invalid_schema, invalid_version
 from moldau.registry.records import AVRO, read_references
 from moldau.registry.service import Registry
 from moldau.registry.state import LATEST
-from moldau.registry.subjects import ALL_CONTEXTS, DEFAULT_CONTEXT, normal, qualified
+from moldau.registry.subjects import ALL_CONTEXTS, DEFAULT_CONTEXT, context_name, normal, qualified
+from moldau.web.call import Asked, Call
+from moldau.web.problems import http_problem
 
 _LARGEST = (1 << 31) - 1
 
 
-class Call:
-    """``parameters`` are the variable parts of the path; ``context`` is that of ``/contexts/{context}/…``."""
-
-    def __init__(
-        self, registry: Registry, request: Request, parameters: dict[str, str], context: str, max_bytes: int
-    ) -> None:
+class RegistryCall(Call):
+    def __init__(self, registry: Registry, asked: Asked) -> None:
+        super().__init__(asked)
         self.registry = registry
-        self.request = request
-        self.parameters = parameters
-        self.context = context
-        self._max_bytes = max_bytes
-        self._body: bytes | None = None
+        context = self.parameters.get("context")
+        #: That of ``/contexts/{context}/…``.
+        self.context = DEFAULT_CONTEXT if context is None else context_name(context)
 
     # The path.
 
@@ -56,7 +50,7 @@ class Call:
     def schema_id(self) -> int:
         text = self.parameters["id"]
         if not text.isascii() or not text.isdigit() or int(text) > _LARGEST:
-            raise RegistryError(404, 404, "HTTP 404 Not Found")
+            raise http_problem(404)
         return int(text)
 
     def _qualified(self, name: str) -> str:
@@ -66,56 +60,16 @@ class Call:
 
     # The query.
 
-    def flag(self, name: str) -> bool:
-        return self.request.query_params.get(name, "").lower() == "true"
-
-    def text(self, name: str) -> str | None:
-        return self.request.query_params.get(name)
-
-    def number(self, name: str, default: int) -> int:
-        text = self.request.query_params.get(name)
-        if text is None or text == "":
-            return default
-        try:
-            return int(text)
-        except ValueError:
-            raise RegistryError(400, 400, f"{name}={text} is no number") from None
-
     def query_subject(self) -> str:
         """The subject in whose context an id is meant."""
-        return self._qualified(self.request.query_params.get("subject", ""))
+        return self._qualified(self.text("subject") or "")
 
     def prefix(self) -> str:
         """How the names of subjects have to begin; those of the default context where nothing is said."""
-        text = self.request.query_params.get("subjectPrefix", "")
+        text = self.text("subjectPrefix") or ""
         return text if text.startswith(ALL_CONTEXTS) else self._qualified(text)
 
-    def page(self, found: list[Any]) -> list[Any]:
-        offset, limit = self.number("offset", 0), self.number("limit", -1)
-        begin = max(offset, 0)
-        return found[begin:] if limit < 0 else found[begin : begin + limit]
-
     # The body.
-
-    async def raw_body(self) -> bytes:
-        if self._body is None:
-            parts, size = [], 0
-            async for part in self.request.stream():
-                size += len(part)
-                if size > self._max_bytes:
-                    raise RegistryError(413, 413, f"The request is larger than {self._max_bytes} bytes")
-                parts.append(part)
-            self._body = b"".join(parts)
-        return self._body
-
-    async def body(self) -> dict[str, Any]:
-        try:
-            found = json.loads(await self.raw_body())
-        except (ValueError, RecursionError) as error:
-            raise RegistryError(400, 400, f"The request is no JSON: {error}") from None
-        if not isinstance(found, dict):
-            raise RegistryError(400, 400, "The request is no JSON object")
-        return found
 
     async def wanted(self) -> Wanted:
         """The schema that a body brings."""

@@ -1,4 +1,4 @@
-"""What the registry answers on each of its paths: one function for each, from a ``Call`` to a JSON value.
+"""What the registry answers on each of its paths: one function for each, from a call to a JSON value.
 
 Invariant: reads look at the state and decide nothing; writes hand a decision to ``Registry.change``. The
 fields are those of Confluent's registry; what is empty is left out.
@@ -8,18 +8,15 @@ from typing import Any
 
 from moldau import __version__
 from moldau.registry import errors
-from moldau.registry.api.call import Call
+from moldau.registry.api.call import RegistryCall
 from moldau.registry.decisions import config_answer
 from moldau.registry.records import AVRO, SchemaValue, references_json
 from moldau.registry.state import LATEST, guid_of
 from moldau.registry.subjects import split
+from moldau.web.routes import Text
 
 #: Confluent's order.
 SCHEMA_TYPES = ["JSON", "PROTOBUF", "AVRO"]
-
-
-class Text(str):
-    """An answer that is a schema by itself, not JSON about one."""
 
 
 def version_answer(value: SchemaValue) -> dict[str, Any]:
@@ -61,13 +58,13 @@ def _extras(value: SchemaValue) -> dict[str, Any]:
 # Subjects and versions.
 
 
-async def list_subjects(call: Call) -> Any:
+async def list_subjects(call: RegistryCall) -> Any:
     state = call.registry.state
     deleted_only = call.flag("deletedOnly")
     return call.page(state.subjects(call.prefix(), deleted=call.flag("deleted"), deleted_only=deleted_only))
 
 
-async def look_up(call: Call) -> Any:
+async def look_up(call: RegistryCall) -> Any:
     subject = call.subject()
     wanted = await call.registry.prepare(subject, await call.wanted())
     value = call.registry.decisions.look_up(
@@ -76,12 +73,12 @@ async def look_up(call: Call) -> Any:
     return version_answer(value)
 
 
-async def delete_subject(call: Call) -> Any:
+async def delete_subject(call: RegistryCall) -> Any:
     subject, permanent = call.subject(), call.flag("permanent")
     return await call.registry.change(lambda decide: decide.delete_subject(subject, permanent=permanent))
 
 
-async def list_versions(call: Call) -> Any:
+async def list_versions(call: RegistryCall) -> Any:
     subject, deleted_only = call.subject(), call.flag("deletedOnly")
     found = call.registry.state.versions(subject, deleted=call.flag("deleted") or deleted_only)
     found = [value for value in found if value.deleted or not deleted_only]
@@ -90,7 +87,7 @@ async def list_versions(call: Call) -> Any:
     return call.page([value.version for value in found])
 
 
-async def register(call: Call) -> Any:
+async def register(call: RegistryCall) -> Any:
     subject, normalize = call.subject(), call.flag("normalize")
     given = await call.wanted()
     wanted = await call.registry.prepare(subject, given)
@@ -106,38 +103,37 @@ async def register(call: Call) -> Any:
     return {"id": answer.pop("id"), **answer}
 
 
-def _version(call: Call) -> SchemaValue:
+def _version(call: RegistryCall) -> SchemaValue:
     number = call.version()
     return call.registry.state.version(call.subject(), number, deleted=call.flag("deleted"))
 
 
-async def get_version(call: Call) -> Any:
+async def get_version(call: RegistryCall) -> Any:
     value = _version(call)
     return version_answer(value) | {"schema": _formatted(call, value)}
 
 
-async def get_version_schema(call: Call) -> Any:
+async def get_version_schema(call: RegistryCall) -> Any:
     return Text(_formatted(call, _version(call)))
 
 
-async def referenced_by(call: Call) -> Any:
+async def referenced_by(call: RegistryCall) -> Any:
     number = call.version()
     value = call.registry.state.version(call.subject(), number, deleted=number != LATEST)
     found = call.registry.state.referrers(value.subject, value.version, deleted=call.flag("deleted"))
     return call.page(sorted({each.id for each in found}))
 
 
-async def delete_version(call: Call) -> Any:
+async def delete_version(call: RegistryCall) -> Any:
     subject, number, permanent = call.subject(), call.version(), call.flag("permanent")
     return await call.registry.change(
         lambda decide: decide.delete_version(subject, number, permanent=permanent)
     )
 
 
-async def latest_with_metadata(call: Call) -> Any:
+async def latest_with_metadata(call: RegistryCall) -> Any:
     subject = call.subject()
-    query = call.request.query_params
-    sought = dict(zip(query.getlist("key"), query.getlist("value"), strict=False))
+    sought = dict(zip(call.texts("key"), call.texts("value"), strict=False))
     if not call.registry.state.has(subject, deleted=call.flag("deleted")):
         raise errors.subject_not_found(subject)
     for value in reversed(call.registry.state.versions(subject, deleted=call.flag("deleted"))):
@@ -151,18 +147,18 @@ async def latest_with_metadata(call: Call) -> Any:
 # Schemas by id and guid.
 
 
-async def list_schemas(call: Call) -> Any:
+async def list_schemas(call: RegistryCall) -> Any:
     found = call.registry.state.schemas(
         call.prefix(), deleted=call.flag("deleted"), latest_only=call.flag("latestOnly")
     )
     return [version_answer(value) for value in call.page(list(found))]
 
 
-async def schema_types(call: Call) -> Any:
+async def schema_types(call: RegistryCall) -> Any:
     return SCHEMA_TYPES
 
 
-def _with_id(call: Call) -> list[SchemaValue]:
+def _with_id(call: RegistryCall) -> list[SchemaValue]:
     context = split(call.query_subject())[0]
     found = call.registry.state.with_id(context, call.schema_id())
     if not found:
@@ -170,7 +166,7 @@ def _with_id(call: Call) -> list[SchemaValue]:
     return found
 
 
-async def get_by_id(call: Call) -> Any:
+async def get_by_id(call: RegistryCall) -> Any:
     found = _with_id(call)
     answer = schema_answer(found[0]) | {"schema": _formatted(call, found[0])}
     if call.flag("fetchMaxId"):
@@ -178,11 +174,11 @@ async def get_by_id(call: Call) -> Any:
     return answer
 
 
-async def get_schema_by_id(call: Call) -> Any:
+async def get_schema_by_id(call: RegistryCall) -> Any:
     return Text(_formatted(call, _with_id(call)[0]))
 
 
-def _uses(call: Call) -> list[SchemaValue]:
+def _uses(call: RegistryCall) -> list[SchemaValue]:
     found, name = _with_id(call), split(call.query_subject())[1]
     return [
         value
@@ -191,15 +187,15 @@ def _uses(call: Call) -> list[SchemaValue]:
     ]
 
 
-async def subjects_of_id(call: Call) -> Any:
+async def subjects_of_id(call: RegistryCall) -> Any:
     return call.page(list(dict.fromkeys(value.subject for value in _uses(call))))
 
 
-async def versions_of_id(call: Call) -> Any:
+async def versions_of_id(call: RegistryCall) -> Any:
     return call.page([{"subject": value.subject, "version": value.version} for value in _uses(call)])
 
 
-def _with_guid(call: Call) -> list[SchemaValue]:
+def _with_guid(call: RegistryCall) -> list[SchemaValue]:
     guid = call.parameters["guid"]
     found = call.registry.state.with_guid(guid)
     if not found:
@@ -207,17 +203,17 @@ def _with_guid(call: Call) -> list[SchemaValue]:
     return found
 
 
-async def get_by_guid(call: Call) -> Any:
+async def get_by_guid(call: RegistryCall) -> Any:
     found = _with_guid(call)[0]
     return schema_answer(found) | {"schema": _formatted(call, found)}
 
 
-async def ids_of_guid(call: Call) -> Any:
+async def ids_of_guid(call: RegistryCall) -> Any:
     found = sorted({(split(value.subject)[0], value.id) for value in _with_guid(call)})
     return [{"context": context, "id": number} for context, number in found]
 
 
-def _formatted(call: Call, value: SchemaValue) -> str:
+def _formatted(call: RegistryCall, value: SchemaValue) -> str:
     """The text of a schema, in another form where one is asked for."""
     wanted = call.text("format")
     if not wanted:
@@ -228,8 +224,8 @@ def _formatted(call: Call, value: SchemaValue) -> str:
 # Compatibility.
 
 
-async def check_compatibility(call: Call) -> Any:
-    """Beside one version, or beside those that the level asks for."""
+async def check_compatibility(call: RegistryCall) -> Any:
+    """Compares with one version, or with those that the level asks for."""
     decisions, subject = call.registry.decisions, call.subject()
     wanted = await call.registry.prepare(subject, await call.wanted())
     against = _version(call) if "version" in call.parameters else None
@@ -244,7 +240,7 @@ async def check_compatibility(call: Call) -> Any:
 # Configs and modes.
 
 
-async def get_config(call: Call) -> Any:
+async def get_config(call: RegistryCall) -> Any:
     state, subject = call.registry.state, call.subject_or_context()
     if subject is None or call.flag("defaultToGlobal"):
         return config_answer(state.effective_config(subject))
@@ -253,17 +249,17 @@ async def get_config(call: Call) -> Any:
     return config_answer(state.configs[subject])
 
 
-async def set_config(call: Call) -> Any:
+async def set_config(call: RegistryCall) -> Any:
     subject, body = call.subject_or_context(), await call.body()
     return await call.registry.change(lambda decide: decide.set_config(subject, body))
 
 
-async def delete_config(call: Call) -> Any:
+async def delete_config(call: RegistryCall) -> Any:
     subject = call.subject_or_context()
     return await call.registry.change(lambda decide: decide.delete_config(subject))
 
 
-async def get_mode(call: Call) -> Any:
+async def get_mode(call: RegistryCall) -> Any:
     state, subject = call.registry.state, call.subject_or_context()
     if call.registry.read_only:
         return {"mode": "READONLY"}
@@ -274,13 +270,13 @@ async def get_mode(call: Call) -> Any:
     return {"mode": state.modes[subject]}
 
 
-async def set_mode(call: Call) -> Any:
+async def set_mode(call: RegistryCall) -> Any:
     subject, body, force = call.subject_or_context(), await call.body(), call.flag("force")
     mode = body.get("mode")
     return await call.registry.change(lambda decide: decide.set_mode(subject, mode, force=force))
 
 
-async def delete_mode(call: Call) -> Any:
+async def delete_mode(call: RegistryCall) -> Any:
     subject = call.subject_or_context()
     return await call.registry.change(lambda decide: decide.delete_mode(subject))
 
@@ -288,19 +284,19 @@ async def delete_mode(call: Call) -> Any:
 # The service itself.
 
 
-async def root(call: Call) -> Any:
+async def root(call: RegistryCall) -> Any:
     return {}
 
 
-async def contexts(call: Call) -> Any:
+async def contexts(call: RegistryCall) -> Any:
     return call.page(call.registry.state.contexts())
 
 
-async def metadata_id(call: Call) -> Any:
+async def metadata_id(call: RegistryCall) -> Any:
     registry = call.registry
     clusters = {"kafka-cluster": registry.cluster.cluster_id, "schema-registry-cluster": registry.group_id}
     return {"scope": {"path": [], "clusters": clusters}, "id": ""}
 
 
-async def metadata_version(call: Call) -> Any:
+async def metadata_version(call: RegistryCall) -> Any:
     return {"version": __version__, "commitId": "moldau"}

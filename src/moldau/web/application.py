@@ -1,0 +1,233 @@
+"""A service over HTTP: from requests to calls, from answers and problems to responses.
+
+Every request takes the same way: is there space for it (503), its headers (431), who asks (401), which media
+type (406), which route (404, 405), which body (415), the handler, and where another instance leads, the same
+request there once more.
+
+Invariant: every request gets an answer, and a problem is a JSON body in the service's style. Every answer
+carries the request's id. No header lets a foreign web page read an answer (CORS is off).
+"""
+
+import asyncio
+import itertools
+import json
+import logging
+import re
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from moldau.web.authentication import ANONYMOUS, Authenticate, Principal, anybody
+from moldau.web.call import Asked, Call
+from moldau.web.forwarding import Forwarding
+from moldau.web.limits import Limits, check_headers
+from moldau.web.media_types import accepted, check_content_type
+from moldau.web.openapi import Description, document
+from moldau.web.problems import Problem, ProblemStyle, error_code_and_message, http_problem
+from moldau.web.routes import Answer, Matched, RouteTable, Text
+
+log = logging.getLogger("moldau.web")
+#: One line for each request, at INFO: who, what, how it ended, how long it took; never a query or a body.
+access_log = logging.getLogger("moldau.web.access")
+
+REQUEST_ID = "X-Request-Id"
+_REQUEST_ID = REQUEST_ID.lower().encode()
+_LEGAL_REQUEST_ID = re.compile(r"[A-Za-z0-9._:-]{1,128}")
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """What a service is, beside its handlers' state."""
+
+    description: Description
+    table: RouteTable
+    #: What an answer may be called; the first one is meant where the client does not say.
+    media_types: tuple[str, ...] = ("application/json",)
+    #: What a body may be called.
+    body_types: tuple[str, ...] = ("application/json", "application/octet-stream")
+    problem_style: ProblemStyle = error_code_and_message
+
+
+@dataclass(slots=True)
+class _Request:
+    """A request on its way, with what is found out about it."""
+
+    request: Request
+    request_id: str
+    media_type: str
+    principal: Principal = ANONYMOUS
+    call: Call | None = None
+
+
+class Application:
+    """An ASGI application; ``make_call`` makes the service's own kind of ``Call``."""
+
+    def __init__(
+        self,
+        service: Service,
+        make_call: Callable[[Asked], Call] = Call,
+        *,
+        authenticate: Authenticate = anybody,
+        limits: Limits | None = None,
+        forwarding: Forwarding | None = None,
+    ) -> None:
+        self.service = service
+        self.limits = limits or Limits()
+        self.authenticates = authenticate is not anybody
+        self._make_call = make_call
+        self._authenticate = authenticate
+        self._forwarding = forwarding
+        self._in_flight = 0
+        self._id_prefix = uuid.uuid4().hex[:12]
+        self._id_numbers = itertools.count(1)
+
+    async def close(self) -> None:
+        if self._forwarding is not None:
+            await self._forwarding.close()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await _lifespan(scope, receive, send)
+            return
+        clock = asyncio.get_running_loop().time
+        began = clock()
+        request = Request(scope, receive)
+        given = _Request(request, self._request_id(request), self.service.media_types[0])
+        response = await self._respond(given)
+        response.headers[REQUEST_ID] = given.request_id
+        await response(scope, receive, send)
+        if access_log.isEnabledFor(logging.INFO):
+            self._log(given, response, clock() - began)
+
+    def _log(self, given: _Request, response: Response, seconds: float) -> None:
+        request = given.request
+        access_log.info(
+            '%s %s "%s %s" %d %d bytes %.1f ms id=%s',
+            "-" if request.client is None else request.client.host,
+            given.principal.name,
+            request.method,
+            _raw_path(request),
+            response.status_code,
+            len(response.body),
+            seconds * 1000,
+            given.request_id,
+        )
+
+    async def _respond(self, given: _Request) -> Response:
+        if self._in_flight >= self.limits.max_concurrent_requests:
+            return self._problem(given, http_problem(503, "Too many requests at the same time"))
+        self._in_flight += 1
+        try:
+            async with asyncio.timeout(self.limits.request_timeout_ms / 1000) as deadline:
+                return await self._answer(given)
+        except Problem as problem:
+            return self._problem(given, problem)
+        except TimeoutError:
+            if not deadline.expired():
+                return self._failed(given)
+            return self._problem(given, self._timed_out(given.call))
+        except ClientDisconnect:
+            return self._problem(given, http_problem(400, "The request ended before its body"))
+        except Exception:
+            return self._failed(given)
+        finally:
+            self._in_flight -= 1
+
+    async def _answer(self, given: _Request) -> Response:
+        request, service = given.request, self.service
+        check_headers(self.limits, request.scope["headers"])
+        given.principal = await self._authenticate(request)
+        given.media_type = accepted(_header(request, b"accept"), service.media_types)
+        if request.scope["path"] == "/openapi.json" and request.method == "GET":
+            return _json(document(service.description, service.table), "application/json")
+        matched = self._route(request)
+        check_content_type(request.method, _header(request, b"content-type"), service.body_types)
+        call = self._make_call(Asked(request, matched, given.principal, given.request_id, self.limits))
+        given.call = call
+
+        async def handle() -> Response:
+            return _response(await matched.route.handler(call), matched.route.status, given.media_type)
+
+        if self._forwarding is None:
+            return await handle()
+        return await self._forwarding.handle(call, handle)
+
+    def _request_id(self, request: Request) -> str:
+        """The client's own id, or a new one where it has none that a log can take."""
+        given = _header(request, _REQUEST_ID)
+        if given is not None and _LEGAL_REQUEST_ID.fullmatch(given):
+            return given
+        return f"{self._id_prefix}-{next(self._id_numbers)}"
+
+    def _route(self, request: Request) -> Matched:
+        found = self.service.table.match(request.method, _raw_path(request))
+        if isinstance(found, Matched):
+            return found
+        raise http_problem(405 if found else 404)
+
+    def _timed_out(self, call: Call | None) -> Problem:
+        seconds = self.limits.request_timeout_ms / 1000
+        if call is not None and call.reads_body:
+            return http_problem(408, f"The request was not received in {seconds:g} s")
+        return http_problem(503, f"The request could not be answered in {seconds:g} s")
+
+    def _failed(self, given: _Request) -> Response:
+        """A bug of ours: the client gets an answer, the log gets the reason."""
+        log.exception("request %s failed", given.request_id)
+        return self._problem(given, http_problem(500))
+
+    def _problem(self, given: _Request, problem: Problem) -> Response:
+        response = _json(self.service.problem_style(problem), given.media_type, problem.status)
+        response.headers.update(problem.headers)
+        return response
+
+
+def _header(request: Request, name: bytes) -> str | None:
+    """The first header of a name in small letters; quicker than Starlette's lookup."""
+    headers: list[tuple[bytes, bytes]] = request.scope["headers"]
+    for each, value in headers:
+        if each == name:
+            return value.decode("latin-1")
+    return None
+
+
+def _raw_path(request: Request) -> str:
+    raw: bytes | None = request.scope.get("raw_path")
+    return str(request.scope["path"]) if raw is None else raw.decode("latin-1").partition("?")[0]
+
+
+def _response(found: Any, status: int, media_type: str) -> Response:
+    if isinstance(found, Response):
+        return found
+    answer = found if isinstance(found, Answer) else Answer(found, status)
+    if isinstance(answer.body, Text):
+        response = Response(answer.body, answer.status or status, media_type=media_type)
+    elif isinstance(found, Answer) and answer.body is None:
+        response = Response(status_code=answer.status or status)
+    else:
+        response = _json(answer.body, media_type, answer.status or status)
+    response.headers.update(dict(answer.headers))
+    return response
+
+
+def _json(answer: Any, media_type: str, status: int = 200) -> Response:
+    # Escaped, as half a surrogate pair has no place in UTF-8.
+    data = json.dumps(answer, separators=(",", ":")).encode("ascii")
+    return Response(data, status, media_type=media_type)
+
+
+async def _lifespan(scope: Scope, receive: Receive, send: Send) -> None:
+    """Whoever runs the application opens and closes the service: there is nothing to do."""
+    assert scope["type"] == "lifespan", scope["type"]
+    while True:
+        message = await receive()
+        if message["type"] == "lifespan.startup":
+            await send({"type": "lifespan.startup.complete"})
+        elif message["type"] == "lifespan.shutdown":
+            await send({"type": "lifespan.shutdown.complete"})
+            return

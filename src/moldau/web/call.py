@@ -1,0 +1,96 @@
+"""One request as a service's handlers see it: path, query and body, from text to values.
+
+A service that needs more makes a subclass with what it reads from its requests, and with its own state.
+
+Invariant: what a client got wrong becomes a ``Problem``. A handler reads the parameters that its route
+declares and no others, so that the OpenAPI document is true.
+"""
+
+import json
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from starlette.requests import Request
+
+from moldau.web.authentication import Principal
+from moldau.web.limits import Limits, read_body
+from moldau.web.problems import http_problem
+from moldau.web.routes import Matched
+
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A request that was let in and has a route."""
+
+    request: Request
+    matched: Matched
+    principal: Principal
+    request_id: str
+    limits: Limits
+
+
+class Call:
+    """``parameters`` are the variable parts of the path."""
+
+    def __init__(self, asked: Asked) -> None:
+        self.request = asked.request
+        self.parameters = asked.matched.parameters
+        self.principal = asked.principal
+        self.request_id = asked.request_id
+        self._limits = asked.limits
+        self._query = {parameter.name for parameter in asked.matched.route.query}
+        self._body: bytes | None = None
+        #: Whether a handler waits for the body at the moment.
+        self.reads_body = False
+
+    # The query.
+
+    def text(self, name: str) -> str | None:
+        return self.request.query_params.get(self._declared(name))
+
+    def texts(self, name: str) -> list[str]:
+        """All values of a parameter that is given several times."""
+        return self.request.query_params.getlist(self._declared(name))
+
+    def flag(self, name: str) -> bool:
+        return (self.text(name) or "").lower() == "true"
+
+    def number(self, name: str, default: int) -> int:
+        text = self.text(name)
+        if text is None or text == "":
+            return default
+        try:
+            return int(text)
+        except ValueError:
+            raise http_problem(400, f"{name}={text} is no number") from None
+
+    def page(self, found: list[_T]) -> list[_T]:
+        """The part of a list that ``offset`` and ``limit`` ask for."""
+        offset, limit = self.number("offset", 0), self.number("limit", -1)
+        begin = max(offset, 0)
+        return found[begin:] if limit < 0 else found[begin : begin + limit]
+
+    def _declared(self, name: str) -> str:
+        assert name in self._query, f"the route does not declare {name}"
+        return name
+
+    # The body.
+
+    async def raw_body(self) -> bytes:
+        if self._body is None:
+            self.reads_body = True
+            self._body = await read_body(self._limits, self.request.stream())
+            self.reads_body = False
+        return self._body
+
+    async def body(self) -> dict[str, Any]:
+        """The JSON object that the body is."""
+        try:
+            found = json.loads(await self.raw_body())
+        except (ValueError, RecursionError) as error:
+            raise http_problem(400, f"The request is no JSON: {error}") from None
+        if not isinstance(found, dict):
+            raise http_problem(400, "The request is no JSON object")
+        return found

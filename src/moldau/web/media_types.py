@@ -1,0 +1,45 @@
+"""Media types of requests and answers: which one an answer is called, and which ones a body may have.
+
+Pure.
+"""
+
+from collections.abc import Sequence
+
+from moldau.web.problems import http_problem
+
+
+def accepted(header: str | None, offered: Sequence[str]) -> str:
+    """The media type of the answer: the best that the client takes, by its weights; 406 where none is."""
+    if header is None or not header.strip():
+        return offered[0]
+    offers = []
+    for place, part in enumerate(header.split(",")):
+        name, *parameters = (piece.strip().lower() for piece in part.split(";"))
+        offers.append((-_weight(parameters), place, name))
+    for weight, _, name in sorted(offers):
+        if weight == 0:
+            continue
+        if name in ("*/*", "application/*"):
+            return offered[0]
+        if name in offered:
+            return name
+    raise http_problem(406)
+
+
+def _weight(parameters: list[str]) -> float:
+    for parameter in parameters:
+        if parameter.startswith("q="):
+            try:
+                return float(parameter[2:])
+            except ValueError:
+                return 0.0
+    return 1.0
+
+
+def check_content_type(method: str, header: str | None, allowed: Sequence[str]) -> None:
+    """A body that is said to be something else is refused (415); one without a name is taken."""
+    if header is None or method not in ("POST", "PUT", "PATCH"):
+        return
+    given = header.partition(";")[0].strip().lower()
+    if given and given not in allowed:
+        raise http_problem(415)

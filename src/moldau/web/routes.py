@@ -1,0 +1,132 @@
+"""The table of a service's routes, from which requests are answered and the OpenAPI document is made.
+
+    Route("GET", "/subjects/{subject}/versions", list_versions, "List versions", (flag("deleted"),))
+
+A part of the path in braces is a parameter: ``{subject}`` is a text, ``{id:integer}`` stands for a number.
+
+Invariant: a path is matched as it was sent, segment by segment, and decoded after that: a parameter may
+contain a slash (``%2F``). What is not in the table does not exist.
+"""
+
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+from urllib.parse import unquote
+
+#: From a ``Call`` of the service to its answer: a JSON value, a ``Text`` or an ``Answer``.
+Handler: TypeAlias = Callable[[Any], Awaitable[Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """A parameter of the path or the query; its type is one of JSON Schema."""
+
+    name: str
+    type: str = "string"
+    description: str = ""
+
+
+def flag(name: str, description: str = "") -> Parameter:
+    return Parameter(name, "boolean", description)
+
+
+def number(name: str, description: str = "") -> Parameter:
+    return Parameter(name, "integer", description)
+
+
+def text(name: str, description: str = "") -> Parameter:
+    return Parameter(name, "string", description)
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    method: str
+    path: str
+    handler: Handler
+    summary: str
+    #: Handlers can read these parameters of the query and no others.
+    query: tuple[Parameter, ...] = ()
+    #: The names of the schemas of body and answer among the components of the OpenAPI document.
+    body: str | None = None
+    answer: str | None = None
+    #: Of an answer that is no problem.
+    status: int = 200
+
+    @property
+    def segments(self) -> list[str | Parameter]:
+        return _segments(self.path)
+
+    @property
+    def plain_path(self) -> str:
+        """The path as OpenAPI writes it: without types."""
+        parts = (f"{{{part.name}}}" if isinstance(part, Parameter) else part for part in self.segments)
+        return "/" + "/".join(parts)
+
+
+class Text(str):
+    """An answer that is sent as it is, where any other text would be sent as JSON."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """An answer with a status or headers of its own; a body of None is no body."""
+
+    body: Any = None
+    status: int | None = None
+    headers: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Matched:
+    route: Route
+    parameters: dict[str, str]
+
+
+class RouteTable:
+    """``prefix`` is a path under which all routes exist a second time, such as ``/contexts/{context}``."""
+
+    def __init__(self, routes: Iterable[Route], *, prefix: str = "") -> None:
+        self.routes = tuple(routes)
+        self._prefix = _segments(prefix) if prefix else []
+        self._by_length: dict[int, list[tuple[list[str | Parameter], Route]]] = {}
+        for route in self.routes:
+            segments = route.segments
+            self._by_length.setdefault(len(segments), []).append((segments, route))
+
+    def match(self, method: str, raw_path: str) -> Matched | list[str]:
+        """The route of a request; otherwise the methods that the path has, none where it does not exist."""
+        segments = [unquote(part) for part in raw_path.partition("?")[0].strip("/").split("/")]
+        before: dict[str, str] = {}
+        length = len(self._prefix)
+        if length and len(segments) > length:
+            found = _parameters(self._prefix, segments[:length])
+            if found is not None:
+                before, segments = found, segments[length:]
+        methods = []
+        for pattern, route in self._by_length.get(len(segments), ()):
+            parameters = _parameters(pattern, segments)
+            if parameters is None:
+                continue
+            if route.method == method:
+                return Matched(route, before | parameters)
+            methods.append(route.method)
+        return methods
+
+
+def _segments(path: str) -> list[str | Parameter]:
+    return [_parameter(part) if part.startswith("{") else part for part in path.strip("/").split("/")]
+
+
+def _parameter(part: str) -> Parameter:
+    name, _, kind = part[1:-1].partition(":")
+    return Parameter(name, kind or "string")
+
+
+def _parameters(pattern: list[str | Parameter], segments: list[str]) -> dict[str, str] | None:
+    found: dict[str, str] = {}
+    for expected, segment in zip(pattern, segments, strict=True):
+        if isinstance(expected, Parameter):
+            found[expected.name] = segment
+        elif expected != segment:
+            return None
+    return found
