@@ -41,7 +41,7 @@ logger = logging.getLogger("moldau.storage")
 
 @dataclass(frozen=True, slots=True)
 class CleanerConfig:
-    """The ``log.cleaner.*`` cleaner_config, for all compactions together."""
+    """The ``log.cleaner.*`` settings, for all compactions together."""
 
     threads: int = 1
     dedupe_buffer_size: int = 134_217_728
