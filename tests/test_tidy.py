@@ -112,7 +112,7 @@ PURE = [
     "registry/rules/differences.py",
     "registry/schemas.py",
     "registry/rules/compatibility.py",
-    "schemas/avro/schema.py",
+    "schemas/avro",
     "registry/rules/avro.py",
     "schemas/json_schema/schema.py",
     "registry/rules/json_schema.py",

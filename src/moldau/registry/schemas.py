@@ -12,7 +12,9 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from moldau.schemas.avro.schema import AvroSchema, normal_text_of, parse_avro, text_of
+from moldau.schemas.avro.parse import normal_text_of, parse_avro
+from moldau.schemas.avro.text import text_of
+from moldau.schemas.avro.types import AvroSchema
 from moldau.schemas.json_schema.schema import JsonDocument, parse_json
 from moldau.schemas.limits import MAX_REFERENCES, check_size, compact
 from moldau.schemas.limits import InvalidSchema as InvalidSchema
@@ -94,11 +96,8 @@ def _avro(
         assert isinstance(target.form, AvroSchema)
         for name, named in target.form.names.items():
             names.setdefault(name, named)
-    try:
-        schema = parse_avro(text, names)
-        stored, normalized = text_of(schema), normal_text_of(schema)
-    except RecursionError:
-        raise InvalidSchema("The schema is nested too deeply") from None
+    schema = parse_avro(text, names)
+    stored, normalized = text_of(schema), normal_text_of(schema)
     fingerprint = _fingerprint(SchemaType.AVRO, stored.encode(), references)
     return ParsedSchema(SchemaType.AVRO, stored, normalized, fingerprint, references, schema)
 

@@ -12,9 +12,7 @@ from decimal import Decimal
 from typing import Any, Literal, get_args, get_origin
 from uuid import UUID
 
-from fastavro.write import LOGICAL_WRITERS
-
-from moldau.serde.avro_schema import logical
+from moldau.schemas.avro.logical import logical_type
 from moldau.serde.errors import SerdeError
 from moldau.serde.models import (
     MISSING,
@@ -196,9 +194,8 @@ def _default_json(schema: Any, default: Any) -> Any:
     """A value as a schema's JSON writes it."""
     if isinstance(schema, list):
         schema = schema[0]
-    key = logical(schema)
-    if key in LOGICAL_WRITERS:
-        default = LOGICAL_WRITERS[key](default, schema)
+    if isinstance(schema, dict) and (logical := logical_type(schema["type"], schema)) is not None:
+        default = logical.writer(schema, schema.get("size", 0))(default)
     if isinstance(default, bytes):
         return default.decode("latin-1")
     if isinstance(default, tuple) and len(default) == 2:

@@ -13,7 +13,7 @@ from moldau.registry.rules import json_messages
 from moldau.registry.rules import json_schema as json_rules
 from moldau.registry.rules import protobuf as protobuf_rules
 from moldau.registry.schemas import ParsedSchema
-from moldau.schemas.avro.schema import AvroSchema
+from moldau.schemas.avro.types import AvroSchema
 from moldau.schemas.json_schema.schema import JsonDocument
 from moldau.schemas.protobuf.schema import ProtobufSchema
 

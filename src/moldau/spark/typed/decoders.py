@@ -10,8 +10,9 @@ import numpy as np
 import pyarrow as pa
 
 from moldau.client.registry.schema_registry import RegistryClient
+from moldau.schemas.avro.types import AvroType
 from moldau.spark.typed.avro.decode import AvroDecoder
-from moldau.spark.typed.avro.schema import AvroType, parse
+from moldau.spark.typed.avro.schema import parse
 from moldau.spark.typed.frames import FRAME_SIZE, framed_rows, read_frames
 from moldau.spark.typed.options import RegistryOptions
 from moldau.spark.typed.registry import SchemaText, client_of, written_schema

@@ -172,7 +172,7 @@ def _encoder(client: RegistryClient, schema: RegisteredSchema, full_name: str | 
     match schema.schema_type:
         case "AVRO":
             from moldau.cli.kafka_tools.records import avro_json
-            from moldau.serde.avro_schema import parse_avro
+            from moldau.serde.avro import parse_avro
 
             avro = parse_avro(schema.text, list(referenced(client, schema.references).values()))
             return lambda value: avro_json.encode(avro, value)
@@ -214,7 +214,7 @@ def _decoder(client: RegistryClient, schema: RegisteredSchema, ref: SchemaRef) -
     match schema.schema_type:
         case "AVRO":
             from moldau.cli.kafka_tools.records import avro_json
-            from moldau.serde.avro_schema import parse_avro
+            from moldau.serde.avro import parse_avro
 
             avro = parse_avro(schema.text, list(referenced(client, schema.references).values()))
             return lambda data, at: avro_json.decode(avro, data, at)

@@ -10,9 +10,10 @@ from typing import Any, TypeAlias
 import numpy as np
 import pyarrow as pa
 
+from moldau.schemas.avro.types import AvroType
 from moldau.spark.kernels import avro as kernels
 from moldau.spark.typed.avro.programs import Programs
-from moldau.spark.typed.avro.schema import AvroType, reader_shape
+from moldau.spark.typed.avro.schema import reader_shape
 from moldau.spark.typed.shapes import SchemaError, Store
 from moldau.spark.write.rows import Pieces
 
