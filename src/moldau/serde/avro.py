@@ -12,6 +12,7 @@ from moldau.client.registry.schema_registry import Reference, RegisteredSchema, 
 from moldau.schemas.avro.parse import parse_with_texts
 from moldau.schemas.avro.types import AvroSchema
 from moldau.schemas.limits import InvalidSchema
+from moldau.schemas.schema_id import SchemaRef, id_prefix
 from moldau.serde.avro_models import avro_schema_of, from_avro, to_avro
 from moldau.serde.calls import (
     MAX_KEPT,
@@ -36,7 +37,6 @@ from moldau.serde.registered import (
     registered,
     writer_schema,
 )
-from moldau.serde.wire import SchemaRef, id_prefix
 
 AVRO = "AVRO"
 

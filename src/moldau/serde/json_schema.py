@@ -13,6 +13,7 @@ from urllib.parse import urljoin
 import jsonschema_rs
 
 from moldau.client.registry.schema_registry import Reference, RegisteredSchema, RegistryClient
+from moldau.schemas.schema_id import SchemaRef
 from moldau.serde.calls import MAX_KEPT, Deserializer, Serializer, Write, checked, framed, unframed
 from moldau.serde.errors import SerdeError, path_text, shown
 from moldau.serde.json_models import from_json, json_schema_of, to_json
@@ -26,7 +27,6 @@ from moldau.serde.registered import (
     registered,
     writer_schema,
 )
-from moldau.serde.wire import SchemaRef
 
 JSON = "JSON"
 #: Where references are looked for that have no full address.

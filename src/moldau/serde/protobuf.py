@@ -11,6 +11,7 @@ from google.protobuf import json_format
 from google.protobuf.message import DecodeError, EncodeError, Message
 
 from moldau.client.registry.schema_registry import Reference, RegisteredSchema, RegistryClient
+from moldau.schemas.schema_id import SchemaRef, write_indexes
 from moldau.serde.calls import (
     MAX_KEPT,
     Deserializer,
@@ -18,6 +19,7 @@ from moldau.serde.calls import (
     Write,
     checked,
     framed,
+    indexes_at,
     names_schema,
     unframed,
 )
@@ -34,7 +36,6 @@ from moldau.serde.protobuf_schema import (
     message_named,
 )
 from moldau.serde.registered import context_subject, latest, prefix_of, registered, writer_schema
-from moldau.serde.wire import SchemaRef, read_indexes, write_indexes
 
 
 class ProtobufSerializer(Serializer):
@@ -166,7 +167,7 @@ class ProtobufDeserializer(Deserializer):
                 return self._parsed(made, data[6:])
         data = checked(data)
         ref, frame, position = unframed(data, is_key, headers)
-        indexes, position = read_indexes(frame, position)
+        indexes, position = indexes_at(frame, position)
         made = self._class(ref, indexes, topic, is_key)
         if self._any_topic and frame is data and position == 6:
             self._by_prefix[data[:6]] = made

@@ -18,9 +18,9 @@ from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message import DecodeError
 
 from moldau.client.registry.schema_registry import Reference, RegisteredSchema, RegistryClient
+from moldau.schemas.schema_id import SchemaRef
 from moldau.serde.errors import SerdeError
 from moldau.serde.registered import asked, referenced
-from moldau.serde.wire import SchemaRef
 
 PROTOBUF = "PROTOBUF"
 _GOOGLES = re.compile(r"google/(protobuf|type|rpc|api)/[a-z_]+\.proto\Z")

@@ -9,9 +9,9 @@ from functools import partial
 from typing import Any, TypeVar
 
 from moldau.client.registry.schema_registry import Reference, RegisteredSchema, RegistryClient, RegistryError
+from moldau.schemas.schema_id import SchemaRef, guid_prefix, id_prefix
 from moldau.serde.errors import SerdeError
 from moldau.serde.options import Strategy, WriterOptions
-from moldau.serde.wire import SchemaRef, guid_prefix, id_prefix
 
 Found = TypeVar("Found")
 

@@ -11,9 +11,10 @@ import pyarrow as pa
 
 from moldau.client.registry.schema_registry import RegistryClient
 from moldau.schemas.avro.types import AvroType
+from moldau.schemas.schema_id import ID_SIZE
 from moldau.spark.typed.avro.decode import AvroDecoder
 from moldau.spark.typed.avro.schema import parse
-from moldau.spark.typed.frames import FRAME_SIZE, framed_rows, read_frames
+from moldau.spark.typed.frames import framed_rows, read_frames
 from moldau.spark.typed.options import RegistryOptions
 from moldau.spark.typed.registry import SchemaText, client_of, written_schema
 from moldau.spark.write.rows import Pieces, pieces_of
@@ -96,7 +97,7 @@ class AvroColumn:
         if self._registry is None:
             return self._without_ids(values)
         ids, unframed = read_frames(values)
-        skip = np.full(len(ids), FRAME_SIZE, np.int64)
+        skip = np.full(len(ids), ID_SIZE, np.int64)
         array, reasons = self._decoder.decode(values, ids, skip, self._written)
         return array, reasons | unframed
 
@@ -115,7 +116,7 @@ class AvroColumn:
         again = [row for row in reasons if framed[row]]
         if not again:
             return array, reasons
-        skip[again] = FRAME_SIZE
+        skip[again] = ID_SIZE
         array, second = self._decoder.decode(values, ids, skip, self._own)
         return array, {row: reasons[row] for row in second}
 

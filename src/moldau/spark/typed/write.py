@@ -12,10 +12,10 @@ from typing import Any
 import pyarrow as pa
 
 from moldau.client.registry.schema_registry import RegisteredSchema, RegistryClient, RegistryError
+from moldau.schemas.schema_id import id_prefix
 from moldau.spark.options import OptionError, WriteOptions
 from moldau.spark.typed.avro.write import avro_schema
 from moldau.spark.typed.encoders import Encoder, encoder_of
-from moldau.spark.typed.frames import frame
 from moldau.spark.typed.options import LATEST_VERSION, REGISTRY_TYPES, SideOptions, TypedOptions
 from moldau.spark.typed.registry import SchemaText, client_of, subject_schema, with_uses
 from moldau.spark.typed.shapes import SchemaError
@@ -108,7 +108,7 @@ def _registered(
         except SchemaError as error:
             raise OptionError(f"the {said.side} cannot be written as {chosen}: {error}") from None
         text, schema_id = SchemaText(made), _register(client, subject, made, _TYPES[chosen])
-    header = frame(schema_id)
+    header = id_prefix(schema_id)
     if chosen == "protobuf":
         from moldau.spark.typed.protobuf.write import message_indexes
 

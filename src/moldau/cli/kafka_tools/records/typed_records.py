@@ -17,10 +17,10 @@ from typing import Any, TypeAlias
 
 from moldau.cli.kafka_tools.framework.exceptions import ToolError
 from moldau.client.registry.schema_registry import Reference, RegisteredSchema, RegistryClient, RegistryError
+from moldau.schemas.schema_id import Headers, SchemaRef, id_prefix
 from moldau.serde.calls import unframed
 from moldau.serde.errors import SerdeError
 from moldau.serde.registered import referenced, writer_schema
-from moldau.serde.wire import Headers, SchemaRef, id_prefix
 
 _CONFIG = "org.apache.kafka.common.config.ConfigException"
 _SERIALIZATION = "org.apache.kafka.common.errors.SerializationException"
@@ -193,8 +193,8 @@ def _encoder(client: RegistryClient, schema: RegisteredSchema, full_name: str | 
 def _protobuf_encoder(client: RegistryClient, schema: RegisteredSchema, full_name: str | None) -> Encode:
     from google.protobuf import json_format
 
+    from moldau.schemas.schema_id import write_indexes
     from moldau.serde.protobuf_schema import file_of, message_class, message_indexes, message_named
-    from moldau.serde.wire import write_indexes
 
     file = file_of(client, schema, SchemaRef(schema_id=schema.schema_id), schema.subject)
     made = message_class(message_named(file, full_name))
@@ -230,13 +230,13 @@ def _protobuf_decoder(client: RegistryClient, schema: RegisteredSchema, ref: Sch
     from google.protobuf import json_format
     from google.protobuf.message import DecodeError
 
+    from moldau.serde.calls import indexes_at
     from moldau.serde.protobuf_schema import file_of, message_at, message_class
-    from moldau.serde.wire import read_indexes
 
     file = file_of(client, schema, ref)
 
     def decode(data: bytes, at: int) -> Any:
-        indexes, at = read_indexes(data, at)
+        indexes, at = indexes_at(data, at)
         try:
             message = message_class(message_at(file, indexes)).FromString(data[at:])
         except DecodeError as error:

@@ -19,7 +19,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.json as pj
 
-from moldau.spark.typed.frames import FRAME_SIZE, framed_rows
+from moldau.schemas.schema_id import ID_SIZE
+from moldau.spark.typed.frames import framed_rows
 from moldau.spark.write.rows import Pieces, pieces_of
 
 Array: TypeAlias = Any
@@ -42,8 +43,8 @@ class JsonColumn:
         values = pieces_of(column, "value")
         at, sizes = values.at.copy(), values.sizes.copy()
         framed = framed_rows(values)
-        at[framed] += FRAME_SIZE
-        sizes[framed] -= FRAME_SIZE
+        at[framed] += ID_SIZE
+        sizes[framed] -= ID_SIZE
         rows = Pieces(values.data, at, sizes)
         arrays, reasons = self._stretch(rows, 0, len(at))
         return arrays[0] if len(arrays) == 1 else pa.concat_arrays(arrays), reasons

@@ -13,12 +13,11 @@ import pyarrow as pa
 from google.protobuf.message import DecodeError
 
 from moldau.client.registry.schema_registry import RegistryClient
-from moldau.serde.errors import SerdeError
-from moldau.serde.wire import read_indexes
+from moldau.schemas.schema_id import ID_SIZE, InvalidFrame, read_indexes
 from moldau.spark.kernels import avro as typed_kernels
 from moldau.spark.kernels import protobuf as kernels
 from moldau.spark.read.decoding import HAS_KERNELS
-from moldau.spark.typed.frames import FRAME_SIZE, read_frames
+from moldau.spark.typed.frames import read_frames
 from moldau.spark.typed.options import RegistryOptions
 from moldau.spark.typed.protobuf.proto_files import message_at, message_class, message_descriptor
 from moldau.spark.typed.protobuf.tables import SCALARS, TIMESTAMP, UTC, WRAPPERS, TableMaker, Tables
@@ -126,9 +125,9 @@ class ProtobufColumn:
         if self._registry is None:
             return values.at, {}
         ids, reasons = read_frames(values)
-        starts = values.at + FRAME_SIZE
+        starts = values.at + ID_SIZE
         framed = ids >= 0
-        longer = framed & (values.sizes > FRAME_SIZE)
+        longer = framed & (values.sizes > ID_SIZE)
         # What nearly every value is: the first message, whose place is written as one zero.
         usual = longer.copy()
         usual[longer] = values.data[starts[longer]] == 0
@@ -141,8 +140,8 @@ class ProtobufColumn:
             start = int(values.at[row])
             value = values.data[start : start + int(values.sizes[row])].tobytes()
             try:
-                indexes, position = read_indexes(value, FRAME_SIZE)
-            except SerdeError as error:
+                indexes, position = read_indexes(value, ID_SIZE)
+            except InvalidFrame as error:
                 reasons[row] = str(error)
                 continue
             starts[row] = start + position

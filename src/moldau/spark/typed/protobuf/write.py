@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 
 import pyarrow as pa
 
-from moldau.serde.wire import write_indexes
+from moldau.schemas.schema_id import write_indexes
 from moldau.spark.typed.protobuf.proto_files import indexes_of, message_class, message_descriptor
 from moldau.spark.typed.registry import SchemaText
 from moldau.spark.typed.shapes import SchemaError
