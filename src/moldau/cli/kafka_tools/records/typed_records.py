@@ -193,8 +193,9 @@ def _encoder(client: RegistryClient, schema: RegisteredSchema, full_name: str | 
 def _protobuf_encoder(client: RegistryClient, schema: RegisteredSchema, full_name: str | None) -> Encode:
     from google.protobuf import json_format
 
+    from moldau.schemas.protobuf.descriptors import message_class, message_indexes
     from moldau.schemas.schema_id import write_indexes
-    from moldau.serde.protobuf_schema import file_of, message_class, message_indexes, message_named
+    from moldau.serde.protobuf import file_of, message_named
 
     file = file_of(client, schema, SchemaRef(schema_id=schema.schema_id), schema.subject)
     made = message_class(message_named(file, full_name))
@@ -230,8 +231,9 @@ def _protobuf_decoder(client: RegistryClient, schema: RegisteredSchema, ref: Sch
     from google.protobuf import json_format
     from google.protobuf.message import DecodeError
 
+    from moldau.schemas.protobuf.descriptors import message_class
     from moldau.serde.calls import indexes_at
-    from moldau.serde.protobuf_schema import file_of, message_at, message_class
+    from moldau.serde.protobuf import file_of, message_at
 
     file = file_of(client, schema, ref)
 

@@ -13,13 +13,14 @@ import pyarrow as pa
 from google.protobuf.message import DecodeError
 
 from moldau.client.registry.schema_registry import RegistryClient
+from moldau.schemas.protobuf.descriptors import message_class
 from moldau.schemas.schema_id import ID_SIZE, InvalidFrame, read_indexes
 from moldau.spark.kernels import avro as typed_kernels
 from moldau.spark.kernels import protobuf as kernels
 from moldau.spark.read.decoding import HAS_KERNELS
 from moldau.spark.typed.frames import read_frames
 from moldau.spark.typed.options import RegistryOptions
-from moldau.spark.typed.protobuf.proto_files import message_at, message_class, message_descriptor
+from moldau.spark.typed.protobuf.schema import message_at, message_descriptor
 from moldau.spark.typed.protobuf.tables import SCALARS, TIMESTAMP, UTC, WRAPPERS, TableMaker, Tables
 from moldau.spark.typed.registry import SchemaText, client_of, written_schema
 from moldau.spark.typed.shapes import SchemaError, Store
