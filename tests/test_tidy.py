@@ -138,6 +138,7 @@ PURE = [
     "spark/typed/avro/schema.py",
     "spark/typed/avro/write.py",
     "spark/typed/ddl.py",
+    "spark/typed/formats.py",
     "spark/typed/frames.py",
     "spark/typed/json/decode.py",
     "spark/typed/json/schema.py",

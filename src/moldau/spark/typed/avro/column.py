@@ -1,10 +1,4 @@
-"""One column of bytes to one column of values, for each of the formats.
-
-Invariant: a decoder answers with an array of its type and the reasons of the rows that did not decode, and
-never raises for what a record holds. What is wrong with the schema itself is told when the decoder is made.
-"""
-
-from typing import Protocol, TypeAlias
+"""A column of Avro values: whose schema each was written with, and what decodes it."""
 
 import numpy as np
 import pyarrow as pa
@@ -17,73 +11,15 @@ from moldau.spark.typed.avro.schema import parse
 from moldau.spark.typed.frames import framed_rows, read_frames
 from moldau.spark.typed.options import RegistryOptions
 from moldau.spark.typed.registry import SchemaText, client_of, written_schema
+from moldau.spark.typed.shapes import Decoded
 from moldau.spark.write.rows import Pieces, pieces_of
-
-Decoded: TypeAlias = tuple[pa.Array, dict[int, str]]
-
-
-class Decoder(Protocol):
-    @property
-    def type(self) -> pa.DataType: ...
-
-    def decode(self, column: pa.Array) -> Decoded: ...
-
-
-def decoder_of(
-    kind: str, schema: SchemaText | None, message: str | None, registry: RegistryOptions | None
-) -> Decoder:
-    """The decoder of a format; ``schema`` is the reader's."""
-    if kind == "bytes":
-        return BytesColumn()
-    if kind == "string":
-        return TextColumn()
-    assert schema is not None, f"{kind} has a schema"
-    if kind == "avro":
-        return AvroColumn(schema, registry)
-    if kind == "json":
-        from moldau.spark.typed.json.decode import JsonColumn
-        from moldau.spark.typed.json.schema import json_type
-
-        return JsonColumn(json_type(schema.text, dict(schema.uses)))
-    from moldau.spark.typed.protobuf.decode import ProtobufColumn
-
-    return ProtobufColumn(schema, message, registry)
-
-
-class BytesColumn:
-    type = pa.binary()
-
-    def decode(self, column: pa.Array) -> Decoded:
-        return column, {}
-
-
-class TextColumn:
-    type = pa.string()
-
-    def decode(self, column: pa.Array) -> Decoded:
-        """Text where it is UTF-8."""
-        try:
-            return column.cast(pa.string()), {}
-        except pa.ArrowInvalid:
-            return self._one_by_one(column)
-
-    def _one_by_one(self, column: pa.Array) -> Decoded:
-        texts: list[str | None] = []
-        reasons = {}
-        for row, value in enumerate(column.to_pylist()):
-            try:
-                texts.append(None if value is None else value.decode())
-            except UnicodeDecodeError as error:
-                texts.append(None)
-                reasons[row] = f"it is not UTF-8: {error.reason} at byte {error.start}"
-        return pa.array(texts, pa.string()), reasons
 
 
 class AvroColumn:
     """With a registry the id before each value says its writer's schema; without, the reader's is both."""
 
     def __init__(self, schema: SchemaText, registry: RegistryOptions | None) -> None:
-        self._reader = parse(schema.text, [text for _, text in schema.uses])
+        self._reader = parse(schema.text, schema.used_texts)
         self._decoder = AvroDecoder(self._reader)
         self._registry = registry
         self._client: RegistryClient | None = None
@@ -106,7 +42,7 @@ class AvroColumn:
             assert self._registry is not None
             self._client = client_of(self._registry)
         found = written_schema(self._client, schema_id, "AVRO")
-        return parse(found.text, [text for _, text in found.uses])
+        return parse(found.text, found.used_texts)
 
     def _without_ids(self, values: Pieces) -> Decoded:
         """Values as they are; those that do not decode so and begin as a frame does are tried behind it."""
