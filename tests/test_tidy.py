@@ -115,7 +115,7 @@ PURE = [
     "schemas/avro",
     "schemas/schema_id.py",
     "registry/rules/avro.py",
-    "schemas/json_schema/schema.py",
+    "schemas/json_schema",
     "registry/rules/json_schema.py",
     "registry/rules/json_values.py",
     "registry/rules/json_patterns.py",

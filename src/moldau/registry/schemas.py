@@ -15,7 +15,7 @@ from typing import Any
 from moldau.schemas.avro.parse import normal_text_of, parse_avro
 from moldau.schemas.avro.text import text_of
 from moldau.schemas.avro.types import AvroSchema
-from moldau.schemas.json_schema.schema import JsonDocument, parse_json
+from moldau.schemas.json_schema.parse import JsonDocument, parse_json
 from moldau.schemas.limits import MAX_REFERENCES, check_size, compact
 from moldau.schemas.limits import InvalidSchema as InvalidSchema
 from moldau.schemas.protobuf.schema import ProtobufSchema, parse_protobuf
@@ -108,7 +108,7 @@ def _json(
     documents: dict[str, Any] = {}
     for reference, target in pairs:
         assert isinstance(target.form, JsonDocument)
-        for name, document in target.form.documents.items():
+        for name, document in target.form.documents.references.items():
             documents.setdefault(name, document)
         documents[reference.name] = target.form.value
     document = parse_json(text, documents)

@@ -56,7 +56,7 @@ def module_text(subject: str, version: object, schema: object, plain: bool = Fal
     from moldau.cli.codegen.classes import Module
     from moldau.registry.schemas import ParsedSchema
     from moldau.schemas.avro.types import AvroSchema
-    from moldau.schemas.json_schema.schema import JsonDocument
+    from moldau.schemas.json_schema.parse import JsonDocument
     from moldau.schemas.protobuf.schema import ProtobufSchema
 
     assert isinstance(schema, ParsedSchema)

@@ -14,7 +14,7 @@ from moldau.registry.rules import json_schema as json_rules
 from moldau.registry.rules import protobuf as protobuf_rules
 from moldau.registry.schemas import ParsedSchema
 from moldau.schemas.avro.types import AvroSchema
-from moldau.schemas.json_schema.schema import JsonDocument
+from moldau.schemas.json_schema.parse import JsonDocument
 from moldau.schemas.protobuf.schema import ProtobufSchema
 
 

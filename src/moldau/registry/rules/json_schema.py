@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from moldau.registry.rules.differences import Difference, TooComplex, Walk, breaks, under
 from moldau.registry.rules.json_patterns import may_match
 from moldau.registry.rules.json_values import changed_limits, changed_values
-from moldau.schemas.json_schema.schema import JsonSchema, dereferenced
+from moldau.schemas.json_schema.parse import JsonSchema, dereferenced
 
 _EMPTY = JsonSchema("empty")
 _FALSE = JsonSchema("false")
