@@ -1,8 +1,8 @@
-"""Schemas as the registry knows them: parsed once, with the text it keeps and the mark by which equal ones
-are known.
+"""Schemas as the registry keeps them: parsed once, with the text that is stored and the mark by which equal
+ones are known.
 
-The rooms above speak of `ParsedSchema` only; which language it is written in is decided here, and here
-alone. Whatever is wrong with a schema ends as `InvalidSchema` with a message for the client: no schema
+Pure. The rest of the registry knows ``ParsedSchema`` only; which format it is of is decided here alone.
+Invariant: whatever is wrong with a schema ends as ``InvalidSchema`` with a message for the client; no schema
 stops, hangs or crashes the service.
 """
 

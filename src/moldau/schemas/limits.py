@@ -1,8 +1,7 @@
-"""What every schema must stay under, and the one error that says so.
+"""The limits of every schema, and the one error that says what is wrong with one.
 
-A schema comes from a stranger: its size, depth and count of parts are checked here before any recursive
-code sees it. Nothing in this file knows a schema language, and nothing here may run a pattern that a schema
-brings along.
+Pure. A registry takes schemas from anyone: their size, depth and count of parts are checked here before any
+recursive code sees them. Invariant: no pattern of a schema is run.
 """
 
 import json

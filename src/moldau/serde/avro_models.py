@@ -1,6 +1,6 @@
 """Dataclasses and pydantic models as Avro records.
 
-Invariant: pure. A class gives the same schema each time. What has no counterpart in Avro is refused with a
+Pure. A class gives the same schema each time. What has no counterpart in Avro is refused with a
 word on what to write instead; nothing is guessed.
 """
 
@@ -100,7 +100,7 @@ def from_avro(cls: type) -> Callable[[Any], Any]:
 
 
 class _Schemas:
-    """A named type is written out where it stands first; after that its name is enough."""
+    """A named type is written out where it comes first; after that its name is enough."""
 
     def __init__(self) -> None:
         self._defined: dict[str, type] = {}
@@ -119,8 +119,8 @@ class _Schemas:
             return self._union(choices)
         if (item := item_type(annotation)) is not MISSING:
             return {"type": "array", "items": self.of(item)}
-        if (held := value_type(annotation)) is not MISSING:
-            return {"type": "map", "values": self.of(held)}
+        if (value := value_type(annotation)) is not MISSING:
+            return {"type": "map", "values": self.of(value)}
         if get_origin(annotation) is Literal and all(isinstance(each, str) for each in get_args(annotation)):
             return "string"
         found = _TYPES.get(annotation)

@@ -124,7 +124,7 @@ def put_header(headers: object, name: str, value: bytes) -> None:
 
 
 def unframed(data: bytes, is_key: bool, headers: Headers) -> tuple[SchemaRef, bytes, int]:
-    """Which schema, the bytes that hold the rest of the frame, and the place there where it ended."""
+    """Which schema, the bytes with the rest of the frame, and where in them it ended."""
     header = header_of(headers, schema_header(is_key))
     frame = data if header is None else header
     try:

@@ -1,4 +1,4 @@
-"""Between a serializer and the registry: which subject, which id, which texts a schema stands on.
+"""Between a serializer and the registry: which subject, which id, which texts a schema refers to.
 
 Invariant: the registry is asked once for each subject and each id; its failures become ``SerdeError``.
 Nothing here knows what a schema says.
@@ -77,7 +77,7 @@ def registered(
     def register() -> RegisteredSchema:
         made = registry.register(subject, text, schema_type, references, normalize=options.normalize)
         if options.schema_id_in == "header":
-            return look_up()  # only this one tells the guid
+            return look_up()  # only this answer has the guid
         return RegisteredSchema(made, schema_type, text, tuple(references), subject)
 
     return asked(f"The schema cannot be registered under the subject {subject!r}", register)

@@ -1,6 +1,6 @@
 """Dataclasses from an Avro schema.
 
-``moldau.serde`` makes the same schema of them again: what Python's own types cannot say stands in an
+``moldau.serde`` makes the same schema of them again: what Python's own types cannot say is in an
 ``AvroField`` beside them. Without those (``plain``) the classes depend on nothing.
 
 Pure.

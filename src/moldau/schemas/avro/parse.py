@@ -24,7 +24,7 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 _MAX_FIXED_SIZE = 2**31 - 1
 
 
-#: JSON levels of a schema that someone reads or writes data with: of no stranger, so it may be deeper.
+#: JSON levels of a schema that a program itself reads or writes with; it may be deeper than a client's.
 _MAX_OWN_DEPTH = 300
 
 

@@ -18,7 +18,7 @@ def text_of(schema: AvroSchema) -> str:
 
 
 def written(type_: AvroType) -> Any:
-    """One type, as JSON that stands for itself."""
+    """One type as JSON, complete in itself."""
     return _written(type_, "", set())
 
 

@@ -3,7 +3,7 @@
 Pure. A schema that mixes keywords of several kinds (a type and an enum, properties and anyOf) becomes an
 ``allOf`` of parts of one kind each. Invariant: no pattern of a schema is ever compiled or run here. The check
 of keywords is a table and one pass: validating against the meta-schemas costs milliseconds for every
-property, which a stranger could use to stop the service; tests compare with them.
+property, which a client could use to stop the service; tests compare with them.
 """
 
 from collections.abc import Callable, Iterator, Mapping

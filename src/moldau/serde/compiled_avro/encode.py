@@ -42,7 +42,7 @@ _NAMES = {
 }
 #: Python allows some twenty blocks within each other; deeper parts get functions of their own.
 _MAX_BLOCKS = 5
-#: The Python types whose values can only be meant for branches of these types.
+#: By Python type: the branches that its values can be meant for.
 _OF_CLASS: dict[type, frozenset[str]] = {
     type(None): frozenset({"null"}),
     bool: frozenset({"boolean"}),
@@ -62,7 +62,7 @@ def compile_encoder(avro: AvroSchema, *, strict: bool = False) -> Encode:
 
 
 def compile_type(schema: AvroType, *, strict: bool = False) -> Encode:
-    """The same for a type that stands within others: bytes have their length before them here."""
+    """The same for a type inside others: bytes have their length before them here."""
     try:
         write = _Compiler(schema, strict).compiled()
     except RecursionError as error:

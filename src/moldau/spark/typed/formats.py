@@ -5,7 +5,7 @@ imported when it is used. A new format is a folder beside this file and a row in
 """
 
 import json
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     from moldau.spark.typed.options import RegistryOptions
     from moldau.spark.typed.registry import SchemaText
     from moldau.spark.typed.shapes import Decoded
+
+    Schema: TypeAlias = SchemaText | None
+    Registry: TypeAlias = RegistryOptions | None
 
 
 class Decoder(Protocol):
@@ -53,23 +56,19 @@ class Format:
     def has_schema(self) -> bool:
         return self.registry_type is not None
 
-    def type(self, schema: "SchemaText | None", message: str | None) -> "pa.DataType":
+    def type(self, schema: "Schema", message: str | None) -> "pa.DataType":
         """The type of the column that such values fill."""
         return self.decoder(schema, message, None).type
 
-    def decoder(
-        self, schema: "SchemaText | None", message: str | None, registry: "RegistryOptions | None"
-    ) -> Decoder:
+    def decoder(self, schema: "Schema", message: str | None, registry: "Registry") -> Decoder:
         """``schema`` is the reader's; with a registry an id before each value says the writer's."""
         raise NotImplementedError
 
-    def encoder(
-        self, schema: "SchemaText | None", message: str | None, header: bytes, column: "pa.DataType"
-    ) -> Encoder:
+    def encoder(self, schema: "Schema", message: str | None, header: bytes, column: "pa.DataType") -> Encoder:
         """For a column of this type; each value comes behind ``header``."""
         raise NotImplementedError
 
-    def schema_text(self, column: "pa.DataType", name: str, before: "SchemaText | None") -> str:
+    def schema_text(self, column: "pa.DataType", name: str, before: "Schema") -> str:
         """The schema of a column as a registry keeps it; names are those of the version before."""
         raise NotImplementedError
 
@@ -81,16 +80,12 @@ class Format:
 class _Bytes(Format):
     name = "bytes"
 
-    def decoder(
-        self, schema: "SchemaText | None", message: str | None, registry: "RegistryOptions | None"
-    ) -> Decoder:
+    def decoder(self, schema: "Schema", message: str | None, registry: "Registry") -> Decoder:
         from moldau.spark.typed.plain import BytesColumn
 
         return BytesColumn()
 
-    def encoder(
-        self, schema: "SchemaText | None", message: str | None, header: bytes, column: "pa.DataType"
-    ) -> Encoder:
+    def encoder(self, schema: "Schema", message: str | None, header: bytes, column: "pa.DataType") -> Encoder:
         from moldau.spark.typed.plain import BytesEncoder
 
         return BytesEncoder(column)
@@ -99,16 +94,12 @@ class _Bytes(Format):
 class _String(Format):
     name = "string"
 
-    def decoder(
-        self, schema: "SchemaText | None", message: str | None, registry: "RegistryOptions | None"
-    ) -> Decoder:
+    def decoder(self, schema: "Schema", message: str | None, registry: "Registry") -> Decoder:
         from moldau.spark.typed.plain import TextColumn
 
         return TextColumn()
 
-    def encoder(
-        self, schema: "SchemaText | None", message: str | None, header: bytes, column: "pa.DataType"
-    ) -> Encoder:
+    def encoder(self, schema: "Schema", message: str | None, header: bytes, column: "pa.DataType") -> Encoder:
         from moldau.spark.typed.plain import TextEncoder
 
         return TextEncoder(column)
@@ -118,27 +109,23 @@ class _Json(Format):
     name = "json"
     registry_type = "JSON"
 
-    def type(self, schema: "SchemaText | None", message: str | None) -> "pa.DataType":
+    def type(self, schema: "Schema", message: str | None) -> "pa.DataType":
         from moldau.spark.typed.json.schema import json_type
 
         assert schema is not None
         return json_type(schema.text, dict(schema.uses))
 
-    def decoder(
-        self, schema: "SchemaText | None", message: str | None, registry: "RegistryOptions | None"
-    ) -> Decoder:
+    def decoder(self, schema: "Schema", message: str | None, registry: "Registry") -> Decoder:
         from moldau.spark.typed.json.decode import JsonColumn
 
         return JsonColumn(self.type(schema, message))
 
-    def encoder(
-        self, schema: "SchemaText | None", message: str | None, header: bytes, column: "pa.DataType"
-    ) -> Encoder:
+    def encoder(self, schema: "Schema", message: str | None, header: bytes, column: "pa.DataType") -> Encoder:
         from moldau.spark.typed.json.write import JsonEncoder
 
         return JsonEncoder(column, header)
 
-    def schema_text(self, column: "pa.DataType", name: str, before: "SchemaText | None") -> str:
+    def schema_text(self, column: "pa.DataType", name: str, before: "Schema") -> str:
         from moldau.spark.typed.json.schema import json_schema
 
         return json.dumps(json_schema(column, name))
@@ -149,30 +136,26 @@ class _Avro(Format):
     registry_type = "AVRO"
     writes_by_schema = True
 
-    def type(self, schema: "SchemaText | None", message: str | None) -> "pa.DataType":
+    def type(self, schema: "Schema", message: str | None) -> "pa.DataType":
         from moldau.spark.typed.avro.schema import parse, reader_shape
 
         assert schema is not None
         return reader_shape(parse(schema.text, schema.used_texts)).type
 
-    def decoder(
-        self, schema: "SchemaText | None", message: str | None, registry: "RegistryOptions | None"
-    ) -> Decoder:
+    def decoder(self, schema: "Schema", message: str | None, registry: "Registry") -> Decoder:
         from moldau.spark.typed.avro.column import AvroColumn
 
         assert schema is not None
         return AvroColumn(schema, registry)
 
-    def encoder(
-        self, schema: "SchemaText | None", message: str | None, header: bytes, column: "pa.DataType"
-    ) -> Encoder:
+    def encoder(self, schema: "Schema", message: str | None, header: bytes, column: "pa.DataType") -> Encoder:
         from moldau.spark.typed.avro.schema import parse
         from moldau.spark.typed.avro.write import AvroEncoder
 
         assert schema is not None
         return AvroEncoder(parse(schema.text, schema.used_texts), column, header)
 
-    def schema_text(self, column: "pa.DataType", name: str, before: "SchemaText | None") -> str:
+    def schema_text(self, column: "pa.DataType", name: str, before: "Schema") -> str:
         from moldau.spark.typed.avro.write import avro_schema
 
         return json.dumps(avro_schema(column, name, json.loads(before.text) if before is not None else None))
@@ -184,23 +167,19 @@ class _Protobuf(Format):
     writes_by_schema = True
     has_messages = True
 
-    def decoder(
-        self, schema: "SchemaText | None", message: str | None, registry: "RegistryOptions | None"
-    ) -> Decoder:
+    def decoder(self, schema: "Schema", message: str | None, registry: "Registry") -> Decoder:
         from moldau.spark.typed.protobuf.decode import ProtobufColumn
 
         assert schema is not None
         return ProtobufColumn(schema, message, registry)
 
-    def encoder(
-        self, schema: "SchemaText | None", message: str | None, header: bytes, column: "pa.DataType"
-    ) -> Encoder:
+    def encoder(self, schema: "Schema", message: str | None, header: bytes, column: "pa.DataType") -> Encoder:
         from moldau.spark.typed.protobuf.write import ProtobufEncoder
 
         assert schema is not None
         return ProtobufEncoder(schema, message, column, header)
 
-    def schema_text(self, column: "pa.DataType", name: str, before: "SchemaText | None") -> str:
+    def schema_text(self, column: "pa.DataType", name: str, before: "Schema") -> str:
         from moldau.spark.typed.protobuf.write import proto_text
 
         return proto_text(column, name, before)

@@ -107,7 +107,7 @@ class Store:
         return np.empty((int(ends[-1]), 3), np.int64)
 
     def grow(self) -> None:
-        """More room for the columns that are half full, but not for those with one entry for each row."""
+        """More capacity for the columns that are half full, but not for those with one entry for each row."""
         before, entries = self.marks[:, 0].copy(), self.entries
         growing = 2 * self.marks[:, 2] >= self.marks[:, 1]
         growing[self._flat] = False
@@ -127,7 +127,7 @@ class Store:
         return first, second, valid.astype(bool)
 
     def array(self, data: Array) -> pa.Array:
-        """Everything as one Arrow array; ``data`` holds the bytes that text and bytes point into."""
+        """Everything as one Arrow array; ``data`` has the bytes that text and bytes point into."""
         return _array(self.shape, self, data)
 
 

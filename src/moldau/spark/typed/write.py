@@ -135,7 +135,7 @@ def _register(client: RegistryClient, subject: str, text: str, schema_type: str)
             if error.status != _CONFLICT:
                 raise
             differences = [error.message]
-    # Beside what differs a registry tells the old schema and its settings.
+    # Beside what differs a registry answers with the old schema and its settings.
     differences = [each for each in differences if "errorType" in each] or differences
     shown = "; ".join(differences[:_SHOWN_DIFFERENCES])
     more = len(differences) - _SHOWN_DIFFERENCES

@@ -1,4 +1,4 @@
-"""A column of Avro values: whose schema each was written with, and what decodes it."""
+"""A column of Avro values: the schema that each was written with, and what decodes it."""
 
 import numpy as np
 import pyarrow as pa

@@ -111,7 +111,7 @@ class Programs:
         place = f"field {'.'.join(self._path)}" if self._path else "the value"
         return SchemaError(f"{place}: {reason}")
 
-    # Resolution. A shape of None passes over what the reader does not have.
+    # Resolution. With a shape of None a value is skipped: the reader does not have it.
 
     def _resolve(self, writer: AvroType, reader: AvroType, shape: Shape | None) -> None:
         if writer.kind == "union":

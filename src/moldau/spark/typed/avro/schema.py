@@ -104,7 +104,7 @@ def merged(branches: Sequence[AvroType]) -> AvroType | None:
 
 def _shape(schema: AvroType, maker: ShapeMaker) -> Shape:
     made = _nullable_shape(schema, maker)
-    # Spark asks of each row only what may be null, and tells users which fields always are there.
+    # Spark looks for nulls only where there may be some, and shows users which fields are always there.
     return made if schema.nullable else replace(made, nullable=False)
 
 

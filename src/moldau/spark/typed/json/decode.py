@@ -1,9 +1,9 @@
 """JSON values of a batch to one Arrow array.
 
 Rows that are plain objects are read many at a time by Arrow's own reader; a stretch in which one of them does
-not fit, and types that it cannot read, go one by one, which also tells why.
+not fit, and types that it cannot read, go one by one, which also finds the reason.
 
-Invariant: pure. Both ways give the same values. Fields that the type does not have are passed over, those
+Pure. Both ways give the same values. Fields that the type does not have are skipped, those
 that a value does not have are null, and where text is wanted anything else is its JSON.
 """
 
@@ -29,7 +29,7 @@ _STRETCH = 2048
 
 
 class _Unfit(ValueError):
-    """A value that its type cannot hold."""
+    """A value that is not of its type."""
 
 
 class JsonColumn:

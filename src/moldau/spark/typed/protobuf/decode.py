@@ -1,6 +1,6 @@
 """Protobuf values of a batch to one Arrow array.
 
-Invariant: values are read by the reader's message: fields that it does not know are passed over, as
+Invariant: values are read by the reader's message: fields that it does not know are skipped, as
 Protobuf has it. A field without presence that is not there has its default; one with presence is null. A
 value that is another message than the reader's is a reason, never a guess.
 """
@@ -122,7 +122,7 @@ class ProtobufColumn:
         return pa.array(made, self.type), reasons
 
     def _starts(self, values: Pieces) -> tuple[Array, dict[int, str]]:
-        """Where the messages begin, and what is wrong with those whose frame is."""
+        """Where the messages begin, and the reasons of those that have no valid frame."""
         if self._registry is None:
             return values.at, {}
         ids, reasons = read_frames(values)

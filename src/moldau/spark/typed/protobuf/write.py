@@ -39,7 +39,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def message_indexes(schema: SchemaText, message: str | None) -> bytes:
-    """Where the message stands in its file, as it is written before each value."""
+    """Where the message is in its file, as it is written before each value."""
     return write_indexes(descriptors.message_indexes(message_descriptor(schema, message)))
 
 
