@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from moldau.base.settings import Setting, SettingsTable, Value, render
-from moldau.cluster.configs.definitions import (
+from moldau.cluster.configs.broker_configs import BROKER_SETTINGS
+from moldau.cluster.configs.topic_configs import (
     BROKER_LOGGERS,
-    BROKER_SETTINGS,
     CLIENT_METRICS_SETTINGS,
     GROUP_SETTINGS,
     LOG_LEVELS,

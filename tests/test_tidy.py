@@ -80,7 +80,7 @@ ONLY_IN = {
 IMPURE = {"asyncio", "os", "socket", "threading", "time", "random", "ssl", "sqlite3"}
 PURE = [
     "protocol",
-    "coordinators/machine.py",
+    "coordinators/shard.py",
     "coordinators/regular_expressions.py",
     "coordinators/character_classes.py",
     "coordinators/groups",
@@ -93,7 +93,7 @@ PURE = [
     "cluster/controller/topics.py",
     "cluster/controller/placement.py",
     "cluster/controller/elections.py",
-    "cluster/configs/definitions.py",
+    "cluster/configs/descriptions.py",
     "cluster/configs/topic_configs.py",
     "cluster/configs/broker_configs.py",
     "cluster/configs/layers.py",
@@ -159,7 +159,7 @@ PURE = [
     "storage/log/config.py",
 ]
 FORBIDDEN_NAMES = {"utils.py", "helpers.py", "common.py", "misc.py"}
-MAX_FILE_LINES = 500
+MAX_FILE_LINES = 600
 MAX_FUNCTION_LINES = 60
 
 

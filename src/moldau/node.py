@@ -32,12 +32,11 @@ from moldau.broker.topic_creation import create
 from moldau.cluster import records
 from moldau.cluster.configs.broker_settings import BrokerSettings, load_broker_settings
 from moldau.cluster.configs.layers import ConfigLayers, initial_default_broker_configs, topic_values
-from moldau.cluster.configs.listeners import Listener
 from moldau.cluster.controller import commands as controller
-from moldau.cluster.controller.topics import NewTopic, TopicSelector, delete_topics
+from moldau.cluster.controller.topics import TopicSelector, TopicToCreate, delete_topics
 from moldau.cluster.image import EMPTY_IMAGE, ClusterImage
 from moldau.cluster.metadata import Metadata
-from moldau.cluster.records import ResourceType
+from moldau.cluster.records import Endpoint, ResourceType
 from moldau.cluster.store.contract import MetadataStore
 from moldau.protocol.errors import KafkaError
 from moldau.replication.branching import Branching
@@ -82,7 +81,7 @@ class Node:
         self.settings: BrokerSettings = load_broker_settings(properties, overrides or {})
         self.clock: Clock = SystemClock() if clock is None else clock
         self.node_id: int = self.settings.node_id
-        self.listeners: list[Listener] = []
+        self.listeners: list[Endpoint] = []
         self._given_outside = outside
         self._opened: list[Callable[[], Coroutine[Any, Any, None]]] = []
         #: Set when the broker cannot go on; the message says why.
@@ -116,7 +115,7 @@ class Node:
         self.metadata = Metadata(self._store)
         self._opened.append(self.metadata.close)
         await self.metadata.open()
-        await self._store.hold_session(self.node_id, lambda: self._fail("its session was taken away"))
+        await self._store.open_session(self.node_id, lambda: self._fail("its session was taken away"))
 
     def _outside(self) -> tuple[Files, MetadataStore]:
         """The disk and the home of the metadata; SQLite is loaded only where it is used."""
@@ -235,10 +234,10 @@ class Node:
 
     async def _join(self) -> None:
         """Becomes the controller, makes sure that there is a cluster, and takes up its partitions."""
-        leadership = await self._store.campaign(
+        controllership = await self._store.campaign(
             self.node_id, lambda: self._fail("it is no longer the controller")
         )
-        self.metadata.controller_epoch = epoch = leadership.epoch
+        self.metadata.controller_epoch = epoch = controllership.epoch
         sessions = await self._store.sessions()
         cluster_id = self.services.cluster_id
         configs = initial_default_broker_configs(self.settings.layers)
@@ -249,19 +248,18 @@ class Node:
         # Decided one after the other, stored with one append.
         *_, self.broker_epoch = await asyncio.gather(
             submit(lambda image: controller.create_cluster(image, cluster_id, {}, configs)),
-            submit(lambda image: controller.take_office(image, self.node_id, epoch)),
+            submit(lambda image: controller.become_controller(image, self.node_id, epoch)),
             submit(lambda image: controller.fence_missing_brokers(image, sessions)),
             self.metadata.execute(lambda image: controller.register_broker(image, registration)),
         )
         self._follow(EMPTY_IMAGE, self.metadata.image, ())
         self.metadata.on_change(self._follow)
 
-    def _advertised(self) -> tuple[records.Listener, ...]:
+    def _advertised(self) -> tuple[Endpoint, ...]:
         """What clients are told: a port that was left to the system is filled in."""
         bound = {listener.name: listener.port for listener in self.listeners}
         return tuple(
-            records.Listener(each.name, each.host, each.port or bound[each.name], each.protocol)
-            for each in self.settings.advertised_listeners
+            each._replace(port=each.port or bound[each.name]) for each in self.settings.advertised_listeners
         )
 
     def _schedule(self) -> None:
@@ -316,7 +314,7 @@ class Node:
         raise KeyError(f"there is no listener {listener_name}")
 
     async def create_topic(self, name: str, partitions: int, configs: Mapping[str, str]) -> None:
-        (outcome,) = await create(self.services, [NewTopic(name, partitions, configs=dict(configs))])
+        (outcome,) = await create(self.services, [TopicToCreate(name, partitions, configs=dict(configs))])
         if isinstance(outcome, KafkaError):
             raise outcome
 

@@ -14,9 +14,9 @@ from moldau.broker.connection import Connection
 from moldau.broker.purgatory import Parked, Purgatory
 from moldau.broker.server import Server
 from moldau.cluster.configs.broker_settings import load_broker_settings
-from moldau.cluster.configs.listeners import Listener
+from moldau.cluster.records import Endpoint
 
-LOOPBACK = Listener("PLAINTEXT", "127.0.0.1", 0, "PLAINTEXT")
+LOOPBACK = Endpoint("PLAINTEXT", "127.0.0.1", 0, "PLAINTEXT")
 
 
 class Desk:
@@ -123,7 +123,7 @@ def test_an_open_address_without_authentication(
     host: str, warned: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def play(house: House) -> None:
-        await house.server.bind(Listener("OPEN", host, 0, "PLAINTEXT"))
+        await house.server.bind(Endpoint("OPEN", host, 0, "PLAINTEXT"))
 
     run({}, play)
     assert ("without authentication" in caplog.text) == warned

@@ -11,8 +11,8 @@ from moldau.cluster.records import (
     ClusterCreated,
     ConfigChanged,
     ControllerElected,
+    Endpoint,
     FeatureLevel,
-    Listener,
     PartitionChanged,
     ProducerIdsAllocated,
     Record,
@@ -23,7 +23,7 @@ from moldau.cluster.records import (
 )
 
 A, B = bytes(15) + b"a", bytes(15) + b"b"
-PLAINTEXT = Listener("PLAINTEXT", "h", 9092, "PLAINTEXT")
+PLAINTEXT = Endpoint("PLAINTEXT", "h", 9092, "PLAINTEXT")
 
 
 def registered(broker_id: int, rack: str | None = None) -> BrokerRegistered:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from moldau.cluster.controller.commands import Decision
+from moldau.cluster.controller.commands import ControllerResult
 from moldau.cluster.image import ClusterImage
 from moldau.cluster.metadata import Metadata
 from moldau.cluster.records import (
@@ -169,10 +169,10 @@ def test_an_outcome_is_that_of_the_stored_decision() -> None:
         metadata, other = await opened(ours), await opened(others)
         calls: list[int] = []
 
-        def next_level(image: ClusterImage) -> Decision[int]:
+        def next_level(image: ClusterImage) -> ControllerResult[int]:
             level = image.features.get("n", 0) + 1
             calls.append(level)
-            return Decision((FeatureLevel("n", level),), level)
+            return ControllerResult((FeatureLevel("n", level),), level)
 
         results = await asyncio.gather(metadata.execute(next_level), other.execute(next_level))
         assert sorted(results) == [1, 2]
@@ -186,12 +186,12 @@ def test_listeners_hear_every_change_in_order() -> None:
         log = MemoryLog()
         ours, others = Store(log), Store(log)
         metadata, other = await opened(ours), await opened(others)
-        heard: list[tuple[int, int, Sequence[Record]]] = []
+        received: list[tuple[int, int, Sequence[Record]]] = []
         arrived = asyncio.Event()
 
         def listen(old: ClusterImage, new: ClusterImage, records: Sequence[Record]) -> None:
             assert new is metadata.image
-            heard.append((old.version, new.version, records))
+            received.append((old.version, new.version, records))
             if new.version == 3:
                 arrived.set()
 
@@ -200,7 +200,7 @@ def test_listeners_hear_every_change_in_order() -> None:
         await other.submit(feature("b"))
         await metadata.submit(feature("c"))
         await arrived.wait()
-        assert heard == [
+        assert received == [
             (0, 1, [FeatureLevel("a", 1)]),
             (1, 2, [FeatureLevel("b", 1)]),
             (2, 3, [FeatureLevel("c", 1)]),
@@ -237,8 +237,8 @@ def test_a_broker_that_was_left_behind_gets_the_difference() -> None:
         topic, partition = TopicCreated(bytes(16), "t"), PartitionChanged(bytes(16), 0, (1,), (1,), 1, 0, 0)
         await metadata.submit(lambda image: [topic, partition])
         ours.gate = asyncio.Event()
-        heard: list[Record] = []
-        metadata.on_change(lambda old, new, records: heard.extend(records))
+        received: list[Record] = []
+        metadata.on_change(lambda old, new, records: received.extend(records))
         pending = asyncio.ensure_future(metadata.submit(feature("ours")))
         await asyncio.sleep(0)
         await other.submit(lambda image: [TopicDeleted(bytes(16))])
@@ -246,7 +246,7 @@ def test_a_broker_that_was_left_behind_gets_the_difference() -> None:
         assert log.snapshot_version == log.version
         ours.gate.set()
         await pending
-        assert heard == [TopicDeleted(bytes(16)), FeatureLevel("g", 6_000), FeatureLevel("ours", 1)]
+        assert received == [TopicDeleted(bytes(16)), FeatureLevel("g", 6_000), FeatureLevel("ours", 1)]
 
     run(scenario)
 
@@ -304,10 +304,10 @@ def test_a_deposed_controller_changes_nothing() -> None:
         log = MemoryLog()
         ours, others = Store(log), Store(log)
         metadata = await opened(ours)
-        leadership = await ours.campaign(1, lambda: None)
-        metadata.controller_epoch = leadership.epoch
+        controllership = await ours.campaign(1, lambda: None)
+        metadata.controller_epoch = controllership.epoch
         await metadata.submit(feature("a"))
-        await leadership.resign()
+        await controllership.resign()
         await others.campaign(2, lambda: None)
         with pytest.raises(KafkaError) as error:
             await metadata.submit(feature("b"))

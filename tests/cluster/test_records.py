@@ -15,8 +15,8 @@ from moldau.cluster.records import (
     ClusterCreated,
     ConfigChanged,
     ControllerElected,
+    Endpoint,
     FeatureLevel,
-    Listener,
     PartitionChanged,
     ProducerIdsAllocated,
     Record,
@@ -32,7 +32,7 @@ from moldau.cluster.records import (
 
 TOPIC_ID = bytes(range(16))
 TOPIC_ID_TEXT = "AAECAwQFBgcICQoLDA0ODw"
-LISTENER = Listener("PLAINTEXT", "127.0.0.1", 9092, "PLAINTEXT")
+LISTENER = Endpoint("PLAINTEXT", "127.0.0.1", 9092, "PLAINTEXT")
 
 #: What stands in files that users have: a change here is a change of the format.
 STORED = [

@@ -11,20 +11,20 @@ from moldau.base.names import collision_key
 from moldau.cluster.controller.commands import (
     BrokerRegistration,
     allocate_producer_ids,
+    become_controller,
     change_configs,
     create_cluster,
     fence_broker,
     fence_missing_brokers,
     register_broker,
     set_configs,
-    take_office,
     unregister_broker,
 )
 from moldau.cluster.controller.topics import (
     NewPartitions,
-    NewTopic,
     ReplicaAssignment,
     TopicSelector,
+    TopicToCreate,
     create_partitions,
     create_topics,
     delete_topics,
@@ -32,7 +32,7 @@ from moldau.cluster.controller.topics import (
 from moldau.cluster.image import EMPTY_IMAGE, ClusterImage, difference
 from moldau.cluster.records import (
     NO_LEADER,
-    Listener,
+    Endpoint,
     ProducerIdsAllocated,
     Record,
     ResourceType,
@@ -50,9 +50,9 @@ CHANGES = st.dictionaries(
     st.sampled_from(["k1", "k2", "k3"]), st.none() | st.sampled_from(["v", "w"]), max_size=3
 )
 NEW_TOPICS = st.builds(
-    NewTopic, NAMES, st.sampled_from([-1, 0, 1, 3]), st.sampled_from([-1, 1, 2, 3]), configs=CONFIGS
+    TopicToCreate, NAMES, st.sampled_from([-1, 0, 1, 3]), st.sampled_from([-1, 1, 2, 3]), configs=CONFIGS
 ) | st.builds(
-    NewTopic,
+    TopicToCreate,
     NAMES,
     assignments=st.lists(
         st.builds(
@@ -99,7 +99,7 @@ def decide(image: ClusterImage, command: tuple[Any, ...], fresh: int) -> Sequenc
         case ("grow", topic):
             return create_partitions(image, [topic], seed=fresh).records
         case ("register", broker_id):
-            listeners = (Listener("PLAINTEXT", "h", 9092, "PLAINTEXT"),)
+            listeners = (Endpoint("PLAINTEXT", "h", 9092, "PLAINTEXT"),)
             rack = "r" if broker_id == 1 else None
             return register_broker(
                 image, BrokerRegistration(broker_id, fresh.to_bytes(16, "big"), listeners, rack)
@@ -121,7 +121,7 @@ def decide(image: ClusterImage, command: tuple[Any, ...], fresh: int) -> Sequenc
             epoch = 0 if broker is None else broker.broker_epoch
             return allocate_producer_ids(image, broker_id, epoch).records
         case ("campaign", broker_id):
-            return take_office(image, broker_id, image.controller_epoch + 1)
+            return become_controller(image, broker_id, image.controller_epoch + 1)
     raise AssertionError(command)
 
 

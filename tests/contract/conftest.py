@@ -1,4 +1,4 @@
-"""Puts the modules that these tests share (``wire``, ``golden``, ``replays``) within their reach."""
+"""Makes the modules that these tests share (``wire``, ``golden``, ``replays``) importable."""
 
 import sys
 from pathlib import Path

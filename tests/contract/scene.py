@@ -33,7 +33,7 @@ class Scene:
         return Wire(self.broker.port)
 
     def ask(self, message: Any, version: int, wire: Wire | None = None) -> Any:
-        """The answer as the golden rows show it. A connection that was closed is opened anew."""
+        """The response in the form of the golden files. A connection that was closed is opened again."""
         answer = (wire or self.wire).ask(message, version)
         if answer is WIRE_CLOSED:
             if wire is None:
@@ -43,7 +43,7 @@ class Scene:
         return plain(answer, version)
 
     def ask_and_wait(self, message: Any, version: int, seconds: float) -> Any:
-        """The answer to a request that the broker holds back until so much time has passed, and no less."""
+        """The response to a request that the broker delays by exactly this time."""
         self.wire.send(message, version)
         while not self.broker.run(self._parked()):
             assert self.wire.is_silent(), "the answer came without any waiting"

@@ -203,16 +203,16 @@ def test_a_long_log_gives_way_to_a_snapshot(cluster: Cluster) -> None:
 def test_one_session_for_each_broker(cluster: Cluster) -> None:
     async def scenario() -> None:
         one, two = cluster.store(), cluster.store()
-        session = await one.hold_session(1, not_lost)
+        session = await one.open_session(1, not_lost)
         assert session.broker_id == 1
         with pytest.raises(MetadataStoreError, match=r"Broker 1 is running already.*another node\.id"):
-            await two.hold_session(1, not_lost)
-        await two.hold_session(2, not_lost)
+            await two.open_session(1, not_lost)
+        await two.open_session(2, not_lost)
         assert await one.sessions() == await two.sessions() == {1, 2}
         await session.release()
         await session.release()
         assert await two.sessions() == {2}
-        await two.hold_session(1, not_lost)
+        await two.open_session(1, not_lost)
         await two.close()
         assert await one.sessions() == frozenset()
         await one.close()
@@ -226,9 +226,9 @@ def test_sessions_are_watched(cluster: Cluster) -> None:
         seen: asyncio.Queue[frozenset[int]] = asyncio.Queue()
         one.watch_sessions(seen.put_nowait)
         assert await seen.get() == frozenset()
-        await one.hold_session(1, not_lost)
+        await one.open_session(1, not_lost)
         await until(seen, lambda sessions: sessions == {1})
-        await two.hold_session(2, not_lost)
+        await two.open_session(2, not_lost)
         await until(seen, lambda sessions: sessions == {1, 2})
         await two.close()
         await until(seen, lambda sessions: sessions == {1})

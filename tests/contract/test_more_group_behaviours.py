@@ -98,13 +98,13 @@ def test_a_target_that_does_not_fit_into_a_batch(scene: Scene) -> None:
         assert first_beat(scene, "g", member, "later")["ErrorCode"] == 0
     scene.create("later", len(members))
     scene.broker.clock.advance(1.0)
-    held = []
+    owned = []
     for member in members:
         epoch = described_epoch(scene, member)
         answer = beat(scene, "g", member, epoch, owned=[])
         assert answer["ErrorCode"] == 0
-        held += [index for topic in answer["Assignment"]["TopicPartitions"] for index in topic["Partitions"]]
-    assert sorted(held) == list(range(len(members)))
+        owned += [index for topic in answer["Assignment"]["TopicPartitions"] for index in topic["Partitions"]]
+    assert sorted(owned) == list(range(len(members)))
 
 
 def described_epoch(scene: Scene, member_id: str) -> int:

@@ -1,4 +1,4 @@
-"""A blocking client of the wire: one socket, our codec, and nothing done behind the test's back.
+"""A blocking client with one socket and our codec, which does nothing but what the test says.
 
 Invariant: no retries, no metadata, no sleeping. Whatever the broker does is visible: an answer, a closed
 connection, or silence.

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from moldau.coordinators.groups.consumer.topics import subscription_program
+from moldau.coordinators.groups.consumer.cluster_view import subscription_program
 from moldau.coordinators.regular_expressions import (
     MAX_LENGTH,
     MAX_STATES,

@@ -1,4 +1,4 @@
-"""The runtime of coordinators: append, apply, reply at commit; loading replays; alarms ring by the clock."""
+"""The runtime of coordinators: append, apply, reply at commit; loading replays; timers ring by the clock."""
 
 import asyncio
 from collections.abc import Callable, Coroutine, Hashable, Iterator
@@ -8,8 +8,8 @@ import pytest
 
 from moldau.base.clock import SteppedClock
 from moldau.base.tasks import Background, Timers
-from moldau.coordinators.machine import Alarm, Reply, Step, Token, Writer
-from moldau.coordinators.runtime import Entry, Runtime, partition_of
+from moldau.coordinators.runtime import JournalEntry, Runtime, partition_of
+from moldau.coordinators.shard import CoordinatorResult, ProducerIdAndEpoch, Reply, TimerChange, Token
 from moldau.protocol.errors import ErrorCode, KafkaError
 
 
@@ -18,7 +18,7 @@ class Adder:
 
     def __init__(self) -> None:
         self.total = 0
-        self.pending: dict[Writer, int] = {}
+        self.pending: dict[ProducerIdAndEpoch, int] = {}
         self.was_loaded = False
 
     def encode(self, record: int) -> tuple[bytes, bytes | None]:
@@ -27,50 +27,52 @@ class Adder:
     def decode(self, key: bytes, value: bytes | None) -> int | None:
         return None if value is None else int(value)
 
-    def apply(self, record: int, writer: Writer | None = None) -> None:
-        if writer is None:
+    def apply(self, record: int, producer: ProducerIdAndEpoch | None = None) -> None:
+        if producer is None:
             self.total += record
         else:
-            self.pending[writer] = self.pending.get(writer, 0) + record
+            self.pending[producer] = self.pending.get(producer, 0) + record
 
-    def end_transaction(self, writer: Writer, committed: bool) -> None:
-        added = self.pending.pop(writer, 0)
+    def end_transaction(self, producer: ProducerIdAndEpoch, committed: bool) -> None:
+        added = self.pending.pop(producer, 0)
         self.total += added if committed else 0
 
-    def loaded(self, now_ms: int) -> Step:
+    def loaded(self, now_ms: int) -> CoordinatorResult:
         self.was_loaded = True
-        return Step()
+        return CoordinatorResult()
 
-    def alarm(self, key: Hashable, now_ms: int) -> Step:
-        return Step(records=(100,))
+    def on_timer(self, key: Hashable, now_ms: int) -> CoordinatorResult:
+        return CoordinatorResult(records=(100,))
 
-    def add(self, number: int, token: Token, writer: Writer | None = None) -> Step:
-        return Step((number,), (Reply(token, self.total + number),), writer=writer)
+    def add(self, number: int, token: Token, producer: ProducerIdAndEpoch | None = None) -> CoordinatorResult:
+        return CoordinatorResult((number,), (Reply(token, self.total + number),), producer=producer)
 
 
 class MemoryJournal:
     def __init__(self) -> None:
-        self.entries: list[Entry] = []
+        self.entries: list[JournalEntry] = []
         self.high_watermark: int | None = None  # None: everything is committed at once
         self.refuse: KafkaError | None = None
         #: Records in one batch.
         self.most = 1_000_000
         self.batches: list[int] = []
 
-    def append(self, partition: int, records: list[tuple[bytes, bytes | None]], writer: Writer | None) -> int:
+    def append(
+        self, partition: int, records: list[tuple[bytes, bytes | None]], producer: ProducerIdAndEpoch | None
+    ) -> int:
         if self.refuse is not None:
             raise self.refuse
         if len(records) > self.most:
             raise KafkaError(ErrorCode.MESSAGE_TOO_LARGE)
         self.batches.append(len(records))
         for key, value in records:
-            self.entries.append(Entry(len(self.entries), key, value, writer))
+            self.entries.append(JournalEntry(len(self.entries), key, value, producer))
         return len(self.entries)
 
     def committed(self, partition: int) -> int:
         return len(self.entries) if self.high_watermark is None else self.high_watermark
 
-    def read(self, partition: int) -> Iterator[Entry]:
+    def read(self, partition: int) -> Iterator[JournalEntry]:
         yield from self.entries[: self.committed(partition)]
 
 
@@ -94,11 +96,11 @@ class Stage:
         )
 
     @property
-    def machine(self) -> Adder:
-        return self.runtime.shard(0).machine
+    def shard(self) -> Adder:
+        return self.runtime.shard(0)
 
-    def add(self, number: int, writer: Writer | None = None) -> "asyncio.Future[Any]":
-        return self.runtime.request(0, lambda machine, token, now: machine.add(number, token, writer))
+    def add(self, number: int, producer: ProducerIdAndEpoch | None = None) -> "asyncio.Future[Any]":
+        return self.runtime.request(0, lambda shard, token, now: shard.add(number, token, producer))
 
     async def loaded(self) -> None:
         self.runtime.load(0)
@@ -123,7 +125,7 @@ def test_a_request_is_appended_applied_and_answered() -> None:
         await stage.loaded()
         assert await stage.add(3) == 3
         assert await stage.add(4) == 7
-        assert stage.machine.total == 7
+        assert stage.shard.total == 7
         assert [entry.value for entry in stage.journal.entries] == [b"3", b"4"]
 
     play(scenario)
@@ -131,21 +133,21 @@ def test_a_request_is_appended_applied_and_answered() -> None:
 
 def test_loading_replays_to_the_same_state_transactions_included() -> None:
     journal = MemoryJournal()
-    first, second = Writer(1, 0), Writer(2, 0)
+    first, second = ProducerIdAndEpoch(1, 0), ProducerIdAndEpoch(2, 0)
 
     async def scenario(stage: Stage) -> None:
         await stage.loaded()
         await stage.add(1)
         await stage.add(10, first)
         await stage.add(20, second)
-        for writer, committed in ((first, True), (second, False)):
-            journal.entries.append(Entry(len(journal.entries), None, None, writer, committed))
-            stage.runtime.end_transaction(0, writer, committed)
-        assert stage.machine.total == 11
-        live = vars(stage.machine)
+        for producer, committed in ((first, True), (second, False)):
+            journal.entries.append(JournalEntry(len(journal.entries), None, None, producer, committed))
+            stage.runtime.end_transaction(0, producer, committed)
+        assert stage.shard.total == 11
+        live = vars(stage.shard)
         stage.runtime.unload(0)
         await stage.loaded()
-        assert vars(stage.machine) == live
+        assert vars(stage.shard) == live
 
     play(scenario, journal)
 
@@ -156,7 +158,7 @@ def test_a_reply_waits_for_its_records_to_be_committed_and_keeps_its_place() -> 
         stage.journal.high_watermark = 0
         first, second = stage.add(1), stage.add(2)
         reading = stage.runtime.request(
-            0, lambda machine, token, now: Step(replies=(Reply(token, machine.total),))
+            0, lambda shard, token, now: CoordinatorResult(replies=(Reply(token, shard.total),))
         )
         assert not first.done()
         stage.journal.high_watermark = 1
@@ -178,7 +180,7 @@ def test_a_failed_append_changes_nothing_and_is_told() -> None:
         with pytest.raises(KafkaError) as refused:
             await stage.add(5)
         assert refused.value.code is ErrorCode.NOT_COORDINATOR
-        assert stage.machine.total == 0
+        assert stage.shard.total == 0
         stage.journal.refuse = None
         assert await stage.add(5) == 5
 
@@ -190,7 +192,7 @@ def test_alarms_ring_by_the_clock_and_are_replaced_and_taken_back() -> None:
         await stage.loaded()
 
         def set_alarm(key: str, seconds: float | None) -> None:
-            stage.runtime.tell(0, lambda machine, now: Step(alarms=(Alarm(key, seconds),)))
+            stage.runtime.notify(0, lambda shard, now: CoordinatorResult(timers=(TimerChange(key, seconds),)))
 
         async def step(seconds: float) -> None:
             stage.clock.advance(seconds)
@@ -202,9 +204,9 @@ def test_alarms_ring_by_the_clock_and_are_replaced_and_taken_back() -> None:
         set_alarm("b", 5)
         set_alarm("b", None)
         await step(15)
-        assert stage.machine.total == 0
+        assert stage.shard.total == 0
         await step(6)
-        assert stage.machine.total == 100
+        assert stage.shard.total == 100
 
     play(scenario)
 
@@ -218,19 +220,19 @@ async def pass_time(stage: Stage, seconds: float) -> None:
 def test_an_alarm_goes_off_again_until_its_records_are_appended() -> None:
     async def scenario(stage: Stage) -> None:
         await stage.loaded()
-        stage.runtime.tell(0, lambda machine, now: Step(alarms=(Alarm("a", 10),)))
+        stage.runtime.notify(0, lambda shard, now: CoordinatorResult(timers=(TimerChange("a", 10),)))
         stage.journal.refuse = KafkaError(ErrorCode.NOT_ENOUGH_REPLICAS)
         await pass_time(stage, 10)
         await pass_time(stage, 1)
         await pass_time(stage, 2)
-        assert stage.machine.total == 0
+        assert stage.shard.total == 0
         stage.journal.refuse = None
         await pass_time(stage, 3.9)
-        assert stage.machine.total == 0
+        assert stage.shard.total == 0
         await pass_time(stage, 0.1)
-        assert stage.machine.total == 100
+        assert stage.shard.total == 100
         await pass_time(stage, 1_000)
-        assert stage.machine.total == 100
+        assert stage.shard.total == 100
 
     play(scenario)
 
@@ -238,13 +240,13 @@ def test_an_alarm_goes_off_again_until_its_records_are_appended() -> None:
 def test_an_alarm_that_is_set_anew_is_not_tried_again_besides() -> None:
     async def scenario(stage: Stage) -> None:
         await stage.loaded()
-        stage.runtime.tell(0, lambda machine, now: Step(alarms=(Alarm("a", 10),)))
+        stage.runtime.notify(0, lambda shard, now: CoordinatorResult(timers=(TimerChange("a", 10),)))
         stage.journal.refuse = KafkaError(ErrorCode.NOT_ENOUGH_REPLICAS)
         await pass_time(stage, 10)
         stage.journal.refuse = None
-        stage.runtime.tell(0, lambda machine, now: Step(alarms=(Alarm("a", None),)))
+        stage.runtime.notify(0, lambda shard, now: CoordinatorResult(timers=(TimerChange("a", None),)))
         await pass_time(stage, 1_000)
-        assert stage.machine.total == 0
+        assert stage.shard.total == 0
 
     play(scenario)
 
@@ -256,11 +258,11 @@ def test_records_that_stand_alone_are_appended_in_as_many_batches_as_it_takes() 
         stage.journal.high_watermark = 0
         numbers = tuple(range(1, 11))
 
-        def decide(machine: Adder, token: Token, now: int) -> Step:
-            return Step(numbers, (Reply(token, "done"),), atomic=False)
+        def decide(shard: Adder, token: Token, now: int) -> CoordinatorResult:
+            return CoordinatorResult(numbers, (Reply(token, "done"),), atomic=False)
 
         waiting = stage.runtime.request(0, decide)
-        assert stage.machine.total == sum(numbers)
+        assert stage.shard.total == sum(numbers)
         assert [int(entry.value or b"") for entry in stage.journal.entries] == list(numbers)
         assert stage.journal.batches == [2, 3, 2, 3]
         stage.journal.high_watermark = 9
@@ -278,9 +280,9 @@ def test_records_that_belong_together_are_appended_together_or_not_at_all() -> N
         await stage.loaded()
         stage.journal.most = 3
         with pytest.raises(KafkaError) as refused:
-            await stage.runtime.request(0, lambda machine, token, now: Step((1, 2, 3, 4)))
+            await stage.runtime.request(0, lambda shard, token, now: CoordinatorResult((1, 2, 3, 4)))
         assert refused.value.code is ErrorCode.UNKNOWN_SERVER_ERROR
-        assert (stage.machine.total, stage.journal.entries) == (0, [])
+        assert (stage.shard.total, stage.journal.entries) == (0, [])
 
     play(scenario)
 
@@ -290,9 +292,12 @@ def test_what_was_appended_of_a_refused_step_is_seen_when_it_is_committed() -> N
         """Takes one batch."""
 
         def append(
-            self, partition: int, records: list[tuple[bytes, bytes | None]], writer: Writer | None
+            self,
+            partition: int,
+            records: list[tuple[bytes, bytes | None]],
+            producer: ProducerIdAndEpoch | None,
         ) -> int:
-            end = super().append(partition, records, writer)
+            end = super().append(partition, records, producer)
             self.refuse = KafkaError(ErrorCode.NOT_ENOUGH_REPLICAS)
             return end
 
@@ -300,10 +305,12 @@ def test_what_was_appended_of_a_refused_step_is_seen_when_it_is_committed() -> N
         await stage.loaded()
         stage.journal.most, stage.journal.high_watermark = 2, 0
         with pytest.raises(KafkaError):
-            await stage.runtime.request(0, lambda machine, token, now: Step((1, 2, 3, 4), atomic=False))
-        assert stage.machine.total == 3
+            await stage.runtime.request(
+                0, lambda shard, token, now: CoordinatorResult((1, 2, 3, 4), atomic=False)
+            )
+        assert stage.shard.total == 3
         reading = stage.runtime.request(
-            0, lambda machine, token, now: Step(replies=(Reply(token, machine.total),))
+            0, lambda shard, token, now: CoordinatorResult(replies=(Reply(token, shard.total),))
         )
         assert not reading.done()
         stage.journal.high_watermark = 2
@@ -318,7 +325,9 @@ def test_a_record_that_is_too_large_by_itself_is_refused() -> None:
         await stage.loaded()
         stage.journal.most = 0
         with pytest.raises(KafkaError) as refused:
-            await stage.runtime.request(0, lambda machine, token, now: Step((1, 2, 3), atomic=False))
+            await stage.runtime.request(
+                0, lambda shard, token, now: CoordinatorResult((1, 2, 3), atomic=False)
+            )
         assert refused.value.code is ErrorCode.UNKNOWN_SERVER_ERROR
 
     play(scenario)
@@ -329,7 +338,7 @@ def test_a_shard_that_is_elsewhere_or_loading_refuses() -> None:
         with pytest.raises(KafkaError) as refused:
             stage.add(1)
         assert refused.value.code is ErrorCode.NOT_COORDINATOR
-        stage.journal.entries.append(Entry(0, b"n", b"1"))
+        stage.journal.entries.append(JournalEntry(0, b"n", b"1"))
         stage.runtime.load(0)
         with pytest.raises(KafkaError) as refused:
             stage.add(1)
@@ -356,7 +365,7 @@ def test_whoever_waits_is_told_when_the_shard_moves_away() -> None:
 def test_a_request_parked_in_the_machine_is_answered_when_the_shard_moves_away() -> None:
     async def scenario(stage: Stage) -> None:
         await stage.loaded()
-        waiting = stage.runtime.request(0, lambda machine, token, now: Step())
+        waiting = stage.runtime.request(0, lambda shard, token, now: CoordinatorResult())
         stage.runtime.unload(0)
         with pytest.raises(KafkaError) as refused:
             await waiting
@@ -367,11 +376,15 @@ def test_a_request_parked_in_the_machine_is_answered_when_the_shard_moves_away()
 
 def test_a_corrupt_record_is_named_and_passed_over(caplog: pytest.LogCaptureFixture) -> None:
     journal = MemoryJournal()
-    journal.entries = [Entry(0, b"n", b"1"), Entry(1, b"n", b"one"), Entry(2, b"n", b"2")]
+    journal.entries = [
+        JournalEntry(0, b"n", b"1"),
+        JournalEntry(1, b"n", b"one"),
+        JournalEntry(2, b"n", b"2"),
+    ]
 
     async def scenario(stage: Stage) -> None:
         await stage.loaded()
-        assert stage.machine.total == 3
+        assert stage.shard.total == 3
 
     play(scenario, journal)
     assert "offset 1 passed over" in caplog.text
@@ -381,7 +394,7 @@ def test_effects_are_done_at_commit() -> None:
     async def scenario(stage: Stage) -> None:
         await stage.loaded()
         stage.journal.high_watermark = 0
-        stage.runtime.tell(0, lambda machine, now: Step(records=(1,), effects=("marker",)))
+        stage.runtime.notify(0, lambda shard, now: CoordinatorResult(records=(1,), effects=("marker",)))
         assert stage.effects == []
         stage.journal.high_watermark = 1
         stage.runtime.committed(0)
@@ -411,7 +424,7 @@ def test_the_partition_of_a_key_is_javas(key: str, partition: int) -> None:
 
 def long_journal() -> MemoryJournal:
     journal = MemoryJournal()
-    journal.entries = [Entry(offset, b"n", b"1") for offset in range(10_000)]
+    journal.entries = [JournalEntry(offset, b"n", b"1") for offset in range(10_000)]
     return journal
 
 
@@ -431,7 +444,7 @@ def test_shards_load_one_after_the_other_and_others_have_their_turn() -> None:
         assert list(dict.fromkeys(seen)) == [(), (0,), (0, 1)]
         assert seen.count(()) >= 2
         assert seen.count((0,)) >= 2
-        assert [runtime.shard(partition).machine.total for partition in (0, 1)] == [10_000, 10_000]
+        assert [runtime.shard(partition).total for partition in (0, 1)] == [10_000, 10_000]
 
     play(scenario, long_journal())
 
@@ -442,6 +455,6 @@ def test_a_shard_that_goes_while_it_loads_and_comes_back_is_loaded_from_the_star
         await asyncio.sleep(0)
         stage.runtime.unload(0)
         await stage.loaded()
-        assert stage.machine.total == 10_000
+        assert stage.shard.total == 10_000
 
     play(scenario, long_journal())

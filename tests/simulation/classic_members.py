@@ -1,10 +1,10 @@
-"""Members of groups that speak the classic protocol: JoinGroup, SyncGroup, Heartbeat, LeaveGroup.
+"""Members of classic groups: JoinGroup, SyncGroup, Heartbeat, LeaveGroup.
 
-They rebalance eagerly or cooperatively, some are static, some leave in good order and some do not. The leader
-of a generation deals the partitions out at random, so that two assignments of one generation differ.
+They rebalance eagerly or cooperatively, some are static, some leave with LeaveGroup and some do not. The
+leader of a generation assigns partitions at random, so that two assignments of one generation would differ.
 
-Invariant: a member reads, and commits for, only what its last assignment gave it. An eager one gives up
-everything before it joins; a cooperative one gives up what it lost, and joins again.
+Invariant: a member reads and commits only the partitions of its last assignment. An eager one revokes all
+before it joins; a cooperative one revokes what it lost, and joins again.
 """
 
 from typing import Any
@@ -39,14 +39,14 @@ class ClassicMember(OffsetClient):
         *,
         instance_id: str | None = None,
         cooperative: bool = False,
-        judged: bool = True,
+        checked: bool = True,
     ) -> None:
         super().__init__(world, name, group)
         self.topics = topics
         self.instance_id = instance_id
         self.cooperative = cooperative
         #: Whether its generations are those of a classic group, which has one assignment in each.
-        self.judged = judged
+        self.checked = checked
         self.member_id = ""
         self.generation = -1
         self.reads: set[Partition] = set()
@@ -80,7 +80,7 @@ class ClassicMember(OffsetClient):
     # --- joining ----------------------------------------------------------------------------------
 
     async def join(self) -> bool:
-        """One round: whether it has an assignment now."""
+        """One rebalance: whether it has an assignment now."""
         self.must_rejoin = False
         if not self.cooperative:
             self.give_up(self.reads)
@@ -146,7 +146,7 @@ class ClassicMember(OffsetClient):
         return True
 
     def _deal_out(self, joined: Any) -> list[SyncGroupRequestAssignment]:
-        """Everybody's part, at random; cooperatively, what another one has is nobody's in this round."""
+        """Random assignments; cooperatively, a partition that another member owns stays unassigned."""
         wanted: dict[str, set[Partition]] = {member.member_id: set() for member in joined.members}
         owners: dict[Partition, str] = {}
         readers: dict[str, list[str]] = {}
@@ -170,9 +170,9 @@ class ClassicMember(OffsetClient):
         if assignment:
             read = consumer_protocol.read(ConsumerProtocolAssignment, assignment)
             part = frozenset((named.topic, i) for named in read.assigned_partitions for i in named.partitions)
-        if self.judged:
+        if self.checked:
             who = self.instance_id or self.member_id
-            self.world.judges.assigned(self.group, self.generation, who, part)
+            self.world.checkers.assigned(self.group, self.generation, who, part)
         lost = self.reads - part
         self.give_up(lost)
         self.reads = set(part)

@@ -1,7 +1,6 @@
-"""Reading as a consumer with ``isolation.level=read_committed`` does: from a Fetch answer to its records.
+"""Reads as a consumer with ``isolation.level=read_committed``: from a Fetch response to its records.
 
-Invariant: knows nothing but what the answer says: the batches, and the list of aborted transactions beside
-them.
+It uses nothing but the response: the batches and the list of aborted transactions.
 """
 
 from collections.abc import Iterator

@@ -1,7 +1,7 @@
-"""Members of groups of the new protocol (KIP-848), which say everything with ConsumerGroupHeartbeat.
+"""Members of consumer groups (KIP-848), which send ConsumerGroupHeartbeat only.
 
-Invariant: a member lets go of partitions before it says so, takes only what it was told, says everything
-again when an answer was lost, and gives up everything when it is fenced.
+Invariant: a member revokes partitions before it reports that, owns only what was assigned to it, sends a full
+heartbeat again after a lost response, and gives up everything when it is fenced.
 """
 
 from typing import Any

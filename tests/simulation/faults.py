@@ -1,7 +1,7 @@
-"""What goes wrong in one run, and how often: drawn from the seed, so that each run is another mixture.
+"""The faults of one run and how often they occur, drawn from the seed, so that each run has another mixture.
 
-Invariant: values only. A run in which everything fails all the time tests nothing, so most runs have some
-of the faults and some runs have none.
+A run in which everything fails all the time tests nothing, so most runs have some of the faults, and some
+runs have none.
 """
 
 from dataclasses import dataclass, replace

@@ -1,7 +1,7 @@
-"""Bugs on purpose: each breaks one promise of the coordinators in a way that looks harmless in the code.
+"""Mutants: each breaks one promise of the coordinators in a way that looks harmless in the code.
 
-Invariant: a mutant changes one thing, by a patch that the test takes back. The simulation has to notice
-each of them; one that it does not notice is a hole in the simulation, not a bug less.
+A mutant changes one thing, with a patch that the test reverts. The simulation has to detect each of them; if
+it does not, the simulation has a gap.
 """
 
 from collections.abc import Callable
@@ -19,7 +19,7 @@ from moldau.coordinators.groups.consumer.member import reconcile
 from moldau.coordinators.groups.offsets import Offsets
 from moldau.coordinators.groups.shard import GroupShard
 from moldau.coordinators.runtime import Runtime
-from moldau.coordinators.transactions import transaction as moves
+from moldau.coordinators.transactions import transaction as transitions
 from moldau.coordinators.transactions.shard import TransactionShard
 from moldau.storage.log.log import Log
 from moldau.storage.log.producer_state import ProducerState
@@ -29,7 +29,7 @@ Mutant = Callable[[pytest.MonkeyPatch], None]
 
 def answers_before_the_commit(patch: pytest.MonkeyPatch) -> None:
     def committed(self: Runtime[Any], partition: int) -> None:
-        shard = self._shards.get(partition)
+        shard = self._contexts.get(partition)
         while shard is not None and shard.uncommitted:
             self._finish(shard.uncommitted.popleft()[1])
 
@@ -41,16 +41,16 @@ def anybody_may_commit_offsets(patch: pytest.MonkeyPatch) -> None:
 
 
 def old_epochs_may_end_transactions(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(moves, "_check_owner", lambda transaction, claimed: None)
+    patch.setattr(transitions, "_check_owner", lambda transaction, claimed: None)
 
 
 def old_epochs_may_write(patch: pytest.MonkeyPatch) -> None:
-    check = moves._check_writer
+    check = transitions._check_writer
 
     def unchecked(transaction: Any, claimed: Any) -> Any:
         return check(transaction, claimed if transaction is None else transaction.owner)
 
-    patch.setattr(moves, "_check_writer", unchecked)
+    patch.setattr(transitions, "_check_writer", unchecked)
     patch.setattr(ProducerState, "check_epoch", lambda self, header: None)
 
 
@@ -82,17 +82,17 @@ def a_partition_is_given_before_it_is_free(patch: pytest.MonkeyPatch) -> None:
 
 
 def a_round_waits_for_members_that_are_gone(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(rebalance, "join_timeout", lambda decision, group: None)
-    patch.setattr(rebalance, "session_timeout", lambda decision, group, member_id: None)
+    patch.setattr(rebalance, "join_timeout", lambda operation, group: None)
+    patch.setattr(rebalance, "session_timeout", lambda operation, group, member_id: None)
 
 
 def a_decision_writes_state(patch: pytest.MonkeyPatch) -> None:
     ended = TransactionShard._ended
 
     def eager(self: TransactionShard, transactional_id: str, *rest: Any) -> Any:
-        step = ended(self, transactional_id, *rest)
-        self.transactions[transactional_id] = step.records[-1].transaction
-        return step._replace(records=step.records[:-1])
+        result = ended(self, transactional_id, *rest)
+        self.transactions[transactional_id] = result.records[-1].transaction
+        return result._replace(records=result.records[:-1])
 
     patch.setattr(TransactionShard, "_ended", eager)
 
@@ -100,9 +100,9 @@ def a_decision_writes_state(patch: pytest.MonkeyPatch) -> None:
 def commits_are_kept_in_memory(patch: pytest.MonkeyPatch) -> None:
     commit = offsets.commit
 
-    def forgetful(decision: Any, request: Any, *rest: Any) -> Any:
-        response = commit(decision, request, *rest)
-        del decision.records[1:]  # the others are answered, but never written
+    def forgetful(operation: Any, request: Any, *rest: Any) -> Any:
+        response = commit(operation, request, *rest)
+        del operation.records[1:]  # the others are answered, but never written
         return response
 
     patch.setattr(offsets, "commit", forgetful)
@@ -118,7 +118,7 @@ def a_reload_forgets_pending_offsets(patch: pytest.MonkeyPatch) -> None:
 
     def forgetful(self: GroupShard, now_ms: int) -> Any:
         self.offsets.pending.clear()
-        self.offsets._producers.clear()
+        self.offsets._open_transactions.clear()
         return loaded(self, now_ms)
 
     patch.setattr(GroupShard, "loaded", forgetful)
@@ -127,10 +127,10 @@ def a_reload_forgets_pending_offsets(patch: pytest.MonkeyPatch) -> None:
 def the_last_epoch_is_given_to_clients(patch: pytest.MonkeyPatch) -> None:
     """It is the coordinator's own: what a client writes in it no marker can end."""
 
-    def exhausted(self: moves.Transaction) -> bool:
-        return self.owner.producer_epoch > moves.LAST_CLIENT_EPOCH
+    def exhausted(self: transitions.Transaction) -> bool:
+        return self.owner.producer_epoch > transitions.LAST_CLIENT_EPOCH
 
-    patch.setattr(moves.Transaction, "is_exhausted", property(exhausted))
+    patch.setattr(transitions.Transaction, "is_epoch_exhausted", property(exhausted))
 
 
 _TROUBLE = Faults(commit_delay=0.1, kill_every=6.0, move_every=5.0, zombie=0.5)
@@ -139,7 +139,7 @@ _PAUSES = Faults(stall=0.03, stall_seconds=12.0)
 _LATE = Faults(repetition=0.5, late_markers=0.6, kill_every=6.0)
 _CRASHES = Faults(commit_delay=0.3, crash_every=4.0, kill_every=6.0, late_markers=0.5)
 
-#: Who notices it soonest, and what has to go wrong for that.
+#: The mutant, the faults and the kinds of clients with which it is detected soonest.
 MUTANTS: list[tuple[Mutant, Faults, tuple[str, ...]]] = [
     (answers_before_the_commit, _TROUBLE, ()),
     (anybody_may_commit_offsets, _PAUSES, ("classic",)),

@@ -1,13 +1,13 @@
-"""Clients of committed offsets: the parts that every member shares, and consumers that are no members.
+"""Clients of committed offsets: what all members share, and consumers without group management.
 
-Invariant: the owner of a partition begins where the last committed offset is and only ever goes on from
-there, so that offsets which go back are the broker's fault.
+Invariant: the owner of a partition starts at the last committed offset and only moves forward, so that an
+offset that goes back is the broker's fault.
 """
 
 import contextlib
 from collections.abc import Iterable, Mapping
 
-from judges import Place
+from checkers import OffsetKey
 from simulated_broker import Disconnected
 from virtual_client import VirtualClient, World
 
@@ -58,7 +58,9 @@ class OffsetClient(VirtualClient):
         version = 9 if member_id is not None else self.dice.choice([8, 9])
         topics = [OffsetFetchRequestTopics(name=n, partition_indexes=i) for n, i in by_topic(missing).items()]
         group = OffsetFetchRequestGroup(self.group, member_id, epoch, topics)
-        promised = {partition: self.world.judges.promised((self.group, *partition)) for partition in missing}
+        promised = {
+            partition: self.world.checkers.promised((self.group, *partition)) for partition in missing
+        }
         with contextlib.suppress(Disconnected):
             response = await self.call(
                 OffsetFetchRequest(groups=[group], require_stable=self.require_stable), version
@@ -68,12 +70,12 @@ class OffsetClient(VirtualClient):
                     partition = (topic.name, found.partition_index)
                     if found.error_code == ErrorCode.NONE and response.groups[0].error_code == ErrorCode.NONE:
                         offset = found.committed_offset
-                        self.world.judges.fetched((self.group, *partition), offset, promised[partition])
+                        self.world.checkers.fetched((self.group, *partition), offset, promised[partition])
                         self.positions[partition] = max(offset, 0)
 
-    def committed(self, place: Place, offset: int) -> None:
+    def committed(self, place: OffsetKey, offset: int) -> None:
         """An offset was acknowledged."""
-        self.world.judges.acknowledged(place, offset)
+        self.world.checkers.acknowledged(place, offset)
 
     def advance(self, partitions: Iterable[Partition]) -> dict[Partition, int]:
         """Reads on a little; where it is then."""
@@ -143,10 +145,10 @@ class Gardener(OffsetClient):
     def __init__(self, world: World, name: str, group: str, partition: Partition) -> None:
         super().__init__(world, name, group)
         self._partition = partition
-        self._place: Place = (group, *partition)
+        self._place: OffsetKey = (group, *partition)
 
-    def committed(self, place: Place, offset: int) -> None:
-        self.world.judges.became(place, offset)
+    def committed(self, place: OffsetKey, offset: int) -> None:
+        self.world.checkers.became(place, offset)
 
     async def live(self) -> None:
         while self.world.open:
@@ -157,26 +159,28 @@ class Gardener(OffsetClient):
 
     async def _plant(self) -> None:
         offset = self.dice.randrange(1000)
-        self.world.judges.might_become(self._place, offset)
+        self.world.checkers.might_become(self._place, offset)
         await self.commit_offsets({self._partition: offset}, self.dice.choice([2, 6, 9]))
 
     async def _weed(self) -> None:
         topic, index = self._partition
         topics = [OffsetDeleteRequestTopic(topic, [OffsetDeleteRequestPartition(index)])]
-        self.world.judges.might_become(self._place, -1)
+        self.world.checkers.might_become(self._place, -1)
         response = await self.call(OffsetDeleteRequest(self.group, topics), 0)
         if not response.error_code and not response.topics[0].partitions[0].error_code:
-            self.world.judges.became(self._place, -1)
+            self.world.checkers.became(self._place, -1)
 
     async def _clear(self) -> None:
-        self.world.judges.might_become(self._place, -1)
+        self.world.checkers.might_become(self._place, -1)
         response = await self.call(DeleteGroupsRequest([self.group]), 2)
         if not response.results[0].error_code:
-            self.world.judges.became(self._place, -1)
+            self.world.checkers.became(self._place, -1)
 
     async def _look(self) -> None:
         topics = [OffsetFetchRequestTopics(name=self._partition[0], partition_indexes=[self._partition[1]])]
         request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(self.group, None, -1, topics)])
         response = await self.call(request, 9)
         if not response.groups[0].error_code:
-            self.world.judges.looked(self._place, response.groups[0].topics[0].partitions[0].committed_offset)
+            self.world.checkers.looked(
+                self._place, response.groups[0].topics[0].partitions[0].committed_offset
+            )

@@ -1,6 +1,6 @@
-"""Who lives in a run: the places for clients, and who takes each of them when it is free.
+"""The clients of a run: the slots for clients, and which client fills each of them.
 
-Invariant: values and constructors only; who is born when, and who dies, is the simulation's business.
+When clients start and die is decided in ``simulated_run``.
 """
 
 from collections.abc import Callable
@@ -28,7 +28,7 @@ TOPICS = {
 RECORDS = 400
 _OUT = [("out", index) for index in range(TOPICS["out"])]
 
-#: Kinds of which nobody could tell a client from its former self.
+#: Kinds of clients without fencing: a client and its former instance cannot be distinguished.
 _UNFENCED = ("simple", "gardener")
 
 Make = Callable[[str, Random], VirtualClient]
@@ -38,7 +38,7 @@ Make = Callable[[str, Random], VirtualClient]
 class Slot:
     name: str
     make: Make
-    #: Whether a client may meet its former self: not where nobody tells the two apart.
+    #: Whether the broker fences its former instance, so that both may run at the same time.
     fenced: bool = True
 
 
@@ -102,7 +102,7 @@ def _mixed(world: World, name: str, dice: Random, number: int) -> VirtualClient:
     """One group that goes back and forth between the protocols."""
     if number % 2:
         return ConsumerMember(world, name, "mixed", _topics(dice))
-    return ClassicMember(world, name, "mixed", _topics(dice), judged=False)
+    return ClassicMember(world, name, "mixed", _topics(dice), checked=False)
 
 
 def _producer(world: World, name: str, number: int) -> VirtualClient:

@@ -1,11 +1,10 @@
-"""A broker without sockets: the real handlers over the real coordinators, one process life after the other.
+"""A broker without sockets: the real handlers and coordinators, in one process after the other.
 
-A request is delivered as bytes of its version, handled by the handler that the broker's own table names, and
-answered as bytes. A crash ends everything that the process had in memory; a move takes one partition away
-and brings it back under the next leader epoch.
+A request is encoded in its version, handled by the handler in the broker's own table, and its response is
+encoded and decoded again. A crash loses everything that the process had in memory; a move takes one partition
+away and brings it back with the next leader epoch.
 
-Invariant: whatever a handler, a task or a timer raises that is no answer for a client ends the run. Nothing
-here decides what is right; that is the judges' business.
+Invariant: an exception of a handler, a task or a timer that is not an error response ends the run.
 """
 
 import asyncio
@@ -87,7 +86,7 @@ class Call:
     what: str
     since: float
     reply: "asyncio.Future[Any]"
-    #: What the handler left to be awaited.
+    #: What the handler left to be awaited_requests.
     work: Any = None
 
 
@@ -222,7 +221,7 @@ class SimulatedBroker:
         self.settings = load_broker_settings({**SETTINGS, **settings})
         self.producer_ids = ProducerIds()
         self.image = partitions.image()
-        #: Called with each runtime before it loads anything: where judges look in.
+        #: Called with each runtime before it loads anything, so that the checkers can watch it.
         self.on_runtime: Callable[[Runtime[Any]], None] = lambda runtime: None
         self.process: Process | None = None
         partitions.committed = self._committed

@@ -1,11 +1,11 @@
-"""The partitions of the simulated broker: real logs in memory, with a commit that takes its time.
+"""The partitions of the simulated broker: real logs in memory, with a delayed commit.
 
 A coordinator's records are committed some time after they were appended, as if followers had to fetch them
 first; what is not committed may be lost when the leader changes. Records of producers and markers are
 committed as they are written, because the broker does not wait for followers there yet.
 
-Invariant: the bytes, the bounds and the producers' state are the real ones (``storage.log``,
-``Partition``); only the moment of the commit, refusals and losses are invented here.
+Invariant: bytes, offsets and producer state are the real ones (``storage.log``, ``Partition``); only the time
+of the commit, refusals and losses are simulated here.
 """
 
 import asyncio
@@ -181,8 +181,8 @@ class Partitions:
         self._files = self._files.after_kill()
         self._logs = self._open_logs()
         for partition in self.all():
-            held = partition.topic_partition
-            partition.log = self._logs.open_partition(held, partition.topic_id, CONFIG)
+            topic_partition = partition.topic_partition
+            partition.log = self._logs.open_partition(topic_partition, partition.topic_id, CONFIG)
             partition.change_leader(self.dice, self.clock.now_ms())
             partition.leader = NODE_ID
 

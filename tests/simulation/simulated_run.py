@@ -1,8 +1,8 @@
-"""One run: a broker, its clients, what goes wrong, and the judges; all of it drawn from one seed.
+"""One run: a broker, its clients, the faults, and the checkers, all drawn from one seed.
 
-A run has three parts. First everything that the seed has drawn goes wrong while the clients work. Then
-nothing goes wrong any more, and they go on for a while. At last they finish, what is open must come to its
-end, and the judges look at everything once more, before and after a last reload.
+A run has three parts. First the clients work while the faults of the seed occur. Then they work for a while
+without faults. At last they finish, everything that is open must end, and the checkers check everything once
+more, before and after a last reload.
 
 Invariant: the same seed gives the same run. A run ends by itself, within its simulated time.
 """
@@ -14,8 +14,8 @@ from random import Random
 from typing import Any
 
 import committed_reading as reading
+from checkers import LONGEST_CALL_SECONDS, Checkers, Violation, require
 from faults import Faults, draw
-from judges import LONGEST_CALL_SECONDS, Judges, Violation, require
 from population import TOPICS, Slot, population
 from simulated_broker import SimulatedBroker
 from simulated_partitions import Partitions
@@ -25,7 +25,7 @@ from virtual_time import VirtualClock, VirtualLoop
 
 from moldau.broker.coordination.transactions import TRANSACTIONS_TOPIC
 from moldau.coordinators import runtime as runtime_module
-from moldau.coordinators.runtime import Runtime, Waiting, partition_of
+from moldau.coordinators.runtime import PendingRequest, Runtime, partition_of
 from moldau.coordinators.transactions import transaction as transaction_module
 from moldau.coordinators.transactions.markers import WriteMarkers, write_txn_markers_request
 
@@ -62,8 +62,8 @@ class Simulation:
             self.loop, self.clock, self.partitions, broker_dice, self.fail, settings
         )
         self.broker.on_runtime = self._watch
-        self.judges = Judges(self.broker)
-        self.judges.appends_succeed = not self.faults.refusal
+        self.checkers = Checkers(self.broker)
+        self.checkers.appends_succeed = not self.faults.refusal
         self.clients: list[VirtualClient] = []
         #: What the other side of two-phase commits has decided, by transactional id.
         self.decided: dict[str, Decided] = {}
@@ -180,7 +180,7 @@ class Simulation:
         try:
             await client.live()
         except Gone:
-            self.judges.counts["fenced clients"] += 1
+            self.checkers.counts["fenced clients"] += 1
         finally:
             self.clients.remove(client)
 
@@ -204,11 +204,11 @@ class Simulation:
         while True:
             await asyncio.sleep(dice.expovariate(1 / every))
             async with self._one_at_a_time:
-                self.judges.counts[name] += 1
+                self.checkers.counts[name] += 1
                 await strike(dice)
 
     async def _crash(self, dice: Random) -> None:
-        self.judges.state_is_what_the_log_says()
+        self.checkers.state_is_what_the_log_says()
         self.broker.crash()
         await asyncio.sleep(dice.choice([0.01, dice.uniform(0.1, 8.0)]))
         self.broker.start()
@@ -233,30 +233,32 @@ class Simulation:
             self.partitions.grow("grow", count + 1)
             self.broker.follow()
 
-    def _markers(self, runtime: Runtime[Any], order: WriteMarkers, carry_out: Callable[[Any], None]) -> None:
+    def _markers(
+        self, runtime: Runtime[Any], markers: WriteMarkers, carry_out: Callable[[Any], None]
+    ) -> None:
         """Markers that come late, or twice."""
         dice, process = self.dice, self.broker.process
         if dice.random() >= self.faults.late_markers:
-            carry_out(order)
+            carry_out(markers)
             return
-        index = partition_of(order.transactional_id, TOPICS[runtime.name])
-        shard = runtime._shards.get(index)
+        index = partition_of(markers.transactional_id, TOPICS[runtime.name])
+        shard = runtime._contexts.get(index)
 
         def late() -> None:
-            if self.broker.process is not process or runtime._shards.get(index) is not shard:
-                return  # whoever leads the shard now has the same order from its log
-            if order.transaction_version < 2:
-                # Before the end only: it has no epoch of its own by which a late one could be told.
+            if self.broker.process is not process or runtime._contexts.get(index) is not shard:
+                return  # whoever leads the shard now has the same markers from its log
+            if markers.transaction_version < 2:
+                # Before the end only: without an epoch of its own, a late marker could not be recognised.
                 again()
-                carry_out(order)
+                carry_out(markers)
             else:
-                carry_out(order)
+                carry_out(markers)
                 self.loop.call_later(dice.uniform(0.0, dice.choice([0.1, 1.0, 10.0])), again)
                 self.loop.call_later(dice.uniform(0.0, 1.0), again)
 
         def again() -> None:
             if self.broker.process is not None:
-                request = write_txn_markers_request([(order, order.partitions)])
+                request = write_txn_markers_request([(markers, markers.partitions)])
                 self.broker.process.deliver(request, 2, "a late coordinator")
 
         self.loop.call_later(dice.uniform(0.0, dice.choice([0.1, 4.0])), late)
@@ -266,32 +268,32 @@ class Simulation:
     def _watch(self, runtime: Runtime[Any]) -> None:
         perform = runtime._perform
 
-        def watched(shard: Any, step: Any, asker: Any) -> bool:
-            self.judges.decided(runtime, shard, step)
-            return perform(shard, step, asker)
+        def watched(shard: Any, result: Any, request: Any) -> bool:
+            self.checkers.decided(runtime, shard, result)
+            return perform(shard, result, request)
 
         ready = runtime._ready
 
         def watched_ready(shard: Any, applied: int) -> None:
             ready(shard, applied)
-            self.judges.shard_is_what_its_log_says(runtime, shard.partition)
+            self.checkers.shard_is_what_its_log_says(runtime, shard.partition)
 
         runtime._perform = watched  # type: ignore[method-assign]
         runtime._ready = watched_ready  # type: ignore[method-assign]
         if runtime.name == TRANSACTIONS_TOPIC.name:
             carry_out = runtime._do_effect
 
-            runtime._do_effect = lambda order: self._markers(runtime, order, carry_out)
+            runtime._do_effect = lambda markers: self._markers(runtime, markers, carry_out)
 
     async def _watcher(self) -> None:
         dice = Random(f"{self.seed}/watcher")
         next_look = 0.0
         while True:
             await asyncio.sleep(dice.uniform(0.05, 1.0))
-            self.judges.nobody_waits_for_ever()
-            self.judges.consumer_groups_are_sound([c for c in self.clients if hasattr(c, "owned")])
+            self.checkers.nobody_waits_for_ever()
+            self.checkers.consumer_groups_are_sound([c for c in self.clients if hasattr(c, "owned")])
             if self.loop.time() >= next_look:
-                self.judges.state_is_what_the_log_says()
+                self.checkers.state_is_what_the_log_says()
                 next_look = self.loop.time() + dice.uniform(0, 2 * _LOOK_SECONDS)
 
     async def _reader(self) -> None:
@@ -318,25 +320,25 @@ class Simulation:
     # --- the end ----------------------------------------------------------------------------------
 
     async def _end(self) -> None:
-        """Time for what was left open, and the last judgement."""
+        """Time for what was left open, and the last checks."""
         for transactional_id in sorted(self.decided):
             await TwoPhaseProducer(self, f"operator of {transactional_id}", transactional_id, []).resolve()
         await asyncio.sleep(60.0)
-        judges = self.judges
-        judges.everything_has_ended()
-        judges.state_is_what_the_log_says()
+        checkers = self.checkers
+        checkers.everything_has_ended()
+        checkers.state_is_what_the_log_says()
         await asyncio.sleep(LONGEST_CALL_SECONDS)  # all clients are gone, and so must be what they asked
-        judges.nobody_waits_for_ever()
+        checkers.nobody_waits_for_ever()
         self.broker.crash()
         self.broker.start()
         await self._loaded()
-        judges.state_is_what_the_log_says()
-        judges.everything_has_ended()
-        judges.offsets_never_go_back()
+        checkers.state_is_what_the_log_says()
+        checkers.everything_has_ended()
+        checkers.offsets_never_go_back()
         visible = {
             (topic, index): self._all(topic, index) for topic in _READ for index in range(TOPICS[topic])
         }
-        judges.transactions_are_whole(visible)
+        checkers.transactions_are_whole(visible)
         for place, records in self.seen.items():
             require(visible[place][: len(records)] == records, "what was seen has changed", place)
         self._offsets_are_there()
@@ -363,14 +365,14 @@ class Simulation:
     def _committed(self, group: str, topic: str, index: int, missing: int = 0) -> int:
         process = self.broker.process
         assert process is not None
-        found = process.groups.machine(group).offsets.get(group, topic, index)
+        found = process.groups.shard(group).offsets.get(group, topic, index)
         return missing if found is None else found.offset
 
     def _offsets_are_there(self) -> None:
-        for place, offset in self.judges.promises():
-            self.judges.fetched(place, self._committed(*place), offset)
-        for place in self.judges.places():
-            self.judges.looked(place, self._committed(*place, missing=-1))
+        for place, offset in self.checkers.promises():
+            self.checkers.fetched(place, self._committed(*place), offset)
+        for place in self.checkers.places():
+            self.checkers.looked(place, self._committed(*place, missing=-1))
 
     def _copies_are_exact(self, visible: dict[tuple[str, int], list[reading.Seen]]) -> None:
         """Every record below a copier's offset is there once, none beyond it is there at all."""
@@ -380,13 +382,13 @@ class Simulation:
                 wanted = [f"{index}/{offset}" for offset in range(end)]
                 found = [record.value for record in visible[topic, index]]
                 require(sorted(found) == sorted(wanted), "not exactly once", topic, index, end, found)
-                self.judges.counts["copied"] += len(found)
+                self.checkers.counts["copied"] += len(found)
 
 
 # --- determinism ----------------------------------------------------------------------------------
 
 
-class _NumberedWaiting(Waiting):
+class _NumberedRequest(PendingRequest):
     """Counted, so that a set of them has the same order in every run."""
 
     __slots__ = ("_number",)
@@ -394,8 +396,8 @@ class _NumberedWaiting(Waiting):
 
     def __init__(self, future: "asyncio.Future[Any]") -> None:
         super().__init__(future)
-        _NumberedWaiting.count += 1
-        self._number = _NumberedWaiting.count
+        _NumberedRequest.count += 1
+        self._number = _NumberedRequest.count
 
     def __hash__(self) -> int:
         return self._number
@@ -416,21 +418,21 @@ class _SlowAsyncio:
 
 @contextlib.contextmanager
 def _patched(simulation: Simulation) -> Iterator[None]:
-    """Answers pass the judges; loading takes several turns; producer ids may be used up soon."""
+    """Replies pass the checkers; loading takes several turns; producer epochs may be exhausted soon."""
     answer = runtime_module._answer
 
-    def judged(reply: Any) -> None:
+    def checked(reply: Any) -> None:
         try:
-            simulation.judges.answered(reply)
+            simulation.checkers.answered(reply)
         except Violation as error:
             simulation.fail(error)
         answer(reply)
 
-    _NumberedWaiting.count = 0
+    _NumberedRequest.count = 0
     changes: list[tuple[Any, str, Any]] = [
-        (runtime_module, "_answer", judged),
+        (runtime_module, "_answer", checked),
         (runtime_module, "_LOAD_SLICE", 1),
-        (runtime_module, "Waiting", _NumberedWaiting),
+        (runtime_module, "PendingRequest", _NumberedRequest),
         (runtime_module, "asyncio", _SlowAsyncio(Random(f"{simulation.seed}/loading"))),
     ]
     if simulation.faults.few_epochs:
@@ -449,7 +451,7 @@ def _patched(simulation: Simulation) -> Iterator[None]:
 
 
 def simulate(seed: int, trouble_seconds: float = TROUBLE_SECONDS, **how: Any) -> Simulation:
-    """Runs one seed; a Violation, or whatever else the broker raised, tells how to see it again."""
+    """Runs one seed; a Violation, or any other exception of the broker, has a note how to repeat the run."""
     try:
         return Simulation(seed, trouble_seconds, **how).run()
     except BaseException as error:

@@ -1,4 +1,4 @@
-"""Seeded runs of many virtual clients over the coordinators; the judges are in ``judges``.
+"""Seeded runs of many virtual clients over the coordinators; the checkers are in ``checkers``.
 
     MOLDAU_SIMULATION_SEED=123 .venv/bin/pytest tests/simulation -k replay
 
@@ -33,7 +33,7 @@ def test_replay() -> None:
 def test_the_same_seed_is_the_same_run() -> None:
     def story(run: Simulation) -> object:
         ends = [(str(p.topic_partition), p.high_watermark, p.leader_epoch) for p in run.partitions.all()]
-        return run.loop.turns, run.loop.time(), run.judges.counts, ends, run.seen
+        return run.loop.turns, run.loop.time(), run.checkers.counts, ends, run.seen
 
     assert story(simulate(14, SECONDS)) == story(simulate(14, SECONDS))
 
@@ -42,7 +42,7 @@ def test_a_run_does_something() -> None:
     """A simulation of an idle broker finds nothing."""
     kinds = ("classic", "cooperative", "consumer", "classic-copier", "consumer-copier", "producer")
     faults = Faults(commit_delay=0.05, crash_every=8.0, move_every=4.0, stall=0.01)
-    counts = simulate(4, SECONDS, kinds=kinds, faults=faults).judges.counts
+    counts = simulate(4, SECONDS, kinds=kinds, faults=faults).checkers.counts
     assert counts["commits"] > 50
     assert counts["assignments"] > 10
     assert counts["offset fetches"] > 10

@@ -12,9 +12,9 @@ does not know how a transaction ended.
 from collections.abc import Mapping
 from typing import Any
 
+from checkers import Attempt
 from classic_members import ClassicMember
 from consumer_members import ConsumerMember
-from judges import Attempt
 from offset_clients import Partition, by_topic
 from virtual_client import Gone, VirtualClient, World
 
@@ -39,7 +39,7 @@ _FENCED = (
 
 
 class Unsure(Exception):
-    """The transaction cannot be ended in good order; what became of it only InitProducerId can tell."""
+    """The transaction cannot be ended normally; the client has to start again with InitProducerId."""
 
 
 class Producer:
@@ -47,11 +47,11 @@ class Producer:
 
     def __init__(self, client: VirtualClient, transactional_id: str, *, bumping: bool) -> None:
         self._client = client
-        self._judges = client.world.judges
+        self._checkers = client.world.checkers
         self.transactional_id = transactional_id
         self.bumping = bumping
         self.timeout_ms = client.dice.choice([3_000, 8_000, 20_000])
-        self.identity: tuple[int, int] | None = None
+        self.producer: tuple[int, int] | None = None
         self._sequences: dict[Partition, int] = {}
         self._added: set[Partition] = set()
         self._count = 0
@@ -60,8 +60,8 @@ class Producer:
     async def init(self) -> bool:
         """Takes the id; whoever had it before is fenced, and what it left open is ended."""
         claimed = (-1, -1)
-        if self.identity is not None and self._client.dice.random() < 0.5:
-            claimed = self.identity
+        if self.producer is not None and self._client.dice.random() < 0.5:
+            claimed = self.producer
         request = InitProducerIdRequest(self.transactional_id, self.timeout_ms, *claimed)
         code, response = await self._client.insist(
             request, 5, lambda answer: answer.error_code, 30, may_come_late=self.bumping and claimed[0] >= 0
@@ -76,13 +76,13 @@ class Producer:
 
     def take(self, response: Any) -> None:
         """The identity that an answer gives it; its sequences begin again with it."""
-        self.identity = (response.producer_id, response.producer_epoch)
+        self.producer = (response.producer_id, response.producer_epoch)
         self._sequences.clear()
 
     async def end_taken_over(self, committed: bool) -> None:
         """Ends a transaction that somebody else wrote and left open."""
-        assert self.identity is not None
-        request = EndTxnRequest(self.transactional_id, *self.identity, committed)
+        assert self.producer is not None
+        request = EndTxnRequest(self.transactional_id, *self.producer, committed)
         code, response = await self._client.insist(request, 5, lambda answer: answer.error_code, 25)
         self._check(code)
         self.take(response)
@@ -91,7 +91,7 @@ class Producer:
         self._count += 1
         self._added.clear()
         self.attempt = Attempt(f"{self.transactional_id}/{self._client.name}/{self._count}")
-        self._judges.attempts[self.attempt.name] = self.attempt
+        self._checkers.attempts[self.attempt.name] = self.attempt
         return self.attempt
 
     def _check(self, code: ErrorCode | None) -> None:
@@ -102,11 +102,11 @@ class Producer:
             raise Unsure(code)
 
     async def write(self, partition: Partition, values: list[str]) -> None:
-        assert self.identity is not None
+        assert self.producer is not None
         topic, index = partition
         if not self.bumping and partition not in self._added:
             topics = [AddPartitionsToTxnTopic(topic, [index])]
-            request: Any = AddPartitionsToTxnRequest([], self.transactional_id, *self.identity, topics)
+            request: Any = AddPartitionsToTxnRequest([], self.transactional_id, *self.producer, topics)
             self._check((await self._client.insist(request, 3, _added_code, 15))[0])
         self._added.add(partition)
         first = self._sequences.get(partition, 0)
@@ -114,8 +114,8 @@ class Producer:
         key = self.attempt.name.encode()
         batch = encode_batch(
             [Record(offset, now_ms, key, value.encode()) for offset, value in enumerate(values)],
-            producer_id=self.identity[0],
-            producer_epoch=self.identity[1],
+            producer_id=self.producer[0],
+            producer_epoch=self.producer[1],
             base_sequence=first,
             transactional=True,
         )
@@ -137,9 +137,9 @@ class Producer:
         instance_id: str | None = None,
     ) -> ErrorCode:
         """What the group says to it; offsets that it takes count when the transaction commits."""
-        assert self.identity is not None
+        assert self.producer is not None
         if not self.bumping:
-            add = AddOffsetsToTxnRequest(self.transactional_id, *self.identity, group)
+            add = AddOffsetsToTxnRequest(self.transactional_id, *self.producer, group)
             self._check((await self._client.insist(add, 3, lambda answer: answer.error_code, 15))[0])
         self._added.add(("offsets", 0))
         topics = [
@@ -153,7 +153,7 @@ class Producer:
             for name, indexes in by_topic(offsets).items()
         ]
         request = TxnOffsetCommitRequest(
-            self.transactional_id, group, *self.identity, generation, member_id, instance_id, topics
+            self.transactional_id, group, *self.producer, generation, member_id, instance_id, topics
         )
         code, _ = await self._client.insist(
             request, 5 if self.bumping else 3, _offsets_code, 15, may_come_late=self.bumping
@@ -166,11 +166,11 @@ class Producer:
         return code
 
     async def end(self, committed: bool) -> None:
-        assert self.identity is not None
+        assert self.producer is not None
         if not self._added:
             return  # nothing has begun
         self.attempt.commit_asked = committed
-        request = EndTxnRequest(self.transactional_id, *self.identity, committed)
+        request = EndTxnRequest(self.transactional_id, *self.producer, committed)
         code, response = await self._client.insist(
             request,
             5 if self.bumping else 4,
@@ -182,7 +182,7 @@ class Producer:
         self.attempt.outcome = committed
         if committed:
             for place, offset in self.attempt.offsets.items():
-                self._judges.acknowledged(place, offset)
+                self._checkers.acknowledged(place, offset)
         if self.bumping:
             self.take(response)
 
@@ -242,10 +242,10 @@ class Copying:
 
     async def copy(self: Any, member_id: str, generation: int, instance_id: str | None) -> bool:
         """One transaction; whether the group let it go on."""
-        if self.producer.identity is None:
+        if self.producer.producer is None:
             self.positions.clear()
             if not await self.producer.init():
-                self.producer.identity = None
+                self.producer.producer = None
             return True
         part = self._readable()
         if not part:
@@ -262,8 +262,8 @@ class Copying:
             committed = code is ErrorCode.NONE and self.dice.random() < 0.85
             await self.producer.end(committed)
         except Unsure:
-            # Who can tell what was committed: the offsets that the group has then.
-            self.producer.identity = None
+            # Whether it was committed is seen from the group's committed offsets.
+            self.producer.producer = None
             self.positions.clear()
             return True
         if committed:

@@ -8,7 +8,7 @@ Invariant: a decision is final, and only the last client that took the id over c
 
 from dataclasses import dataclass
 
-from judges import Attempt
+from checkers import Attempt
 from offset_clients import Partition
 from transactional_clients import Producer, Unsure
 from virtual_client import Gone, VirtualClient, World

@@ -1,7 +1,7 @@
-"""What all virtual clients have in common: a name, dice of their own, and a network that fails them.
+"""The base of all virtual clients: a name, a random generator of its own, and an unreliable network.
 
-A client is a coroutine. It may be killed at any ``await``, stand still for a while, or go on beside its own
-successor; what it has sent is handled all the same.
+A client is a coroutine. It may be killed at any ``await``, stall for a while, or run on beside its own
+successor; what it has sent is still handled.
 
 Invariant: requests of one client are handled in the order in which it sent them, as on one connection,
 except for copies of requests that it allows to come late. A client never looks into the broker.
@@ -12,8 +12,8 @@ import contextlib
 from random import Random
 from typing import Any, Protocol
 
+from checkers import Checkers
 from faults import Faults
-from judges import Judges
 from simulated_broker import Disconnected, SimulatedBroker
 from virtual_time import VirtualLoop
 
@@ -36,7 +36,7 @@ RETRIABLE = frozenset(
 
 
 class Gone(Exception):
-    """The client has been told that another one is in its place, and ends."""
+    """The client was fenced by another one, and ends."""
 
 
 class World(Protocol):
@@ -45,7 +45,7 @@ class World(Protocol):
     seed: int
     loop: VirtualLoop
     broker: SimulatedBroker
-    judges: Judges
+    checkers: Checkers
     faults: Faults
     #: What the other side of two-phase commits has decided, by transactional id.
     decided: dict[str, Any]

@@ -1,10 +1,10 @@
-"""An event loop and a clock that run on a number: time passes when nobody has anything left to do.
+"""An event loop and a clock with virtual time, which passes when nothing is left to do.
 
-The loop is asyncio's own, so that coroutines, timers and tasks of the broker run in it unchanged; only where
-a real loop would sleep this one sets its watch forward.
+The loop is asyncio's own, so that coroutines, timers and tasks of the broker run unchanged; only where a real
+loop would sleep, this one advances its time.
 
-Invariant: no real time, no sockets, no threads. Who is called first is decided by the order of the calls
-alone, so that a run depends on nothing but its seed.
+Invariant: no real time, no sockets, no threads. Callbacks run in the order in which they were scheduled, so
+that a run depends on nothing but its seed.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
     def __init__(self) -> None:
         super().__init__()
         self._seconds = 0.0
-        #: How often it went round: a measure of how much happened.
+        #: The number of iterations, as a measure of how much happened.
         self.turns = 0
         # What asyncio asks for news from outside; there is no outside.
         self._selector = self

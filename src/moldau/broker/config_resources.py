@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from moldau.base.names import topic_name_error
 from moldau.broker import loggers
 from moldau.broker.context import Services
-from moldau.cluster.configs import definitions as configs
-from moldau.cluster.configs.definitions import ConfigEntry
+from moldau.cluster.configs import descriptions
+from moldau.cluster.configs.descriptions import ConfigEntry
 from moldau.cluster.controller import config_changes as changes
 from moldau.cluster.controller.commands import set_configs
 from moldau.cluster.controller.config_changes import ConfigChange
@@ -30,25 +30,25 @@ def describe(services: Services, resource_type: int, name: str, names: Names) ->
     """The configs of a resource, or those that are named."""
     if resource_type == ResourceType.TOPIC:
         overrides = services.image.configs(ResourceType.TOPIC, _known_topic(services, name))
-        return configs.describe_topic(services.layers, overrides, names)
+        return descriptions.describe_topic(services.layers, overrides, names)
     if resource_type == ResourceType.BROKER:
         if name == "":
-            return configs.describe_default_broker(services.layers, names)
+            return descriptions.describe_default_broker(services.layers, names)
         _check_broker(services, name, "Unexpected broker id, expected {} or empty string, but")
-        return configs.describe_broker(services.layers, names)
+        return descriptions.describe_broker(services.layers, names)
     if resource_type == ResourceType.BROKER_LOGGER:
         if not name:
             raise KafkaError(ErrorCode.INVALID_REQUEST, "Broker id must not be empty")
         _check_broker(services, name, "Unexpected broker id, expected {} but")
-        return configs.describe_broker_loggers(loggers.levels(), names)
+        return descriptions.describe_broker_loggers(loggers.levels(), names)
     if resource_type == ResourceType.CLIENT_METRICS:
         _named(name, "Client metrics subscription name must not be empty")
         overrides = services.image.configs(ResourceType.CLIENT_METRICS, name)
-        return configs.describe_client_metrics(overrides, names)
+        return descriptions.describe_client_metrics(overrides, names)
     if resource_type == ResourceType.GROUP:
         _named(name, "Group name must not be empty")
         overrides = services.image.configs(ResourceType.GROUP, name)
-        return configs.describe_group(services.layers, overrides, names)
+        return descriptions.describe_group(services.layers, overrides, names)
     raise KafkaError(ErrorCode.INVALID_REQUEST, MALFORMED_REQUEST)
 
 

@@ -12,7 +12,7 @@ from moldau.broker import topic_branches
 from moldau.broker.context import Services
 from moldau.broker.topic_branches import Branched, BranchPartition
 from moldau.cluster.configs.layers import topic_values
-from moldau.cluster.controller.topics import NewTopic
+from moldau.cluster.controller.topics import TopicToCreate
 from moldau.protocol.errors import ErrorCode, KafkaError
 from moldau.replication.branching import Restore
 
@@ -22,7 +22,7 @@ log = logging.getLogger("moldau.broker.topics")
 class _Open:
     __slots__ = ("last_ms", "new", "restore")
 
-    def __init__(self, restore: Restore, new: NewTopic, now_ms: int) -> None:
+    def __init__(self, restore: Restore, new: TopicToCreate, now_ms: int) -> None:
         self.restore = restore
         self.new = new
         self.last_ms = now_ms

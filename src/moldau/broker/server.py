@@ -14,7 +14,7 @@ from moldau.broker.connection import RECEIVE_BUFFER_BYTES, Connection, Limits
 from moldau.broker.dispatch import Dispatch
 from moldau.broker.purgatory import Parked, Purgatory
 from moldau.cluster.configs.broker_settings import BrokerSettings, parse_connection_limits
-from moldau.cluster.configs.listeners import Listener
+from moldau.cluster.records import Endpoint
 
 log = logging.getLogger("moldau.broker.server")
 
@@ -45,7 +45,7 @@ class Server:
         self._servers: list[asyncio.Server] = []
         self.connections: set[Connection] = set()
 
-    async def bind(self, listener: Listener) -> int:
+    async def bind(self, listener: Endpoint) -> int:
         """Binds one listener and returns its port, which the system chose if the setting was 0.
 
         Nobody is let in before ``accept``.
@@ -70,7 +70,7 @@ class Server:
         )
         self._servers.append(server)
         port: int = server.sockets[0].getsockname()[1]
-        if not _is_loopback(listener.host) and listener.protocol == "PLAINTEXT":
+        if not _is_loopback(listener.host) and listener.security_protocol == "PLAINTEXT":
             log.warning(
                 "listener %s is open to the network on %s:%d without authentication; "
                 "bind it to 127.0.0.1 or give it a SASL or TLS protocol",

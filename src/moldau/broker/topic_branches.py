@@ -12,10 +12,9 @@ from typing import NamedTuple
 
 from moldau.base.names import INTERNAL_TOPICS, Uuid
 from moldau.broker.context import Services
-from moldau.cluster.controller.branches import create_branch
-from moldau.cluster.controller.commands import Decision
+from moldau.cluster.controller.commands import ControllerResult
 from moldau.cluster.controller.config_changes import validate_topic_overrides
-from moldau.cluster.controller.topics import CreatedTopic, NewTopic, ReplicaAssignment
+from moldau.cluster.controller.topics import CreatedTopic, ReplicaAssignment, TopicToCreate, create_branch
 from moldau.cluster.image import ClusterImage
 from moldau.cluster.records import ResourceType
 from moldau.protocol.errors import ErrorCode, KafkaError
@@ -98,24 +97,26 @@ def end_of_fork(source: Partition, wanted: Fork) -> int:
     return max(stable, held.log_start_offset)
 
 
-def new_topic(services: Services, name: str, partition_count: int, configs: Mapping[str, str]) -> NewTopic:
+def new_topic(
+    services: Services, name: str, partition_count: int, configs: Mapping[str, str]
+) -> TopicToCreate:
     """All partitions lie on this broker, where their data is."""
     here = (services.node_id,)
-    return NewTopic(
+    return TopicToCreate(
         name,
         assignments=tuple(ReplicaAssignment(index, here) for index in range(partition_count)),
         configs=dict(configs),
     )
 
 
-def check(services: Services, new: NewTopic, topic_id: Uuid) -> None:
+def check(services: Services, new: TopicToCreate, topic_id: Uuid) -> None:
     """KafkaError when there cannot be such a topic as things are now."""
     if new.name in INTERNAL_TOPICS:
         raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{new.name} is a topic of the platform itself")
     _decide(services, services.image, new, topic_id, [0] * len(new.assignments))
 
 
-async def publish(services: Services, made: branching.NewTopic, new: NewTopic) -> None:
+async def publish(services: Services, made: branching.NewTopic, new: TopicToCreate) -> None:
     """Tells the cluster of a topic whose data is in place."""
     try:
         await services.metadata.execute(
@@ -133,8 +134,8 @@ async def publish(services: Services, made: branching.NewTopic, new: NewTopic) -
 
 
 def _decide(
-    services: Services, image: ClusterImage, new: NewTopic, topic_id: Uuid, leader_epochs: Sequence[int]
-) -> Decision[CreatedTopic]:
+    services: Services, image: ClusterImage, new: TopicToCreate, topic_id: Uuid, leader_epochs: Sequence[int]
+) -> ControllerResult[CreatedTopic]:
     return create_branch(
         image,
         new,

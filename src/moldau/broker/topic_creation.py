@@ -7,9 +7,9 @@ import logging
 from collections.abc import Sequence
 
 from moldau.broker.context import Services
-from moldau.cluster.controller.commands import Decision
+from moldau.cluster.controller.commands import ControllerResult
 from moldau.cluster.controller.config_changes import validate_topic_overrides
-from moldau.cluster.controller.topics import CreatedTopic, NewTopic, create_topics
+from moldau.cluster.controller.topics import CreatedTopic, TopicToCreate, create_topics
 from moldau.cluster.image import ClusterImage
 from moldau.protocol.errors import KafkaError
 
@@ -21,13 +21,15 @@ MANY_PARTITIONS = 100
 Outcomes = tuple[CreatedTopic | KafkaError, ...]
 
 
-async def create(services: Services, topics: Sequence[NewTopic], *, validate_only: bool = False) -> Outcomes:
+async def create(
+    services: Services, topics: Sequence[TopicToCreate], *, validate_only: bool = False
+) -> Outcomes:
     """Creates topics, each with an outcome of its own."""
     settings = services.settings
     topic_ids = [services.new_uuid() for _ in topics]
     seed = services.new_seed()
 
-    def decide(image: ClusterImage) -> Decision[Outcomes]:
+    def decide(image: ClusterImage) -> ControllerResult[Outcomes]:
         return create_topics(
             image,
             topics,
@@ -39,13 +41,13 @@ async def create(services: Services, topics: Sequence[NewTopic], *, validate_onl
         )
 
     if validate_only:
-        return decide(services.image).outcome
+        return decide(services.image).response
     if not any(max(topic.partition_count, len(topic.assignments)) >= MANY_PARTITIONS for topic in topics):
         return await services.metadata.execute(decide)
     # The files of so many logs take a while: they are made before the metadata changes, and off the loop.
     replicas = services.replicas
     try:
-        for expected, topic_id in zip(decide(services.image).outcome, topic_ids, strict=True):
+        for expected, topic_id in zip(decide(services.image).response, topic_ids, strict=True):
             if isinstance(expected, CreatedTopic) and expected.partition_count >= MANY_PARTITIONS:
                 await replicas.prepare(expected.name, topic_id, expected.partition_count)
         return await services.metadata.execute(decide)
@@ -56,7 +58,7 @@ async def create(services: Services, topics: Sequence[NewTopic], *, validate_onl
 
 async def create_automatically(services: Services, name: str) -> None:
     """Creates a topic that somebody asked for by its name alone; a refusal is only logged."""
-    (outcome,) = await create(services, [NewTopic(name)])
+    (outcome,) = await create(services, [TopicToCreate(name)])
     if isinstance(outcome, KafkaError):
         log.warning("topic %s was not created automatically: %s", name, outcome)
     else:

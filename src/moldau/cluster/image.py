@@ -1,8 +1,8 @@
-"""The cluster as it stands: an immutable image, and the one way from an image and records to the next.
+"""The metadata of the cluster as an immutable image, and the next image after applying records.
 
-Invariant: an image never changes once it has been handed out; ``apply_all`` copies each map that a run of
-records touches once and shares the rest. Nothing here decides: a record is taken as true. Reading it must
-not need more than dictionary look-ups, for the broker does so on its hot path.
+Invariant: an image never changes. ``apply_all`` copies each map that the records touch once and shares the
+rest. Records are applied as they are, without rules. Reading an image takes dictionary look-ups only, because
+the broker reads it on its hot path.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -18,8 +18,8 @@ from moldau.cluster.records import (
     ClusterCreated,
     ConfigChanged,
     ControllerElected,
+    Endpoint,
     FeatureLevel,
-    Listener,
     PartitionChanged,
     ProducerIdsAllocated,
     Record,
@@ -38,12 +38,12 @@ class BrokerImage(NamedTuple):
     broker_id: int
     broker_epoch: int
     incarnation_id: Uuid
-    listeners: tuple[Listener, ...]
+    listeners: tuple[Endpoint, ...]
     rack: str | None
     log_directories: tuple[Uuid, ...]
     fenced: bool
 
-    def listener(self, name: str) -> Listener | None:
+    def listener(self, name: str) -> Endpoint | None:
         for listener in self.listeners:
             if listener.name == name:
                 return listener
@@ -71,7 +71,7 @@ class TopicImage(NamedTuple):
 
 
 class ClusterImage(NamedTuple):
-    """Everything that the metadata log says, at one version of that log."""
+    """The state after all records of the metadata log up to one version of that log."""
 
     version: int = 0
     cluster_id: str | None = None
@@ -81,7 +81,7 @@ class ClusterImage(NamedTuple):
     brokers: Mapping[int, BrokerImage] = _EMPTY
     topics_by_name: Mapping[str, TopicImage] = _EMPTY
     topics_by_id: Mapping[Uuid, TopicImage] = _EMPTY
-    #: The names that would share a metric's name, for names with '.' or '_' only.
+    #: Topic names that Kafka treats as colliding, because '.' and '_' are the same in metric names.
     names_by_collision_key: Mapping[str, tuple[str, ...]] = _EMPTY
     overrides: Mapping[ConfigResource, Mapping[str, str]] = _EMPTY
     features: Mapping[str, int] = _EMPTY
@@ -93,7 +93,7 @@ class ClusterImage(NamedTuple):
         return topic.partitions[topic_partition.partition]
 
     def configs(self, resource_type: ResourceType, resource_name: str) -> Mapping[str, str]:
-        """What has been set for this resource, without defaults."""
+        """The overrides that are set for this resource, without defaults."""
         return self.overrides.get((resource_type, resource_name), _NO_CONFIGS)
 
     def is_live(self, broker_id: int) -> bool:
@@ -107,14 +107,14 @@ class ClusterImage(NamedTuple):
         return self.apply_all((record,))
 
     def apply_all(self, records: Iterable[Record], *, version: int | None = None) -> "ClusterImage":
-        """The image after these records: one version on, as after one append, unless told otherwise."""
+        """The image after these records; its version is the next one unless it is given."""
         draft = _Draft(self)
         for record in records:
             _APPLY[type(record)](draft, record)
         return draft.frozen(self.version + 1 if version is None else version)
 
     def snapshot(self) -> list[Record]:
-        """Records that lead from the empty image to this one (its version apart)."""
+        """Records that lead from the empty image to this one, except for its version."""
         records: list[Record] = []
         if self.cluster_id is not None:
             records.append(ClusterCreated(self.cluster_id))
@@ -139,7 +139,7 @@ EMPTY_IMAGE = ClusterImage()
 
 
 def partition_changed(topic_id: Uuid, partition: PartitionImage) -> PartitionChanged:
-    """The record that makes a partition what this image of it says."""
+    """The record that sets a partition to this image of it."""
     return PartitionChanged(
         topic_id,
         partition.partition,
@@ -153,9 +153,9 @@ def partition_changed(topic_id: Uuid, partition: PartitionImage) -> PartitionCha
 
 
 def difference(old: ClusterImage, new: ClusterImage) -> list[Record]:
-    """Records that lead from one image to another, for those who have missed the real ones.
+    """Records that lead from one image to another, for listeners that have missed the real ones.
 
-    What is not in ``new`` is taken away first, so that a topic made anew under its old name comes out right.
+    What is not in ``new`` is removed first, so that a topic deleted and recreated under its name is right.
     """
     deleted = [topic for topic_id, topic in old.topics_by_id.items() if topic_id not in new.topics_by_id]
     records: list[Record] = [TopicDeleted(topic.topic_id) for topic in deleted]
@@ -196,7 +196,7 @@ def _config_difference(old: ClusterImage, new: ClusterImage, deleted: frozenset[
     records: list[Record] = []
     for resource in (*old.overrides, *(each for each in new.overrides if each not in old.overrides)):
         resource_type, resource_name = resource
-        # The configs of a deleted topic have gone with it.
+        # The configs of a deleted topic are deleted with it.
         gone = resource_type is ResourceType.TOPIC and resource_name in deleted
         before = _NO_CONFIGS if gone else old.configs(*resource)
         after = new.configs(*resource)
@@ -222,7 +222,7 @@ def _broker_records(broker: BrokerImage) -> list[Record]:
 
 
 class _Draft:
-    """An image in the making: each map is the old one until the first record that touches it."""
+    """The next image while records are applied: each map is copied at the first record that changes it."""
 
     def __init__(self, image: ClusterImage) -> None:
         self.image = image

@@ -1,12 +1,11 @@
-"""The metadata log of Apache Kafka (KRaft), read as far as a move to Moldau needs it.
+"""Reads the metadata log of Apache Kafka (KRaft), as far as importing a Kafka broker needs it.
 
 A record's value is a frame: version of the frame, API key, version of the record (unsigned varints), then the
-record in the encoding of the protocol. Topics, partitions, configs, producer ids and features are decoded;
-users, ACLs, quotas and tokens are counted, so that nobody finds out later that they are missing.
+record in the encoding of the protocol. Topics, partitions, configs, producer ids and features are decoded.
+Users, ACLs, quotas and tokens are not imported; they are counted, so that the import can report them.
 
-Invariant: pure: bytes in, a picture of the cluster out. Records between the beginning and the abort of a
-metadata transaction do not count. What cannot be read is an ``UnreadableRecord``; kinds without meaning
-here pass.
+Invariant: records of an aborted or unfinished metadata transaction are not applied. A record that cannot be
+read raises ``UnreadableRecord``; other kinds of records are skipped.
 """
 
 from collections import Counter
@@ -58,8 +57,6 @@ class TopicRecord:
 
 @schema.data(versions="0+", flexible="0+")
 class PartitionRecord:
-    """As far as its leader epoch; what follows (epoch, directories) is not needed."""
-
     partition_id: Int32 = schema.field()
     topic_id: UuidBytes = schema.field()
     replicas: list[Int32] = schema.field()
@@ -115,7 +112,7 @@ _CLASSES: dict[int, type[Any]] = {
     Kind.PRODUCER_IDS: ProducerIdsRecord,
 }
 
-#: What is counted only: how it is called, and whether the record adds one or takes one away.
+#: Kinds that are only counted: how they are called, and whether the record adds or removes one.
 _COUNTED = {
     Kind.USER_SCRAM_CREDENTIAL: ("SCRAM credentials", 1),
     Kind.REMOVE_USER_SCRAM_CREDENTIAL: ("SCRAM credentials", -1),
@@ -137,14 +134,14 @@ class KraftTopic:
 
 @dataclass(slots=True)
 class KraftCluster:
-    """What the metadata log says up to a record."""
+    """The state after the records so far."""
 
     topics: dict[Uuid, KraftTopic] = field(default_factory=dict)
     #: By the number of the resource's type and its name.
     configs: dict[tuple[int, str], dict[str, str]] = field(default_factory=dict)
     features: dict[str, int] = field(default_factory=dict)
     next_producer_id: int = 0
-    #: What is there and was not taken over, by what it is called.
+    #: How many there are of what is not imported, by name.
     left_out: Counter[str] = field(default_factory=Counter)
 
     def apply(self, kind: int, record: Any) -> None:
@@ -199,7 +196,7 @@ def decode(value: bytes) -> tuple[int, Any]:
 
 
 def replay(values: Iterable[bytes], cluster: KraftCluster | None = None) -> KraftCluster:
-    """The cluster after these records; a metadata transaction that was not ended does not count."""
+    """The cluster after these records; an unfinished metadata transaction is not applied."""
     cluster = KraftCluster() if cluster is None else cluster
     before: KraftCluster | None = None
     for value in values:

@@ -1,9 +1,11 @@
 """The broker's metadata: the current image, and the one way to change it.
 
-Invariant: lives on the event loop. Commands are decided one after the other, each on an image that holds
-all before it, and nothing is answered, applied or told before the store has it. While one append is under
-way the next commands wait and then share an append: a hundred topics in a row cost a few fsyncs. Listeners
-are called in the order of the log, with every change, ours and the others' alike.
+While an append is in flight, further commands wait and then share the next append: creating a hundred topics
+costs a few fsyncs.
+
+Invariant: commands are decided one after the other, each on the image after all commands before it. Nothing
+is applied or answered before the store has it. Listeners are called in the order of the log with every
+change, whichever broker made it. Everything runs on the event loop.
 """
 
 import asyncio
@@ -13,7 +15,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from moldau.base.tasks import Background
-from moldau.cluster.controller.commands import Decision
+from moldau.cluster.controller.commands import ControllerResult
 from moldau.cluster.image import EMPTY_IMAGE, ClusterImage, difference
 from moldau.cluster.records import MetadataError, Record
 from moldau.cluster.store.contract import Changes, MetadataStore, StaleControllerEpoch, StaleVersion
@@ -23,12 +25,12 @@ _logger = logging.getLogger(__name__)
 
 Decide = Callable[[ClusterImage], Sequence[Record]]
 #: (image before, image after, the records between them)
-ImageListener = Callable[[ClusterImage, ClusterImage, Sequence[Record]], None]
-_Outcome = TypeVar("_Outcome")
+MetadataListener = Callable[[ClusterImage, ClusterImage, Sequence[Record]], None]
+_Response = TypeVar("_Response")
 
-#: An append stops growing here; the commands that are left go into the next one.
+#: An append with so many records takes no more commands; the others go into the next one.
 _MAX_RECORDS_PER_APPEND = 10_000
-#: So many times in a row another broker was faster: then the client may try again.
+#: After so many appends in a row at a stale version, the client has to retry.
 _MAX_ATTEMPTS = 50
 
 
@@ -36,49 +38,49 @@ _MAX_ATTEMPTS = 50
 class _Submission:
     decide: Decide
     done: asyncio.Future[ClusterImage]
-    #: What the command itself has raised; answered only when the image that it was decided on is stored.
+    #: What the command itself raised; reported only once the image that it was decided on is stored.
     error: Exception | None = None
 
 
 class Metadata:
     def __init__(self, store: MetadataStore) -> None:
         self._store = store
-        #: The cluster as the log says; read by everybody, changed only here.
+        #: The current image; read everywhere, replaced only here.
         self.image: ClusterImage = EMPTY_IMAGE
-        #: The epoch of this broker as the controller; None while it is not.
+        #: This broker's controller epoch; None while it is not the controller.
         self.controller_epoch: int | None = None
-        self._listeners: list[ImageListener] = []
+        self._listeners: list[MetadataListener] = []
         self._waiting: list[_Submission] = []
         self._background = Background()
         self._working = False
         self._closed = False
-        #: The log may hold what the image lacks: load before the next decision.
-        self._behind = False
-        #: A call to the store is under way, and what others have changed meanwhile waits for its end.
-        self._calling = False
-        self._arrived: list[Changes] = []
+        #: The log may be ahead of the image: load before the next command is decided.
+        self._must_reload = False
+        #: While a call to the store is in flight, changes by other brokers are deferred until it ends.
+        self._in_store_call = False
+        self._deferred_changes: list[Changes] = []
 
     async def open(self) -> ClusterImage:
         """Loads the image and follows the log from there on."""
         await self._load()
-        self._store.watch(self._watched)
+        self._store.watch(self._on_changes)
         return self.image
 
     async def close(self) -> None:
-        """Stops; what has not been stored is refused. Whoever has opened the store closes it."""
+        """Stops; commands that are not stored yet are refused. Whoever opened the store closes it."""
         self._closed = True
         await self._background.stop()
         _refuse(self._waiting, _stopping())
         self._waiting.clear()
 
-    def on_change(self, listener: ImageListener) -> None:
+    def on_change(self, listener: MetadataListener) -> None:
         self._listeners.append(listener)
 
     async def submit(self, decide: Decide) -> ClusterImage:
-        """Appends what ``decide`` makes of the image; the answer is an image that holds it.
+        """Appends the records that ``decide`` returns for the image; returns the image after them.
 
-        ``decide`` must be pure: it is called again when another broker was faster. What it raises is raised
-        here; KAFKA_STORAGE_ERROR says that the store has failed.
+        ``decide`` must be pure: it is called again when another broker appended first. What it raises is
+        raised here; KAFKA_STORAGE_ERROR means that the store has failed.
         """
         if self._closed:
             raise _stopping()
@@ -87,18 +89,18 @@ class Metadata:
         self._start_work()
         return await submission.done
 
-    async def execute(self, command: Callable[[ClusterImage], Decision[_Outcome]]) -> _Outcome:
-        """``submit`` for a command with an outcome: what it came to on the image that was stored."""
-        decision: Decision[_Outcome] | None = None
+    async def execute(self, command: Callable[[ClusterImage], ControllerResult[_Response]]) -> _Response:
+        """``submit`` for a command with a response, which is returned once the records are stored."""
+        result: ControllerResult[_Response] | None = None
 
         def decide(image: ClusterImage) -> Sequence[Record]:
-            nonlocal decision
-            decision = command(image)
-            return decision.records
+            nonlocal result
+            result = command(image)
+            return result.records
 
         await self.submit(decide)
-        assert decision is not None
-        return decision.outcome
+        assert result is not None
+        return result.response
 
     # --- Deciding and appending --------------------------------------------------------------------------
 
@@ -110,10 +112,10 @@ class Metadata:
     async def _work(self) -> None:
         group: list[_Submission] = []
         try:
-            while self._waiting or self._behind:
+            while self._waiting or self._must_reload:
                 group, self._waiting = self._waiting, []
                 try:
-                    await self._bring_into_log(group)
+                    await self._decide_and_append(group)
                 except MetadataError as error:
                     _logger.error("The metadata log cannot be used: %s", error)
                     _refuse(group, _storage_error())
@@ -127,14 +129,14 @@ class Metadata:
                     _refuse(group, error)
         finally:
             self._working = False
-            # Nobody is left here but by a cancelled task or a programmer's error, which is reported.
+            # Only a cancelled task or an unexpected exception leaves commands here.
             _refuse(group, _stopping())
 
-    async def _bring_into_log(self, group: list[_Submission]) -> None:
-        """Decides and appends until the group is empty: at once, unless it is very large."""
+    async def _decide_and_append(self, group: list[_Submission]) -> None:
+        """Decides and appends until the group is empty: with one append, unless it is very large."""
         attempts = 0
-        while group or self._behind:
-            if self._behind:
+        while group or self._must_reload:
+            if self._must_reload:
                 await self._load()
             image, records, decided = self._decide(group)
             if records:
@@ -153,7 +155,7 @@ class Metadata:
             del group[:decided]
 
     def _decide(self, group: Sequence[_Submission]) -> tuple[ClusterImage, list[Record], int]:
-        """The image after the commands, their records, and how many of the commands found room."""
+        """The image after the commands, their records, and how many of the commands fit into the append."""
         image = self.image
         records: list[Record] = []
         for decided, submission in enumerate(group):
@@ -163,48 +165,48 @@ class Metadata:
                 continue
             submission.error = None
             try:
-                decision = submission.decide(image)
-                if decision:
-                    image = image.apply_all(decision, version=self.image.version + 1)
-                    records.extend(decision)
-            except Exception as error:  # whatever it is, it belongs to the one who has asked
+                decided_records = submission.decide(image)
+                if decided_records:
+                    image = image.apply_all(decided_records, version=self.image.version + 1)
+                    records.extend(decided_records)
+            except Exception as error:  # raised to the caller of submit, whatever it is
                 submission.error = error
         return image, records, len(group)
 
     async def _append(self, image: ClusterImage, records: Sequence[Record]) -> None:
-        self._calling = True
+        self._in_store_call = True
         try:
             version = await self._store.append(records, self.image.version, self.controller_epoch)
             assert version == image.version, "one append is one version"
-            self._move(image, records)
+            self._publish(image, records)
         except StaleControllerEpoch:
             raise
         except BaseException:
-            # Stale, or it is open whether the records are in the log: the log knows.
-            self._behind = True
+            # The image is stale, or it is unknown whether the records were appended.
+            self._must_reload = True
             raise
         finally:
-            self._called()
+            self._store_call_ended()
 
     async def _load(self) -> None:
-        self._calling = True
+        self._in_store_call = True
         try:
             self._receive(await self._store.load(self.image.version))
-            self._behind = False
+            self._must_reload = False
         finally:
-            self._called()
+            self._store_call_ended()
 
-    def _called(self) -> None:
-        self._calling = False
-        arrived, self._arrived = self._arrived, []
+    def _store_call_ended(self) -> None:
+        self._in_store_call = False
+        arrived, self._deferred_changes = self._deferred_changes, []
         for changes in arrived:
             self._receive(changes)
 
     # --- Following the log -------------------------------------------------------------------------------
 
-    def _watched(self, changes: Changes) -> None:
-        if self._calling:
-            self._arrived.append(changes)
+    def _on_changes(self, changes: Changes) -> None:
+        if self._in_store_call:
+            self._deferred_changes.append(changes)
         else:
             self._receive(changes)
 
@@ -212,16 +214,16 @@ class Metadata:
         if changes.version <= self.image.version:
             return
         if changes.after_version == self.image.version:
-            self._move(self.image.apply_all(changes.records, version=changes.version), changes.records)
+            self._publish(self.image.apply_all(changes.records, version=changes.version), changes.records)
         elif changes.after_version == 0:
-            # The records in between are no longer kept; those who listen get others that come to the same.
+            # The records in between were compacted away: listeners get equivalent ones.
             image = EMPTY_IMAGE.apply_all(changes.records, version=changes.version)
-            self._move(image, difference(self.image, image))
+            self._publish(image, difference(self.image, image))
         else:
-            self._behind = True
+            self._must_reload = True
             self._start_work()
 
-    def _move(self, image: ClusterImage, records: Sequence[Record]) -> None:
+    def _publish(self, image: ClusterImage, records: Sequence[Record]) -> None:
         before, self.image = self.image, image
         for listener in self._listeners:
             listener(before, image, records)
@@ -239,7 +241,7 @@ def _answer(submission: _Submission, image: ClusterImage) -> None:
 def _refuse(submissions: Iterable[_Submission], error: KafkaError) -> None:
     for submission in submissions:
         if not submission.done.done():
-            # One object for each: a raised exception collects the traceback of the one who gets it.
+            # One exception for each caller, because raising adds the caller's traceback to it.
             submission.done.set_exception(KafkaError(error.code, error.message))
 
 

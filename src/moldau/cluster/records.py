@@ -1,8 +1,8 @@
-"""What can change in a cluster: one frozen record for every change, and its form in JSON.
+"""The records of the metadata log: one type for every kind of change, and its JSON form.
 
-Invariant: a record says what is true from now on, never how it came about, so that replaying the log needs
-no rules. The JSON form (a type name, a version, then the fields) is kept for ever: a field is added with a
-new version of its record, and what this release cannot read is refused, never skipped.
+Invariant: a record states the new value, not how it was decided, so that replaying the log needs no rules.
+The JSON form (type name, version, fields) is kept for ever: a new field means a new version of its record,
+and a record that this release cannot read is refused, never skipped.
 """
 
 import json
@@ -18,11 +18,11 @@ NO_LEADER = -1
 
 
 class MetadataError(Exception):
-    """The cluster's metadata cannot be used as it is; the message tells the operator what to do."""
+    """The cluster's metadata cannot be used; the message says what the operator can do."""
 
 
 class UnreadableRecord(MetadataError):
-    """A record of the metadata log that this release does not understand, or that is damaged."""
+    """A record of the metadata log that is damaged, or that this release does not know."""
 
 
 class ResourceType(IntEnum):
@@ -35,13 +35,17 @@ class ResourceType(IntEnum):
     GROUP = 32
 
 
-class Listener(NamedTuple):
-    """One address under which a broker can be reached."""
+class Endpoint(NamedTuple):
+    """One address of a broker: the listener's name, host and port, and the security protocol spoken there."""
 
     name: str
     host: str
     port: int
     security_protocol: str
+
+    def __str__(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{self.name}://{host}:{self.port}"
 
 
 class ClusterCreated(NamedTuple):
@@ -49,7 +53,7 @@ class ClusterCreated(NamedTuple):
 
 
 class FeatureLevel(NamedTuple):
-    """A finalized feature; level 0 takes it away."""
+    """A finalized feature; level 0 removes it."""
 
     name: str
     level: int
@@ -61,18 +65,18 @@ class ControllerElected(NamedTuple):
 
 
 class BrokerRegistered(NamedTuple):
-    """A broker process has come up: it is live until it is fenced."""
+    """A broker process has started: it is live until it is fenced."""
 
     broker_id: int
     broker_epoch: int
     incarnation_id: Uuid
-    listeners: tuple[Listener, ...]
+    listeners: tuple[Endpoint, ...]
     rack: str | None = None
     log_directories: tuple[Uuid, ...] = ()
 
 
 class BrokerFenced(NamedTuple):
-    """A broker is gone for now; it keeps its place and its replicas."""
+    """A broker is not live any more; it stays registered and keeps its replicas."""
 
     broker_id: int
 
@@ -87,7 +91,7 @@ class TopicCreated(NamedTuple):
 
 
 class PartitionChanged(NamedTuple):
-    """The whole state of one partition; the first record for it creates it, in the order 0, 1, 2, …"""
+    """The whole state of one partition; its first record creates it, in the order 0, 1, 2, …"""
 
     topic_id: Uuid
     partition: int
@@ -96,18 +100,18 @@ class PartitionChanged(NamedTuple):
     leader: int
     leader_epoch: int
     partition_epoch: int
-    #: The log directory of each replica, in the order of ``replicas``; empty while nobody has assigned any.
+    #: The log directory of each replica, in the order of ``replicas``; empty while none is assigned.
     directories: tuple[Uuid, ...] = ()
 
 
 class TopicDeleted(NamedTuple):
-    """The topic goes with its partitions and its configs."""
+    """Deletes the topic with its partitions and its configs."""
 
     topic_id: Uuid
 
 
 class ConfigChanged(NamedTuple):
-    """One override is set, or taken away when the value is None."""
+    """Sets one override, or removes it when the value is None."""
 
     resource_type: ResourceType
     resource_name: str
@@ -115,7 +119,7 @@ class ConfigChanged(NamedTuple):
     value: str | None
 
 
-@dataclass(frozen=True, slots=True)  # a tuple has a count already
+@dataclass(frozen=True, slots=True)  # a NamedTuple cannot have a field ``count``
 class ProducerIdsAllocated:
     """These ids belong to that broker and are never given out again."""
 
@@ -143,7 +147,7 @@ Record: TypeAlias = (
 
 
 class _Field(NamedTuple):
-    """How one kind of value is written to JSON and read back; both ends check nothing but the value."""
+    """How one kind of value is written to JSON and read back; None writes it as it is."""
 
     dump: Callable[[Any], Any] | None
     load: Callable[[Any], Any]
@@ -174,7 +178,7 @@ def _load_ints(value: Any) -> tuple[int, ...]:
     return tuple(value)
 
 
-# The partitions of a topic stand together and all name its id: remembering the last few halves the work.
+# The partitions of a topic follow each other and all have its id: caching the last few halves the work.
 _dump_uuid = lru_cache(maxsize=64)(format_uuid)
 
 
@@ -193,13 +197,13 @@ def _load_uuids(value: Any) -> tuple[Uuid, ...]:
     return tuple([_load_uuid(item) for item in value])
 
 
-def _dump_listeners(listeners: tuple[Listener, ...]) -> list[list[Any]]:
+def _dump_listeners(listeners: tuple[Endpoint, ...]) -> list[list[Any]]:
     return [[each.name, each.host, each.port, each.security_protocol] for each in listeners]
 
 
-def _load_listeners(value: Any) -> tuple[Listener, ...]:
+def _load_listeners(value: Any) -> tuple[Endpoint, ...]:
     return tuple(
-        Listener(_load_str(name), _load_str(host), _load_int(port), _load_str(protocol))
+        Endpoint(_load_str(name), _load_str(host), _load_int(port), _load_str(protocol))
         for name, host, port, protocol in value
     )
 
@@ -288,7 +292,7 @@ _FORMS = (
     _Form(ProducerIdsAllocated, 1, (("broker_id", _INT), ("first_id", _INT), ("count", _INT))),
 )
 _BY_CLASS: dict[type[Any], _Form] = {form.record: form for form in _FORMS}
-#: What reading a record needs, laid out flat: a broker reads many thousands of them when it starts.
+#: What reading a record needs, as plain tuples: a broker reads many thousands of records when it starts.
 _BY_NAME = {form.name: (form.record, form.version, form.loads) for form in _FORMS}
 
 _ENCODER = json.JSONEncoder(ensure_ascii=True, separators=(",", ":"))

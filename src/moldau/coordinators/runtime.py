@@ -1,12 +1,12 @@
 """Runs the shards of a coordinator: decide, append, apply, and reply once the records are committed.
 
-One runtime serves one internal topic; each of its partitions that this node leads is a shard. A
-request is decided on the event loop in one go. Its records are appended to the partition, applied to
-the machine, and the replies go out when the high watermark has passed the last of them.
+One runtime serves one internal topic; each of its partitions that this node leads has a shard. A request is
+decided on the event loop without a break. Its records are appended to the partition and applied to the shard,
+and the replies are sent when the high watermark has passed the last of them.
 
-Invariant: what was not appended is not applied, and everybody in the step hears of it; there is no
-rollback. No reply is sent before its records are committed. Only ``apply`` writes hard state. An alarm
-whose records could not be appended goes off again.
+Invariant: records that were not appended are not applied, so there is no rollback; all requests of the result
+get the error. No reply is sent before its records are committed. A timer whose records could not be appended
+fires again.
 """
 
 import asyncio
@@ -18,39 +18,48 @@ from typing import Any, Generic, NamedTuple, Protocol
 
 from moldau.base.clock import Clock
 from moldau.base.tasks import Background, Timer, Timers
-from moldau.coordinators.machine import NOTHING, MachineType, Reply, Step, Token, Writer
+from moldau.coordinators.shard import (
+    EMPTY_RESULT,
+    CoordinatorResult,
+    ProducerIdAndEpoch,
+    Reply,
+    ShardType,
+    Token,
+)
 from moldau.protocol.errors import ErrorCode, KafkaError
 
 log = logging.getLogger("moldau.coordinators")
 
-#: While a shard loads, others have their turn after so many records or seconds, whichever comes first.
+#: While a shard loads, other tasks get a turn after so many records or seconds, whichever comes first.
 _LOAD_SLICE = 4_096
 _LOAD_SLICE_SECONDS = 0.01
-#: Records between two looks at the clock.
-_LOAD_LOOK = 16
-#: Records in one batch of a step that may be appended in several.
+#: Reading the clock for every record would cost too much.
+_RECORDS_PER_CLOCK_READ = 16
+#: Records in one batch of a result that is not atomic.
 _BATCH_RECORDS = 5_000
-#: When an alarm goes off again whose records could not be appended: soon, then less and less often.
+#: A timer whose records could not be appended fires again after this delay, which doubles each time.
 _RETRY_SECONDS = 1.0
 _LONGEST_RETRY_SECONDS = 60.0
 _TOO_LARGE = (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE)
 
 
-class Entry(NamedTuple):
-    """What a journal gives back: one record, or the marker that ends a transaction."""
+class JournalEntry(NamedTuple):
+    """What a journal reads: one record, or the marker that ends a transaction."""
 
     offset: int
     key: bytes | None
     value: bytes | None
-    writer: Writer | None = None
-    #: None for a record; whether the transaction of ``writer`` was committed for a marker.
+    producer: ProducerIdAndEpoch | None = None
+    #: For a marker: whether it commits the transaction of ``producer``. None for a record.
     committed: bool | None = None
 
 
 class Journal(Protocol):
     """The partitions of one internal topic, as a coordinator needs them."""
 
-    def append(self, partition: int, records: list[tuple[bytes, bytes | None]], writer: Writer | None) -> int:
+    def append(
+        self, partition: int, records: list[tuple[bytes, bytes | None]], producer: ProducerIdAndEpoch | None
+    ) -> int:
         """Appends records in one batch and returns the offset behind them; KafkaError when it cannot."""
         ...
 
@@ -58,28 +67,28 @@ class Journal(Protocol):
         """Everything below this offset is committed."""
         ...
 
-    def read(self, partition: int) -> Iterator[Entry]:
-        """Everything that is committed, in order; corrupt pieces are named in the log and passed over."""
+    def read(self, partition: int) -> Iterator[JournalEntry]:
+        """Everything that is committed, in order; corrupt batches are logged and skipped."""
         ...
 
 
-class Shard(Generic[MachineType]):
-    """One partition of the internal topic, with its machine and what waits for a commit."""
+class ShardContext(Generic[ShardType]):
+    """One partition of the internal topic: its shard, its timers and what waits for a commit."""
 
-    __slots__ = ("alarms", "loading", "machine", "partition", "uncommitted", "waiting")
+    __slots__ = ("loading", "partition", "shard", "timers", "uncommitted", "waiting")
 
-    def __init__(self, partition: int, machine: MachineType) -> None:
+    def __init__(self, partition: int, shard: ShardType) -> None:
         self.partition = partition
-        self.machine = machine
+        self.shard = shard
         self.loading = True
-        self.alarms: dict[Hashable, Timer] = {}
-        #: Steps whose records are appended but not committed, with the offset behind them.
-        self.uncommitted: deque[tuple[int, Step]] = deque()
-        #: Requests that have no answer yet, wherever in the machine they wait.
-        self.waiting: set[Waiting] = set()
+        self.timers: dict[Hashable, Timer] = {}
+        #: Results whose records are appended but not committed, with the offset behind them.
+        self.uncommitted: deque[tuple[int, CoordinatorResult]] = deque()
+        #: All requests that have no reply yet.
+        self.waiting: set[PendingRequest] = set()
 
 
-class Waiting(Token):
+class PendingRequest(Token):
     """A token with the future of the request behind it."""
 
     __slots__ = ("future",)
@@ -88,11 +97,11 @@ class Waiting(Token):
         self.future = future
 
 
-class Runtime(Generic[MachineType]):
+class Runtime(Generic[ShardType]):
     def __init__(
         self,
         name: str,
-        new_machine: Callable[[int], MachineType],
+        new_shard: Callable[[int], ShardType],
         journal: Journal,
         clock: Clock,
         timers: Timers,
@@ -100,220 +109,224 @@ class Runtime(Generic[MachineType]):
         do_effect: Callable[[Any], None] = lambda effect: None,
     ) -> None:
         self.name = name
-        self._new_machine = new_machine
+        self._new_shard = new_shard
         self._journal = journal
         self._clock = clock
         self._timers = timers
         self._background = background
         self._do_effect = do_effect
-        self._shards: dict[int, Shard[MachineType]] = {}
-        #: Held by the shard that loads: slices of many at once would add up to a long wait.
-        self._turn = asyncio.Lock()
+        self._contexts: dict[int, ShardContext[ShardType]] = {}
+        #: Shards load one at a time: the slices of many would add up to a long wait for everything else.
+        self._load_lock = asyncio.Lock()
 
-    # --- shards come and go ---------------------------------------------------------------------
+    # --- loading and unloading ------------------------------------------------------------------
 
     def load(self, partition: int) -> None:
-        """This node leads the partition now: its log is replayed, and requests are refused meanwhile."""
-        if partition in self._shards:
+        """This node is now the leader of the partition: replays its log, and refuses requests meanwhile."""
+        if partition in self._contexts:
             return
         try:
             committed = self._journal.committed(partition)
         except KafkaError as error:
             log.error("%s-%d: has no coordinator: %s", self.name, partition, error)
             return
-        shard = self._shards[partition] = Shard(partition, self._new_machine(partition))
+        context = self._contexts[partition] = ShardContext(partition, self._new_shard(partition))
         if committed == 0:
-            self._ready(shard, 0)
+            self._ready(context, 0)
             return
-        self._background.start(self._load(shard), f"load {self.name}-{partition}")
+        self._background.start(self._load(context), f"load {self.name}-{partition}")
 
-    async def _load(self, shard: Shard[MachineType]) -> None:
-        """One shard after the other, a slice at a time, so that nobody who asks meanwhile waits for long."""
-        machine, monotonic = shard.machine, self._clock.monotonic
+    async def _load(self, context: ShardContext[ShardType]) -> None:
+        """Replays the log in slices, so that requests meanwhile do not wait for long."""
+        shard, monotonic = context.shard, self._clock.monotonic
         applied = 0
-        async with self._turn:
-            if not self._holds(shard):
+        async with self._load_lock:
+            if not self._is_current(context):
                 return
             pause_at = monotonic() + _LOAD_SLICE_SECONDS
-            for entry in self._journal.read(shard.partition):
-                self._replay(machine, entry, shard.partition)
+            for entry in self._journal.read(context.partition):
+                self._replay(shard, entry, context.partition)
                 applied += 1
-                if applied % _LOAD_LOOK == 0 and (monotonic() >= pause_at or applied % _LOAD_SLICE == 0):
+                if applied % _RECORDS_PER_CLOCK_READ == 0 and (
+                    monotonic() >= pause_at or applied % _LOAD_SLICE == 0
+                ):
                     await asyncio.sleep(0)
-                    if not self._holds(shard):
+                    if not self._is_current(context):
                         return
                     pause_at = monotonic() + _LOAD_SLICE_SECONDS
-            self._ready(shard, applied)
+            self._ready(context, applied)
 
-    def _holds(self, shard: Shard[MachineType]) -> bool:
-        """Whether the shard is still this node's; meanwhile somebody else may lead its partition."""
-        return self._shards.get(shard.partition) is shard
+    def _is_current(self, context: ShardContext[ShardType]) -> bool:
+        """Whether this node still leads the partition, without having lost it in between."""
+        return self._contexts.get(context.partition) is context
 
-    def _ready(self, shard: Shard[MachineType], applied: int) -> None:
-        shard.loading = False
+    def _ready(self, context: ShardContext[ShardType], applied: int) -> None:
+        context.loading = False
         if applied:
-            log.info("%s-%d: loaded %d records", self.name, shard.partition, applied)
-        self._perform(shard, shard.machine.loaded(self._clock.now_ms()), None)
+            log.info("%s-%d: loaded %d records", self.name, context.partition, applied)
+        self._perform(context, context.shard.loaded(self._clock.now_ms()), None)
 
-    def _replay(self, machine: MachineType, entry: Entry, partition: int) -> None:
-        offset, key, value, writer, committed = entry
+    def _replay(self, shard: ShardType, entry: JournalEntry, partition: int) -> None:
+        offset, key, value, producer, committed = entry
         if committed is not None:
-            assert writer is not None
-            machine.end_transaction(writer, committed)
+            assert producer is not None
+            shard.end_transaction(producer, committed)
             return
         try:
-            record = None if key is None else machine.decode(key, value)
+            record = None if key is None else shard.decode(key, value)
         except ValueError as error:
             log.error("%s-%d: record at offset %d passed over: %s", self.name, partition, offset, error)
             return
         if record is not None:
-            machine.apply(record, writer)
+            shard.apply(record, producer)
 
     def unload(self, partition: int) -> None:
-        """Somebody else leads the partition: whoever waits here is told to look for the new one."""
-        shard = self._shards.pop(partition, None)
-        if shard is None:
+        """Another node leads the partition: requests that wait here get NOT_COORDINATOR."""
+        context = self._contexts.pop(partition, None)
+        if context is None:
             return
-        for timer in shard.alarms.values():
+        for timer in context.timers.values():
             timer.cancel()
-        for token in tuple(shard.waiting):
+        for token in tuple(context.waiting):
             _answer(Reply(token, KafkaError(ErrorCode.NOT_COORDINATOR)))
 
-    def shard(self, partition: int) -> Shard[MachineType]:
-        """A shard that can decide; KafkaError when it is elsewhere or not ready."""
-        shard = self._shards.get(partition)
-        if shard is None:
+    def shard(self, partition: int) -> ShardType:
+        """The loaded shard of a partition; KafkaError when it is on another node or still loading."""
+        return self._context(partition).shard
+
+    def _context(self, partition: int) -> ShardContext[ShardType]:
+        context = self._contexts.get(partition)
+        if context is None:
             raise KafkaError(ErrorCode.NOT_COORDINATOR)
-        if shard.loading:
+        if context.loading:
             raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
-        return shard
+        return context
 
     def partitions(self) -> list[int]:
-        """The partitions whose shards can decide."""
-        return [partition for partition, shard in self._shards.items() if not shard.loading]
+        """The partitions whose shards are loaded."""
+        return [partition for partition, context in self._contexts.items() if not context.loading]
 
     @property
     def loading(self) -> bool:
-        return any(shard.loading for shard in self._shards.values())
+        return any(context.loading for context in self._contexts.values())
 
     # --- requests -------------------------------------------------------------------------------
 
     def request(
-        self, partition: int, decide: Callable[[MachineType, Token, int], Step]
+        self, partition: int, decide: Callable[[ShardType, Token, int], CoordinatorResult]
     ) -> "asyncio.Future[Any]":
-        """Lets a machine decide on a request; the future is its reply. ``decide`` may raise KafkaError."""
-        shard = self.shard(partition)
-        waiting = Waiting(asyncio.get_running_loop().create_future())
-        self._perform(shard, decide(shard.machine, waiting, self._clock.now_ms()), waiting)
+        """Lets a shard decide on a request; the future is its reply. ``decide`` may raise KafkaError."""
+        context = self._context(partition)
+        waiting = PendingRequest(asyncio.get_running_loop().create_future())
+        self._perform(context, decide(context.shard, waiting, self._clock.now_ms()), waiting)
         if not waiting.future.done():
-            shard.waiting.add(waiting)
-            waiting.future.add_done_callback(lambda _: shard.waiting.discard(waiting))
+            context.waiting.add(waiting)
+            waiting.future.add_done_callback(lambda _: context.waiting.discard(waiting))
         return waiting.future
 
-    def tell(self, partition: int, decide: Callable[[MachineType, int], Step]) -> None:
-        """Lets a machine decide on something that nobody waits for; nothing if the shard is not here."""
-        shard = self._shards.get(partition)
-        if shard is not None and not shard.loading:
-            self._perform(shard, decide(shard.machine, self._clock.now_ms()), None)
+    def notify(self, partition: int, decide: Callable[[ShardType, int], CoordinatorResult]) -> None:
+        """Notifies a shard of an event that needs no reply; does nothing if it is not loaded here."""
+        context = self._contexts.get(partition)
+        if context is not None and not context.loading:
+            self._perform(context, decide(context.shard, self._clock.now_ms()), None)
 
-    def end_transaction(self, partition: int, writer: Writer, committed: bool) -> None:
-        """A marker was appended to the partition by the transaction coordinator."""
-        shard = self._shards.get(partition)
-        if shard is not None and not shard.loading:
-            shard.machine.end_transaction(writer, committed)
+    def end_transaction(self, partition: int, producer: ProducerIdAndEpoch, committed: bool) -> None:
+        """The transaction coordinator has appended a marker to the partition."""
+        context = self._contexts.get(partition)
+        if context is not None and not context.loading:
+            context.shard.end_transaction(producer, committed)
 
     def committed(self, partition: int) -> None:
-        """The high watermark of a partition has moved: replies that waited for it go out."""
-        shard = self._shards.get(partition)
-        if shard is None or not shard.uncommitted:
+        """The high watermark of a partition has advanced: sends the replies that waited for it."""
+        context = self._contexts.get(partition)
+        if context is None or not context.uncommitted:
             return
         high_watermark = self._journal.committed(partition)
-        while shard.uncommitted and shard.uncommitted[0][0] <= high_watermark:
-            self._finish(shard.uncommitted.popleft()[1])
+        while context.uncommitted and context.uncommitted[0][0] <= high_watermark:
+            self._finish(context.uncommitted.popleft()[1])
 
-    # --- doing ----------------------------------------------------------------------------------
+    # --- carrying out results ---------------------------------------------------------------------
 
-    def _perform(self, shard: Shard[MachineType], step: Step, asker: Waiting | None) -> bool:
-        """False when the records could not be appended, or not all of them."""
-        if step.records:
+    def _perform(
+        self, context: ShardContext[ShardType], result: CoordinatorResult, request: PendingRequest | None
+    ) -> bool:
+        """False when not all of the records could be appended."""
+        if result.records:
             try:
-                end = self._append(shard, step)
+                end = self._append(context, result)
             except KafkaError as error:
                 refusal = _as_coordinator_error(error)
-                self._refuse(step.replies, refusal)
-                if asker is not None and not asker.future.done():
-                    asker.future.set_exception(refusal)
+                for reply in result.replies:
+                    _answer(Reply(reply.token, refusal))
+                if request is not None and not request.future.done():
+                    request.future.set_exception(refusal)
                 return False
-            self._set_alarms(shard, step)
-            shard.uncommitted.append((end, step))
-            self.committed(shard.partition)
+            self._set_timers(context, result)
+            context.uncommitted.append((end, result))
+            self.committed(context.partition)
         else:
-            self._set_alarms(shard, step)
-            if shard.uncommitted:
-                # What it was decided on may not be committed yet: it waits its turn.
-                shard.uncommitted.append((shard.uncommitted[-1][0], step))
+            self._set_timers(context, result)
+            if context.uncommitted:
+                # It was decided on state that is not committed yet, so it waits for those records.
+                context.uncommitted.append((context.uncommitted[-1][0], result))
             else:
-                self._finish(step)
+                self._finish(result)
         return True
 
-    def _append(self, shard: Shard[MachineType], step: Step) -> int:
-        """Appends and applies the records of a step; returns the offset behind them."""
-        size = len(step.records) if step.atomic else _BATCH_RECORDS
-        todo = deque(step.records[at : at + size] for at in range(0, len(step.records), size))
-        machine, end = shard.machine, 0
+    def _append(self, context: ShardContext[ShardType], result: CoordinatorResult) -> int:
+        """Appends and applies the records of a result; returns the offset behind them."""
+        size = len(result.records) if result.atomic else _BATCH_RECORDS
+        todo = deque(result.records[at : at + size] for at in range(0, len(result.records), size))
+        shard, end = context.shard, 0
         while todo:
             records = todo.popleft()
             try:
-                encoded = [machine.encode(record) for record in records]
-                end = self._journal.append(shard.partition, encoded, step.writer)
+                encoded = [shard.encode(record) for record in records]
+                end = self._journal.append(context.partition, encoded, result.producer)
             except KafkaError as error:
-                if step.atomic or len(records) == 1 or error.code not in _TOO_LARGE:
-                    if end:  # what was appended is there, and others wait until it is committed
-                        shard.uncommitted.append((end, NOTHING))
+                if result.atomic or len(records) == 1 or error.code not in _TOO_LARGE:
+                    if end:  # a part was appended and applied: later replies wait until it is committed
+                        context.uncommitted.append((end, EMPTY_RESULT))
                     raise
                 half = len(records) // 2
                 todo.extendleft((records[half:], records[:half]))
                 continue
             for record in records:
-                machine.apply(record, step.writer)
+                shard.apply(record, result.producer)
         return end
 
-    def _set_alarms(self, shard: Shard[MachineType], step: Step) -> None:
-        for key, seconds in step.alarms:
-            old = shard.alarms.pop(key, None)
+    def _set_timers(self, context: ShardContext[ShardType], result: CoordinatorResult) -> None:
+        for key, seconds in result.timers:
+            old = context.timers.pop(key, None)
             if old is not None:
                 old.cancel()
             if seconds is not None:
-                shard.alarms[key] = self._timers.after(seconds, self._ring(shard, key))
+                context.timers[key] = self._timers.after(seconds, self._timer_callback(context, key))
 
-    def _ring(
-        self, shard: Shard[MachineType], key: Hashable, retry_seconds: float = _RETRY_SECONDS
+    def _timer_callback(
+        self, context: ShardContext[ShardType], key: Hashable, retry_seconds: float = _RETRY_SECONDS
     ) -> Callable[[], None]:
-        def ring() -> None:
-            if self._shards.get(shard.partition) is shard and key in shard.alarms:
-                del shard.alarms[key]
-                done = self._perform(shard, shard.machine.alarm(key, self._clock.now_ms()), None)
-                if not done and key not in shard.alarms:
-                    log.warning("%s-%d: alarm %s is tried again", self.name, shard.partition, key)
-                    later = self._ring(shard, key, min(2 * retry_seconds, _LONGEST_RETRY_SECONDS))
-                    shard.alarms[key] = self._timers.after(retry_seconds, later)
+        def fire() -> None:
+            if self._is_current(context) and key in context.timers:
+                del context.timers[key]
+                done = self._perform(context, context.shard.on_timer(key, self._clock.now_ms()), None)
+                if not done and key not in context.timers:
+                    log.warning("%s-%d: timer %s is tried again", self.name, context.partition, key)
+                    later = self._timer_callback(context, key, min(2 * retry_seconds, _LONGEST_RETRY_SECONDS))
+                    context.timers[key] = self._timers.after(retry_seconds, later)
 
-        return ring
+        return fire
 
-    def _finish(self, step: Step) -> None:
-        for reply in step.replies:
+    def _finish(self, result: CoordinatorResult) -> None:
+        for reply in result.replies:
             _answer(reply)
-        for effect in step.effects:
+        for effect in result.effects:
             self._do_effect(effect)
-
-    def _refuse(self, replies: tuple[Reply, ...], error: KafkaError) -> None:
-        for reply in replies:
-            _answer(Reply(reply.token, error))
 
 
 def _answer(reply: Reply) -> None:
     token = reply.token
-    if isinstance(token, Waiting) and not token.future.done():
+    if isinstance(token, PendingRequest) and not token.future.done():
         if isinstance(reply.response, KafkaError):
             token.future.set_exception(reply.response)
         else:
@@ -321,7 +334,7 @@ def _answer(reply: Reply) -> None:
 
 
 def _as_coordinator_error(error: KafkaError) -> KafkaError:
-    """What a client hears when its coordinator cannot write: try again, maybe elsewhere."""
+    """The error for a client whose coordinator cannot append: retriable, perhaps with another coordinator."""
     if error.code in (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.KAFKA_STORAGE_ERROR):
         return KafkaError(ErrorCode.NOT_COORDINATOR, error.message)
     if error.code in _TOO_LARGE:

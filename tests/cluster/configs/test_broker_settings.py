@@ -1,9 +1,13 @@
 import pytest
 
 from moldau.base.settings import SettingError, parse_properties
-from moldau.cluster.configs.broker_settings import CONSUMER_ASSIGNORS, parse_connection_limits
-from moldau.cluster.configs.definitions import Listener, load_broker_settings
+from moldau.cluster.configs.broker_settings import (
+    CONSUMER_ASSIGNORS,
+    load_broker_settings,
+    parse_connection_limits,
+)
 from moldau.cluster.configs.topic_configs import TOPIC_SETTINGS
+from moldau.cluster.records import Endpoint
 from moldau.coordinators.groups.consumer.assignors import ASSIGNORS
 
 #: What Apache Kafka's own config/server.properties sets, with comments and blanks like there.
@@ -48,7 +52,7 @@ log.retention.check.interval.ms=300000
 
 def test_nothing_set_is_a_broker_on_the_loopback() -> None:
     settings = load_broker_settings({})
-    assert settings.listeners == (Listener("PLAINTEXT", "127.0.0.1", 9092, "PLAINTEXT"),)
+    assert settings.listeners == (Endpoint("PLAINTEXT", "127.0.0.1", 9092, "PLAINTEXT"),)
     assert settings.advertised_listeners == settings.listeners
     assert settings.node_id == settings["node.id"] == settings.broker_id == 1
     assert settings.log_dirs == ("/tmp/kafka-logs",)
@@ -63,8 +67,8 @@ def test_nothing_set_is_a_broker_on_the_loopback() -> None:
 
 def test_kafkas_own_file_is_taken_with_one_warning() -> None:
     settings = load_broker_settings(parse_properties(SERVER_PROPERTIES))
-    assert settings.listeners == (Listener("PLAINTEXT", "", 9092, "PLAINTEXT"),)
-    assert settings.advertised_listeners == (Listener("PLAINTEXT", "localhost", 9092, "PLAINTEXT"),)
+    assert settings.listeners == (Endpoint("PLAINTEXT", "", 9092, "PLAINTEXT"),)
+    assert settings.advertised_listeners == (Endpoint("PLAINTEXT", "localhost", 9092, "PLAINTEXT"),)
     assert settings.inter_broker_listener.name == "PLAINTEXT"
     assert settings.log_dirs == ("/var/lib/kafka",)
     assert settings.num_partitions == 3

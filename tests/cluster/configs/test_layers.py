@@ -1,6 +1,7 @@
 import pytest
 
-from moldau.cluster.configs.definitions import TOPIC_SETTINGS, ConfigLayers, topic_defaults, topic_values
+from moldau.cluster.configs.layers import ConfigLayers, topic_defaults, topic_values
+from moldau.cluster.configs.topic_configs import TOPIC_SETTINGS
 
 
 def test_a_topic_without_configs_has_the_defaults() -> None:

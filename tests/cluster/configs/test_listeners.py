@@ -5,32 +5,32 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from moldau.base.settings import SettingError
-from moldau.cluster.configs.definitions import Listener, parse_listeners
-from moldau.cluster.configs.listeners import agree, parse_protocol_map
+from moldau.cluster.configs.listeners import broker_listeners, parse_listeners, parse_protocol_map
+from moldau.cluster.records import Endpoint
 
 
 @pytest.mark.parametrize(
     ("text", "listeners"),
     [
-        ("PLAINTEXT://127.0.0.1:9092", [Listener("PLAINTEXT", "127.0.0.1", 9092, "PLAINTEXT")]),
-        ("PLAINTEXT://:9092", [Listener("PLAINTEXT", "", 9092, "PLAINTEXT")]),
-        ("plaintext://host_name:0", [Listener("PLAINTEXT", "host_name", 0, "PLAINTEXT")]),
-        ("PLAINTEXT://[::1]:9092", [Listener("PLAINTEXT", "::1", 9092, "PLAINTEXT")]),
-        ("PLAINTEXT://[fe80::1%eth0]:9092", [Listener("PLAINTEXT", "fe80::1%eth0", 9092, "PLAINTEXT")]),
-        ("PLAINTEXT://::1:9092", [Listener("PLAINTEXT", "::1", 9092, "PLAINTEXT")]),
+        ("PLAINTEXT://127.0.0.1:9092", [Endpoint("PLAINTEXT", "127.0.0.1", 9092, "PLAINTEXT")]),
+        ("PLAINTEXT://:9092", [Endpoint("PLAINTEXT", "", 9092, "PLAINTEXT")]),
+        ("plaintext://host_name:0", [Endpoint("PLAINTEXT", "host_name", 0, "PLAINTEXT")]),
+        ("PLAINTEXT://[::1]:9092", [Endpoint("PLAINTEXT", "::1", 9092, "PLAINTEXT")]),
+        ("PLAINTEXT://[fe80::1%eth0]:9092", [Endpoint("PLAINTEXT", "fe80::1%eth0", 9092, "PLAINTEXT")]),
+        ("PLAINTEXT://::1:9092", [Endpoint("PLAINTEXT", "::1", 9092, "PLAINTEXT")]),
         (
             "PLAINTEXT://h:1, SSL://[::]:2",
-            [Listener("PLAINTEXT", "h", 1, "PLAINTEXT"), Listener("SSL", "::", 2, "SSL")],
+            [Endpoint("PLAINTEXT", "h", 1, "PLAINTEXT"), Endpoint("SSL", "::", 2, "SSL")],
         ),
     ],
 )
-def test_listeners(text: str, listeners: list[Listener]) -> None:
+def test_listeners(text: str, listeners: list[Endpoint]) -> None:
     assert parse_listeners(text) == listeners
 
 
 def test_a_listener_with_a_name_of_its_own() -> None:
     (listener,) = parse_listeners("A-B://h:1", {"A-B": "SASL_SSL"})
-    assert listener == Listener("A-B", "h", 1, "SASL_SSL")
+    assert listener == Endpoint("A-B", "h", 1, "SASL_SSL")
 
 
 def test_listeners_read_back() -> None:
@@ -93,13 +93,13 @@ def values(**changes: Any) -> dict[str, Any]:
 
 
 def test_advertised_unless_told_otherwise() -> None:
-    listeners = agree(values())
+    listeners = broker_listeners(values())
     assert listeners.bound == listeners.advertised
     assert listeners.inter_broker == listeners.bound[0]
 
 
 def test_the_controllers_listeners_are_left_out() -> None:
-    listeners = agree(
+    listeners = broker_listeners(
         values(
             listeners=("PLAINTEXT://:9092", "CONTROLLER://:9093"),
             advertised_listeners=("PLAINTEXT://h:9092", "CONTROLLER://h:9093"),
@@ -107,15 +107,18 @@ def test_the_controllers_listeners_are_left_out() -> None:
         )
     )
     assert [listener.name for listener in listeners.bound] == ["PLAINTEXT"]
-    assert listeners.advertised == (Listener("PLAINTEXT", "h", 9092, "PLAINTEXT"),)
+    assert listeners.advertised == (Endpoint("PLAINTEXT", "h", 9092, "PLAINTEXT"),)
     assert listeners.left_out == ("CONTROLLER",)
 
 
 def test_brokers_come_in_by_the_listener_that_is_named() -> None:
     two = ("PLAINTEXT://:1", "OTHER://:2")
-    assert agree(values(listeners=two)).inter_broker.name == "PLAINTEXT"
-    assert agree(values(listeners=two, inter_broker_listener_name="OTHER")).inter_broker.name == "OTHER"
-    assert agree(values(listeners=("OTHER://:2",))).inter_broker.name == "OTHER"
+    assert broker_listeners(values(listeners=two)).inter_broker.name == "PLAINTEXT"
+    assert (
+        broker_listeners(values(listeners=two, inter_broker_listener_name="OTHER")).inter_broker.name
+        == "OTHER"
+    )
+    assert broker_listeners(values(listeners=("OTHER://:2",))).inter_broker.name == "OTHER"
 
 
 @pytest.mark.parametrize(
@@ -127,7 +130,7 @@ def test_brokers_come_in_by_the_listener_that_is_named() -> None:
     ],
 )
 def test_ports_that_go_together(listeners: tuple[str, ...]) -> None:
-    assert len(agree(values(listeners=listeners)).bound) == 2
+    assert len(broker_listeners(values(listeners=listeners)).bound) == 2
 
 
 @pytest.mark.parametrize(
@@ -160,5 +163,5 @@ def test_ports_that_go_together(listeners: tuple[str, ...]) -> None:
 )
 def test_what_does_not_agree(changes: dict[str, Any], message: str) -> None:
     with pytest.raises(SettingError) as caught:
-        agree(values(**changes))
+        broker_listeners(values(**changes))
     assert message in str(caught.value)

@@ -6,13 +6,13 @@ from moldau.cluster.controller.commands import (
     BrokerRegistration,
     ProducerIdBlock,
     allocate_producer_ids,
+    become_controller,
     change_configs,
     create_cluster,
     fence_broker,
     fence_missing_brokers,
     register_broker,
     set_configs,
-    take_office,
     unregister_broker,
 )
 from moldau.cluster.image import EMPTY_IMAGE, ClusterImage
@@ -24,8 +24,8 @@ from moldau.cluster.records import (
     ClusterCreated,
     ConfigChanged,
     ControllerElected,
+    Endpoint,
     FeatureLevel,
-    Listener,
     PartitionChanged,
     ProducerIdsAllocated,
     Record,
@@ -35,7 +35,7 @@ from moldau.cluster.records import (
 from moldau.protocol.errors import ErrorCode, KafkaError
 
 TOPIC = bytes(15) + b"t"
-PLAINTEXT = (Listener("PLAINTEXT", "h", 9092, "PLAINTEXT"),)
+PLAINTEXT = (Endpoint("PLAINTEXT", "h", 9092, "PLAINTEXT"),)
 
 
 def incarnation(number: int) -> bytes:
@@ -80,19 +80,19 @@ def test_a_cluster_is_created_once() -> None:
 
 
 def test_only_a_later_controller_takes_office() -> None:
-    image = EMPTY_IMAGE.apply_all(take_office(EMPTY_IMAGE, 1, 3))
+    image = EMPTY_IMAGE.apply_all(become_controller(EMPTY_IMAGE, 1, 3))
     assert (image.controller_id, image.controller_epoch) == (1, 3)
-    assert take_office(image, 2, 4) == [ControllerElected(2, 4)]
+    assert become_controller(image, 2, 4) == [ControllerElected(2, 4)]
     with pytest.raises(KafkaError) as error:
-        take_office(image, 2, 3)
+        become_controller(image, 2, 3)
     assert code_of(error) is ErrorCode.STALE_CONTROLLER_EPOCH
 
 
 def test_a_broker_registers() -> None:
     image = cluster()
-    decision = register_broker(image, registration(1, cluster_id="c"))
-    assert decision.records == (BrokerRegistered(1, 2, incarnation(1), PLAINTEXT, "r1", ()),)
-    assert decision.outcome == 2
+    result = register_broker(image, registration(1, cluster_id="c"))
+    assert result.records == (BrokerRegistered(1, 2, incarnation(1), PLAINTEXT, "r1", ()),)
+    assert result.response == 2
     with pytest.raises(KafkaError) as error:
         register_broker(image, registration(1, cluster_id="other"))
     assert code_of(error) is ErrorCode.INCONSISTENT_CLUSTER_ID
@@ -101,14 +101,14 @@ def test_a_broker_registers() -> None:
 def test_the_same_process_registers_again_in_vain() -> None:
     image = cluster(1)
     assert register_broker(image, registration(1)).records == ()
-    assert register_broker(image, registration(1)).outcome == image.brokers[1].broker_epoch
+    assert register_broker(image, registration(1)).response == image.brokers[1].broker_epoch
 
 
 def test_broker_epochs_grow_even_within_one_append() -> None:
     image = cluster(1)
     first = register_broker(image, registration(1, 2))
     second = register_broker(image.apply_all(first.records, version=image.version), registration(1, 3))
-    assert image.brokers[1].broker_epoch < first.outcome < second.outcome
+    assert image.brokers[1].broker_epoch < first.response < second.response
 
 
 def test_a_restarted_broker_leads_on_with_new_epochs() -> None:
@@ -185,7 +185,7 @@ def test_producer_ids() -> None:
     first = allocate_producer_ids(image, 1, epoch)
     assert first.records == (ProducerIdsAllocated(1, 0, 1000),)
     image = image.apply_all(first.records)
-    assert allocate_producer_ids(image, 1, epoch).outcome == ProducerIdBlock(1000, 1000)
+    assert allocate_producer_ids(image, 1, epoch).response == ProducerIdBlock(1000, 1000)
     for broker_id, broker_epoch, code in (
         (1, epoch - 1, ErrorCode.STALE_BROKER_EPOCH),
         (9, epoch, ErrorCode.BROKER_ID_NOT_REGISTERED),

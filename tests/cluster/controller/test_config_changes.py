@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from moldau.cluster.configs.definitions import (
+from moldau.cluster.configs.layers import ConfigLayers
+from moldau.cluster.controller.config_changes import (
     AlterOperation,
     ConfigChange,
-    ConfigLayers,
     alter_broker,
     alter_broker_loggers,
     alter_client_metrics,

@@ -9,11 +9,11 @@ from moldau.cluster.controller.topics import (
     CreatedTopic,
     DeletedTopic,
     NewPartitions,
-    NewTopic,
     ReplicaAssignment,
     TopicSelector,
+    TopicToCreate,
+    create_branch,
     create_partitions,
-    create_topic,
     create_topics,
     delete_topics,
 )
@@ -68,9 +68,9 @@ def validate_configs(configs: Mapping[str, str]) -> None:
 
 
 def create(
-    *topics: NewTopic, image: ClusterImage = ONE_BROKER
+    *topics: TopicToCreate, image: ClusterImage = ONE_BROKER
 ) -> tuple[list[object], list[CreatedTopic | KafkaError]]:
-    decision = create_topics(
+    result = create_topics(
         image,
         topics,
         topic_ids=[topic_id(100 + index) for index in range(len(topics))],
@@ -79,7 +79,7 @@ def create(
         default_replication_factor=1,
         validate_configs=validate_configs,
     )
-    return list(decision.records), list(decision.outcome)
+    return list(result.records), list(result.response)
 
 
 def assigned(*replicas: tuple[int, tuple[int, ...]]) -> tuple[ReplicaAssignment, ...]:
@@ -87,130 +87,130 @@ def assigned(*replicas: tuple[int, tuple[int, ...]]) -> tuple[ReplicaAssignment,
 
 
 REFUSED = {
-    "exists": (NewTopic("ct1", 1, 1), ErrorCode.TOPIC_ALREADY_EXISTS, "Topic 'ct1' already exists."),
+    "exists": (TopicToCreate("ct1", 1, 1), ErrorCode.TOPIC_ALREADY_EXISTS, "Topic 'ct1' already exists."),
     "name: empty": (
-        NewTopic("", 1, 1),
+        TopicToCreate("", 1, 1),
         ErrorCode.INVALID_TOPIC_EXCEPTION,
         "Topic name is invalid: the empty string is not allowed",
     ),
     "name: .": (
-        NewTopic(".", 1, 1),
+        TopicToCreate(".", 1, 1),
         ErrorCode.INVALID_TOPIC_EXCEPTION,
         "Topic name is invalid: '.' is not allowed",
     ),
     "name: ..": (
-        NewTopic("..", 1, 1),
+        TopicToCreate("..", 1, 1),
         ErrorCode.INVALID_TOPIC_EXCEPTION,
         "Topic name is invalid: '..' is not allowed",
     ),
     "name: 250 chars": (
-        NewTopic("x" * 250, 1, 1),
+        TopicToCreate("x" * 250, 1, 1),
         ErrorCode.INVALID_TOPIC_EXCEPTION,
         f"Topic name is invalid: the length of '{'x' * 250}' is longer than the max allowed length 249",
     ),
     "name: space": (
-        NewTopic("a b", 1, 1),
+        TopicToCreate("a b", 1, 1),
         ErrorCode.INVALID_TOPIC_EXCEPTION,
         f"Topic name is invalid: 'a b' contains {OTHERS}",
     ),
     "name: slash": (
-        NewTopic("a/b", 1, 1),
+        TopicToCreate("a/b", 1, 1),
         ErrorCode.INVALID_TOPIC_EXCEPTION,
         f"Topic name is invalid: 'a/b' contains {OTHERS}",
     ),
     "name: non-ASCII letter": (
-        NewTopic("é", 1, 1),
+        TopicToCreate("é", 1, 1),
         ErrorCode.INVALID_TOPIC_EXCEPTION,
         f"Topic name is invalid: 'é' contains {OTHERS}",
     ),
     "name: internal name": (
-        NewTopic("__consumer_offsets", 1, 1),
+        TopicToCreate("__consumer_offsets", 1, 1),
         ErrorCode.TOPIC_ALREADY_EXISTS,
         "Topic '__consumer_offsets' already exists.",
     ),
     "name: the metadata log's": (
-        NewTopic("__cluster_metadata", 1, 1),
+        TopicToCreate("__cluster_metadata", 1, 1),
         ErrorCode.INVALID_REQUEST,
         "Creation of internal topic __cluster_metadata is prohibited.",
     ),
     "collision": (
-        NewTopic("col.x", 1, 1),
+        TopicToCreate("col.x", 1, 1),
         ErrorCode.INVALID_TOPIC_EXCEPTION,
         "Topic 'col.x' collides with existing topic: col_x",
     ),
     "replication factor 2 on one broker": (
-        NewTopic("ct2", 1, 2),
+        TopicToCreate("ct2", 1, 2),
         ErrorCode.INVALID_REPLICATION_FACTOR,
         "Unable to replicate the partition 2 time(s): The target replication factor of 2 cannot be reached "
         "because only 1 broker(s) are registered or some brokers have all their log directories cordoned.",
     ),
     "replication factor 0": (
-        NewTopic("ct2", 1, 0),
+        TopicToCreate("ct2", 1, 0),
         ErrorCode.INVALID_REPLICATION_FACTOR,
         "Replication factor must be larger than 0, or -1 to use the default value.",
     ),
     "replication factor -2": (
-        NewTopic("ct2", 1, -2),
+        TopicToCreate("ct2", 1, -2),
         ErrorCode.INVALID_REPLICATION_FACTOR,
         "Replication factor must be larger than 0, or -1 to use the default value.",
     ),
     "partitions 0": (
-        NewTopic("ct2", 0, 1),
+        TopicToCreate("ct2", 0, 1),
         ErrorCode.INVALID_PARTITIONS,
         "Number of partitions was set to an invalid non-positive value.",
     ),
     "partitions -2": (
-        NewTopic("ct2", -2, 1),
+        TopicToCreate("ct2", -2, 1),
         ErrorCode.INVALID_PARTITIONS,
         "Number of partitions was set to an invalid non-positive value.",
     ),
     "partitions 10001": (
-        NewTopic("ct2", 10_001, 1),
+        TopicToCreate("ct2", 10_001, 1),
         ErrorCode.POLICY_VIOLATION,
         "Excessively large number of partitions per request.",
     ),
     "both assignments and counts": (
-        NewTopic("ct2", 1, 1, assigned((0, (1,)))),
+        TopicToCreate("ct2", 1, 1, assigned((0, (1,)))),
         ErrorCode.INVALID_REQUEST,
         "A manual partition assignment was specified, but replication factor was not set to -1.",
     ),
     "assignments and a partition count": (
-        NewTopic("ct2", 1, -1, assigned((0, (1,)))),
+        TopicToCreate("ct2", 1, -1, assigned((0, (1,)))),
         ErrorCode.INVALID_REQUEST,
         "A manual partition assignment was specified, but numPartitions was not set to -1.",
     ),
     "assignments with a gap": (
-        NewTopic("ct2", assignments=assigned((0, (1,)), (2, (1,)))),
+        TopicToCreate("ct2", assignments=assigned((0, (1,)), (2, (1,)))),
         ErrorCode.INVALID_REPLICA_ASSIGNMENT,
         "partitions should be a consecutive 0-based integer sequence",
     ),
     "assignment to an unknown broker": (
-        NewTopic("ct2", assignments=assigned((0, (9,)))),
+        TopicToCreate("ct2", assignments=assigned((0, (9,)))),
         ErrorCode.INVALID_REPLICA_ASSIGNMENT,
         "The manual partition assignment includes broker 9, but no such broker is registered.",
     ),
     "assignment with the broker twice": (
-        NewTopic("ct2", assignments=assigned((0, (1, 1)))),
+        TopicToCreate("ct2", assignments=assigned((0, (1, 1)))),
         ErrorCode.INVALID_REPLICA_ASSIGNMENT,
         "The manual partition assignment includes the broker 1 more than once.",
     ),
     "assignment without brokers": (
-        NewTopic("ct2", assignments=assigned((0, ()))),
+        TopicToCreate("ct2", assignments=assigned((0, ()))),
         ErrorCode.INVALID_REPLICA_ASSIGNMENT,
         "The manual partition assignment includes an empty replica list.",
     ),
     "assignment same partition twice": (
-        NewTopic("ct2", assignments=assigned((0, (1,)), (0, (1,)))),
+        TopicToCreate("ct2", assignments=assigned((0, (1,)), (0, (1,)))),
         ErrorCode.INVALID_REPLICA_ASSIGNMENT,
         "Found multiple manual partition assignments for partition 0",
     ),
     "unknown config": (
-        NewTopic("ct2", 1, 1, configs={"no.such": "1"}),
+        TopicToCreate("ct2", 1, 1, configs={"no.such": "1"}),
         ErrorCode.INVALID_CONFIG,
         "Unknown topic config name: no.such",
     ),
     "null config value": (
-        NewTopic("ct2", 1, 1, configs={"retention.ms": None}),
+        TopicToCreate("ct2", 1, 1, configs={"retention.ms": None}),
         ErrorCode.INVALID_CONFIG,
         "Null value not supported for topic configs: retention.ms",
     ),
@@ -229,15 +229,15 @@ def test_create_refused(case: str) -> None:
 
 @pytest.mark.parametrize("name", ["x" * 249, "a_b.c", "__internal", "0", "-"])
 def test_create_allowed_names(name: str) -> None:
-    records, outcomes = create(NewTopic(name, 1, 1))
+    records, outcomes = create(TopicToCreate(name, 1, 1))
     assert records == topic(100, name, 1)
     assert outcomes == [CreatedTopic(topic_id(100), name, 1, 1, {})]
 
 
 def test_create_with_defaults_configs_and_assignments() -> None:
     records, outcomes = create(
-        NewTopic("defaults", configs={"cleanup.policy": "compact"}),
-        NewTopic("assigned", assignments=assigned((1, (1,)), (0, (1,)))),
+        TopicToCreate("defaults", configs={"cleanup.policy": "compact"}),
+        TopicToCreate("assigned", assignments=assigned((1, (1,)), (0, (1,)))),
     )
     assert records == [
         TopicCreated(topic_id(100), "defaults"),
@@ -252,29 +252,31 @@ def test_create_with_defaults_configs_and_assignments() -> None:
 
 
 def test_one_bad_topic_does_not_spoil_its_neighbours() -> None:
-    records, outcomes = create(NewTopic("ct8", 1, 1), NewTopic("a b", 1, 1))
+    records, outcomes = create(TopicToCreate("ct8", 1, 1), TopicToCreate("a b", 1, 1))
     assert records == topic(100, "ct8", 1)
     assert isinstance(outcomes[0], CreatedTopic)
     assert isinstance(outcomes[1], KafkaError)
 
 
 def test_create_the_same_topic_twice_in_a_request() -> None:
-    records, outcomes = create(NewTopic("ct7", 1, 1), NewTopic("ct7", 1, 1), NewTopic("ct9", 1, 1))
+    records, outcomes = create(
+        TopicToCreate("ct7", 1, 1), TopicToCreate("ct7", 1, 1), TopicToCreate("ct9", 1, 1)
+    )
     assert records == topic(102, "ct9", 1)
     assert [str(each) for each in outcomes[:2]] == ["INVALID_REQUEST: Duplicate topic name."] * 2
 
 
 def test_create_colliding_topics_in_a_request() -> None:
-    records, outcomes = create(NewTopic("n.m", 1, 1), NewTopic("n_m", 1, 1))
+    records, outcomes = create(TopicToCreate("n.m", 1, 1), TopicToCreate("n_m", 1, 1))
     assert records == topic(100, "n.m", 1)
     assert str(outcomes[1]) == "INVALID_TOPIC_EXCEPTION: Topic 'n_m' collides with existing topic: n.m"
 
 
 def test_too_many_partitions_in_all_topics_refuse_the_whole_request() -> None:
-    ten_thousand = [NewTopic("m1", 5_000, 1), NewTopic("m2", 4_999, 1), NewTopic("m3")]
+    ten_thousand = [TopicToCreate("m1", 5_000, 1), TopicToCreate("m2", 4_999, 1), TopicToCreate("m3")]
     records, outcomes = create(*ten_thousand)
     assert len(records) == 10_003
-    records, outcomes = create(*ten_thousand, NewTopic("m4", 1, 1))
+    records, outcomes = create(*ten_thousand, TopicToCreate("m4", 1, 1))
     assert records == []
     assert {str(each) for each in outcomes} == {
         "POLICY_VIOLATION: Excessively large number of partitions per request."
@@ -282,12 +284,12 @@ def test_too_many_partitions_in_all_topics_refuse_the_whole_request() -> None:
 
 
 def test_fenced_brokers_are_replicas_but_not_in_sync() -> None:
-    records, _ = create(NewTopic("t", 2, 3), image=THREE_BROKERS)
+    records, _ = create(TopicToCreate("t", 2, 3), image=THREE_BROKERS)
     assert records[1:] == [
         PartitionChanged(topic_id(100), 0, (1, 2, 3), (1, 2), 1, 0, 0),
         PartitionChanged(topic_id(100), 1, (2, 1, 3), (2, 1), 2, 0, 0),
     ]
-    records, _ = create(NewTopic("t", assignments=assigned((0, (3, 2)))), image=THREE_BROKERS)
+    records, _ = create(TopicToCreate("t", assignments=assigned((0, (3, 2)))), image=THREE_BROKERS)
     assert records[1:] == [PartitionChanged(topic_id(100), 0, (3, 2), (2,), 2, 0, 0)]
 
 
@@ -309,20 +311,26 @@ def test_fenced_brokers_are_replicas_but_not_in_sync() -> None:
 def test_bad_assignments_of_several_brokers(
     replicas: tuple[tuple[int, tuple[int, ...]], ...], message: str
 ) -> None:
-    _, (error,) = create(NewTopic("t", assignments=assigned(*replicas)), image=THREE_BROKERS)
+    _, (error,) = create(TopicToCreate("t", assignments=assigned(*replicas)), image=THREE_BROKERS)
     assert str(error) == f"INVALID_REPLICA_ASSIGNMENT: {message}"
 
 
-def test_create_one_topic() -> None:
-    decision = create_topic(
-        ONE_BROKER, NewTopic("auto"), topic_id=topic_id(9), seed=3, validate_configs=validate_configs
+BRANCH = TopicToCreate("copy", assignments=(ReplicaAssignment(0, (1,)), ReplicaAssignment(1, (1,))))
+
+
+def test_partitions_of_a_branch_start_with_the_leader_epochs_of_their_records() -> None:
+    result = create_branch(
+        ONE_BROKER, BRANCH, topic_id=topic_id(9), leader_epochs=[4, 9], validate_configs=validate_configs
     )
-    assert list(decision.records) == topic(9, "auto", 1)
-    assert decision.outcome.topic_id == topic_id(9)
-    with pytest.raises(KafkaError, match="already exists"):
-        create_topic(
-            ONE_BROKER, NewTopic("ct1"), topic_id=topic_id(9), seed=3, validate_configs=validate_configs
+    changed = [record for record in result.records if isinstance(record, PartitionChanged)]
+    assert [(each.partition, each.leader, each.leader_epoch) for each in changed] == [(0, 1, 4), (1, 1, 9)]
+    image = ONE_BROKER.apply_all(result.records)
+    assert image.topics_by_name["copy"].partitions[1].leader_epoch == 9
+    with pytest.raises(KafkaError) as refused:
+        create_branch(
+            image, BRANCH, topic_id=topic_id(8), leader_epochs=[0, 0], validate_configs=validate_configs
         )
+    assert refused.value.code is ErrorCode.TOPIC_ALREADY_EXISTS
 
 
 # --- Add partitions --------------------------------------------------------------------------------------
@@ -373,31 +381,31 @@ def test_create_one_topic() -> None:
     ids=str,
 )
 def test_create_partitions_refused(new: NewPartitions, code: ErrorCode, message: str | None) -> None:
-    decision = create_partitions(ONE_BROKER, [new], seed=0)
-    assert decision.records == ()
-    (error,) = decision.outcome
+    result = create_partitions(ONE_BROKER, [new], seed=0)
+    assert result.records == ()
+    (error,) = result.response
     assert error is not None
     assert (error.code, error.message) == (code, message)
 
 
 def test_create_partitions() -> None:
-    decision = create_partitions(
+    result = create_partitions(
         ONE_BROKER,
         [NewPartitions("b3", 5), NewPartitions("nope", 5), NewPartitions("__consumer_offsets", 51, ((1,),))],
         seed=0,
     )
-    assert decision.records == (
+    assert result.records == (
         PartitionChanged(topic_id(3), 3, (1,), (1,), 1, 0, 0),
         PartitionChanged(topic_id(3), 4, (1,), (1,), 1, 0, 0),
         PartitionChanged(topic_id(4), 50, (1,), (1,), 1, 0, 0),
     )
-    assert [each is None for each in decision.outcome] == [True, False, True]
+    assert [each is None for each in result.response] == [True, False, True]
 
 
 def test_create_partitions_of_the_same_topic_twice() -> None:
-    decision = create_partitions(ONE_BROKER, [NewPartitions("b3", 5), NewPartitions("b3", 6)], seed=0)
-    assert decision.records == ()
-    assert [str(each) for each in decision.outcome] == ["INVALID_REQUEST: Duplicate topic name."] * 2
+    result = create_partitions(ONE_BROKER, [NewPartitions("b3", 5), NewPartitions("b3", 6)], seed=0)
+    assert result.records == ()
+    assert [str(each) for each in result.response] == ["INVALID_REQUEST: Duplicate topic name."] * 2
 
 
 # --- Delete ----------------------------------------------------------------------------------------------
@@ -435,21 +443,21 @@ def test_create_partitions_of_the_same_topic_twice() -> None:
     ids=str,
 )
 def test_delete_refused(selector: TopicSelector, code: ErrorCode, message: str) -> None:
-    decision = delete_topics(ONE_BROKER, [selector])
-    assert decision.records == ()
-    (error,) = decision.outcome
+    result = delete_topics(ONE_BROKER, [selector])
+    assert result.records == ()
+    (error,) = result.response
     assert isinstance(error, KafkaError)
     assert (error.code, error.message) == (code, message)
 
 
 def test_delete_by_name_and_by_id() -> None:
-    decision = delete_topics(
+    result = delete_topics(
         ONE_BROKER, [TopicSelector("ct1"), TopicSelector("nope"), TopicSelector(None, topic_id(3))]
     )
-    assert decision.records == (TopicDeleted(topic_id(1)), TopicDeleted(topic_id(3)))
-    assert decision.outcome[0] == DeletedTopic(topic_id(1), "ct1")
-    assert decision.outcome[2] == DeletedTopic(topic_id(3), "b3")
-    assert delete_topics(ONE_BROKER, []).outcome == ()
+    assert result.records == (TopicDeleted(topic_id(1)), TopicDeleted(topic_id(3)))
+    assert result.response[0] == DeletedTopic(topic_id(1), "ct1")
+    assert result.response[2] == DeletedTopic(topic_id(3), "b3")
+    assert delete_topics(ONE_BROKER, []).response == ()
 
 
 @pytest.mark.parametrize(
@@ -464,6 +472,6 @@ def test_delete_by_name_and_by_id() -> None:
     ],
 )
 def test_a_topic_that_is_named_twice_stays(selectors: list[TopicSelector], message: str) -> None:
-    decision = delete_topics(ONE_BROKER, selectors)
-    assert decision.records == ()
-    assert [str(each) for each in decision.outcome] == [f"INVALID_REQUEST: {message}"] * 2
+    result = delete_topics(ONE_BROKER, selectors)
+    assert result.records == ()
+    assert [str(each) for each in result.response] == [f"INVALID_REQUEST: {message}"] * 2

@@ -74,9 +74,9 @@ def line(process: Process) -> str:
 
 HOLD_ALL = """
 await metadata.open()
-await store.hold_session(2, lambda: None)
-leadership = await store.campaign(2, lambda: None)
-print(leadership.epoch, flush=True)
+await store.open_session(2, lambda: None)
+controllership = await store.campaign(2, lambda: None)
+print(controllership.epoch, flush=True)
 sys.stdin.readline()
 """
 
@@ -88,7 +88,7 @@ def test_the_death_of_a_process_gives_its_session_and_its_office_back(start: Sta
     async def scenario() -> None:
         store = follower(tmp_path)
         with pytest.raises(MetadataStoreError, match=rf"Broker 2 is running already .*process {other.pid}"):
-            await store.hold_session(2, nothing)
+            await store.open_session(2, nothing)
         seen: asyncio.Queue[frozenset[int]] = asyncio.Queue()
         store.watch_sessions(seen.put_nowait)
         assert await seen.get() == {2}
@@ -97,7 +97,7 @@ def test_the_death_of_a_process_gives_its_session_and_its_office_back(start: Sta
         other.wait()
         assert await seen.get() == frozenset()
         assert (await campaign).epoch == other_epoch + 1
-        await store.hold_session(2, nothing)
+        await store.open_session(2, nothing)
         await store.close()
 
     run(scenario)
@@ -112,7 +112,7 @@ def test_a_process_that_is_paused_keeps_its_session(start: Start, tmp_path: Path
         store = LocalStore(tmp_path)
         assert await store.sessions() == {2}
         with pytest.raises(MetadataStoreError):
-            await store.hold_session(2, nothing)
+            await store.open_session(2, nothing)
         await store.close()
 
     run(scenario)
@@ -206,7 +206,7 @@ def test_after_close_everything_is_refused(tmp_path: Path) -> None:
     async def scenario() -> None:
         store = LocalStore(tmp_path)
         await store.load()
-        session = await store.hold_session(1, nothing)
+        session = await store.open_session(1, nothing)
         await store.close()
         await session.release()
         with pytest.raises(MetadataStoreError, match="closed"):
@@ -224,7 +224,7 @@ def test_files_and_strangers_in_the_directory(tmp_path: Path) -> None:
     async def scenario() -> None:
         store = LocalStore(tmp_path)
         await store.load()
-        await store.hold_session(3, nothing)
+        await store.open_session(3, nothing)
         assert await store.sessions() == {3}
         await store.close()
 
@@ -241,7 +241,7 @@ def test_a_directory_that_is_none(tmp_path: Path) -> None:
         with pytest.raises(MetadataStoreError, match="may write to it"):
             await store.load()
         with pytest.raises(MetadataStoreError, match="may write to it"):
-            await store.hold_session(1, nothing)
+            await store.open_session(1, nothing)
         await store.close()
 
     run(scenario)

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from moldau.coordinators.groups.decision import Client, GroupSettings
+from moldau.coordinators.groups.environment import ConsumerConfig, Environment, GroupSettings, Topic
+from moldau.coordinators.groups.operation import Client
 from moldau.coordinators.groups.shard import GroupShard
-from moldau.coordinators.groups.surroundings import ConsumerConfig, Surroundings, Topic
-from moldau.coordinators.machine import Reply, Step, Token, Writer
+from moldau.coordinators.shard import CoordinatorResult, ProducerIdAndEpoch, Reply, Token
 from moldau.protocol import codec, consumer_protocol
 from moldau.protocol.consumer_protocol import ConsumerProtocolSubscription
 from moldau.protocol.errors import ErrorCode, KafkaError
@@ -75,26 +75,26 @@ def topic_id(name: str) -> bytes:
 
 class Driver:
     def __init__(self, **settings: Any) -> None:
-        # As on the node whose answers the golden rows hold: no delay before the first round.
+        # As on the node of the golden answers: no delay before the first rebalance.
         self.settings = GroupSettings(**{"group_initial_rebalance_delay_ms": 0, **settings})
         self.ids = 0
         self.topics = FakeTopics()
         self.consumer_config = ConsumerConfig()
         self.shard = self._new_shard()
         self.now_ms = START_MS
-        self.log: list[tuple[str, Any, Any, Writer | None]] = []
+        self.log: list[tuple[str, Any, Any, ProducerIdAndEpoch | None]] = []
         self.replies: dict[Token, Any] = {}
         self.versions: dict[Token, int] = {}
         self.due: dict[Hashable, int] = {}
         self.answered: Counter[Token] = Counter()
         self.fail_appends = False
-        #: Requests that heard of a failed append while the machine keeps them waiting.
+        #: Requests that got the error of a failed append, although the shard still keeps their tokens.
         self.refused: set[Token] = set()
         self.perform(self.shard.loaded(self.now_ms))
 
     def _new_shard(self) -> GroupShard:
-        surroundings = Surroundings(lambda: self.topics, lambda group_id: self.consumer_config)
-        return GroupShard(lambda: self.settings, self._new_id, surroundings)
+        environment = Environment(lambda: self.topics, lambda group_id: self.consumer_config)
+        return GroupShard(lambda: self.settings, self._new_id, environment)
 
     def _new_id(self) -> str:
         self.ids += 1
@@ -102,26 +102,26 @@ class Driver:
 
     # --- the runtime ----------------------------------------------------------------------------
 
-    def perform(self, step: Step, asker: Token | None = None) -> bool:
+    def perform(self, result: CoordinatorResult, asker: Token | None = None) -> bool:
         """False when the records could not be appended."""
-        if step.records and self.fail_appends:
-            for reply in step.replies:
+        if result.records and self.fail_appends:
+            for reply in result.replies:
                 self._answer(Reply(reply.token, ErrorCode.COORDINATOR_NOT_AVAILABLE))
             if asker is not None and asker not in self.replies:
                 self._answer(Reply(asker, ErrorCode.COORDINATOR_NOT_AVAILABLE))
                 self.refused.add(asker)
             return False
-        for record in step.records:
+        for record in result.records:
             key, value = self.shard.encode(record)
             assert self.shard.decode(key, value) == record
-            self.log.append(("record", key, value, step.writer))
-        for record in step.records:
-            self.shard.apply(record, step.writer)
-        for key, seconds in step.alarms:
+            self.log.append(("record", key, value, result.producer))
+        for record in result.records:
+            self.shard.apply(record, result.producer)
+        for key, seconds in result.timers:
             self.due.pop(key, None)
             if seconds is not None:
                 self.due[key] = self.now_ms + round(seconds * 1000)
-        for reply in step.replies:
+        for reply in result.replies:
             self._answer(reply)
         return True
 
@@ -148,7 +148,7 @@ class Driver:
         return self.replies[self.send(api, request, version, client)]
 
     def advance(self, ms: int) -> None:
-        """Lets time pass, alarm by alarm."""
+        """Lets time pass, timer by timer."""
         end_ms = self.now_ms + ms
         while self.due:
             key, due_ms = min(self.due.items(), key=lambda item: item[1])
@@ -156,28 +156,28 @@ class Driver:
                 break
             del self.due[key]
             self.now_ms = max(self.now_ms, due_ms)
-            if not self.perform(self.shard.alarm(key, self.now_ms)) and key not in self.due:
+            if not self.perform(self.shard.on_timer(key, self.now_ms)) and key not in self.due:
                 self.due[key] = self.now_ms + 60_000  # as the runtime does in the end
         self.now_ms = end_ms
 
     def end_transaction(self, producer_id: int, committed: bool, epoch: int = 1) -> None:
-        writer = Writer(producer_id, epoch)
-        self.log.append(("marker", None, committed, writer))
-        self.shard.end_transaction(writer, committed)
+        producer = ProducerIdAndEpoch(producer_id, epoch)
+        self.log.append(("marker", None, committed, producer))
+        self.shard.end_transaction(producer, committed)
 
     def replayed(self) -> GroupShard:
         """A shard that has read the log and nothing else."""
         fresh = self._new_shard()
-        for kind, key, value, writer in self.log:
+        for kind, key, value, producer in self.log:
             if kind == "marker":
-                assert writer is not None
-                fresh.end_transaction(writer, value)
+                assert producer is not None
+                fresh.end_transaction(producer, value)
             else:
-                fresh.apply(fresh.decode(key, value), writer)
+                fresh.apply(fresh.decode(key, value), producer)
         return fresh
 
     def reload(self) -> None:
-        """The shard moves to another node: what it did not write down is lost, and who waits is told."""
+        """The shard moves to another node: soft state is lost, and requests that wait get NOT_COORDINATOR."""
         for token in set(self.versions) - set(self.replies):
             self.replies[token] = KafkaError(ErrorCode.NOT_COORDINATOR)  # as the runtime does
         self.due.clear()
@@ -374,7 +374,7 @@ class Driver:
     # --- whole groups ---------------------------------------------------------------------------
 
     def rejoin_all(self, member_ids: list[str], **how: Any) -> dict[str, Any]:
-        """Everybody joins the round that is under way; their answers by member id."""
+        """All members join the current rebalance; their responses by member id."""
         tokens = {member_id: self.send_join(member_id, **how) for member_id in member_ids}
         self.advance(0)
         return {member_id: self.replies[token] for member_id, token in tokens.items()}

@@ -48,7 +48,7 @@ class Mixed:
         return [index for topic in read.assigned_partitions for index in topic.partitions]
 
     def target(self, member_id: str) -> list[int]:
-        return sorted(index for _, index in self.driver.shard.groups["g"].targets[member_id])
+        return sorted(index for _, index in self.driver.shard.groups["g"].target_assignment[member_id])
 
     def upgrade(self) -> None:
         """B of the new protocol joins, and A gives it a partition."""

@@ -1,4 +1,4 @@
-"""The law of the room: after any run, what a shard holds is what its log says, and nobody waits for ever."""
+"""After any run the state of a shard is what its log says, and no request waits for ever."""
 
 import random
 from collections.abc import Callable
@@ -27,7 +27,7 @@ def hard_state(shard: GroupShard) -> Any:
 
 
 def settled(group: ClassicGroup) -> Any:
-    """A group between rounds, as the next node would have it."""
+    """A group that is not rebalancing, as the next node would load it."""
     return (
         group.state,
         group.generation,
@@ -45,21 +45,21 @@ def check(driver: Any, *, failed: bool = False) -> None:
     assert hard_state(live) == hard_state(fresh)
     for name, group in live.groups.items():
         check_group(group)
-        # After an append that failed a group may know more than its log does, until its next round.
+        # After a failed append a group may be ahead of its log until its next rebalance.
         if not failed and group.state_name in ("Stable", "Empty"):
             assert settled(group) == settled(fresh.groups[name])
 
 
 def check_group(group: ClassicGroup) -> None:
     assert set(group.static_members.values()) <= set(group.members)
-    assert set(group.joins) <= set(group.members)
-    assert set(group.syncs) <= set(group.members)
-    assert group.pending_sync <= set(group.members)
-    assert not group.pending_members & set(group.members)
+    assert set(group.awaiting_join) <= set(group.members)
+    assert set(group.awaiting_sync) <= set(group.members)
+    assert group.pending_sync_members <= set(group.members)
+    assert not group.pending_join_members & set(group.members)
     assert (group.leader is None) == (not group.members)
     assert group.leader is None or group.leader in group.members
-    assert not group.joins or group.state_name == "PreparingRebalance"
-    assert not group.syncs or group.state_name == "CompletingRebalance"
+    assert not group.awaiting_join or group.state_name == "PreparingRebalance"
+    assert not group.awaiting_sync or group.state_name == "CompletingRebalance"
     assert group.members or group.state_name in ("Empty", "PreparingRebalance")
     assert not (group.members and group.state_name == "Empty")
     if group.state_name == "Stable":
@@ -78,15 +78,15 @@ class Run:
         self.random = random.Random(seed)
         #: Member ids that were given out, with the group, the instance and the last generation heard of.
         self.members: list[list[Any]] = []
-        self.joins: dict[Any, tuple[str, str | None]] = {}
+        self.awaiting_join: dict[Any, tuple[str, str | None]] = {}
         self.heard: dict[str, set[int]] = {}
 
     def step(self) -> None:
         getattr(self, self.random.choice(self.ACTIONS))()
-        for token, (group, instance) in tuple(self.joins.items()):
+        for token, (group, instance) in tuple(self.awaiting_join.items()):
             response = self.driver.replies.get(token)
             if response is not None:
-                del self.joins[token]
+                del self.awaiting_join[token]
                 self._hear(group, instance, response)
 
     def _hear(self, group: str, instance: str | None, response: Any) -> None:
@@ -125,14 +125,14 @@ class Run:
             session_ms=self.random.choice([6_000, 10_000, 60_000]),
             rebalance_ms=self.random.choice([5_000, 30_000]),
         )
-        self.joins[token] = (group, instance if version >= 5 else None)
+        self.awaiting_join[token] = (group, instance if version >= 5 else None)
 
     def rejoin(self) -> None:
         member_id, group, instance, _ = self._member()
         token = self.driver.send_join(
             member_id, group=group, instance=instance, protocols=self._protocols(), session_ms=10_000
         )
-        self.joins[token] = (group, instance)
+        self.awaiting_join[token] = (group, instance)
 
     def sync(self) -> None:
         member_id, group, instance, generation = self._member()
@@ -161,7 +161,7 @@ class Run:
                 protocols=dict(member.protocols),
                 session_ms=10_000,
             )
-            self.joins[token] = (name, member.group_instance_id)
+            self.awaiting_join[token] = (name, member.group_instance_id)
         self.driver.advance(self.random.choice([0, 3_000, 30_000]))
         wanted = {member_id: f"{member_id}@{group.generation}".encode() for member_id in group.members}
         members = list(group.members.values())
@@ -259,7 +259,7 @@ def test_state_after_a_run_is_state_after_replaying_it(
     check(driver, failed=failing)
     # Everybody goes silent: nobody waits for ever, and nobody has been forgotten.
     driver.fail_appends = False
-    run.heartbeat()  # what a failed append took with it comes back with the next decision
+    run.heartbeat()  # the timers of the failed append are set with the next result
     driver.advance(20 * 60_000)
     assert set(driver.versions) == set(driver.replies)
     check(driver, failed=failing)

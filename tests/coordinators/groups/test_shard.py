@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from moldau.coordinators.groups.shard import EXPIRY_ALARM
-from moldau.coordinators.machine import Machine
+from moldau.coordinators.groups.shard import EXPIRY_TIMER
+from moldau.coordinators.shard import CoordinatorShard
 from moldau.protocol import consumer_protocol
 from moldau.protocol.consumer_protocol import ConsumerProtocolSubscription
 from moldau.protocol.errors import ErrorCode
@@ -31,8 +31,8 @@ def delete(driver: Any, *groups: str) -> list[tuple[str, int]]:
 
 
 def test_a_shard_is_a_machine(driver: Any) -> None:
-    machine: Machine = driver.shard
-    assert machine.decode(b"\x00\x63", None) is None
+    shard: CoordinatorShard = driver.shard
+    assert shard.decode(b"\x00\x63", None) is None
 
 
 def test_an_unknown_group_is_dead_and_from_version_6_an_error(driver: Any) -> None:
@@ -45,9 +45,11 @@ def test_an_unknown_group_is_dead_and_from_version_6_an_error(driver: Any) -> No
 def test_alarms_that_could_not_be_set_do_not_pile_up(driver: Any) -> None:
     driver.commit()
     driver.now_ms += 30 * 24 * 3_600_000
-    steps = [driver.shard.alarm(EXPIRY_ALARM, driver.now_ms) for _ in range(10)]  # none of them is applied
-    assert all(step.records for step in steps)
-    assert len(steps[-1].alarms) == 1
+    results = [
+        driver.shard.on_timer(EXPIRY_TIMER, driver.now_ms) for _ in range(10)
+    ]  # none of them is applied
+    assert all(result.records for result in results)
+    assert len(results[-1].timers) == 1
 
 
 def test_a_group_of_simple_commits(driver: Any) -> None:

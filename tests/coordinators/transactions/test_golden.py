@@ -1,4 +1,4 @@
-"""The rows of Apache Kafka 4.3.0's behaviour in transactions, played to the machine in their order."""
+"""The rows of Apache Kafka 4.3.0's behaviour in transactions, played to the shard in their order."""
 
 import pytest
 from transaction_coordinator import T0, T1, Coordinator
@@ -16,10 +16,10 @@ def code(response: object) -> ErrorCode:
 
 
 def test_epochs_of_init_producer_id(coordinator: Coordinator) -> None:
-    producer_id, epoch = coordinator.identity()
+    producer_id, epoch = coordinator.producer()
     assert epoch == 0
-    assert coordinator.identity() == (producer_id, 1)
-    assert coordinator.identity(claimed=(producer_id, 1)) == (producer_id, 2)
+    assert coordinator.producer() == (producer_id, 1)
+    assert coordinator.producer(claimed=(producer_id, 1)) == (producer_id, 2)
     assert code(coordinator.init(claimed=(producer_id, 0))) is ErrorCode.PRODUCER_FENCED
     assert code(coordinator.init(claimed=(424242, 0))) is ErrorCode.PRODUCER_FENCED
 
@@ -46,8 +46,8 @@ def test_what_init_producer_id_refuses(
 
 
 def test_old_clients_know_a_fence_as_an_invalid_epoch(coordinator: Coordinator) -> None:
-    producer_id, _ = coordinator.identity()
-    coordinator.identity()
+    producer_id, _ = coordinator.producer()
+    coordinator.producer()
     fenced = (producer_id, 0)
     assert code(coordinator.init(claimed=fenced, version=3)) is ErrorCode.INVALID_PRODUCER_EPOCH
     assert code(coordinator.init(claimed=fenced, version=4)) is ErrorCode.PRODUCER_FENCED
@@ -61,7 +61,7 @@ def test_old_clients_know_a_fence_as_an_invalid_epoch(coordinator: Coordinator) 
 
 
 def test_a_transaction_of_the_second_protocol(coordinator: Coordinator) -> None:
-    owner = coordinator.identity()
+    owner = coordinator.producer()
     assert coordinator.verify(owner, T0) == {T0: ErrorCode.TRANSACTION_ABORTABLE}
     assert coordinator.write(owner, T0) is ErrorCode.NONE
 
@@ -92,8 +92,8 @@ def test_a_transaction_of_the_second_protocol(coordinator: Coordinator) -> None:
 
 
 def test_writes_that_are_refused(coordinator: Coordinator) -> None:
-    producer_id, _ = coordinator.identity()
-    coordinator.identity()
+    producer_id, _ = coordinator.producer()
+    coordinator.producer()
     assert coordinator.write((producer_id, 0)) is ErrorCode.INVALID_PRODUCER_EPOCH
     assert coordinator.write((producer_id, 2)) is ErrorCode.INVALID_PRODUCER_EPOCH
     assert coordinator.write((777, 1)) is ErrorCode.INVALID_PRODUCER_ID_MAPPING
@@ -103,7 +103,7 @@ def test_writes_that_are_refused(coordinator: Coordinator) -> None:
 
 def test_state_sequence_of_a_java_producer(coordinator: Coordinator) -> None:
     """Status, epoch, partitions and client transaction version, as they stand in Kafka's own log."""
-    owner = coordinator.identity()
+    owner = coordinator.producer()
     for committed in (True, False):
         coordinator.write(owner, T0)
         owner = given_identity(coordinator.end(owner, committed))
@@ -131,7 +131,7 @@ def test_state_sequence_of_a_java_producer(coordinator: Coordinator) -> None:
 
 
 def test_add_partitions_to_txn(coordinator: Coordinator) -> None:
-    owner = coordinator.identity()
+    owner = coordinator.producer()
     nope = TopicPartition("nope", 0)
     assert coordinator.add(owner, T0) == {T0: ErrorCode.NONE}
     refused = {nope: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
@@ -149,7 +149,7 @@ def test_add_partitions_to_txn(coordinator: Coordinator) -> None:
 
 
 def test_adding_what_is_there_writes_nothing(coordinator: Coordinator) -> None:
-    owner = coordinator.identity()
+    owner = coordinator.producer()
     coordinator.add(owner, T0, T1)
     before = len(coordinator.log)
     assert coordinator.add(owner, T1) == {T1: ErrorCode.NONE}
@@ -158,7 +158,7 @@ def test_adding_what_is_there_writes_nothing(coordinator: Coordinator) -> None:
 
 
 def test_a_transaction_of_the_first_protocol(coordinator: Coordinator) -> None:
-    owner = coordinator.identity()
+    owner = coordinator.producer()
     coordinator.add(owner, T0)
     assert coordinator.verify(owner, T0, T1) == {
         T0: ErrorCode.NONE,
@@ -176,7 +176,7 @@ def test_a_transaction_of_the_first_protocol(coordinator: Coordinator) -> None:
 
 @pytest.mark.parametrize("version", [4, 5])
 def test_ends_that_are_refused(coordinator: Coordinator, version: int) -> None:
-    owner = coordinator.identity()
+    owner = coordinator.producer()
     assert code(coordinator.end((777, 0), version=version)) is ErrorCode.INVALID_PRODUCER_ID_MAPPING
     unknown = coordinator.end(owner, transactional_id="unk", version=version)
     assert code(unknown) is ErrorCode.INVALID_PRODUCER_ID_MAPPING
@@ -185,7 +185,7 @@ def test_ends_that_are_refused(coordinator: Coordinator, version: int) -> None:
 
 
 def test_add_offsets_to_txn(coordinator: Coordinator) -> None:
-    owner = coordinator.identity()
+    owner = coordinator.producer()
     offsets = TopicPartition("__consumer_offsets", 7)
     assert coordinator.verify(owner, offsets) == {offsets: ErrorCode.TRANSACTION_ABORTABLE}
     assert coordinator.add_offsets(owner, 7) is ErrorCode.NONE
@@ -202,7 +202,7 @@ def test_add_offsets_to_txn(coordinator: Coordinator) -> None:
 
 
 def test_a_transaction_is_aborted_at_its_timeout(coordinator: Coordinator) -> None:
-    owner = coordinator.identity(timeout_ms=1000)
+    owner = coordinator.producer(timeout_ms=1000)
     coordinator.write(owner)
     coordinator.advance(999)
     assert coordinator.state == "Ongoing"
@@ -217,14 +217,14 @@ def test_a_transaction_is_aborted_at_its_timeout(coordinator: Coordinator) -> No
 
 
 def test_fencing_an_open_transaction(coordinator: Coordinator) -> None:
-    owner = coordinator.identity()
+    owner = coordinator.producer()
     coordinator.write(owner)
     response = coordinator.init()
     assert code(response) is ErrorCode.CONCURRENT_TRANSACTIONS
     assert (response.producer_id, response.producer_epoch) == (-1, -1)
     assert code(coordinator.init()) is ErrorCode.CONCURRENT_TRANSACTIONS
     coordinator.write_markers()
-    assert coordinator.identity() == (owner[0], 2)
+    assert coordinator.producer() == (owner[0], 2)
 
 
 # --- asking -------------------------------------------------------------------------------------------
@@ -238,9 +238,9 @@ def test_describe_of_what_is_not_there(coordinator: Coordinator) -> None:
 
 
 def test_list_transactions(coordinator: Coordinator) -> None:
-    owner = coordinator.identity("tx-open")
+    owner = coordinator.producer("tx-open")
     coordinator.write(owner, transactional_id="tx-open")
-    other = coordinator.identity("done")
+    other = coordinator.producer("done")
     coordinator.advance(5000)
 
     def names(**filters: object) -> list[str]:

@@ -15,7 +15,7 @@ from moldau.protocol.errors import ErrorCode
 @pytest.fixture
 def owner(coordinator: Coordinator) -> tuple[int, int]:
     """An owner in its last epoch, whose transaction the coordinator has aborted at its timeout."""
-    producer_id, _ = coordinator.identity()
+    producer_id, _ = coordinator.producer()
     record = coordinator.shard.decode(*coordinator.log[-1])
     assert record is not None
     assert record.transaction is not None

@@ -59,17 +59,8 @@ def test_a_newer_order_replaces_an_older_one() -> None:
     queue.add(old)
     queue.add(new)
     assert not queue.answered(old, A0, ErrorCode.NONE)
-    queue.forget(old)
+    queue.remove(old)
     assert queue.answered(new, A0, ErrorCode.NONE)
-
-
-def test_a_deleted_partition_holds_nothing_up() -> None:
-    queue = MarkerQueue()
-    one, two, three = order("t1", A0), order("t2", A0, A1), order("t3", A1)
-    for each in (one, two, three):
-        queue.add(each)
-    assert queue.gone(A0) == [one]
-    assert queue.by_node(lambda partition: 1) == {1: [(two, (A1,)), (three, (A1,))]}
 
 
 def test_request() -> None:

@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 
 from moldau.base.names import TopicPartition
 from moldau.coordinators.transactions.records import TransactionRecord, decode_record, encode_record
-from moldau.coordinators.transactions.states import WRITTEN, TransactionState
-from moldau.coordinators.transactions.transaction import Transaction
+from moldau.coordinators.transactions.transaction import WRITTEN, Transaction, TransactionState
 
 #: Written by Apache Kafka 4.3.0: librdkafka's producer after its first InitProducerId.
 EMPTY_KEY = bytes.fromhex("0000000774782d6f70656e")

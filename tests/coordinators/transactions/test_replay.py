@@ -11,11 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from transaction_coordinator import T0, T1, WAITS, Coordinator
 
-from moldau.coordinators.transactions.states import PREPARED, TransactionState, may_move
+from moldau.coordinators.transactions.transaction import PREPARED, TransactionState, is_valid_transition
 from moldau.protocol.errors import ErrorCode
 
 IDS = ("a", "b")
-Identity = tuple[int, int]
+ProducerIdAndEpoch = tuple[int, int]
 
 
 @dataclass
@@ -24,9 +24,9 @@ class Client:
 
     transactional_id: str
     version: int
-    identity: Identity | None = None
+    producer: ProducerIdAndEpoch | None = None
     #: Identities under which it has asked for an end, to be asked again late.
-    sent: list[tuple[Identity, bool]] = field(default_factory=list)
+    sent: list[tuple[ProducerIdAndEpoch, bool]] = field(default_factory=list)
 
 
 class Run:
@@ -36,9 +36,9 @@ class Run:
 
     # --- commands -------------------------------------------------------------------------------
 
-    def init(self, client: Client, choice: int, heard: bool) -> None:
-        claims = choice & 1 and client.identity is not None
-        claimed = client.identity if claims and client.identity is not None else (-1, -1)
+    def init(self, client: Client, choice: int, received: bool) -> None:
+        claims = choice & 1 and client.producer is not None
+        claimed = client.producer if claims and client.producer is not None else (-1, -1)
         response = self.coordinator.init(
             client.transactional_id,
             claimed=claimed,
@@ -47,60 +47,60 @@ class Run:
             keep=bool(choice & 4),
             version=6,
         )
-        if response != "refused" and response.error_code == ErrorCode.NONE and heard:
-            client.identity = response.producer_id, response.producer_epoch
+        if response != "refused" and response.error_code == ErrorCode.NONE and received:
+            client.producer = response.producer_id, response.producer_epoch
 
-    def write(self, client: Client, choice: int, heard: bool) -> None:
-        if client.identity is not None:
+    def write(self, client: Client, choice: int, received: bool) -> None:
+        if client.producer is not None:
             partition = T0 if choice & 1 else T1
             if client.version < 5:
                 self.coordinator.refusing or self.coordinator.add(
-                    client.identity, partition, transactional_id=client.transactional_id
+                    client.producer, partition, transactional_id=client.transactional_id
                 )
             else:
                 code = self.coordinator.write(
-                    client.identity, partition, transactional_id=client.transactional_id
+                    client.producer, partition, transactional_id=client.transactional_id
                 )
                 assert code == WAITS or code == "refused" or isinstance(code, ErrorCode)
 
-    def end(self, client: Client, choice: int, heard: bool) -> None:
-        if client.identity is not None:
-            client.sent.append((client.identity, bool(choice & 1)))
-            self.send_end(client, *client.sent[-1], heard)
+    def end(self, client: Client, choice: int, received: bool) -> None:
+        if client.producer is not None:
+            client.sent.append((client.producer, bool(choice & 1)))
+            self.send_end(client, *client.sent[-1], received)
 
-    def end_late(self, client: Client, choice: int, heard: bool) -> None:
+    def end_late(self, client: Client, choice: int, received: bool) -> None:
         if client.sent:
-            self.send_end(client, *client.sent[choice % len(client.sent)], heard=False)
+            self.send_end(client, *client.sent[choice % len(client.sent)], received=False)
 
-    def send_end(self, client: Client, identity: Identity, committed: bool, heard: bool) -> None:
-        before = self.outcomes(client.transactional_id).get(identity)
+    def send_end(self, client: Client, producer: ProducerIdAndEpoch, committed: bool, received: bool) -> None:
+        before = self.outcomes(client.transactional_id).get(producer)
         length = len(self.coordinator.log)
-        response = self.coordinator.end(identity, committed, client.transactional_id, client.version)
+        response = self.coordinator.end(producer, committed, client.transactional_id, client.version)
         if response == "refused" or response.error_code != ErrorCode.NONE:
             assert len(self.coordinator.log) == length
             return
-        outcome = self.outcomes(client.transactional_id).get(identity)
+        outcome = self.outcomes(client.transactional_id).get(producer)
         assert outcome is committed, "told of an end that did not happen"
         if client.version >= 5:
             assert before is None or len(self.coordinator.log) == length, "ended twice"
-            if heard and client.identity == identity:
-                client.identity = response.producer_id, response.producer_epoch
+            if received and client.producer == producer:
+                client.producer = response.producer_id, response.producer_epoch
 
-    def markers(self, client: Client, choice: int, heard: bool) -> None:
+    def markers(self, client: Client, choice: int, received: bool) -> None:
         if choice & 1:
             self.coordinator.effects.reverse()
-        if not heard:
+        if not received:
             self.coordinator.effects *= 2
         self.coordinator.write_markers()
 
-    def reload(self, client: Client, choice: int, heard: bool) -> None:
+    def reload(self, client: Client, choice: int, received: bool) -> None:
         self.coordinator.reload()
 
-    def advance(self, client: Client, choice: int, heard: bool) -> None:
+    def advance(self, client: Client, choice: int, received: bool) -> None:
         self.coordinator.advance((0, 1, 999, 15_000, 31_000, 500_000)[choice % 6])
 
-    def refuse(self, client: Client, choice: int, heard: bool) -> None:
-        self.coordinator.refusing = not self.coordinator.refusing and heard
+    def refuse(self, client: Client, choice: int, received: bool) -> None:
+        self.coordinator.refusing = not self.coordinator.refusing and received
 
     # --- what must hold -------------------------------------------------------------------------
 
@@ -110,10 +110,10 @@ class Run:
             record.transaction for record in decoded if record and record.transactional_id == transactional_id
         ]
 
-    def outcomes(self, transactional_id: str) -> dict[Identity, bool]:
-        """How the last transaction of each identity ended, by the log alone."""
-        found: dict[Identity, bool] = {}
-        owner: Identity | None = None
+    def outcomes(self, transactional_id: str) -> dict[ProducerIdAndEpoch, bool]:
+        """How the last transaction of each producer ended, by the log alone."""
+        found: dict[ProducerIdAndEpoch, bool] = {}
+        owner: ProducerIdAndEpoch | None = None
         for transaction in self.history(transactional_id):
             if transaction is None:
                 owner = None
@@ -131,14 +131,14 @@ class Run:
         assert fresh._open == coordinator.shard._open
         for name, transaction in coordinator.shard.transactions.items():
             owners = [
-                c for c in self.clients if c.transactional_id == name and c.identity == transaction.owner
+                c for c in self.clients if c.transactional_id == name and c.producer == transaction.owner
             ]
             assert len(owners) <= 1, "two clients own one id"
         for name in IDS:
             history = self.history(name)
             for old, new in pairwise(history):
                 if old is not None and new is not None:
-                    assert may_move(old.state, new.state)
+                    assert is_valid_transition(old.state, new.state)
                     assert old.producer_id != new.producer_id or old.producer_epoch <= new.producer_epoch
 
 
@@ -165,6 +165,6 @@ COMMANDS = (
 )
 def test_any_run(commands: list) -> None:
     run = Run()
-    for command, client, choice, heard in commands:
-        command(run, run.clients[client], choice, heard)
+    for command, client, choice, received in commands:
+        command(run, run.clients[client], choice, received)
         run.check()

@@ -6,7 +6,7 @@ Each test names what went wrong elsewhere: with Kafka before KIP-890, Redpanda, 
 import pytest
 from transaction_coordinator import T0, T1, WAITS, Coordinator, given, one_code
 
-from moldau.coordinators.machine import Token
+from moldau.coordinators.shard import Token
 from moldau.protocol.errors import ErrorCode
 
 
@@ -20,7 +20,7 @@ def code(response: object) -> ErrorCode:
 @pytest.mark.parametrize("committed", [True, False])
 def test_a_late_end_cannot_end_the_next_transaction(coordinator: Coordinator, committed: bool) -> None:
     """Bufstream and Kafka: a delayed commit or abort hit a different, later transaction."""
-    first = coordinator.identity()
+    first = coordinator.producer()
     coordinator.write(first, T0)
     second = given(coordinator.end(first))
     coordinator.write_markers()
@@ -32,7 +32,7 @@ def test_a_late_end_cannot_end_the_next_transaction(coordinator: Coordinator, co
 
 
 def test_a_late_end_from_two_transactions_ago(coordinator: Coordinator) -> None:
-    first = coordinator.identity()
+    first = coordinator.producer()
     coordinator.write(first)
     second = given(coordinator.end(first))
     coordinator.write_markers()
@@ -45,7 +45,7 @@ def test_a_late_end_from_two_transactions_ago(coordinator: Coordinator) -> None:
 
 def test_a_late_write_cannot_enter_the_next_transaction(coordinator: Coordinator) -> None:
     """KIP-890: a produce request that came behind the abort left a transaction hanging for ever."""
-    first = coordinator.identity()
+    first = coordinator.producer()
     coordinator.write(first, T0)
     second = given(coordinator.end(first, committed=False))
     assert coordinator.write(first, T0) is ErrorCode.CONCURRENT_TRANSACTIONS
@@ -57,8 +57,8 @@ def test_a_late_write_cannot_enter_the_next_transaction(coordinator: Coordinator
 
 
 def test_a_zombie_after_the_commit_of_its_successor(coordinator: Coordinator) -> None:
-    zombie = coordinator.identity()
-    owner = coordinator.identity()
+    zombie = coordinator.producer()
+    owner = coordinator.producer()
     coordinator.write(owner)
     owner = given(coordinator.end(owner))
     coordinator.write_markers()
@@ -73,8 +73,8 @@ def test_a_zombie_after_the_commit_of_its_successor(coordinator: Coordinator) ->
 
 def test_a_zombie_cannot_abort_its_successor_by_naming_its_old_epoch(coordinator: Coordinator) -> None:
     """Kafka compares the producer id only here, and lets the zombie abort what is not its own."""
-    zombie = coordinator.identity()
-    owner = coordinator.identity()
+    zombie = coordinator.producer()
+    owner = coordinator.producer()
     coordinator.write(owner)
     assert code(coordinator.init(claimed=zombie)) is ErrorCode.PRODUCER_FENCED
     assert coordinator.state == "Ongoing"
@@ -85,8 +85,8 @@ def test_a_zombie_cannot_abort_its_successor_by_naming_its_old_epoch(coordinator
 def test_a_zombie_of_the_second_protocol_is_not_told_of_a_commit_of_the_first(
     coordinator: Coordinator,
 ) -> None:
-    zombie = coordinator.identity()
-    owner = coordinator.identity()
+    zombie = coordinator.producer()
+    owner = coordinator.producer()
     coordinator.add(owner)
     coordinator.end(owner, version=4)
     coordinator.write_markers()
@@ -100,7 +100,7 @@ def test_a_zombie_of_the_second_protocol_is_not_told_of_a_commit_of_the_first(
 def test_a_repeated_end_gets_the_same_answer_from_the_next_coordinator(
     coordinator: Coordinator, committed: bool
 ) -> None:
-    owner = coordinator.identity()
+    owner = coordinator.producer()
     coordinator.write(owner)
     response = coordinator.end(owner, committed)
     coordinator.reload()
@@ -115,7 +115,7 @@ def test_a_repeated_end_gets_the_same_answer_from_the_next_coordinator(
 def test_the_opposite_end_is_never_accepted(coordinator: Coordinator) -> None:
     """Redpanda #9571: a commit took place although its client was told otherwise, and the reverse."""
     for committed in (True, False):
-        owner = coordinator.identity()
+        owner = coordinator.producer()
         coordinator.write(owner)
         coordinator.end(owner, committed)
         assert code(coordinator.end(owner, not committed)) is ErrorCode.CONCURRENT_TRANSACTIONS
@@ -125,43 +125,43 @@ def test_the_opposite_end_is_never_accepted(coordinator: Coordinator) -> None:
 
 
 def test_a_repeated_init_gets_the_same_epoch(coordinator: Coordinator) -> None:
-    owner = coordinator.identity()
-    bumped = coordinator.identity(claimed=owner)
-    assert coordinator.identity(claimed=owner) == bumped
-    assert coordinator.identity(claimed=owner) == bumped
+    owner = coordinator.producer()
+    bumped = coordinator.producer(claimed=owner)
+    assert coordinator.producer(claimed=owner) == bumped
+    assert coordinator.producer(claimed=owner) == bumped
 
 
 def test_a_repeated_init_is_fenced_once_another_client_has_the_id(coordinator: Coordinator) -> None:
-    owner = coordinator.identity()
-    coordinator.identity(claimed=owner)
-    coordinator.identity()
+    owner = coordinator.producer()
+    coordinator.producer(claimed=owner)
+    coordinator.producer()
     assert code(coordinator.init(claimed=owner)) is ErrorCode.PRODUCER_FENCED
 
 
 def test_an_init_that_was_not_written_gives_nobody_a_right(coordinator: Coordinator) -> None:
-    owner = coordinator.identity()
+    owner = coordinator.producer()
     coordinator.refusing = True
     assert coordinator.init(claimed=owner) == "refused"
     coordinator.refusing = False
-    other = coordinator.identity()
+    other = coordinator.producer()
     assert code(coordinator.init(claimed=owner)) is ErrorCode.PRODUCER_FENCED
     assert coordinator.write(other) is ErrorCode.NONE
 
 
 def test_a_client_whose_end_was_answered_into_the_void_goes_on(coordinator: Coordinator) -> None:
     """The epoch was bumped without its knowledge; a claim of the epoch before it is its own."""
-    owner = coordinator.identity()
+    owner = coordinator.producer()
     coordinator.write(owner)
     bumped = given(coordinator.end(owner))
     coordinator.write_markers()
     coordinator.reload()
-    assert coordinator.identity(claimed=owner) == bumped
-    assert coordinator.identity(claimed=owner) == bumped
+    assert coordinator.producer(claimed=owner) == bumped
+    assert coordinator.producer(claimed=owner) == bumped
 
 
 def test_markers_that_are_reported_twice_or_late_count_once(coordinator: Coordinator) -> None:
     """Redpanda PR 3232: an abort marker of an older epoch, written late, aborted a newer transaction."""
-    owner = coordinator.identity()
+    owner = coordinator.producer()
     coordinator.write(owner)
     owner = given(coordinator.end(owner, committed=False))
     (order,) = coordinator.write_markers()
@@ -187,7 +187,7 @@ def test_markers_that_are_reported_twice_or_late_count_once(coordinator: Coordin
 def test_a_decided_end_is_carried_out_by_the_next_coordinator(
     coordinator: Coordinator, committed: bool
 ) -> None:
-    owner = coordinator.identity()
+    owner = coordinator.producer()
     coordinator.write(owner, T0, T1)
     coordinator.end(owner, committed)
     coordinator.reload()
@@ -201,8 +201,8 @@ def test_a_decided_end_is_carried_out_by_the_next_coordinator(
 
 
 def test_an_open_transaction_survives_with_its_partitions_and_deadline(coordinator: Coordinator) -> None:
-    """Redpanda #6018: a transaction in memory only was silently begun anew; its commit lost data."""
-    owner = coordinator.identity(timeout_ms=10_000)
+    """Redpanda #6018: a transaction in memory only was silently begun again; its commit lost data."""
+    owner = coordinator.producer(timeout_ms=10_000)
     coordinator.write(owner, T0)
     coordinator.advance(4000)
     coordinator.reload()
@@ -215,9 +215,9 @@ def test_an_open_transaction_survives_with_its_partitions_and_deadline(coordinat
 
 
 def test_a_timeout_that_passed_while_nobody_led(coordinator: Coordinator) -> None:
-    owner = coordinator.identity(timeout_ms=1000)
+    owner = coordinator.producer(timeout_ms=1000)
     coordinator.write(owner)
-    coordinator.alarms.clear()
+    coordinator.timers.clear()
     coordinator.now_ms += 5000
     coordinator.reload()
     coordinator.advance(0)
@@ -225,7 +225,7 @@ def test_a_timeout_that_passed_while_nobody_led(coordinator: Coordinator) -> Non
 
 
 def test_an_abort_without_partitions_that_another_release_left_open(coordinator: Coordinator) -> None:
-    owner = coordinator.identity()
+    owner = coordinator.producer()
     coordinator.end(owner, committed=False)
     assert coordinator.state == "CompleteAbort"
     coordinator.log.pop()  # the record that completes it
@@ -240,7 +240,7 @@ def test_an_abort_without_partitions_that_another_release_left_open(coordinator:
 
 
 def test_a_refused_append_leaves_everything_as_it_was(coordinator: Coordinator) -> None:
-    owner = coordinator.identity()
+    owner = coordinator.producer()
     coordinator.write(owner)
     before = dict(coordinator.shard.transactions)
     coordinator.refusing = True
@@ -254,7 +254,7 @@ def test_a_refused_append_leaves_everything_as_it_was(coordinator: Coordinator) 
 
 
 def test_a_timeout_is_tried_again(coordinator: Coordinator) -> None:
-    owner = coordinator.identity(timeout_ms=1000)
+    owner = coordinator.producer(timeout_ms=1000)
     coordinator.write(owner)
     coordinator.refusing = True
     coordinator.advance(15_000)
@@ -265,7 +265,7 @@ def test_a_timeout_is_tried_again(coordinator: Coordinator) -> None:
 
 
 def test_the_completion_of_an_end_is_tried_again(coordinator: Coordinator) -> None:
-    owner = coordinator.identity()
+    owner = coordinator.producer()
     coordinator.write(owner)
     coordinator.end(owner)
     coordinator.refusing = True
@@ -290,7 +290,7 @@ def waiting_write(coordinator: Coordinator, owner: tuple[int, int]) -> Token:
 
 
 def test_the_next_transaction_waits_for_the_markers_of_the_last(coordinator: Coordinator) -> None:
-    owner = coordinator.identity()
+    owner = coordinator.producer()
     coordinator.write(owner)
     owner = given(coordinator.end(owner))
     tokens = [waiting_write(coordinator, owner) for _ in range(5)]
@@ -304,7 +304,7 @@ def test_the_next_transaction_waits_for_the_markers_of_the_last(coordinator: Coo
 
 
 def test_nobody_waits_for_ever(coordinator: Coordinator) -> None:
-    owner = coordinator.identity()
+    owner = coordinator.producer()
     coordinator.write(owner)
     owner = given(coordinator.end(owner))
     assert coordinator.write((owner[0], owner[1] + 1)) is ErrorCode.CONCURRENT_TRANSACTIONS
@@ -316,7 +316,7 @@ def test_nobody_waits_for_ever(coordinator: Coordinator) -> None:
 
 
 def test_who_waits_hears_of_a_log_that_refuses(coordinator: Coordinator) -> None:
-    owner = coordinator.identity()
+    owner = coordinator.producer()
     coordinator.write(owner)
     owner = given(coordinator.end(owner))
     token = waiting_write(coordinator, owner)
@@ -326,7 +326,7 @@ def test_who_waits_hears_of_a_log_that_refuses(coordinator: Coordinator) -> None
 
 
 def test_init_does_not_wait(coordinator: Coordinator) -> None:
-    owner = coordinator.identity()
+    owner = coordinator.producer()
     coordinator.write(owner)
     coordinator.end(owner)
     assert code(coordinator.init()) is ErrorCode.CONCURRENT_TRANSACTIONS
@@ -338,7 +338,7 @@ def test_init_does_not_wait(coordinator: Coordinator) -> None:
 
 def at_epoch(coordinator: Coordinator, epoch: int) -> tuple[int, int]:
     """An owner that has come this far."""
-    producer_id, _ = coordinator.identity()
+    producer_id, _ = coordinator.producer()
     record = coordinator.shard.decode(*coordinator.log[-1])
     assert record is not None
     assert record.transaction is not None
@@ -374,15 +374,15 @@ def test_a_repeated_end_at_the_last_epoch(coordinator: Coordinator) -> None:
     coordinator.reload()
     assert coordinator.end(owner) == response
     assert code(coordinator.end(owner, committed=False)) is ErrorCode.INVALID_TXN_STATE
-    assert coordinator.identity(claimed=owner) == given(response)
+    assert coordinator.producer(claimed=owner) == given(response)
 
 
 def test_init_at_the_last_epoch_gives_a_new_producer_id(coordinator: Coordinator) -> None:
     owner = at_epoch(coordinator, 32766)
-    bumped = coordinator.identity(claimed=owner)
+    bumped = coordinator.producer(claimed=owner)
     assert bumped[0] != owner[0]
     assert bumped[1] == 0
-    assert coordinator.identity(claimed=owner) == bumped
+    assert coordinator.producer(claimed=owner) == bumped
     assert code(coordinator.end(owner)) is ErrorCode.INVALID_PRODUCER_ID_MAPPING
 
 
@@ -393,7 +393,7 @@ def test_fencing_at_the_last_epoch(coordinator: Coordinator) -> None:
     assert code(coordinator.init()) is ErrorCode.CONCURRENT_TRANSACTIONS
     (order,) = coordinator.write_markers()
     assert order.producer_epoch == 32767
-    fresh = coordinator.identity()
+    fresh = coordinator.producer()
     assert fresh[0] != owner[0]
     assert fresh[1] == 0
 
@@ -412,9 +412,9 @@ def test_without_a_new_id_at_hand_the_client_tries_again(coordinator: Coordinato
 
 def test_an_id_is_forgotten_when_nobody_uses_it() -> None:
     coordinator = Coordinator(id_expiration_ms=100_000)
-    old = coordinator.identity("old")
-    used = coordinator.identity("used")
-    opened = coordinator.identity("open", timeout_ms=900_000)
+    old = coordinator.producer("old")
+    used = coordinator.producer("used")
+    opened = coordinator.producer("open", timeout_ms=900_000)
     coordinator.write(opened, transactional_id="open")
     coordinator.advance(60_000)
     assert coordinator.write(used, transactional_id="used") is ErrorCode.NONE
@@ -424,7 +424,7 @@ def test_an_id_is_forgotten_when_nobody_uses_it() -> None:
     assert sorted(coordinator.shard.transactions) == ["open", "used"]
     assert coordinator.log[-1] == (b"\0\0\0\3old", None)
     assert coordinator.write(old, transactional_id="old") is ErrorCode.INVALID_PRODUCER_ID_MAPPING
-    assert coordinator.identity("old", claimed=old)[0] != old[0]
+    assert coordinator.producer("old", claimed=old)[0] != old[0]
     coordinator.reload()
     assert sorted(coordinator.shard.transactions) == ["old", "open", "used"]
 
@@ -432,7 +432,7 @@ def test_an_id_is_forgotten_when_nobody_uses_it() -> None:
 def test_forgetting_many_and_with_a_log_that_refuses() -> None:
     coordinator = Coordinator(id_expiration_ms=100_000)
     for number in range(2500):
-        coordinator.identity(f"t{number}")
+        coordinator.producer(f"t{number}")
     coordinator.refusing = True
     coordinator.advance(105_000)
     assert len(coordinator.shard.transactions) == 2500

@@ -11,7 +11,7 @@ def code(response: object) -> ErrorCode:
 
 
 def prepared(coordinator: Coordinator) -> tuple[int, int]:
-    owner = coordinator.identity(two_phase_commit=True, version=6)
+    owner = coordinator.producer(two_phase_commit=True, version=6)
     coordinator.write(owner, T0)
     return owner
 
@@ -88,7 +88,7 @@ def test_it_is_aborted_by_a_client_that_does_not_keep_it(coordinator: Coordinato
     assert code(coordinator.init()) is ErrorCode.CONCURRENT_TRANSACTIONS
     (order,) = coordinator.write_markers()
     assert (order.committed, order.producer_epoch) == (False, owner[1] + 2)
-    assert coordinator.identity() == (owner[0], owner[1] + 3)
+    assert coordinator.producer() == (owner[0], owner[1] + 3)
     assert code(coordinator.end(successor)) is ErrorCode.PRODUCER_FENCED
 
 
@@ -106,7 +106,7 @@ def test_there_is_nothing_to_keep(coordinator: Coordinator) -> None:
 def test_a_transaction_with_a_timeout_keeps_it_unless_two_phase_commit_is_asked_for(
     coordinator: Coordinator,
 ) -> None:
-    owner = coordinator.identity(timeout_ms=1000)
+    owner = coordinator.producer(timeout_ms=1000)
     coordinator.write(owner)
     coordinator.init(keep=True, version=6)
     coordinator.advance(500)
@@ -115,7 +115,7 @@ def test_a_transaction_with_a_timeout_keeps_it_unless_two_phase_commit_is_asked_
     coordinator.advance(100_000)
     assert coordinator.state == "Ongoing"
 
-    other = coordinator.identity("t2", timeout_ms=1000)
+    other = coordinator.producer("t2", timeout_ms=1000)
     coordinator.write(other, transactional_id="t2")
     coordinator.init("t2", keep=True, version=6)
     coordinator.advance(1000)

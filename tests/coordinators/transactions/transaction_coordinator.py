@@ -1,13 +1,14 @@
-"""A runtime for tests of the machine alone: appends to a list, commits at once, steps its own clock."""
+"""A runtime for tests of the shard alone: appends to a list, commits at once, steps its own clock."""
 
 from collections.abc import Callable, Hashable
 from typing import Any
 
 from moldau.base.names import TopicPartition
-from moldau.coordinators.machine import Step, Token
+from moldau.coordinators.shard import CoordinatorResult, Token
 from moldau.coordinators.transactions.markers import WriteMarkers
-from moldau.coordinators.transactions.settings import TransactionSettings
+from moldau.coordinators.transactions.responses import listed
 from moldau.coordinators.transactions.shard import TransactionShard
+from moldau.coordinators.transactions.transaction import TransactionSettings
 from moldau.protocol.errors import ErrorCode
 from moldau.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from moldau.protocol.messages.add_partitions_to_txn import (
@@ -33,7 +34,7 @@ class Coordinator:
         self.log: list[tuple[bytes, bytes | None]] = []
         self.effects: list[WriteMarkers] = []
         self.replies: dict[Token, Any] = {}
-        self.alarms: dict[Hashable, int] = {}
+        self.timers: dict[Hashable, int] = {}
         self.refusing = False
         self.coordinator_epoch = 0
         self.next_producer_id = 1000
@@ -45,34 +46,34 @@ class Coordinator:
 
     # --- what the runtime does ------------------------------------------------------------------
 
-    def perform(self, step: Step) -> None:
-        if step.records:
+    def perform(self, result: CoordinatorResult) -> None:
+        if result.records:
             if self.refusing:
-                self.replies.update((reply.token, "refused") for reply in step.replies)
+                self.replies.update((reply.token, "refused") for reply in result.replies)
                 return
-            self.log += [self.shard.encode(record) for record in step.records]
-            for record in step.records:
+            self.log += [self.shard.encode(record) for record in result.records]
+            for record in result.records:
                 self.shard.apply(record)
-        for key, seconds in step.alarms:
-            self.alarms.pop(key, None)
+        for key, seconds in result.timers:
+            self.timers.pop(key, None)
             if seconds is not None:
-                self.alarms[key] = self.now_ms + round(seconds * 1000)
-        self.replies.update(step.replies)
-        self.effects += step.effects
+                self.timers[key] = self.now_ms + round(seconds * 1000)
+        self.replies.update(result.replies)
+        self.effects += result.effects
 
-    def ask(self, decide: Callable[[Token], Step]) -> Any:
+    def ask(self, decide: Callable[[Token], CoordinatorResult]) -> Any:
         token = Token()
         self.perform(decide(token))
         return self.replies.pop(token, WAITS)
 
     def advance(self, ms: int) -> None:
-        """Time passes, and every alarm goes off in its turn."""
+        """Time passes, and every on_timer goes off in its turn."""
         end_ms = self.now_ms + ms
-        while due := sorted((at, str(key), key) for key, at in self.alarms.items() if at <= end_ms):
+        while due := sorted((at, str(key), key) for key, at in self.timers.items() if at <= end_ms):
             at, _, key = due[0]
             self.now_ms = max(self.now_ms, at)
-            del self.alarms[key]
-            self.perform(self.shard.alarm(key, self.now_ms))
+            del self.timers[key]
+            self.perform(self.shard.on_timer(key, self.now_ms))
         self.now_ms = end_ms
 
     def replayed(self) -> TransactionShard:
@@ -86,7 +87,7 @@ class Coordinator:
     def reload(self) -> None:
         """Another node takes over: what is not in the log is gone."""
         self.shard = self.replayed()
-        self.alarms.clear()
+        self.timers.clear()
         self.effects.clear()
         self.coordinator_epoch += 1
         self.perform(self.shard.loaded(self.now_ms))
@@ -122,7 +123,7 @@ class Coordinator:
             lambda token: self.shard.init_producer_id(request, version, new_id, token, self.now_ms)
         )
 
-    def identity(self, transactional_id: str = "t1", **more: Any) -> tuple[int, int]:
+    def producer(self, transactional_id: str = "t1", **more: Any) -> tuple[int, int]:
         response = self.init(transactional_id, **more)
         assert response.error_code == ErrorCode.NONE, response
         return response.producer_id, response.producer_epoch
@@ -204,9 +205,9 @@ class Coordinator:
         response = self.ask(lambda token: self.shard.describe_transactions(request, 0, token, self.now_ms))
         return response.transaction_states[0]
 
-    def list(self, version: int = 2, **filters: Any) -> Any:
+    def list(self, **filters: Any) -> Any:
         request = ListTransactionsRequest(**filters)
-        return self.ask(lambda token: self.shard.list_transactions(request, version, token, self.now_ms))
+        return listed([self.shard.transactions], request, self.now_ms)
 
     @property
     def state(self) -> str:

@@ -6,7 +6,7 @@ Behaviour: makes a group's offsets part of a transaction, by adding the partitio
 from typing import Any
 
 from moldau.broker.context import RequestContext
-from moldau.coordinators.machine import Step, Token
+from moldau.coordinators.shard import CoordinatorResult, Token
 from moldau.coordinators.transactions.shard import TransactionShard
 from moldau.protocol.errors import KafkaError
 from moldau.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
@@ -17,7 +17,7 @@ async def handle(request: AddOffsetsToTxnRequest, context: RequestContext) -> Ad
     await services.groups.topic.make(services)
     offsets_partition = services.groups.partition_for(request.group_id)
 
-    def decide(shard: TransactionShard, token: Token, now_ms: int) -> Step:
+    def decide(shard: TransactionShard, token: Token, now_ms: int) -> CoordinatorResult:
         return shard.add_offsets_to_txn(request, context.api_version, offsets_partition, token, now_ms)
 
     coordinator = services.transactions.coordinator

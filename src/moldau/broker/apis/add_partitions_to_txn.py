@@ -6,7 +6,7 @@ transaction's request. From v4 on brokers ask for many transactions at once, or 
 
 from moldau.base.names import INTERNAL_TOPICS, TopicPartition
 from moldau.broker.context import RequestContext
-from moldau.coordinators.machine import Step, Token
+from moldau.coordinators.shard import CoordinatorResult, Token
 from moldau.coordinators.transactions.shard import TransactionShard
 from moldau.protocol.errors import ErrorCode, KafkaError
 from moldau.protocol.messages.add_partitions_to_txn import (
@@ -43,7 +43,7 @@ async def _ask(
     refused: dict[TopicPartition, ErrorCode],
     context: RequestContext,
 ) -> AddPartitionsToTxnResponse:
-    def decide(shard: TransactionShard, token: Token, now_ms: int) -> Step:
+    def decide(shard: TransactionShard, token: Token, now_ms: int) -> CoordinatorResult:
         return shard.add_partitions_to_txn(request, context.api_version, token, now_ms, refused)
 
     coordinator = context.services.transactions.coordinator

@@ -7,7 +7,7 @@ Not done: quotas on partition mutations.
 from typing import Any
 
 from moldau.broker.context import RequestContext
-from moldau.cluster.controller.commands import Decision
+from moldau.cluster.controller.commands import ControllerResult
 from moldau.cluster.controller.topics import NewPartitions, create_partitions
 from moldau.cluster.image import ClusterImage
 from moldau.protocol.errors import KafkaError
@@ -30,11 +30,11 @@ async def handle(request: CreatePartitionsRequest, context: RequestContext) -> C
             chosen = tuple(tuple(each.broker_ids) for each in topic.assignments)
         asked.append(NewPartitions(topic.name, topic.count, chosen))
 
-    def decide(image: ClusterImage) -> Decision[Outcomes]:
+    def decide(image: ClusterImage) -> ControllerResult[Outcomes]:
         return create_partitions(image, asked, seed=seed)
 
     if request.validate_only:
-        outcomes = decide(services.image).outcome
+        outcomes = decide(services.image).response
     else:
         outcomes = await services.metadata.execute(decide)
     results: dict[str, CreatePartitionsTopicResult] = {}

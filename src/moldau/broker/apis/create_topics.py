@@ -9,8 +9,8 @@ from typing import Any
 
 from moldau.broker.context import RequestContext
 from moldau.broker.topic_creation import create
-from moldau.cluster.configs.definitions import describe_topic
-from moldau.cluster.controller.topics import CreatedTopic, NewTopic, ReplicaAssignment
+from moldau.cluster.configs.descriptions import describe_topic
+from moldau.cluster.controller.topics import CreatedTopic, ReplicaAssignment, TopicToCreate
 from moldau.protocol.errors import KafkaError
 from moldau.protocol.messages.create_topics import (
     CreatableTopic,
@@ -34,10 +34,10 @@ async def handle(request: CreateTopicsRequest, context: RequestContext) -> Creat
     return CreateTopicsResponse(topics=list(results.values()))
 
 
-def _new_topic(topic: CreatableTopic) -> NewTopic:
+def _new_topic(topic: CreatableTopic) -> TopicToCreate:
     assignments = tuple(ReplicaAssignment(a.partition_index, tuple(a.broker_ids)) for a in topic.assignments)
     configs = {config.name: config.value for config in topic.configs}
-    return NewTopic(topic.name, topic.num_partitions, topic.replication_factor, assignments, configs)
+    return TopicToCreate(topic.name, topic.num_partitions, topic.replication_factor, assignments, configs)
 
 
 def _created(topic: CreatedTopic, context: RequestContext) -> CreatableTopicResult:

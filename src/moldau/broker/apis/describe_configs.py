@@ -8,7 +8,7 @@ from typing import Any
 
 from moldau.broker.config_resources import describe
 from moldau.broker.context import RequestContext
-from moldau.cluster.configs.definitions import ConfigEntry
+from moldau.cluster.configs.descriptions import ConfigEntry
 from moldau.protocol.errors import KafkaError
 from moldau.protocol.messages.describe_configs import (
     DescribeConfigsRequest,

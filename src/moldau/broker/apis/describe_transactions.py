@@ -6,7 +6,7 @@ Behaviour: state, producer and partitions of transactional ids, each answered al
 from typing import Any
 
 from moldau.broker.context import RequestContext
-from moldau.coordinators.machine import Step, Token
+from moldau.coordinators.shard import CoordinatorResult, Token
 from moldau.coordinators.transactions.shard import TransactionShard
 from moldau.protocol.errors import KafkaError
 from moldau.protocol.messages.describe_transactions import (
@@ -26,7 +26,7 @@ async def handle(
 
         def decide(
             shard: TransactionShard, token: Token, now_ms: int, one: DescribeTransactionsRequest = one
-        ) -> Step:
+        ) -> CoordinatorResult:
             return shard.describe_transactions(one, context.api_version, token, now_ms)
 
         try:

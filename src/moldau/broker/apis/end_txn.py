@@ -8,7 +8,7 @@ Version notes: from v5 every end gives the producer a new epoch (KIP-890).
 from typing import Any
 
 from moldau.broker.context import RequestContext
-from moldau.coordinators.machine import Step, Token
+from moldau.coordinators.shard import CoordinatorResult, Token
 from moldau.coordinators.transactions.shard import TransactionShard
 from moldau.protocol.errors import KafkaError
 from moldau.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
@@ -17,10 +17,10 @@ from moldau.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
 async def handle(request: EndTxnRequest, context: RequestContext) -> EndTxnResponse:
     coordinator = context.services.transactions.coordinator
     new_id = None
-    if coordinator.machine(request.transactional_id).end_needs_producer_id(request.transactional_id):
+    if coordinator.shard(request.transactional_id).end_needs_producer_id(request.transactional_id):
         new_id = await context.services.producer_ids.take()
 
-    def decide(shard: TransactionShard, token: Token, now_ms: int) -> Step:
+    def decide(shard: TransactionShard, token: Token, now_ms: int) -> CoordinatorResult:
         return shard.end_txn(request, context.api_version, new_id, token, now_ms)
 
     response: EndTxnResponse = await coordinator.answer(request.transactional_id, decide)

@@ -9,9 +9,9 @@ Version notes: v6 takes part in two-phase commit (KIP-939); Kafka has it, but do
 from typing import Any
 
 from moldau.broker.context import RequestContext
-from moldau.coordinators.machine import Step, Token
-from moldau.coordinators.transactions.settings import checked_timeout_ms
+from moldau.coordinators.shard import CoordinatorResult, Token
 from moldau.coordinators.transactions.shard import TransactionShard
+from moldau.coordinators.transactions.transaction import checked_timeout_ms
 from moldau.protocol.errors import ErrorCode, KafkaError
 from moldau.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 
@@ -28,10 +28,10 @@ async def handle(request: InitProducerIdRequest, context: RequestContext) -> Ini
     checked_timeout_ms(request, services.transactions.current_settings())  # before it costs an id
     coordinator = services.transactions.coordinator
     new_id = None
-    if coordinator.machine(transactional_id).needs_producer_id(transactional_id):
+    if coordinator.shard(transactional_id).needs_producer_id(transactional_id):
         new_id = await services.producer_ids.take()
 
-    def decide(shard: TransactionShard, token: Token, now_ms: int) -> Step:
+    def decide(shard: TransactionShard, token: Token, now_ms: int) -> CoordinatorResult:
         return shard.init_producer_id(request, context.api_version, new_id, token, now_ms)
 
     response: InitProducerIdResponse = await coordinator.answer(transactional_id, decide)

@@ -9,7 +9,7 @@ from typing import Any
 from moldau.broker.context import RequestContext
 from moldau.broker.coordination.group_requests import client_of
 from moldau.coordinators.groups.shard import GroupShard
-from moldau.coordinators.machine import Step, Token
+from moldau.coordinators.shard import CoordinatorResult, Token
 from moldau.protocol.errors import ErrorCode, KafkaError
 from moldau.protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 
@@ -20,7 +20,7 @@ async def handle(request: ListGroupsRequest, context: RequestContext) -> ListGro
         raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
     client, version = client_of(context), context.api_version
 
-    def decide(shard: GroupShard, token: Token, now_ms: int) -> Step:
+    def decide(shard: GroupShard, token: Token, now_ms: int) -> CoordinatorResult:
         return shard.list_groups(request, version, client, token, now_ms)
 
     response = ListGroupsResponse()

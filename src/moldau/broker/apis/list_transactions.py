@@ -7,7 +7,7 @@ are open (v1) and by a pattern (v2).
 from typing import Any
 
 from moldau.broker.context import RequestContext
-from moldau.coordinators.transactions.queries import listed
+from moldau.coordinators.transactions.responses import listed
 from moldau.protocol.errors import ErrorCode, KafkaError
 from moldau.protocol.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
 
@@ -17,7 +17,7 @@ def handle(request: ListTransactionsRequest, context: RequestContext) -> ListTra
     runtime = services.transactions.coordinator.runtime
     if runtime.loading:
         raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
-    shards = [runtime.shard(partition).machine.transactions for partition in runtime.partitions()]
+    shards = [runtime.shard(partition).transactions for partition in runtime.partitions()]
     return listed(shards, request, services.clock.now_ms())
 
 

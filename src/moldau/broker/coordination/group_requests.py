@@ -8,13 +8,13 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from moldau.broker.context import RequestContext
-from moldau.coordinators.groups.decision import Client
+from moldau.coordinators.groups.operation import Client
 from moldau.coordinators.groups.shard import GroupShard
-from moldau.coordinators.machine import Step, Token
+from moldau.coordinators.shard import CoordinatorResult, Token
 from moldau.protocol.errors import KafkaError
 
 #: One method of the shard, as ``GroupShard.join``.
-Method = Callable[[GroupShard, Any, int, Client, Token, int], Step]
+Method = Callable[[GroupShard, Any, int, Client, Token, int], CoordinatorResult]
 
 
 def client_of(context: RequestContext) -> Client:
@@ -25,7 +25,7 @@ def ask(context: RequestContext, group_id: str, method: Method, request: Any) ->
     """The shard's reply to a request about one group, now or as an awaitable."""
     client, version = client_of(context), context.api_version
 
-    def decide(shard: GroupShard, token: Token, now_ms: int) -> Step:
+    def decide(shard: GroupShard, token: Token, now_ms: int) -> CoordinatorResult:
         return method(shard, request, version, client, token, now_ms)
 
     return context.services.groups.ask(group_id, decide)

@@ -20,9 +20,8 @@ from moldau.coordinators.runtime import Runtime
 from moldau.replication.replicas import Replicas
 
 if TYPE_CHECKING:
-    from moldau.coordinators.groups.decision import GroupSettings
+    from moldau.coordinators.groups.environment import ConsumerConfig, Environment, GroupSettings, Topic
     from moldau.coordinators.groups.shard import GroupShard
-    from moldau.coordinators.groups.surroundings import ConsumerConfig, Surroundings, Topic
 
 OFFSETS_TOPIC = InternalTopic(
     "__consumer_offsets", "offsets.topic", {"cleanup.policy": "compact", "compression.type": "producer"}
@@ -54,8 +53,8 @@ def group_coordinator(
         from moldau.coordinators.groups.shard import GroupShard
 
         # Ids of classic members end as Java writes a UUID: hexadecimal with dashes.
-        surroundings = _surroundings(settings, image, new_uuid)
-        return GroupShard(current, lambda: str(UUID(bytes=new_uuid())), surroundings)
+        environment = _environment(settings, image, new_uuid)
+        return GroupShard(current, lambda: str(UUID(bytes=new_uuid())), environment)
 
     journal = PartitionJournal(OFFSETS_TOPIC.name, replicas, clock, base_sequence=0)
     runtime: Runtime[GroupShard] = Runtime(OFFSETS_TOPIC.name, new_shard, journal, clock, timers, background)
@@ -63,7 +62,7 @@ def group_coordinator(
 
 
 def _group_settings(settings: BrokerSettings) -> "GroupSettings":
-    from moldau.coordinators.groups.decision import GroupSettings
+    from moldau.coordinators.groups.environment import GroupSettings
 
     return GroupSettings(
         settings.group_min_session_timeout_ms,
@@ -87,10 +86,10 @@ def _assignors(configured: Iterable[str]) -> tuple[str, ...]:
 # --- what consumer groups must know of the cluster ----------------------------------------------
 
 
-def _surroundings(
+def _environment(
     settings: BrokerSettings, image: Callable[[], ClusterImage], new_uuid: Callable[[], Uuid]
-) -> "Surroundings":
-    from moldau.coordinators.groups.surroundings import ConsumerConfig, Surroundings
+) -> "Environment":
+    from moldau.coordinators.groups.environment import ConsumerConfig, Environment
 
     def config_with(own: Mapping[str, str]) -> "ConsumerConfig":
         return ConsumerConfig(*(_within_bounds(settings, own, name) for name in _CONSUMER_CONFIGS))
@@ -106,7 +105,7 @@ def _surroundings(
             default = (settings.layers, config_with(own))
         return default[1]
 
-    return Surroundings(lambda: ImageTopics(image()), config_of, lambda: format_uuid(new_uuid()))
+    return Environment(lambda: ImageTopics(image()), config_of, lambda: format_uuid(new_uuid()))
 
 
 _CONSUMER_CONFIGS = ("session.timeout.ms", "heartbeat.interval.ms", "assignment.interval.ms")
@@ -138,6 +137,6 @@ class ImageTopics:
 
 
 def _topic(found: TopicImage | None) -> "Topic | None":
-    from moldau.coordinators.groups.surroundings import Topic
+    from moldau.coordinators.groups.environment import Topic
 
     return None if found is None else Topic(found.name, found.topic_id, len(found.partitions))

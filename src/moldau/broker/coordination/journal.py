@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from moldau.base.clock import Clock
-from moldau.coordinators.machine import Writer
-from moldau.coordinators.runtime import Entry
+from moldau.coordinators.runtime import JournalEntry
+from moldau.coordinators.shard import ProducerIdAndEpoch
 from moldau.protocol.control_records import decode_marker
 from moldau.protocol.errors import KafkaError
 from moldau.protocol.records import BatchHeader, Record, batches, decode_records, encode_batch
@@ -34,15 +34,17 @@ class PartitionJournal:
         self._clock = clock
         self._base_sequence = base_sequence
 
-    def append(self, partition: int, records: list[tuple[bytes, bytes | None]], writer: Writer | None) -> int:
+    def append(
+        self, partition: int, records: list[tuple[bytes, bytes | None]], producer: ProducerIdAndEpoch | None
+    ) -> int:
         """Appends records in one batch and returns the offset behind them."""
         now_ms = self._clock.now_ms()
         batch = encode_batch(
             [Record(offset, now_ms, key, value) for offset, (key, value) in enumerate(records)],
-            producer_id=-1 if writer is None else writer.producer_id,
-            producer_epoch=-1 if writer is None else writer.producer_epoch,
+            producer_id=-1 if producer is None else producer.producer_id,
+            producer_epoch=-1 if producer is None else producer.producer_epoch,
             base_sequence=self._base_sequence,
-            transactional=writer is not None,
+            transactional=producer is not None,
         )
         held = self._replicas.find(self._topic, partition)
         return held.append_internal(memoryview(batch), now_ms).last_offset + 1
@@ -53,7 +55,7 @@ class PartitionJournal:
         held.leading_log()
         return held.high_watermark
 
-    def read(self, partition: int) -> Iterator[Entry]:
+    def read(self, partition: int) -> Iterator[JournalEntry]:
         held = self._replicas.find(self._topic, partition)
         offset = held.leading_log().log_start_offset
         # Looked at again and again: a marker may be written while this is being read.
@@ -72,18 +74,21 @@ class PartitionJournal:
         piece: bytes | None = None if found is None else found.read()
         return piece
 
-    def _entries(self, data: bytes, position: int, header: BatchHeader) -> list[Entry]:
-        writer = None
+    def _entries(self, data: bytes, position: int, header: BatchHeader) -> list[JournalEntry]:
+        producer = None
         if header.is_transactional:
-            writer = Writer(header.producer_id, header.producer_epoch)
+            producer = ProducerIdAndEpoch(header.producer_id, header.producer_epoch)
         try:
             if header.is_control:
                 marker = decode_marker(data, position, header)
-                if marker is None or writer is None:
+                if marker is None or producer is None:
                     return []
-                return [Entry(header.base_offset, None, None, writer, marker.committed)]
+                return [JournalEntry(header.base_offset, None, None, producer, marker.committed)]
             records = decode_records(data, position, header, limit=_DECODED_LIMIT)
         except KafkaError as error:
             log.error("%s: batch at offset %d passed over: %s", self._topic, header.base_offset, error)
             return []
-        return [_new_entry(Entry, (offset, key, value, writer, None)) for offset, _, key, value, _ in records]
+        return [
+            _new_entry(JournalEntry, (offset, key, value, producer, None))
+            for offset, _, key, value, _ in records
+        ]

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from moldau.base.clock import Clock
 from moldau.base.names import TopicPartition
 from moldau.base.tasks import Timers
-from moldau.coordinators.machine import Writer
+from moldau.coordinators.shard import ProducerIdAndEpoch
 from moldau.coordinators.transactions.markers import MarkerQueue, WriteMarkers
 from moldau.protocol.control_records import ControlType, Marker
 from moldau.protocol.errors import ErrorCode, KafkaError
@@ -20,8 +20,8 @@ from moldau.replication.replicas import Replicas
 log = logging.getLogger("moldau.coordinators")
 
 _RETRY_SECONDS = 0.5
-#: Told of a marker in a partition of the offsets' topic: partition, writer, committed.
-OffsetsListener = Callable[[int, Writer, bool], None]
+#: Told of a marker in a partition of the offsets' topic: partition, producer, committed.
+OffsetsListener = Callable[[int, ProducerIdAndEpoch, bool], None]
 
 
 class MarkerWriter:
@@ -53,7 +53,7 @@ class MarkerWriter:
         now_ms = self._clock.now_ms()
         held.append_marker(marker, producer_id, epoch, now_ms, transaction_version=transaction_version)
         if partition.topic == self._offsets_topic:
-            self._offsets(partition.partition, Writer(producer_id, epoch), committed)
+            self._offsets(partition.partition, ProducerIdAndEpoch(producer_id, epoch), committed)
 
     def carry_out(self, order: WriteMarkers) -> None:
         """Takes an order and does what can be done of it at once."""

@@ -6,17 +6,15 @@ somebody first looks for a coordinator; nobody but the broker writes to it.
 
 import asyncio
 from collections.abc import Callable, Mapping
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic
 
 from moldau.broker.context import Services
 from moldau.broker.topic_creation import create
-from moldau.cluster.controller.topics import NewTopic
+from moldau.cluster.controller.topics import TopicToCreate
 from moldau.cluster.image import ClusterImage
-from moldau.coordinators.machine import Machine, Step, Token
 from moldau.coordinators.runtime import Runtime, partition_of
+from moldau.coordinators.shard import CoordinatorResult, ShardType, Token
 from moldau.protocol.errors import ErrorCode, KafkaError
-
-MachineType = TypeVar("MachineType", bound=Machine)
 
 
 class InternalTopic:
@@ -37,16 +35,18 @@ class InternalTopic:
         )
         configs = dict(self._configs)
         configs["segment.bytes"] = str(settings[f"{self._prefix}.segment.bytes"])
-        topic = NewTopic(self.name, settings[f"{self._prefix}.num.partitions"], replicas, configs=configs)
+        topic = TopicToCreate(
+            self.name, settings[f"{self._prefix}.num.partitions"], replicas, configs=configs
+        )
         (outcome,) = await create(services, [topic])
         if isinstance(outcome, KafkaError) and outcome.code != ErrorCode.TOPIC_ALREADY_EXISTS:
             raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, outcome.message)
 
 
-class Coordinator(Generic[MachineType]):
+class Coordinator(Generic[ShardType]):
     """One kind of coordinator over all partitions of its topic that this node leads."""
 
-    def __init__(self, topic: InternalTopic, runtime: Runtime[MachineType], node_id: int) -> None:
+    def __init__(self, topic: InternalTopic, runtime: Runtime[ShardType], node_id: int) -> None:
         self.topic = topic
         self.runtime = runtime
         self._node_id = node_id
@@ -72,20 +72,20 @@ class Coordinator(Generic[MachineType]):
             raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
         return partition_of(key, self._partitions)
 
-    def tell_all(self, decide: Callable[[MachineType, int], Step]) -> None:
-        """Lets every machine here decide on something that concerns them all."""
+    def tell_all(self, decide: Callable[[ShardType, int], CoordinatorResult]) -> None:
+        """Lets every shard here decide on something that concerns them all."""
         for partition in self.runtime.partitions():
-            self.runtime.tell(partition, decide)
+            self.runtime.notify(partition, decide)
 
-    def machine(self, key: str) -> MachineType:
-        """The machine that is responsible for a key, to read from; KafkaError when it is not ready."""
-        return self.runtime.shard(self.partition_for(key)).machine
+    def shard(self, key: str) -> ShardType:
+        """The shard that is responsible for a key, to read from; KafkaError when it is not ready."""
+        return self.runtime.shard(self.partition_for(key))
 
-    def ask(self, key: str, decide: Callable[[MachineType, Token, int], Step]) -> Any:
-        """The reply of the machine that is responsible for a key, now or as a future."""
+    def ask(self, key: str, decide: Callable[[ShardType, Token, int], CoordinatorResult]) -> Any:
+        """The reply of the shard that is responsible for a key, now or as a future."""
         future: asyncio.Future[Any] = self.runtime.request(self.partition_for(key), decide)
         return future.result() if future.done() else future
 
-    async def answer(self, key: str, decide: Callable[[MachineType, Token, int], Step]) -> Any:
+    async def answer(self, key: str, decide: Callable[[ShardType, Token, int], CoordinatorResult]) -> Any:
         """The same for handlers that wait anyway."""
         return await self.runtime.request(self.partition_for(key), decide)

@@ -11,7 +11,7 @@ from typing import Any
 
 from moldau.base.names import TopicPartition
 from moldau.broker.context import RequestContext
-from moldau.coordinators.machine import Step, Token
+from moldau.coordinators.shard import CoordinatorResult, Token
 from moldau.coordinators.transactions.shard import TransactionShard
 from moldau.protocol.errors import ErrorCode
 
@@ -31,7 +31,7 @@ def admit(
     """The verdicts, now or as an awaitable; KafkaError when the coordinator cannot be asked."""
     wanted = tuple(partitions)
 
-    def decide(shard: TransactionShard, token: Token, now_ms: int) -> Step:
+    def decide(shard: TransactionShard, token: Token, now_ms: int) -> CoordinatorResult:
         ask = shard.add_partitions_for_write if adds else shard.verify_partitions_for_write
         return ask(transactional_id, producer_id, producer_epoch, wanted, token, now_ms)
 

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from moldau.broker.coordination.markers import MarkerWriter
     from moldau.coordinators.groups.shard import GroupShard
     from moldau.coordinators.transactions.markers import WriteMarkers
-    from moldau.coordinators.transactions.settings import TransactionSettings
     from moldau.coordinators.transactions.shard import TransactionShard
+    from moldau.coordinators.transactions.transaction import TransactionSettings
 
 TRANSACTIONS_TOPIC = InternalTopic(
     "__transaction_state",
@@ -71,7 +71,7 @@ class Transactions:
         return TransactionShard(self.current_settings, lambda: held.leader_epoch)
 
     def current_settings(self) -> "TransactionSettings":
-        from moldau.coordinators.transactions.settings import TransactionSettings
+        from moldau.coordinators.transactions.transaction import TransactionSettings
 
         settings = self._settings
         return TransactionSettings(
@@ -87,6 +87,6 @@ class Transactions:
         """Every partition has its marker: the transaction is over."""
         partition = self.coordinator.partition_for(order.transactional_id)
         name, producer_id, epoch = order.transactional_id, order.producer_id, order.producer_epoch
-        self.coordinator.runtime.tell(
+        self.coordinator.runtime.notify(
             partition, lambda shard, now_ms: shard.markers_written(name, producer_id, epoch, now_ms)
         )

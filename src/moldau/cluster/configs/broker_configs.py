@@ -1,11 +1,12 @@
-"""The settings of a broker that mean something here.
+"""The table of a broker's settings.
 
-Invariant: names and defaults are Kafka's, so that a server.properties file can be taken as it is. Ours
-differ in three places: ``listeners`` opens the loopback address only; the replication of the internal
-topics gives way to the number of brokers there are; and what Kafka has no word for stands under
-``moldau.``, or, around schemas, has Confluent's name. A setting is in this table when something acts on it,
-now or as soon as its room is built; all others are in ``configs_without_effect``, so that nobody believes
-they work. Declarations only.
+Names and defaults are Kafka's, so that a server.properties file works unchanged. The differences:
+``listeners`` opens the loopback address only; the replication factor of internal topics is limited by the
+number of brokers; two-phase commit is enabled; what Kafka does not have is named ``moldau.…``, or, for
+schemas, as Confluent names it.
+
+Invariant: a setting is in this table when something uses it or will as soon as it is built; all others are
+in ``without_effect``, and setting them gives a warning.
 """
 
 from moldau.base.settings import (
@@ -44,7 +45,7 @@ _NAMES = Items(may_be_empty=False)
 _EACH: Dynamic = "per-broker"
 _ALL: Dynamic = "cluster-wide"
 
-#: Settings that are one setting in several units: the first that has a value counts.
+#: One setting in several units: the first that has a value wins.
 _ROLL = (("log.roll.ms", 1), ("log.roll.hours", 3600000))
 _JITTER = (("log.roll.jitter.ms", 1), ("log.roll.jitter.hours", 3600000))
 _RETENTION = (("log.retention.ms", 1), ("log.retention.minutes", 60000), ("log.retention.hours", 3600000))
@@ -465,7 +466,7 @@ BROKER_SETTINGS = SettingsTable({
 
 
 def broker_setting(name: str) -> Setting | None:
-    """What is known of a broker's setting, with or without effect; ``listener.name.x.y`` is known as y."""
+    """A broker's setting, with or without effect; ``listener.name.x.y`` is the setting y."""
     if name.startswith("listener.name."):
         name = name.split(".", 3)[-1]
     return BROKER_SETTINGS.get(name) or settings_without_effect().get(name)

@@ -1,9 +1,9 @@
-"""The settings of a running broker: from a server.properties text, with later changes, to typed values.
+"""The settings of a running broker: from properties as text, with later dynamic changes, to typed values.
 
-Invariant: the file is taken as it is. What means nothing here is named in one warning; what cannot be is
-refused, all of it at once, with the setting, the value and what is allowed. ``BrokerSettings`` is the one
-object that every room holds: a dynamic change is put into it, and who reads it next sees it. Nothing here
-reads a file.
+All parts of a broker share one ``BrokerSettings`` object, so that they see a dynamic change at once.
+
+Invariant: any server.properties of Kafka is accepted. Settings without effect are named in one warning;
+invalid ones are refused all at once, each with its value and what is allowed.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -12,11 +12,12 @@ from typing import Any
 from moldau.base.settings import SettingError, Value, nearest_name
 from moldau.cluster.configs.broker_configs import BROKER_SETTINGS, broker_setting
 from moldau.cluster.configs.layers import NO_CONFIGS, ConfigLayers
-from moldau.cluster.configs.listeners import Listener, Listeners, agree
+from moldau.cluster.configs.listeners import Listeners, broker_listeners
 from moldau.cluster.configs.topic_configs import TOPIC_SETTINGS
 from moldau.cluster.configs.without_effect import settings_without_effect
+from moldau.cluster.records import Endpoint
 
-#: Names for the same thing, best first: who sets one on the command line means it, whatever the file says.
+#: Names of the same setting, best first: one on the command line overrides all of them in the file.
 _ALIASES = (
     ("node.id", "broker.id"),
     ("log.dirs", "log.dir"),
@@ -28,18 +29,18 @@ _ALIASES = (
 _DEFAULT_NODE_ID = "1"
 
 _KAFKA_ASSIGNORS = "org.apache.kafka.coordinator.group.assignor"
-#: What group.consumer.assignors may name: the assignors that there are, also by the classes of Kafka's.
+#: What group.consumer.assignors may contain: our assignors, by name or by the class names of Kafka's.
 CONSUMER_ASSIGNORS = {
     "uniform": "uniform",
     "range": "range",
     f"{_KAFKA_ASSIGNORS}.UniformAssignor": "uniform",
     f"{_KAFKA_ASSIGNORS}.RangeAssignor": "range",
 }
-#: Their size of segments becomes the segment.bytes of a topic, which has a lower bound.
+#: These become the segment.bytes of internal topics, which has a lower bound.
 _INTERNAL_TOPICS_SEGMENT_BYTES = ("offsets.topic.segment.bytes", "transaction.state.log.segment.bytes")
 _LEAST_SEGMENT_BYTES = 1024 * 1024
 
-#: Dynamic in Kafka, but not while this broker runs.
+#: Dynamic in Kafka; here a change needs a restart.
 RESTART_ONLY = ("listeners", "listener.security.protocol.map")
 
 
@@ -49,15 +50,15 @@ class BrokerSettings:
     As attributes ``listeners`` and ``advertised_listeners`` are parsed, and ``log_dirs`` is resolved.
     """
 
-    #: What was set at start, as text, with what this broker does not act on.
+    #: What was set at start, as text, including settings without effect.
     static: Mapping[str, str]
     #: Where each of them comes from: ``properties``, ``overrides`` or ``default``.
     origins: Mapping[str, str]
     #: Sentences for the log at start; at most one about settings that are unknown or have no effect.
     warnings: tuple[str, ...]
-    listeners: tuple[Listener, ...]
-    advertised_listeners: tuple[Listener, ...]
-    inter_broker_listener: Listener
+    listeners: tuple[Endpoint, ...]
+    advertised_listeners: tuple[Endpoint, ...]
+    inter_broker_listener: Endpoint
     log_dirs: tuple[str, ...]
 
     def __init__(
@@ -69,7 +70,7 @@ class BrokerSettings:
     ) -> None:
         self.layers = ConfigLayers(static)
         self._values: dict[str, Value] = {name: self.layers.value(name) for name in BROKER_SETTINGS}
-        # Attributes of the object itself, since the hot path reads some of them.
+        # In the instance's dictionary, because the hot path reads some of them.
         self.__dict__.update((name.replace(".", "_"), value) for name, value in self._values.items())
         self.static = static
         self.origins = origins
@@ -89,14 +90,13 @@ class BrokerSettings:
         raise AttributeError(f"there is no setting {name.replace('_', '.')}")
 
     def change(self, default_broker: Mapping[str, str], broker: Mapping[str, str]) -> frozenset[str]:
-        """Puts the dynamic configs of all brokers and of this one in force; names whose values changed."""
+        """Applies the dynamic configs of all brokers and of this one; returns the settings that changed."""
         before = self.layers
         self.layers = ConfigLayers(before.static, dict(default_broker), dict(broker))
         touched = {*before.default_broker, *before.broker, *default_broker, *broker} & self._values.keys()
         changed = set()
         for name in touched:
             value = self.layers.value(name)
-            # The listeners of a running broker stay what they are.
             if value != self._values[name] and name not in RESTART_ONLY:
                 self._values[name] = value
                 self.__dict__[name.replace(".", "_")] = value
@@ -104,14 +104,14 @@ class BrokerSettings:
         return frozenset(changed)
 
     def at_most_brokers(self, name: str, broker_count: int) -> int:
-        """A number of replicas of an internal topic, where there may be fewer brokers than it asks for."""
+        """A replica count for an internal topic, limited by the number of brokers."""
         return max(1, min(int(self._values[name]), broker_count))  # type: ignore[arg-type]
 
 
 def load_broker_settings(
     properties: Mapping[str, str], overrides: Mapping[str, str] = NO_CONFIGS
 ) -> BrokerSettings:
-    """The settings that a file and, above it, a command line give; SettingError names all that is wrong."""
+    """Settings from a file, overridden by those of a command line; SettingError names all invalid ones."""
     origins = _origins(properties, overrides)
     given = {
         name: (overrides if origin == "overrides" else properties)[name] for name, origin in origins.items()
@@ -130,7 +130,7 @@ def load_broker_settings(
         message = "Only one of inter.broker.listener.name and security.inter.broker.protocol should be set."
         problems.append(SettingError("inter.broker.listener.name", message))
     try:
-        listeners = agree({name: layers.value(name) for name in BROKER_SETTINGS})
+        listeners = broker_listeners({name: layers.value(name) for name in BROKER_SETTINGS})
     except SettingError as error:
         raise _refusal([*problems, error]) from None
     if problems:
@@ -167,7 +167,7 @@ def _node_id(given: Mapping[str, str], problems: list[SettingError]) -> str:
     if node_id is not None and broker_id is not None and node_id.strip() != broker_id.strip():
         message = "You must set `node.id` to the same value as `broker.id`."
         problems.append(SettingError("node.id", f"{message} They are {node_id} and {broker_id}."))
-    # Before Kafka 3 a broker.id of -1 asked for a number; now there is a default.
+    # Before Kafka 3 a broker.id of -1 asked for a generated id; now there is a default.
     known = (node_id if node_id is not None else broker_id) or _DEFAULT_NODE_ID
     if node_id is None and known.strip() == "-1":
         known = _DEFAULT_NODE_ID
@@ -180,7 +180,7 @@ def _refusal(problems: list[SettingError]) -> SettingError:
 
 
 def _warning(given: Mapping[str, str], left_out: tuple[str, ...]) -> str | None:
-    """One sentence for all that was set in vain."""
+    """One sentence for all settings without effect."""
     parts = []
     ignored = [name for name in given if name not in BROKER_SETTINGS and broker_setting(name) is not None]
     if ignored:
@@ -205,7 +205,7 @@ def _with_suggestion(name: str) -> str:
 
 
 def broken_rules(layers: ConfigLayers) -> list[str]:
-    """What is wrong between settings that are each valid alone, in Kafka's words."""
+    """What is wrong between settings that are each valid alone, in Kafka's messages."""
     value: Callable[[str], Any] = layers.value
     retention: Any = layers.first_value(BROKER_SETTINGS["log.retention.ms"].synonyms)
     roll: Any = layers.first_value(BROKER_SETTINGS["log.roll.ms"].synonyms)
@@ -259,7 +259,7 @@ def broken_rules(layers: ConfigLayers) -> list[str]:
 
 
 def _broken_coordinator_rules(value: Callable[[str], Any]) -> list[str]:
-    """What would show only when the first group or transaction comes."""
+    """What would otherwise fail only with the first group or transaction."""
     broken = [
         f"{name} must be at least {_LEAST_SEGMENT_BYTES}, the smallest segment.bytes of a topic, but it is "
         f"{value(name)}: without it that topic cannot be created"
@@ -299,7 +299,7 @@ def _broken_group_rules(value: Callable[[str], Any]) -> list[str]:
 
 
 def parse_connection_limits(text: str) -> dict[str, int] | None:
-    """Limits by host, from ``max.connections.per.ip.overrides``; None when the text is no such list."""
+    """Limits by host, from ``max.connections.per.ip.overrides``; None when the text is malformed."""
     limits: dict[str, int] = {}
     for item in filter(None, (item.strip() for item in text.split(","))):
         host, _, limit = (part.strip() for part in item.rpartition(":"))

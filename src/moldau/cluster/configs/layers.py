@@ -1,7 +1,7 @@
-"""The layers that a config's value may come from, and what is in force when they are laid over each other.
+"""The layers that a config's value may come from, and the effective value.
 
-Invariant: the first layer that has a value counts: a topic's own, this broker's, all brokers', the file,
-the default. Texts in, typed values out.
+Invariant: the first layer with a value wins: the topic's override, this broker's dynamic config, the default
+of all brokers, the properties file, the built-in default.
 """
 
 from collections.abc import Mapping
@@ -16,14 +16,14 @@ NO_CONFIGS: Mapping[str, str] = MappingProxyType({})
 
 
 class ConfigLayers(NamedTuple):
-    """Where a broker's value may come from: its own dynamic configs, those of all brokers, its file."""
+    """A broker's configs: its properties file, the dynamic default of all brokers, its own dynamic ones."""
 
     static: Mapping[str, str] = NO_CONFIGS
     default_broker: Mapping[str, str] = NO_CONFIGS
     broker: Mapping[str, str] = NO_CONFIGS
 
     def value(self, name: str) -> Value:
-        """The typed value in force of a setting in ``BROKER_SETTINGS``."""
+        """The effective value of a setting in ``BROKER_SETTINGS``, typed."""
         setting = BROKER_SETTINGS[name]
         layers = (
             (self.static,) if setting.dynamic == "static" else (self.broker, self.default_broker, self.static)
@@ -34,7 +34,7 @@ class ConfigLayers(NamedTuple):
                 try:
                     return setting.parse(text)
                 except SettingError:
-                    # Stored when it was valid: the next layer is better than no broker.
+                    # It was valid when it was stored; a broker with the next layer's value can still start.
                     continue
         return setting.default
 
@@ -47,7 +47,7 @@ class ConfigLayers(NamedTuple):
         return None
 
 
-#: A broker without a file and without changes.
+#: A broker without a properties file and without dynamic configs.
 NO_LAYERS = ConfigLayers()
 
 
@@ -57,13 +57,13 @@ def topic_defaults(layers: ConfigLayers) -> dict[str, Any]:
     for name, setting in TOPIC_SETTINGS.items():
         value: Any = layers.first_value(setting.synonyms)
         values[name] = setting.default if value is None else value
-    # Whatever unit "for ever" was given in, it is one number.
+    # -1 means "for ever" in hours and minutes too, and was multiplied.
     values["retention.ms"] = max(values["retention.ms"], -1)
     return values
 
 
 def topic_values(layers: ConfigLayers, overrides: Mapping[str, str]) -> dict[str, Any]:
-    """Typed values in force for a topic, as its logs need them."""
+    """Effective values of a topic, typed, as its logs need them."""
     values = topic_defaults(layers)
     values.update(TOPIC_SETTINGS.parse(overrides))
     if values["internal.segment.bytes"] is not None:

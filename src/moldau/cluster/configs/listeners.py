@@ -1,7 +1,6 @@
-"""The addresses of a broker: what ``listeners`` and its neighbours say, and whether they agree.
+"""Parses ``listeners``, ``advertised.listeners`` and related settings, and checks them against each other.
 
-Invariant: texts in, listeners or a SettingError out; nothing is bound or looked up. Port 0 and an empty
-host stay as they are: the server that binds them knows what became of them.
+Nothing is bound or resolved here: port 0 and an empty host stay as they are until the server binds them.
 """
 
 from collections.abc import Iterable, Mapping
@@ -9,44 +8,32 @@ from typing import Any, NamedTuple
 
 from moldau.base.settings import SettingError
 from moldau.cluster.configs.broker_configs import SECURITY_PROTOCOLS
+from moldau.cluster.records import Endpoint
 
 DEFAULT_PROTOCOLS = {protocol: protocol for protocol in SECURITY_PROTOCOLS}
 
-#: The protocols that the server can speak today; a listener with another one must not open in plain text.
-SPOKEN_PROTOCOLS = ("PLAINTEXT",)
+#: The protocols that the server supports; a listener with another one must not fall back to plain text.
+SUPPORTED_PROTOCOLS = ("PLAINTEXT",)
 
 _HOST_CHARACTERS = frozenset("0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-%._:")
 
 
-class Listener(NamedTuple):
-    """One address, with its name and the security protocol that the name stands for."""
-
-    name: str
-    host: str
-    port: int
-    protocol: str
-
-    def __str__(self) -> str:
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"{self.name}://{host}:{self.port}"
-
-
 class Listeners(NamedTuple):
-    """What to bind, what to tell clients, how other brokers come in; the controller's own are left out."""
+    """The endpoints to bind, to advertise, and for other brokers; those of the controller are left out."""
 
-    bound: tuple[Listener, ...]
-    advertised: tuple[Listener, ...]
-    inter_broker: Listener
+    bound: tuple[Endpoint, ...]
+    advertised: tuple[Endpoint, ...]
+    inter_broker: Endpoint
     #: Names of listeners that were left out because ``controller.listener.names`` has them.
     left_out: tuple[str, ...]
 
 
-def parse_listeners(text: str, protocols: Mapping[str, str] = DEFAULT_PROTOCOLS) -> list[Listener]:
+def parse_listeners(text: str, protocols: Mapping[str, str] = DEFAULT_PROTOCOLS) -> list[Endpoint]:
     """The listeners of a text like ``PLAINTEXT://127.0.0.1:9092,INTERNAL://[::1]:9093``."""
     return _listeners("listeners", [item.strip() for item in text.split(",")], protocols)
 
 
-def _listeners(setting: str, items: Iterable[str], protocols: Mapping[str, str]) -> list[Listener]:
+def _listeners(setting: str, items: Iterable[str], protocols: Mapping[str, str]) -> list[Endpoint]:
     found = [_listener(setting, item, protocols) for item in items]
     if len({listener.name for listener in found}) < len(found):
         shown = ", ".join(map(str, found))
@@ -56,7 +43,7 @@ def _listeners(setting: str, items: Iterable[str], protocols: Mapping[str, str])
     return found
 
 
-def _listener(setting: str, text: str, protocols: Mapping[str, str]) -> Listener:
+def _listener(setting: str, text: str, protocols: Mapping[str, str]) -> Endpoint:
     name, colon, address = text.partition("://")
     host, _, port = address.rpartition(":")
     if host.startswith("[") and host.endswith("]"):
@@ -72,7 +59,7 @@ def _listener(setting: str, text: str, protocols: Mapping[str, str]) -> Listener
             f"{setting}: No security protocol defined for listener {name} in listener.security.protocol.map"
         )
         raise SettingError(setting, reason)
-    return Listener(name, host, int(port), protocols[name])
+    return Endpoint(name, host, int(port), protocols[name])
 
 
 def parse_protocol_map(text: str) -> dict[str, str]:
@@ -91,8 +78,8 @@ def parse_protocol_map(text: str) -> dict[str, str]:
     return protocols
 
 
-def agree(values: Mapping[str, Any]) -> Listeners:
-    """The listeners that the values of a broker's settings make together."""
+def broker_listeners(values: Mapping[str, Any]) -> Listeners:
+    """The listeners of a broker with these settings; SettingError when they contradict each other."""
     protocols = parse_protocol_map(values["listener.security.protocol.map"])
     controller = {name.upper() for name in values["controller.listener.names"] or ()}
     # A listener that is not opened needs no protocol.
@@ -103,21 +90,23 @@ def agree(values: Mapping[str, Any]) -> Listeners:
         raise SettingError("listeners", "listeners must have at least one that is not for the controller")
     _check_ports(bound)
     for listener in bound:
-        if listener.protocol not in SPOKEN_PROTOCOLS:
-            spoken = ", ".join(SPOKEN_PROTOCOLS)
-            reason = f"listeners: {listener} is for {listener.protocol}; this broker speaks {spoken} only"
+        if listener.security_protocol not in SUPPORTED_PROTOCOLS:
+            spoken = ", ".join(SUPPORTED_PROTOCOLS)
+            reason = (
+                f"listeners: {listener} is for {listener.security_protocol}; this broker speaks {spoken} only"
+            )
             raise SettingError("listeners", reason)
-    told = _listeners(
+    named = _listeners(
         "advertised.listeners", values["advertised.listeners"] or values["listeners"], protocols
     )
-    advertised = tuple(listener for listener in told if listener.name not in controller)
+    advertised = tuple(listener for listener in named if listener.name not in controller)
     _check_advertised(bound, advertised)
     left_out = tuple(listener.name for listener in every if listener.name in controller)
     return Listeners(tuple(bound), advertised, _inter_broker(values, advertised), left_out)
 
 
-def _check_ports(listeners: Iterable[Listener]) -> None:
-    by_port: dict[int, list[Listener]] = {}
+def _check_ports(listeners: Iterable[Endpoint]) -> None:
+    by_port: dict[int, list[Endpoint]] = {}
     for listener in listeners:
         by_port.setdefault(listener.port, []).append(listener)
     for port, sharing in by_port.items():
@@ -130,15 +119,15 @@ def _check_ports(listeners: Iterable[Listener]) -> None:
             raise SettingError("listeners", reason)
 
 
-def _family(listener: Listener) -> int:
-    """4 or 6 for an address, 0 for a name or no host."""
+def _family(listener: Endpoint) -> int:
+    """4 or 6 for an IP address, 0 for a host name or no host."""
     if ":" in listener.host:
         return 6
     parts = listener.host.split(".")
     return 4 if len(parts) == 4 and all(part.isdecimal() for part in parts) else 0
 
 
-def _check_advertised(bound: Iterable[Listener], advertised: Iterable[Listener]) -> None:
+def _check_advertised(bound: Iterable[Endpoint], advertised: Iterable[Endpoint]) -> None:
     setting = "advertised.listeners"
     names = [listener.name for listener in bound]
     advertised = list(advertised)
@@ -157,7 +146,7 @@ def _check_advertised(bound: Iterable[Listener], advertised: Iterable[Listener])
         raise SettingError(setting, f"{setting} must have at least one of {','.join(names)}")
 
 
-def _inter_broker(values: Mapping[str, Any], advertised: tuple[Listener, ...]) -> Listener:
+def _inter_broker(values: Mapping[str, Any], advertised: tuple[Endpoint, ...]) -> Endpoint:
     setting = "inter.broker.listener.name"
     name = values[setting]
     for listener in advertised:

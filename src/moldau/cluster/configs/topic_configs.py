@@ -1,7 +1,7 @@
-"""The configs of topics, groups, client metrics and loggers: declared once, checked against each other.
+"""The tables of the configs of topics, groups, client metrics and loggers, and checks between them.
 
-Invariant: names, types, defaults, ranges and refusals are Kafka's; a value that Kafka refuses is refused
-here with the same sentence. Tables and pure checks only: where a value comes from is ``configs``' business.
+Invariant: names, types, defaults and ranges are Kafka's; a value that Kafka refuses is refused with its
+message.
 """
 
 from collections.abc import Callable, Mapping
@@ -87,7 +87,7 @@ class ShareOffsetReset(Valid):
 
 
 def is_duration(text: str) -> bool:
-    """Whether this is a length of time as ISO 8601 writes days, hours, minutes and seconds, none negative."""
+    """Whether this is an ISO 8601 duration of days, hours, minutes and seconds, none of them negative."""
     text = text.upper()
     if not text.startswith("P"):
         return False
@@ -308,7 +308,7 @@ _MATCHED_CLIENT_NAMES = (
 
 
 def check_topic_values(values: Mapping[str, Any]) -> None:
-    """What the values of one topic must be to each other; KafkaError where they are not."""
+    """KafkaError when the values of one topic contradict each other."""
     if values["min.compaction.lag.ms"] > values["max.compaction.lag.ms"]:
         message = (
             f"conflict topic config setting min.compaction.lag.ms ({values['min.compaction.lag.ms']}) > "
@@ -324,7 +324,7 @@ def check_topic_values(values: Mapping[str, Any]) -> None:
 
 
 def check_group_values(values: Mapping[str, Any], broker_value: Callable[[str], Any]) -> None:
-    """A group's own values stay between the bounds that the broker sets for its kind."""
+    """KafkaError when a group's values are outside of the broker's bounds for its type."""
     for name, value in values.items():
         kind, _, rest = name.partition(".")
         low, high = f"group.{kind}.min.{rest}", f"group.{kind}.max.{rest}"
@@ -355,7 +355,7 @@ def check_client_metrics_values(values: Mapping[str, Value]) -> None:
 
 
 def parse_client_match(patterns: tuple[str, ...]) -> dict[str, str]:
-    """The regular expressions of a ``match`` config by the client's property that they are for."""
+    """The regular expressions of a ``match`` config, by the client property they are for."""
     import re  # client metrics are rare
 
     found: dict[str, str] = {}
@@ -377,7 +377,7 @@ def parse_client_match(patterns: tuple[str, ...]) -> dict[str, str]:
 #: Kafka's names of log levels with the numbers that Python's loggers know.
 LOG_LEVELS = {"TRACE": 5, "DEBUG": 10, "INFO": 20, "WARN": 30, "ERROR": 40, "FATAL": 50}
 
-#: Our loggers, one a room; ``root`` is everybody's.
+#: Our loggers, one for each package; ``root`` is Python's root logger.
 BROKER_LOGGERS = (
     "root",
     "moldau",

@@ -1,15 +1,14 @@
-"""The settings of Kafka that this broker takes and keeps, but that change nothing here.
+"""Kafka's broker settings that are accepted and kept, but have no effect here; a warning at start names them.
 
-Invariant: a name stands here or in ``broker_configs``, never in both and never in neither while Kafka knows
-it. What is set from this list is named in a warning at start.
+Invariant: every setting of Kafka is either here or in ``broker_configs``, never in both.
 """
 
 from functools import cache
 
 from moldau.base.settings import Dynamic, Setting, SettingType
 
-#: Kafka's quorum, tiered storage, the windows of quotas, what belongs to Java, security until that room is
-#: built, and the best known settings of releases before 4. Each paragraph: a type and the names that have it.
+#: The KRaft quorum, tiered storage, quota windows, Java, security until it is built, and well-known settings
+#: of releases before 4. Each paragraph is a type and the settings of that type.
 _WITHOUT_EFFECT: dict[Dynamic, str] = {
     "static": """
         BOOLEAN controller.quorum.auto.join.enable log.message.downconversion.enable
@@ -105,7 +104,7 @@ _WITHOUT_EFFECT: dict[Dynamic, str] = {
     """,
 }
 
-#: Security settings that a running broker takes for one listener only, under ``listener.name.<listener>.``.
+#: Security settings that can change dynamically only for one listener, as ``listener.name.<listener>.…``.
 PER_LISTENER_SETTINGS = frozenset(
     {
         "ssl.key.password",
@@ -124,7 +123,7 @@ PER_LISTENER_SETTINGS = frozenset(
 
 @cache
 def settings_without_effect() -> dict[str, Setting]:
-    """The settings that Kafka knows and this broker takes, keeps and ignores."""
+    """The settings without effect, by name."""
     found: dict[str, Setting] = {}
     for dynamic, text in _WITHOUT_EFFECT.items():
         kind = SettingType.UNKNOWN

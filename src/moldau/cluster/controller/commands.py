@@ -1,8 +1,8 @@
 """The controller's commands on the cluster, its brokers, configs and producer ids (topics: ``topics.py``).
 
-Invariant: command + image -> records, or KafkaError; pure, so ids and time come in as arguments. A command
-that has nothing to change returns no records. Whoever appends them has decided on the very image that they
-follow: that is the store's expected version, not a lock here.
+Invariant: a command turns the image into records, or raises KafkaError. It is pure: ids and random numbers
+are arguments. Without anything to change it returns no records. The records are only valid on the image
+they were decided on; the store's expected version ensures that, so there is no lock here.
 """
 
 from collections.abc import Collection, Mapping
@@ -19,8 +19,8 @@ from moldau.cluster.records import (
     ClusterCreated,
     ConfigChanged,
     ControllerElected,
+    Endpoint,
     FeatureLevel,
-    Listener,
     ProducerIdsAllocated,
     Record,
     ResourceType,
@@ -30,28 +30,28 @@ from moldau.protocol.errors import ErrorCode, KafkaError
 PRODUCER_ID_BLOCK_SIZE = 1000
 _MAX_PRODUCER_ID = 2**63 - 1
 
-Outcome = TypeVar("Outcome", covariant=True)
+Response = TypeVar("Response", covariant=True)
 
 
-class Decision(NamedTuple, Generic[Outcome]):
-    """What a command comes to: the records to append, and what to answer once they are stored."""
+class ControllerResult(NamedTuple, Generic[Response]):
+    """The records to append, and the response to give once they are stored."""
 
     records: tuple[Record, ...]
-    outcome: Outcome
+    response: Response
 
 
 class BrokerRegistration(NamedTuple):
-    """What a broker process says about itself when it comes up."""
+    """What a broker process says about itself when it starts."""
 
     broker_id: int
     incarnation_id: Uuid
-    listeners: tuple[Listener, ...]
+    listeners: tuple[Endpoint, ...]
     rack: str | None = None
     log_directories: tuple[Uuid, ...] = ()
     cluster_id: str | None = None
 
 
-@dataclass(frozen=True, slots=True)  # a tuple has a count already
+@dataclass(frozen=True, slots=True)  # a NamedTuple cannot have a field ``count``
 class ProducerIdBlock:
     first_id: int
     count: int
@@ -63,7 +63,7 @@ class ProducerIdBlock:
 def create_cluster(
     image: ClusterImage, cluster_id: str, features: Mapping[str, int], configs: Mapping[str, str]
 ) -> list[Record]:
-    """The first records of a log; nothing where a cluster exists. ``configs`` hold for all its brokers."""
+    """The first records of a new log; none where a cluster exists. ``configs`` are for all its brokers."""
     if image.cluster_id is not None:
         return []
     return [
@@ -73,8 +73,8 @@ def create_cluster(
     ]
 
 
-def take_office(image: ClusterImage, broker_id: int, controller_epoch: int) -> list[Record]:
-    """The winner of a campaign makes itself known to all brokers."""
+def become_controller(image: ClusterImage, broker_id: int, controller_epoch: int) -> list[Record]:
+    """Records the winner of an election, so that all brokers learn who the controller is."""
     if controller_epoch <= image.controller_epoch:
         raise KafkaError(
             ErrorCode.STALE_CONTROLLER_EPOCH,
@@ -83,10 +83,11 @@ def take_office(image: ClusterImage, broker_id: int, controller_epoch: int) -> l
     return [ControllerElected(broker_id, controller_epoch)]
 
 
-def register_broker(image: ClusterImage, registration: BrokerRegistration) -> Decision[int]:
-    """A broker comes up; the outcome is its epoch. Partitions that wait for it get their leader back.
+def register_broker(image: ClusterImage, registration: BrokerRegistration) -> ControllerResult[int]:
+    """Registers a broker that has started; the response is its broker epoch.
 
-    That no other live process has this id is the business of the session that the broker holds in the store.
+    Partitions that have been offline without this broker get a leader again. That no other live process uses
+    the same id is not checked here: the broker's session in the store guarantees it.
     """
     if registration.cluster_id is not None and registration.cluster_id != image.cluster_id:
         raise KafkaError(
@@ -96,7 +97,7 @@ def register_broker(image: ClusterImage, registration: BrokerRegistration) -> De
     broker_id = registration.broker_id
     known = image.brokers.get(broker_id)
     if known is not None and known.incarnation_id == registration.incarnation_id and not known.fenced:
-        return Decision((), known.broker_epoch)
+        return ControllerResult((), known.broker_epoch)
     broker_epoch = max(image.version + 1, 0 if known is None else known.broker_epoch + 1)
     registered = BrokerRegistered(
         broker_id,
@@ -106,18 +107,18 @@ def register_broker(image: ClusterImage, registration: BrokerRegistration) -> De
         registration.rack,
         registration.log_directories,
     )
-    return Decision((registered, *elections_after_return(image, broker_id)), broker_epoch)
+    return ControllerResult((registered, *elections_after_return(image, broker_id)), broker_epoch)
 
 
 def fence_broker(image: ClusterImage, broker_id: int) -> list[Record]:
-    """A broker is lost or stops: others take over what it led. Nothing for one that is fenced already."""
+    """A broker is lost or stops: other replicas take over what it led. No records if it is fenced already."""
     if not image.is_live(broker_id):
         return []
     return [BrokerFenced(broker_id), *elections_after_loss(image, broker_id)]
 
 
 def fence_missing_brokers(image: ClusterImage, sessions: Collection[int]) -> list[Record]:
-    """Fences every live broker that holds no session, one after the other in the order of their ids."""
+    """Fences every live broker without a session, one after the other in the order of their ids."""
     records: list[Record] = []
     for broker_id in sorted(broker.broker_id for broker in image.live_brokers()):
         if broker_id not in sessions:
@@ -128,7 +129,7 @@ def fence_missing_brokers(image: ClusterImage, sessions: Collection[int]) -> lis
 
 
 def unregister_broker(image: ClusterImage, broker_id: int) -> list[Record]:
-    """A broker leaves for good. Its replicas stay assigned: moving them is another command."""
+    """A broker leaves for good. Its replicas stay assigned: a reassignment moves them."""
     if broker_id not in image.brokers:
         raise KafkaError(
             ErrorCode.BROKER_ID_NOT_REGISTERED, f"Broker ID {broker_id} is not currently registered"
@@ -142,7 +143,7 @@ def unregister_broker(image: ClusterImage, broker_id: int) -> list[Record]:
 def set_configs(
     image: ClusterImage, resource_type: ResourceType, resource_name: str, configs: Mapping[str, str]
 ) -> list[Record]:
-    """Makes these the only overrides of a resource (AlterConfigs); they have been validated."""
+    """Makes these the only overrides of a resource; they have been validated."""
     before = image.configs(resource_type, resource_name)
     removed: dict[str, str | None] = {name: None for name in before if name not in configs}
     return change_configs(image, resource_type, resource_name, removed | dict(configs))
@@ -151,7 +152,7 @@ def set_configs(
 def change_configs(
     image: ClusterImage, resource_type: ResourceType, resource_name: str, changes: Mapping[str, str | None]
 ) -> list[Record]:
-    """Sets the named overrides and takes away those with None (IncrementalAlterConfigs); all validated."""
+    """Sets the named overrides and removes those with None; they have been validated."""
     if resource_type is ResourceType.TOPIC and resource_name not in image.topics_by_name:
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{resource_name}' does not exist.")
     before = image.configs(resource_type, resource_name)
@@ -167,8 +168,8 @@ def change_configs(
 
 def allocate_producer_ids(
     image: ClusterImage, broker_id: int, broker_epoch: int, count: int = PRODUCER_ID_BLOCK_SIZE
-) -> Decision[ProducerIdBlock]:
-    """A block of ids for one broker to hand out; what a broker does not use before it stops is lost."""
+) -> ControllerResult[ProducerIdBlock]:
+    """A block of ids for one broker to give out; ids that it has not used when it stops are lost."""
     broker = image.brokers.get(broker_id)
     if broker is None:
         raise KafkaError(
@@ -182,4 +183,6 @@ def allocate_producer_ids(
     first_id = image.next_producer_id
     if first_id > _MAX_PRODUCER_ID - count:
         raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, "All producer ids have been given out")
-    return Decision((ProducerIdsAllocated(broker_id, first_id, count),), ProducerIdBlock(first_id, count))
+    return ControllerResult(
+        (ProducerIdsAllocated(broker_id, first_id, count),), ProducerIdBlock(first_id, count)
+    )

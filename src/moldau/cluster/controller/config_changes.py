@@ -1,7 +1,7 @@
-"""Changes of configs: what is stored and a request make what to store, or a KafkaError.
+"""AlterConfigs and IncrementalAlterConfigs: from the stored configs and a request to the configs to store.
 
-Invariant: what Kafka refuses is refused with its code and its words. Every check runs on the whole that
-would come out, not on the change alone. Nothing is stored here.
+Invariant: what Kafka refuses is refused with its error code and message. Every check sees all configs that
+would result, not the change alone. Nothing is stored here.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -28,7 +28,7 @@ from moldau.protocol.errors import ErrorCode, KafkaError
 _MIN_ISR = "min.insync.replicas"
 _LONGEST_VALUE = 32767
 
-#: Numbers of threads that may at most double or halve at a time.
+#: Thread counts that may at most double or halve in one change.
 _THREADS = (
     "num.io.threads",
     "num.network.threads",
@@ -36,7 +36,7 @@ _THREADS = (
     "num.recovery.threads.per.data.dir",
     "background.threads",
 )
-#: What a listener may be given for all brokers at once.
+#: Listener configs that may be set for all brokers at once.
 _FOR_ALL_LISTENERS = ("max.connections", "max.connection.creation.rate", "num.network.threads")
 
 
@@ -55,28 +55,26 @@ class ConfigChange(NamedTuple):
     value: str | None = None
 
 
-#: The whole set of configs that AlterConfigs brings, as it brings it.
+#: All configs of an AlterConfigs request, in its order.
 Pairs = Iterable[tuple[str, str | None]]
 
 
 def alter_topic(
     layers: ConfigLayers, current: Mapping[str, str], changes: Sequence[ConfigChange]
 ) -> dict[str, str]:
-    """A topic's configs after these changes; KafkaError when they may not be."""
+    """A topic's configs after these changes; KafkaError when they are invalid."""
     configs = _changed(current, changes, TOPIC_SETTINGS)
     validate_topic_overrides(configs, layers)
     return configs
 
 
 def replace_topic(layers: ConfigLayers, configs: Pairs) -> dict[str, str]:
-    """A topic's configs when these take the place of all it had."""
-    replaced = _replaced(configs)
-    validate_topic_overrides(replaced, layers)
-    return replaced
+    """A topic's configs when these replace all it had."""
+    return alter_topic(layers, {}, _settings_of(configs))
 
 
 def validate_topic_overrides(overrides: Mapping[str, str], layers: ConfigLayers = NO_LAYERS) -> None:
-    """KafkaError when a topic may not have these configs."""
+    """KafkaError when these configs are not valid for a topic."""
     for name in overrides:
         if name not in TOPIC_SETTINGS:
             raise KafkaError(ErrorCode.INVALID_CONFIG, f"Unknown topic config name: {name}")
@@ -87,17 +85,15 @@ def validate_topic_overrides(overrides: Mapping[str, str], layers: ConfigLayers 
 def alter_group(
     layers: ConfigLayers, current: Mapping[str, str], changes: Sequence[ConfigChange]
 ) -> dict[str, str]:
-    """A group's configs after these changes; KafkaError when they may not be."""
+    """A group's configs after these changes; KafkaError when they are invalid."""
     configs = _changed(current, changes, GROUP_SETTINGS)
     _validate_group(layers, configs)
     return configs
 
 
 def replace_group(layers: ConfigLayers, configs: Pairs) -> dict[str, str]:
-    """A group's configs when these take the place of all it had."""
-    replaced = _replaced(configs)
-    _validate_group(layers, replaced)
-    return replaced
+    """A group's configs when these replace all it had."""
+    return alter_group(layers, {}, _settings_of(configs))
 
 
 def _validate_group(layers: ConfigLayers, configs: Mapping[str, str]) -> None:
@@ -119,10 +115,8 @@ def alter_client_metrics(current: Mapping[str, str], changes: Sequence[ConfigCha
 
 
 def replace_client_metrics(configs: Pairs) -> dict[str, str]:
-    """The configs of a subscription to client metrics when these take the place of all it had."""
-    replaced = _replaced(configs)
-    _validate_client_metrics(replaced)
-    return replaced
+    """The configs of a subscription to client metrics when these replace all it had."""
+    return alter_client_metrics({}, _settings_of(configs))
 
 
 def _validate_client_metrics(configs: Mapping[str, str]) -> None:
@@ -135,7 +129,7 @@ def _validate_client_metrics(configs: Mapping[str, str]) -> None:
 def alter_broker_loggers(
     changes: Iterable[ConfigChange], loggers: Collection[str] = BROKER_LOGGERS
 ) -> dict[str, int | None]:
-    """Python's levels for loggers; None lets a logger follow the one above it."""
+    """Python's log levels by logger; None resets a logger to the level of its parent."""
     levels: dict[str, int | None] = {}
     for name, operation, value in changes:
         if operation not in (AlterOperation.SET, AlterOperation.DELETE):
@@ -164,7 +158,7 @@ def alter_broker_loggers(
 
 
 def alter_broker(layers: ConfigLayers, changes: Sequence[ConfigChange]) -> dict[str, str]:
-    """The dynamic configs of this broker after these changes; KafkaError when they may not be."""
+    """The dynamic configs of this broker after these changes; KafkaError when they are invalid."""
     configs = _changed(layers.broker, changes, BROKER_SETTINGS, _not_a_list_of_the_broker)
     _validate_broker(layers, layers._replace(broker=configs), configs, per_broker=True)
     if any(change.name == _MIN_ISR for change in changes):
@@ -173,7 +167,7 @@ def alter_broker(layers: ConfigLayers, changes: Sequence[ConfigChange]) -> dict[
 
 
 def replace_broker(layers: ConfigLayers, configs: Pairs) -> dict[str, str]:
-    """The dynamic configs of this broker when these take the place of all it had."""
+    """The dynamic configs of this broker when these replace all it had."""
     replaced = _replaced(configs)
     _validate_broker(layers, layers._replace(broker=replaced), replaced, per_broker=True)
     if _MIN_ISR in replaced or _MIN_ISR in layers.broker:
@@ -182,7 +176,7 @@ def replace_broker(layers: ConfigLayers, configs: Pairs) -> dict[str, str]:
 
 
 def alter_default_broker(layers: ConfigLayers, changes: Sequence[ConfigChange]) -> dict[str, str]:
-    """The configs of all brokers after these changes; KafkaError when they may not be."""
+    """The default configs of all brokers after these changes; KafkaError when they are invalid."""
     configs = _changed(layers.default_broker, changes, BROKER_SETTINGS, _not_a_list_of_the_broker)
     _validate_broker(layers, layers._replace(default_broker=configs), configs, per_broker=False)
     if any(change.name == _MIN_ISR and change.operation == AlterOperation.DELETE for change in changes):
@@ -191,7 +185,7 @@ def alter_default_broker(layers: ConfigLayers, changes: Sequence[ConfigChange]) 
 
 
 def replace_default_broker(layers: ConfigLayers, configs: Pairs) -> dict[str, str]:
-    """The configs of all brokers when these take the place of all there were."""
+    """The default configs of all brokers when these replace all there were."""
     replaced = _replaced(configs)
     _validate_broker(layers, layers._replace(default_broker=replaced), replaced, per_broker=False)
     if _MIN_ISR in layers.default_broker and _MIN_ISR not in replaced:
@@ -298,7 +292,7 @@ def _changed(
     table: Mapping[str, Setting],
     not_a_list: Callable[[str, AlterOperation], str] | None = None,
 ) -> dict[str, str]:
-    """The stored texts with these changes made, before anything is asked of their values."""
+    """The stored texts with these changes made; their values are not validated yet."""
     names = [change.name for change in changes]
     if len(set(names)) < len(names):
         raise _refused("Error due to duplicate config keys")
@@ -325,8 +319,12 @@ def _changed(
     return configs
 
 
+def _settings_of(configs: Pairs) -> list[ConfigChange]:
+    return [ConfigChange(name, AlterOperation.SET, value) for name, value in configs]
+
+
 def _replaced(configs: Pairs) -> dict[str, str]:
-    return _changed({}, [ConfigChange(name, AlterOperation.SET, value) for name, value in configs], {})
+    return _changed({}, _settings_of(configs), {})
 
 
 def _operation(number: int) -> AlterOperation:
@@ -358,7 +356,7 @@ def _edited_list(before: str, operation: AlterOperation, text: str) -> str:
 
 
 def _items(text: str) -> list[str]:
-    """As Java splits: blanks at the end do not count."""
+    """Splits as Java does: empty items at the end are dropped."""
     items = text.split(",")
     while len(items) > 1 and not items[-1]:
         items.pop()

@@ -1,9 +1,9 @@
-"""Who leads a partition when a broker goes or comes back.
+"""Which replica leads a partition when a broker is lost or comes back.
 
-Invariant: pure, and clean only: a leader is a live member of the ISR. The last member never leaves the ISR,
-even when its broker is lost, because nobody else is known to hold every committed record. A leader epoch
-stands for one writer's run: it grows whenever the leader changes, and also when the same broker comes back
-as another process, whose log may have lost its unflushed end.
+Invariant: elections are clean: a leader is a live member of the ISR. The last member never leaves the ISR,
+even when its broker is lost, because no other replica is known to have every committed record. The leader
+epoch grows whenever the leader changes, and also when the same broker comes back as a new process, whose
+log may have lost what was not flushed.
 """
 
 from collections.abc import Container, Iterator
@@ -21,7 +21,7 @@ def elect(partition: PartitionImage, live: Container[int]) -> int:
 
 
 def after_loss(partition: PartitionImage, broker_id: int, live: Container[int]) -> PartitionImage:
-    """The partition once a broker is lost; the same object when that does not touch it."""
+    """The partition once a broker is lost; the same object if nothing changes."""
     if broker_id not in partition.isr:
         return partition
     isr = tuple(replica for replica in partition.isr if replica != broker_id) or partition.isr
@@ -34,9 +34,9 @@ def after_loss(partition: PartitionImage, broker_id: int, live: Container[int]) 
 
 
 def after_return(partition: PartitionImage, broker_id: int, live: Container[int]) -> PartitionImage:
-    """The partition once a broker is back as a new process; the same object when that does not touch it.
+    """The partition once a broker is back as a new process; the same object if nothing changes.
 
-    If nobody has noticed its death, it may still stand in the ISR: there it stays only when it stands alone.
+    If its death went unnoticed, it is still in the ISR. It may stay there only as the last live member.
     """
     if broker_id not in partition.isr:
         return partition

@@ -1,9 +1,10 @@
 """Which brokers get the replicas of new partitions.
 
-Invariant: pure; the random start comes in as an argument. Leaders go round the brokers one by one,
-followers follow at a distance that grows with each round so that the load of a lost broker falls on all
-others, and no rack gets a second replica while another has none. A fenced broker is used only when the live
-ones do not suffice, and never first: a new partition has a leader at once.
+Leaders go round the brokers one by one. Followers are placed at a distance that grows with each round, so
+that the load of a lost broker is spread over all others.
+
+Invariant: no rack gets a second replica of a partition while another has none. A fenced broker is used only
+when the live ones do not suffice, and never as the leader: a new partition has a leader at once.
 """
 
 from collections.abc import Iterable, Sequence
@@ -20,7 +21,7 @@ def place_replicas(
     replication_factor: int,
     seed: int,
 ) -> list[tuple[int, ...]]:
-    """The replicas of each new partition, leader first; INVALID_REPLICATION_FACTOR when they find no room.
+    """The replicas of each new partition, leader first; INVALID_REPLICATION_FACTOR if brokers are too few.
 
     ``seed`` is any random number that is not negative: it picks the first broker and the first distance.
     """
@@ -62,7 +63,7 @@ def _spread(
     start, first_shift = seed % count, seed // count % count
     placed = []
     for partition in partitions:
-        # After each full round the followers move on, so that the same brokers do not always meet.
+        # The shift grows with each full round, so that a leader's followers are not always the same brokers.
         shift = first_shift + partition // count
         leader = (partition + start) % count
         placed.append(_replicas(arranged, leader, shift * rack_count, rack_count, replication_factor))
@@ -87,7 +88,7 @@ def _replicas(
 
 
 def _alternate_racks(brokers: Sequence[BrokerImage]) -> list[BrokerImage]:
-    """The brokers in an order in which neighbours stand in different racks as far as that is possible."""
+    """The brokers in an order in which neighbours are in different racks as far as that is possible."""
     racks: dict[str | None, list[BrokerImage]] = {}
     for broker in brokers:
         racks.setdefault(broker.rack, []).append(broker)

@@ -1,9 +1,9 @@
 """The controller's commands on topics: create, delete, add partitions.
 
-Invariant: command + image -> records and one outcome per topic; pure, so ids and randomness come in as
-arguments. The order of the checks and the sentences are those of Kafka's own controller: tools and people
-match on them. One bad topic never spoils its neighbours in a request, and a request that is refused changes
-nothing.
+Each turns the image into records and one outcome per topic; ids and random numbers are arguments.
+
+Invariant: the order of the checks and the error messages are those of Kafka's controller, because tools
+match on them. One invalid topic of a request does not affect the others.
 """
 
 from collections import Counter
@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from moldau.base.names import ZERO_UUID, Uuid, collision_key, topic_name_error
-from moldau.cluster.controller.commands import Decision
+from moldau.cluster.controller.commands import ControllerResult
 from moldau.cluster.controller.placement import place_replicas
 from moldau.cluster.image import ClusterImage
 from moldau.cluster.records import (
@@ -26,7 +26,7 @@ from moldau.cluster.records import (
 )
 from moldau.protocol.errors import ErrorCode, KafkaError
 
-#: More than this in one request would be one append of unreasonable size.
+#: A request for more would make one append too large.
 MAX_PARTITIONS_PER_REQUEST = 10_000
 _METADATA_TOPIC = "__cluster_metadata"
 
@@ -41,7 +41,7 @@ class ReplicaAssignment(NamedTuple):
     broker_ids: tuple[int, ...]
 
 
-class NewTopic(NamedTuple):
+class TopicToCreate(NamedTuple):
     """A topic to create; -1 asks for the broker's default."""
 
     name: str
@@ -59,9 +59,9 @@ class CreatedTopic(NamedTuple):
     configs: Mapping[str, str]
 
 
-@dataclass(frozen=True, slots=True)  # a tuple has a count already
+@dataclass(frozen=True, slots=True)  # a NamedTuple cannot have a field ``count``
 class NewPartitions:
-    """The partition count that a topic shall have; replicas of the added ones if the client chose them."""
+    """The partition count that a topic is to have, with replicas of the new ones if the client chose them."""
 
     name: str
     count: int
@@ -69,7 +69,7 @@ class NewPartitions:
 
 
 class TopicSelector(NamedTuple):
-    """A topic by its name or by its id, as a client has asked for it."""
+    """A topic by its name or by its id, as the client names it."""
 
     name: str | None = None
     topic_id: Uuid = ZERO_UUID
@@ -85,21 +85,21 @@ class DeletedTopic(NamedTuple):
 
 def create_topics(
     image: ClusterImage,
-    topics: Sequence[NewTopic],
+    topics: Sequence[TopicToCreate],
     *,
     topic_ids: Sequence[Uuid],
     seed: int,
     default_partition_count: int = 1,
     default_replication_factor: int = 1,
     validate_configs: ConfigValidator,
-) -> Decision[tuple[CreatedTopic | KafkaError, ...]]:
-    """One outcome for each topic, in order. To validate only, drop the records.
+) -> ControllerResult[tuple[CreatedTopic | KafkaError, ...]]:
+    """One outcome for each topic, in order. To validate only, ignore the records.
 
-    ``topic_ids`` holds one new id per topic; ``seed`` is a random number for the placement of replicas.
+    ``topic_ids`` has one new id per topic; ``seed`` is a random number for the placement of replicas.
     """
     total = sum(_asked_partitions(topic, default_partition_count) for topic in topics)
     if total > MAX_PARTITIONS_PER_REQUEST:
-        return Decision((), (_too_many_partitions(),) * len(topics))
+        return ControllerResult((), (_too_many_partitions(),) * len(topics))
     counts = Counter(topic.name for topic in topics)
     records: list[Record] = []
     outcomes: list[CreatedTopic | KafkaError] = []
@@ -124,36 +124,37 @@ def create_topics(
         )
         records.extend(_new_partitions(image, topic_id, 0, replicas))
         outcomes.append(CreatedTopic(topic_id, topic.name, len(replicas), len(replicas[0]), configs))
-    return Decision(tuple(records), tuple(outcomes))
+    return ControllerResult(tuple(records), tuple(outcomes))
 
 
-def create_topic(
+def create_branch(
     image: ClusterImage,
-    topic: NewTopic,
+    topic: TopicToCreate,
     *,
     topic_id: Uuid,
-    seed: int,
-    default_partition_count: int = 1,
-    default_replication_factor: int = 1,
+    leader_epochs: Sequence[int],
     validate_configs: ConfigValidator,
-) -> Decision[CreatedTopic]:
-    """One topic, for auto-creation and internal topics; KafkaError when it may not be."""
-    decision = create_topics(
-        image,
-        (topic,),
-        topic_ids=(topic_id,),
-        seed=seed,
-        default_partition_count=default_partition_count,
-        default_replication_factor=default_replication_factor,
-        validate_configs=validate_configs,
-    )
-    outcome = decision.outcome[0]
+) -> ControllerResult[CreatedTopic]:
+    """A topic that has its data already (a fork, or a restored snapshot); KafkaError when it is invalid.
+
+    The replicas are assigned to where the data is, and the partitions start with these leader epochs, which
+    are not below those of the records in them.
+    """
+    assert topic.assignments
+    created = create_topics(image, (topic,), topic_ids=(topic_id,), seed=0, validate_configs=validate_configs)
+    (outcome,) = created.response
     if isinstance(outcome, KafkaError):
         raise outcome
-    return Decision(decision.records, outcome)
+    records = tuple(
+        record._replace(leader_epoch=leader_epochs[record.partition])
+        if isinstance(record, PartitionChanged)
+        else record
+        for record in created.records
+    )
+    return ControllerResult(records, outcome)
 
 
-def _asked_partitions(topic: NewTopic, default_partition_count: int) -> int:
+def _asked_partitions(topic: TopicToCreate, default_partition_count: int) -> int:
     if topic.assignments:
         return len(topic.assignments)
     return default_partition_count if topic.partition_count == -1 else max(topic.partition_count, 0)
@@ -175,7 +176,7 @@ def _check_new_name(image: ClusterImage, name: str, new_names: Mapping[str, str]
         )
 
 
-def _checked_configs(topic: NewTopic, validate: ConfigValidator) -> dict[str, str]:
+def _checked_configs(topic: TopicToCreate, validate: ConfigValidator) -> dict[str, str]:
     configs: dict[str, str] = {}
     for name, value in topic.configs.items():
         if value is None:
@@ -187,7 +188,7 @@ def _checked_configs(topic: NewTopic, validate: ConfigValidator) -> dict[str, st
 
 def _replicas_of_new_topic(
     image: ClusterImage,
-    topic: NewTopic,
+    topic: TopicToCreate,
     seed: int,
     default_partition_count: int,
     default_replication_factor: int,
@@ -214,7 +215,7 @@ def _replicas_of_new_topic(
     )
 
 
-def _assigned_replicas(image: ClusterImage, topic: NewTopic) -> list[tuple[int, ...]]:
+def _assigned_replicas(image: ClusterImage, topic: TopicToCreate) -> list[tuple[int, ...]]:
     for count, what in (
         (topic.replication_factor, "replication factor"),
         (topic.partition_count, "numPartitions"),
@@ -292,12 +293,12 @@ def _new_partitions(
 
 def create_partitions(
     image: ClusterImage, topics: Sequence[NewPartitions], *, seed: int
-) -> Decision[tuple[KafkaError | None, ...]]:
+) -> ControllerResult[tuple[KafkaError | None, ...]]:
     """One outcome for each topic, in order: None when its new partitions are in the records."""
     total = sum(_added_partitions(image, topic) for topic in topics)
     if total > MAX_PARTITIONS_PER_REQUEST:
-        # Kafka 4.3 answers UNKNOWN_SERVER_ERROR here after it has made a part of them.
-        return Decision((), (_too_many_partitions(),) * len(topics))
+        # Kafka 4.3 creates some of them and then answers UNKNOWN_SERVER_ERROR.
+        return ControllerResult((), (_too_many_partitions(),) * len(topics))
     counts = Counter(topic.name for topic in topics)
     records: list[Record] = []
     outcomes: list[KafkaError | None] = []
@@ -310,7 +311,7 @@ def create_partitions(
             outcomes.append(error)
         else:
             outcomes.append(None)
-    return Decision(tuple(records), tuple(outcomes))
+    return ControllerResult(tuple(records), tuple(outcomes))
 
 
 def _added_partitions(image: ClusterImage, topic: NewPartitions) -> int:
@@ -357,7 +358,7 @@ def _more_partitions(image: ClusterImage, topic: NewPartitions, seed: int) -> li
 
 def delete_topics(
     image: ClusterImage, topics: Sequence[TopicSelector]
-) -> Decision[tuple[DeletedTopic | KafkaError, ...]]:
+) -> ControllerResult[tuple[DeletedTopic | KafkaError, ...]]:
     """One outcome for each selector, in order; a topic that is named twice is not deleted."""
     names = Counter(topic.name for topic in topics if topic.name is not None and topic.topic_id == ZERO_UUID)
     ids = Counter(topic.topic_id for topic in topics if topic.topic_id != ZERO_UUID and topic.name is None)
@@ -371,7 +372,7 @@ def delete_topics(
             continue
         records.append(TopicDeleted(topic_id))
         outcomes.append(DeletedTopic(topic_id, name))
-    return Decision(tuple(records), tuple(outcomes))
+    return ControllerResult(tuple(records), tuple(outcomes))
 
 
 def _topic_to_delete(

@@ -1,9 +1,9 @@
-"""Where the metadata log lives: the narrow contract that every store keeps.
+"""The contract of every metadata store: the log, the brokers' sessions, and the controller election.
 
-Invariant: a store keeps records in order and knows nothing of their meaning. One append is one version and
-is durable when the call returns; it happens at the version that the caller expects, or not at all. A
-session and the controller's office end with the process that holds them. Everything that may wait for a
-disk or a network is awaited; listeners are called on the event loop, in order, and get no version twice.
+Invariant: a store keeps records in order and does not interpret them. One append is one version and is
+durable when the call returns; it happens at the version that the caller expects, or not at all. A session
+and the controllership end with the process that has them. Everything that may wait for a disk or a network
+is awaited; listeners are called on the event loop, in order, and get no version twice.
 """
 
 from collections.abc import Callable, Sequence
@@ -13,19 +13,19 @@ from moldau.cluster.records import MetadataError, Record
 
 
 class MetadataStoreError(MetadataError):
-    """The store cannot do its work; the message tells the operator why and what to do."""
+    """The store has failed; the message says why and what the operator can do."""
 
 
 class StaleVersion(Exception):
-    """Somebody else has appended since: load what is new, decide again."""
+    """Another broker has appended since: load its records and decide again."""
 
 
 class StaleControllerEpoch(Exception):
-    """Somebody else has become the controller since: this one must not append as a controller any more."""
+    """Another broker has become the controller since: this one must not append as the controller any more."""
 
 
 class Changes(NamedTuple):
-    """The records between two versions of the log; from 0 they lead from the empty image on."""
+    """The records between two versions of the log; after version 0 they apply to the empty image."""
 
     after_version: int
     version: int
@@ -34,12 +34,12 @@ class Changes(NamedTuple):
 
 ChangeListener = Callable[[Changes], None]
 SessionListener = Callable[[frozenset[int]], None]
-#: Called once when a store has taken away a session or an office that nobody gave back.
-Lost = Callable[[], None]
+#: Called once when a session or the controllership was lost without being released.
+LostCallback = Callable[[], None]
 
 
 class Session(Protocol):
-    """While it is held, the others see this broker as live."""
+    """Until it is released, other brokers see this broker as live."""
 
     @property
     def broker_id(self) -> int: ...
@@ -47,8 +47,8 @@ class Session(Protocol):
     async def release(self) -> None: ...
 
 
-class Leadership(Protocol):
-    """While it is held, nobody else is the controller; each winner's epoch is greater than all before."""
+class Controllership(Protocol):
+    """Until it is resigned, no other broker is the controller. Every election has a greater epoch."""
 
     @property
     def epoch(self) -> int: ...
@@ -58,7 +58,7 @@ class Leadership(Protocol):
 
 class MetadataStore(Protocol):
     async def load(self, after_version: int = 0) -> Changes:
-        """What follows a version; everything, from 0, when it is no longer kept that far back."""
+        """The records after a version, or all of them (after version 0) when those were compacted away."""
         ...
 
     async def append(
@@ -71,27 +71,27 @@ class MetadataStore(Protocol):
         ...
 
     def watch(self, listener: ChangeListener) -> None:
-        """Tells of what others append after the version that was last loaded or appended here."""
+        """Reports what other brokers append after the version that was last loaded or appended here."""
         ...
 
     async def sessions(self) -> frozenset[int]:
-        """The brokers that hold a session now."""
+        """The brokers that have a session now."""
         ...
 
     def watch_sessions(self, listener: SessionListener) -> None:
-        """Tells which brokers hold a session: soon after this call, and whenever that changes."""
+        """Reports which brokers have a session: soon after this call, and whenever that changes."""
         ...
 
-    async def hold_session(self, broker_id: int, on_lost: Lost) -> Session:
+    async def open_session(self, broker_id: int, on_lost: LostCallback) -> Session:
         """MetadataStoreError when another live process is this broker."""
         ...
 
-    async def campaign(self, broker_id: int, on_lost: Lost) -> Leadership:
+    async def campaign(self, broker_id: int, on_lost: LostCallback) -> Controllership:
         """Waits until this broker is the controller."""
         ...
 
     async def close(self) -> None:
-        """Gives everything back; a second call does nothing."""
+        """Releases everything; a second call does nothing."""
         ...
 
 
@@ -100,9 +100,9 @@ _SHORT_LOG = 5_000
 
 
 def compaction_due(log_records: int, snapshot_records: int) -> bool:
-    """Whether so many records since the last snapshot are worth a new one.
+    """Whether the log since the last snapshot is long enough for a new one: as long as the snapshot itself.
 
-    As many as the snapshot has: then a start reads at most twice what there is, and the work of all snapshots
-    stays in proportion to what was appended, even if no record ever makes an older one void.
+    So a start reads at most twice the state, and the work for all snapshots stays in proportion to what was
+    appended, even if no record ever supersedes an older one.
     """
     return log_records > max(_SHORT_LOG, snapshot_records)

@@ -1,9 +1,11 @@
-"""The metadata store of one machine: a SQLite file that its broker processes share, and held file locks.
+"""The metadata store of one machine: a SQLite file and lock files that its broker processes share.
 
-Invariant: the event loop never waits for the disk: every blocking call runs on the one thread of this
-store, in the order of the calls. A session is a held lock on ``sessions/<id>.lock`` and the controller's
-office one on ``controller.lock``, so the system itself gives both back when their process dies, however it
-dies. Lock files are never removed: two processes could then hold "the same" lock on two files.
+A session is a lock on ``sessions/<id>.lock`` and the controllership one on ``controller.lock``, so the
+operating system releases both when their process dies, however it dies.
+
+Invariant: the event loop never waits for the disk: every blocking call runs on the one thread of this store,
+in the order of the calls. Lock files are never removed, because two processes could then lock two different
+files of the same name.
 """
 
 import asyncio
@@ -22,7 +24,7 @@ from moldau.cluster.records import MetadataError, Record
 from moldau.cluster.store.contract import (
     ChangeListener,
     Changes,
-    Lost,
+    LostCallback,
     MetadataStoreError,
     SessionListener,
 )
@@ -33,7 +35,7 @@ if TYPE_CHECKING:
 _logger = logging.getLogger(__name__)
 _Result = TypeVar("_Result")
 
-#: A look at the sessions holds a lock for microseconds; who wants that lock tries again.
+#: Another process that checks whether a session exists has its lock for microseconds, so locking is retried.
 _LOCK_ATTEMPTS = 10
 _LOCK_RETRY_SECONDS = 0.01
 
@@ -52,7 +54,7 @@ class FileLock:
             os.close(descriptor)
             return False
         self._descriptor = descriptor
-        # Who holds it is written down for people only: a full disk does not make the lock less held.
+        # The process id is for people only: the lock is valid even if the disk is full.
         with suppress(OSError):
             os.ftruncate(descriptor, 0)
             os.pwrite(descriptor, b"%d\n" % os.getpid(), 0)
@@ -64,7 +66,7 @@ class FileLock:
             self._descriptor = None
 
     def holder(self) -> str:
-        """The process that has written itself into the file last, for an error message."""
+        """The process that locked the file last, for an error message."""
         with suppress(OSError):
             return self.path.read_text("ascii", "replace").strip() or "unknown"
         return "unknown"
@@ -77,21 +79,21 @@ class LocalSession:
         self.broker_id = broker_id
 
     async def release(self) -> None:
-        await self._store.give_back(self._lock)
+        await self._store.release_lock(self._lock)
 
 
-class LocalLeadership:
+class LocalControllership:
     def __init__(self, store: "LocalStore", lock: FileLock, epoch: int) -> None:
         self._store = store
         self._lock = lock
         self.epoch = epoch
 
     async def resign(self) -> None:
-        await self._store.give_back(self._lock)
+        await self._store.release_lock(self._lock)
 
 
 class LocalStore:
-    """One broker's door to the store; a second one in the same process is a second broker to it."""
+    """One broker's access to the store; a second one in the same process acts as a second broker."""
 
     def __init__(
         self,
@@ -144,14 +146,14 @@ class LocalStore:
 
     async def sessions(self) -> frozenset[int]:
         ours = self._our_sessions()
-        return await self._run(lambda: self._held_sessions(ours))
+        return await self._run(lambda: self._live_sessions(ours))
 
     def watch_sessions(self, listener: SessionListener) -> None:
         self._session_listeners.append(listener)
         self._known_sessions = None
         self._start_polling()
 
-    async def hold_session(self, broker_id: int, on_lost: Lost) -> LocalSession:
+    async def open_session(self, broker_id: int, on_lost: LostCallback) -> LocalSession:
         lock = FileLock(self._session_directory / f"{broker_id}.lock")
         for attempt in range(_LOCK_ATTEMPTS):
             if attempt:
@@ -163,18 +165,18 @@ class LocalStore:
             "or give this broker another node.id and other log directories."
         )
 
-    async def campaign(self, broker_id: int, on_lost: Lost) -> LocalLeadership:
+    async def campaign(self, broker_id: int, on_lost: LostCallback) -> LocalControllership:
         lock = FileLock(self._directory / "controller.lock")
         while not await self._acquire(lock):
             await asyncio.sleep(self._poll_interval_seconds)
         try:
-            epoch = await self._run(lambda: self._open_log().win_office())
+            epoch = await self._run(lambda: self._open_log().increment_controller_epoch())
         except BaseException:
-            await self.give_back(lock)
+            await self.release_lock(lock)
             raise
-        return LocalLeadership(self, lock, epoch)
+        return LocalControllership(self, lock, epoch)
 
-    async def give_back(self, lock: FileLock) -> None:
+    async def release_lock(self, lock: FileLock) -> None:
         if lock in self._locks:
             self._locks.discard(lock)
             await self._run(lock.release)
@@ -199,26 +201,26 @@ class LocalStore:
             self._log = SqliteLog(self._directory, busy_timeout_seconds=self._busy_timeout_seconds)
         return self._log
 
-    def _news(self, position: int, ours: frozenset[int]) -> tuple[Changes | None, frozenset[int]]:
+    def _poll_store(self, position: int, ours: frozenset[int]) -> tuple[Changes | None, frozenset[int]]:
         log = self._open_log()
         changes = log.load(position) if log.version() != position else None
-        return changes, self._held_sessions(ours)
+        return changes, self._live_sessions(ours)
 
-    def _held_sessions(self, ours: frozenset[int]) -> frozenset[int]:
+    def _live_sessions(self, ours: frozenset[int]) -> frozenset[int]:
         """Every session, or an error: a broker must never seem dead because a file could not be opened."""
-        held = set(ours)
+        live = set(ours)
         try:
             paths = list(self._session_directory.iterdir()) if self._session_directory.exists() else []
             for path in paths:
                 named = path.suffix == ".lock" and path.stem.isdecimal()
-                if named and int(path.stem) not in ours and _is_held(path):
-                    held.add(int(path.stem))
+                if named and int(path.stem) not in ours and _is_locked(path):
+                    live.add(int(path.stem))
         except OSError as error:
             raise MetadataStoreError(
                 f"The sessions in {self._session_directory} cannot be read ({error}): check that this user "
                 "may read and write there."
             ) from error
-        return frozenset(held)
+        return frozenset(live)
 
     def _close(self) -> None:
         try:
@@ -248,7 +250,7 @@ class LocalStore:
                 f"{lock.path} cannot be locked ({error}): check that this user may write to it."
             ) from error
         except asyncio.CancelledError:
-            # The thread may get the lock yet, with nobody to hold it: it gives it back right after.
+            # The thread may still acquire the lock, although nobody waits for it: release it right after.
             if not self._closed:
                 self._executor.submit(lock.release)
             raise
@@ -257,7 +259,7 @@ class LocalStore:
         return acquired
 
     async def _compact(self) -> None:
-        """Beside the commands: the append that has made the log too long does not wait for it."""
+        """In the background: the append that made the log too long does not wait for it."""
         try:
             await self._run(lambda: self._open_log().compact())
         except MetadataError as error:
@@ -276,25 +278,25 @@ class LocalStore:
             self._background.start(self._poll(), "metadata store")
 
     async def _poll(self) -> None:
-        """Looks for what others have done. A passing failure is told once and tried again."""
-        told: str | None = None
+        """Polls for changes by other processes. A failure is retried, and logged once."""
+        logged: str | None = None
         while True:
             alone = False
             try:
-                alone = await self._look()
-                told = None
+                alone = await self._poll_once()
+                logged = None
             except MetadataError as error:
-                if str(error) != told:
-                    told = str(error)
+                if str(error) != logged:
+                    logged = str(error)
                     _logger.error("Cannot follow the metadata of the cluster: %s", error)
             await asyncio.sleep(self._poll_interval_alone_seconds if alone else self._poll_interval_seconds)
 
-    async def _look(self) -> bool:
-        """Delivers what is new; says whether this broker is the only one."""
+    async def _poll_once(self) -> bool:
+        """Delivers what is new; returns whether this broker is the only one."""
         while True:
             position, ours = self._position, self._our_sessions()
-            changes, sessions = await self._run(partial(self._news, position, ours))
-            # Who has loaded or appended meanwhile knows a part of this already: look again from there.
+            changes, sessions = await self._run(partial(self._poll_store, position, ours))
+            # After a load or an append meanwhile, a part of this is known already: poll again from there.
             if position == self._position:
                 break
         if changes is not None:
@@ -316,8 +318,8 @@ def _try_lock(descriptor: int, kind: int) -> bool:
     return True
 
 
-def _is_held(path: Path) -> bool:
-    """Whether another holder has this lock, found out with a shared lock so that two who look do not meet."""
+def _is_locked(path: Path) -> bool:
+    """Whether the file is locked. Tries a shared lock, so that two processes that check do not collide."""
     descriptor = os.open(path, os.O_RDWR)
     try:
         return not _try_lock(descriptor, fcntl.LOCK_SH)

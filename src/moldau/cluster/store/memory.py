@@ -1,7 +1,7 @@
-"""The metadata store without files, for brokers embedded in a test.
+"""A metadata store in memory, for brokers embedded in a test.
 
-Invariant: the same contract as the stores on disk, within one event loop. Stores that share a ``MemoryLog``
-are brokers of one cluster; closing a store is the death of its broker.
+It keeps the same contract as the stores on disk, within one event loop. Stores that share a ``MemoryLog`` are
+brokers of one cluster; closing a store has the same effect as the death of its broker.
 """
 
 import asyncio
@@ -12,7 +12,7 @@ from moldau.cluster.records import Record
 from moldau.cluster.store.contract import (
     ChangeListener,
     Changes,
-    Lost,
+    LostCallback,
     MetadataStoreError,
     SessionListener,
     StaleControllerEpoch,
@@ -32,8 +32,8 @@ class MemoryLog:
         self.appends: list[tuple[Record, ...]] = []
         self.appended_records = 0
         self.controller_epoch = 0
-        self.office = asyncio.Lock()
-        self.session_holders: set[int] = set()
+        self.controller_lock = asyncio.Lock()
+        self.live_sessions: set[int] = set()
         self.stores: list[MemoryStore] = []
 
     def changes(self, after_version: int) -> Changes:
@@ -55,9 +55,9 @@ class MemoryLog:
             self.appends.clear()
             self.appended_records = 0
 
-    def tell_sessions(self) -> None:
+    def notify_session_listeners(self) -> None:
         for store in self.stores:
-            store.tell_sessions()
+            store.notify_session_listeners()
 
 
 class MemorySession:
@@ -69,11 +69,11 @@ class MemorySession:
     async def release(self) -> None:
         if self._held:
             self._held = False
-            self._log.session_holders.remove(self.broker_id)
-            self._log.tell_sessions()
+            self._log.live_sessions.remove(self.broker_id)
+            self._log.notify_session_listeners()
 
 
-class MemoryLeadership:
+class MemoryControllership:
     def __init__(self, log: MemoryLog, epoch: int) -> None:
         self._log = log
         self.epoch = epoch
@@ -82,7 +82,7 @@ class MemoryLeadership:
     async def resign(self) -> None:
         if self._held:
             self._held = False
-            self._log.office.release()
+            self._log.controller_lock.release()
 
 
 class MemoryStore:
@@ -92,7 +92,7 @@ class MemoryStore:
         self._position = 0
         self._listeners: list[ChangeListener] = []
         self._session_listeners: list[SessionListener] = []
-        self._held: list[MemorySession | MemoryLeadership] = []
+        self._to_release: list[MemorySession | MemoryControllership] = []
 
     async def load(self, after_version: int = 0) -> Changes:
         changes = self._log.changes(after_version)
@@ -130,42 +130,42 @@ class MemoryStore:
                 listener(changes)
 
     async def sessions(self) -> frozenset[int]:
-        return frozenset(self._log.session_holders)
+        return frozenset(self._log.live_sessions)
 
     def watch_sessions(self, listener: SessionListener) -> None:
         self._session_listeners.append(listener)
-        asyncio.get_running_loop().call_soon(listener, frozenset(self._log.session_holders))
+        asyncio.get_running_loop().call_soon(listener, frozenset(self._log.live_sessions))
 
-    def tell_sessions(self) -> None:
+    def notify_session_listeners(self) -> None:
         for listener in self._session_listeners:
-            asyncio.get_running_loop().call_soon(listener, frozenset(self._log.session_holders))
+            asyncio.get_running_loop().call_soon(listener, frozenset(self._log.live_sessions))
 
-    async def hold_session(self, broker_id: int, on_lost: Lost) -> MemorySession:
-        if broker_id in self._log.session_holders:
+    async def open_session(self, broker_id: int, on_lost: LostCallback) -> MemorySession:
+        if broker_id in self._log.live_sessions:
             raise MetadataStoreError(
                 f"Broker {broker_id} is running already: stop it, or give this one another node.id."
             )
-        self._log.session_holders.add(broker_id)
-        self._log.tell_sessions()
+        self._log.live_sessions.add(broker_id)
+        self._log.notify_session_listeners()
         session = MemorySession(self._log, broker_id)
-        self._held.append(session)
+        self._to_release.append(session)
         return session
 
-    async def campaign(self, broker_id: int, on_lost: Lost) -> MemoryLeadership:
-        await self._log.office.acquire()
+    async def campaign(self, broker_id: int, on_lost: LostCallback) -> MemoryControllership:
+        await self._log.controller_lock.acquire()
         self._log.controller_epoch += 1
-        leadership = MemoryLeadership(self._log, self._log.controller_epoch)
-        self._held.append(leadership)
-        return leadership
+        controllership = MemoryControllership(self._log, self._log.controller_epoch)
+        self._to_release.append(controllership)
+        return controllership
 
     async def close(self) -> None:
         self._listeners.clear()
         self._session_listeners.clear()
         if self in self._log.stores:
             self._log.stores.remove(self)
-        for held in self._held:
-            if isinstance(held, MemorySession):
-                await held.release()
+        for each in self._to_release:
+            if isinstance(each, MemorySession):
+                await each.release()
             else:
-                await held.resign()
-        self._held.clear()
+                await each.resign()
+        self._to_release.clear()

@@ -1,12 +1,11 @@
-"""The metadata log in one SQLite file: plain blocking calls for one thread of one process.
+"""The metadata log in one SQLite file: blocking calls, which ``store/local.py`` keeps off the event loop.
 
-Invariant: several processes share the file, so every change is one immediate transaction that checks first
-what it builds on. A file that cannot be read is never overwritten, never emptied and never taken for a new
-one: the error says what to do. ``store/local.py`` keeps all of this off the event loop.
+The file (``PRAGMA application_id`` "MOLD"): ``schema`` is the version of this layout, ``state`` one row that
+every change updates, ``log`` one row per append, ``snapshot`` the records that replace all rows of the log up
+to ``snapshot_version``. Records are JSON arrays (``cluster/records.py``) with a CRC-32 beside them.
 
-The file (``PRAGMA application_id`` "MOLD"): ``schema`` the version of this layout, ``state`` one row that
-every change updates, ``log`` one row per append, ``snapshot`` the records that stand for all rows of the
-log up to ``snapshot_version``. Records are JSON arrays (``cluster/records.py``) with a CRC-32 beside them.
+Invariant: several processes share the file, so every change is one immediate transaction that first checks
+the version it builds on. A file that cannot be read is never overwritten, emptied or taken for a new one.
 """
 
 import fcntl
@@ -119,7 +118,7 @@ class SqliteLog:
         return version, compaction_due(state.log_records, state.snapshot_records)
 
     def compact(self) -> None:
-        """Puts the image, as records, in the place of the log, unless another process has just done so."""
+        """Replaces the log by a snapshot of the image, unless another process has just done so."""
         with self._transaction("BEGIN IMMEDIATE"):
             state = self._state()
             if not compaction_due(state.log_records, state.snapshot_records):
@@ -136,15 +135,15 @@ class SqliteLog:
                 state._replace(log_records=0, snapshot_version=state.version, snapshot_records=len(snapshot))
             )
 
-    def win_office(self) -> int:
-        """A new controller epoch, greater than every one before; the caller holds the controller's lock."""
+    def increment_controller_epoch(self) -> int:
+        """A new controller epoch, greater than every one before; the caller has the controller's lock."""
         with self._transaction("BEGIN IMMEDIATE"):
             state = self._state()
             self._write_state(state._replace(controller_epoch=state.controller_epoch + 1))
         return state.controller_epoch + 1
 
     def version(self) -> int:
-        """The version of the last append by anybody: a few microseconds, so that it can be asked often."""
+        """The version of the last append by any process; takes microseconds, so it can be polled often."""
         with self._explained():
             return self._state().version
 
@@ -228,13 +227,13 @@ class SqliteLog:
 
     @contextmanager
     def _explained(self) -> Iterator[None]:
-        """Turns what SQLite and the system say into a sentence that says what to do."""
+        """Turns errors of SQLite and the system into a message that says what to do."""
         try:
             yield
         except sqlite3.Error as error:
             raise self._explanation(error) from error
         except UnicodeDecodeError as error:
-            # SQLite names what it does not understand, which need not be text.
+            # SQLite quotes what it does not understand, which need not be UTF-8.
             raise self._damaged(_shown(error)) from error
         except OSError as error:
             raise MetadataStoreError(
@@ -268,7 +267,7 @@ class SqliteLog:
 
 
 def _shown(error: Exception) -> str:
-    """What was found in a damaged file, made fit for one line of a log."""
+    """The error, shortened and as ASCII: it may quote arbitrary bytes of a damaged file."""
     return str(error)[:120].encode("ascii", "backslashreplace").decode()
 
 
@@ -277,9 +276,9 @@ def _checksum(text: str) -> int:
 
 
 def _create(path: Path) -> None:
-    """Makes the file under another name and then renames it, so that a file of this name is always whole.
+    """Writes the file under another name and then renames it, so that a file of this name is always complete.
 
-    Brokers that start together take turns at the lock; whoever comes second finds the file there.
+    Brokers that start together wait for the lock in turn; the second one finds the file there.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     lock = os.open(path.parent / "metadata.lock", os.O_RDWR | os.O_CREAT, 0o644)

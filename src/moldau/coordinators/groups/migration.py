@@ -1,26 +1,26 @@
-"""Groups that change their protocol while they have members: classic to consumer, and back.
+"""Online migration of a group with members between the classic and the consumer protocol.
 
-A classic group becomes a consumer group when the first member of the new protocol joins it; its members stay
-what they are and speak on as classic members. When the last member of the new protocol goes, those who are
-left are a classic group again, and begin a round. ``group.consumer.migration.policy`` says which is allowed.
+A classic group is upgraded when the first member with the consumer protocol joins it; the other members keep
+using the classic protocol. When the last member with the consumer protocol leaves, the group is downgraded
+and rebalances. ``group.consumer.migration.policy`` says which direction is allowed.
 
-Invariant: a change of protocol is the records of one decision; who waits for the end of a round of a group
-that is no longer is told to join again.
+Invariant: a migration is one operation. Requests that wait in the old group are told to rejoin.
 """
 
 from collections.abc import Iterable
 from typing import Any
 
 from moldau.coordinators.groups.classic.group import CONSUMER_PROTOCOL_TYPE, ClassicGroup, Member
-from moldau.coordinators.groups.classic.group import session_alarm as classic_session_alarm
+from moldau.coordinators.groups.classic.group import session_timer as classic_session_timer
 from moldau.coordinators.groups.classic.rebalance import refuse_join, refuse_sync
-from moldau.coordinators.groups.consumer import records as r
+from moldau.coordinators.groups.consumer import records
 from moldau.coordinators.groups.consumer.assignors import Partition, Partitions
-from moldau.coordinators.groups.consumer.change import Change, session_alarm
+from moldau.coordinators.groups.consumer.cluster_view import ClusterView
 from moldau.coordinators.groups.consumer.group import ConsumerGroup
+from moldau.coordinators.groups.consumer.group_update import GroupUpdate, session_timer
 from moldau.coordinators.groups.consumer.member import ConsumerMember
-from moldau.coordinators.groups.consumer.topics import ClusterView
-from moldau.coordinators.groups.decision import Decision, GroupSettings
+from moldau.coordinators.groups.environment import GroupSettings
+from moldau.coordinators.groups.operation import Operation
 from moldau.coordinators.groups.records import GroupMember, GroupMetadata
 from moldau.protocol import consumer_protocol
 from moldau.protocol.consumer_protocol import (
@@ -35,15 +35,15 @@ UPGRADE_POLICIES = ("upgrade", "bidirectional")
 DOWNGRADE_POLICIES = ("downgrade", "bidirectional")
 
 
-def downgraded_alarm(group_id: str) -> tuple[str, str]:
+def downgraded_timer(group_id: str) -> tuple[str, str]:
     return ("downgraded", group_id)
 
 
-# --- what classic members say of partitions -----------------------------------------------------
+# --- subscriptions and assignments of classic members -------------------------------------------
 
 
 def subscription_of(metadata: bytes) -> ConsumerProtocolSubscription:
-    """The subscription in a classic member's metadata; KafkaError when it is none."""
+    """The subscription in a classic member's metadata; KafkaError when it is malformed."""
     try:
         return consumer_protocol.read(ConsumerProtocolSubscription, metadata)
     except MalformedMessage as error:
@@ -51,7 +51,7 @@ def subscription_of(metadata: bytes) -> ConsumerProtocolSubscription:
 
 
 def partitions_of(cluster: ClusterView, topics: Iterable[TopicPartition]) -> Partitions:
-    """Partitions under names, those of topics that exist."""
+    """Partitions by topic id; topics that do not exist are left out."""
     found: set[Partition] = set()
     for named in topics:
         topic = cluster.topics.by_name(named.topic)
@@ -61,9 +61,9 @@ def partitions_of(cluster: ClusterView, topics: Iterable[TopicPartition]) -> Par
 
 
 def assignment_bytes(cluster: ClusterView, partitions: Iterable[Partition], metadata: bytes) -> bytes:
-    """An assignment for a classic member, in the version that its metadata has."""
+    """An assignment for a classic member, in the same version as its metadata."""
     named = []
-    for topic_id, indexes in r.by_topic(partitions).items():
+    for topic_id, indexes in records.by_topic(partitions).items():
         topic = cluster.topics.by_id(topic_id)
         if topic is not None:
             named.append(TopicPartition(topic.name, indexes))
@@ -90,8 +90,8 @@ def _cannot_upgrade(group: ClassicGroup, reason: str) -> KafkaError:
     )
 
 
-def upgrade(decision: Decision, cluster: ClusterView, classic: ClassicGroup) -> ConsumerGroup:
-    """Writes a classic group down as a consumer group, and returns that as it will be."""
+def upgrade(operation: Operation, cluster: ClusterView, classic: ClassicGroup) -> ConsumerGroup:
+    """Adds the records that replace a classic group by a consumer group; returns the group to be."""
     group = ConsumerGroup(classic.group_id)
     epoch = max(classic.generation, 1)
     try:
@@ -105,20 +105,20 @@ def upgrade(decision: Decision, cluster: ClusterView, classic: ClassicGroup) -> 
         group.put_member(member.metadata(group_id))
     group.group_epoch = group.assignment_epoch = epoch
     group.metadata_hash = cluster.hash_of(names)
-    made.append(r.ConsumerGroupMetadata(group_id, epoch, group.metadata_hash))
+    made.append(records.ConsumerGroupMetadata(group_id, epoch, group.metadata_hash))
     for member in members:
-        made.append(r.TargetAssignment(group_id, member.member_id, frozenset(member.assigned)))
+        made.append(records.TargetAssignment(group_id, member.member_id, frozenset(member.assigned)))
         group.put_target(made[-1])
-    # No time: the target is somebody else's work, and the next may be made at once.
-    made.append(r.TargetAssignmentMetadata(group_id, epoch, 0))
+    # Timestamp 0, so that the next target assignment may be computed at once.
+    made.append(records.TargetAssignmentMetadata(group_id, epoch, 0))
     group.assignment_timestamp_ms = 0
     for member in members:
         made.append(member.current_assignment(group_id))
         group.put_current(made[-1])
         assert member.classic is not None
-        decision.ring_in(session_alarm(group, member.member_id), member.classic.session_timeout_ms)
-    _release(decision, classic)
-    decision.records += [*classic.tombstones(), *made]
+        operation.set_timer(session_timer(group, member.member_id), member.classic.session_timeout_ms)
+    _release(operation, classic)
+    operation.records += [*classic.tombstones(), *made]
     return group
 
 
@@ -141,32 +141,32 @@ def _upgraded(cluster: ClusterView, member: Member, epoch: int) -> ConsumerMembe
         "",
         member.rebalance_timeout_ms,
         None,
-        r.ClassicMetadata(member.session_timeout_ms, member.protocols),
+        records.ClassicMetadata(member.session_timeout_ms, member.protocols),
         epoch,
         epoch,
         assigned=dict.fromkeys(assigned, epoch),
     )
 
 
-def _release(decision: Decision, classic: ClassicGroup) -> None:
-    for member_id, parked in classic.joins.items():
-        refuse_join(decision, parked, ErrorCode.REBALANCE_IN_PROGRESS, member_id)
-    for parked in classic.syncs.values():
-        refuse_sync(decision, parked, ErrorCode.REBALANCE_IN_PROGRESS)
-    classic.joins.clear()
-    classic.syncs.clear()
+def _release(operation: Operation, classic: ClassicGroup) -> None:
+    for member_id, waiting in classic.awaiting_join.items():
+        refuse_join(operation, waiting, ErrorCode.REBALANCE_IN_PROGRESS, member_id)
+    for waiting in classic.awaiting_sync.values():
+        refuse_sync(operation, waiting, ErrorCode.REBALANCE_IN_PROGRESS)
+    classic.awaiting_join.clear()
+    classic.awaiting_sync.clear()
 
 
 # --- consumer to classic ------------------------------------------------------------------------
 
 
-def can_downgrade(change: Change, leaving: Iterable[str]) -> bool:
-    """Whether those who are left when some have gone all speak the classic protocol, and may be a group."""
-    settings = change.decision.settings
+def can_downgrade(update: GroupUpdate, leaving: Iterable[str]) -> bool:
+    """Whether the members that remain all use the classic protocol and can form a classic group."""
+    settings = update.operation.settings
     if settings.group_consumer_migration_policy not in DOWNGRADE_POLICIES:
         return False
     gone = set(leaving)
-    left = [member for member in change.members if member.member_id not in gone]
+    left = [member for member in update.members if member.member_id not in gone]
     return (
         0 < len(left) <= settings.group_max_size
         and all(member.classic is not None for member in left)
@@ -175,7 +175,7 @@ def can_downgrade(change: Change, leaving: Iterable[str]) -> bool:
 
 
 def common_protocol(members: Iterable[ConsumerMember], also: Iterable[str] | None = None) -> str | None:
-    """The first protocol of the first classic member that all of them know; None when there is none."""
+    """The first protocol of the first classic member that all of them support; None when there is none."""
     offered = [
         [name for name, _ in member.classic.protocols] for member in members if member.classic is not None
     ]
@@ -187,51 +187,51 @@ def common_protocol(members: Iterable[ConsumerMember], also: Iterable[str] | Non
     )
 
 
-def downgrade(change: Change, leaving: Iterable[str]) -> None:
-    """The group as those who are left are, when some have gone; they begin a round."""
+def downgrade(update: GroupUpdate, leaving: Iterable[str]) -> None:
+    """Makes the remaining members a classic group, which rebalances at once."""
     gone = set(leaving)
-    change.decision.records += change.group.tombstones()
-    _write_classic(change, [member for member in change.members if member.member_id not in gone])
-    change.decision.ring_in(downgraded_alarm(change.group.group_id), 0)
+    update.operation.records += update.group.tombstones()
+    _write_classic(update, [member for member in update.members if member.member_id not in gone])
+    update.operation.set_timer(downgraded_timer(update.group.group_id), 0)
 
 
-def downgrade_with(change: Change, joined: ConsumerMember) -> None:
-    """The last member of the new protocol came back as a classic one; if all is settled, nobody need join."""
-    group = change.group
-    change.decision.records += (*group.member_tombstones(joined.member_id), *group.tombstones())
-    left = [joined if member.member_id == joined.member_id else member for member in change.members]
-    _write_classic(change, left)
-    epoch = change.group_epoch
-    if epoch != change.assignment_epoch or not all(member.is_reconciled_to(epoch) for member in left):
-        change.decision.ring_in(downgraded_alarm(group.group_id), 0)
+def downgrade_with(update: GroupUpdate, joined: ConsumerMember) -> None:
+    """The last member with the consumer protocol rejoined as a classic one; rebalances only if needed."""
+    group = update.group
+    update.operation.records += (*group.member_tombstones(joined.member_id), *group.tombstones())
+    left = [joined if member.member_id == joined.member_id else member for member in update.members]
+    _write_classic(update, left)
+    epoch = update.group_epoch
+    if epoch != update.assignment_epoch or not all(member.is_reconciled_to(epoch) for member in left):
+        update.operation.set_timer(downgraded_timer(group.group_id), 0)
 
 
-def _write_classic(change: Change, left: list[ConsumerMember]) -> None:
+def _write_classic(update: GroupUpdate, left: list[ConsumerMember]) -> None:
     protocol = common_protocol(left)
     assert protocol is not None
-    group_id, decision = change.group.group_id, change.decision
-    members = tuple(_downgraded(change, member, protocol) for member in left)
-    decision.atomic = True
-    decision.records.append(
+    group_id, operation = update.group.group_id, update.operation
+    members = tuple(_downgraded(update, member, protocol) for member in left)
+    operation.atomic = True
+    operation.records.append(
         GroupMetadata(
             group_id,
             CONSUMER_PROTOCOL_TYPE,
-            change.group_epoch,
+            update.group_epoch,
             protocol,
             left[0].member_id,
-            decision.now_ms,
+            operation.now_ms,
             members,
         )
     )
     for member in members:
-        alarm = classic_session_alarm(ClassicGroup(group_id), member.member_id)
-        decision.ring_in(alarm, member.session_timeout_ms)
+        timer = classic_session_timer(ClassicGroup(group_id), member.member_id)
+        operation.set_timer(timer, member.session_timeout_ms)
 
 
-def _downgraded(change: Change, member: ConsumerMember, protocol: str) -> GroupMember:
+def _downgraded(update: GroupUpdate, member: ConsumerMember, protocol: str) -> GroupMember:
     assert member.classic is not None
     metadata = dict(member.classic.protocols)[protocol]
-    target = change.targets.get(member.member_id, frozenset())
+    target = update.target_assignment.get(member.member_id, frozenset())
     return GroupMember(
         member.member_id,
         member.instance_id,
@@ -240,5 +240,5 @@ def _downgraded(change: Change, member: ConsumerMember, protocol: str) -> GroupM
         member.rebalance_timeout_ms,
         member.classic.session_timeout_ms,
         metadata,
-        assignment_bytes(change.cluster, target, metadata),
+        assignment_bytes(update.cluster, target, metadata),
     )

@@ -1,19 +1,19 @@
-"""The committed offsets of a shard's groups: what the log says of them, and the requests that ask for them.
+"""The committed offsets of a shard's groups, and the requests on offsets.
 
-Offsets that were committed inside a transaction wait under its producer until the marker comes; of two
-commits for one partition the one that stands later in the log counts, whenever its transaction ended.
+Offsets committed in a transaction are pending until its marker is written. Of two commits for one partition
+the later one in the log wins, whenever its transaction ended.
 
-Invariant: ``Offsets`` is hard state and is written by ``apply`` alone; the functions below it only read it.
+Invariant: ``Offsets`` is hard state and is written by ``apply`` alone; the functions below only read it.
 """
 
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
-from moldau.base.names import Uuid
-from moldau.coordinators.groups.classic.states import Group
-from moldau.coordinators.groups.decision import Decision
+from moldau.base.names import ZERO_UUID, Uuid
+from moldau.coordinators.groups.group import Group
+from moldau.coordinators.groups.operation import Operation
 from moldau.coordinators.groups.records import OffsetCommit, OffsetCommitTombstone
-from moldau.coordinators.machine import Writer
+from moldau.coordinators.shard import ProducerIdAndEpoch
 from moldau.protocol.errors import ErrorCode, KafkaError
 from moldau.protocol.messages.offset_commit import (
     OffsetCommitRequest,
@@ -48,7 +48,7 @@ from moldau.protocol.messages.txn_offset_commit import (
 )
 
 INVALID_OFFSET = -1
-#: Tombstones in one step of the expiry; the rest follows in the next, so that no batch grows too large.
+#: Tombstones in one run of the expiry; the rest follows in the next, so that no result gets too large.
 MAX_EXPIRED_AT_ONCE = 5_000
 #: The last moment that a record can name.
 _END_OF_TIME_MS = (1 << 63) - 1
@@ -61,46 +61,46 @@ class CommittedOffset(NamedTuple):
     commit_timestamp_ms: int
     expire_timestamp_ms: int
     topic_id: Uuid
-    #: Where in the log it stands among the records of this shard.
+    #: Its position among the offset records of this shard.
     sequence: int
 
 
-#: A committed offset as it is kept. The garbage collector looks only once at plain tuples of plain values;
-#: there may be millions, and it would stop the broker for as long as it looks at them.
-_Kept = tuple[int, int, str, int, int, Uuid, int]
+#: The fields of a CommittedOffset. The garbage collector stops tracking plain tuples of atomic values; there
+#: may be millions of them, and traversing them would pause the broker.
+_StoredOffset = tuple[int, int, str, int, int, Uuid, int]
 
 #: Group, topic and partition.
-Place = tuple[str, str, int]
+OffsetKey = tuple[str, str, int]
 
 
 class Offsets:
     def __init__(self) -> None:
         #: By group, topic and partition.
-        self.committed: dict[str, dict[str, dict[int, _Kept]]] = {}
-        #: By the producer whose transaction is open.
-        self.pending: dict[int, dict[Place, _Kept]] = {}
-        #: By group and place: the producers that have a pending offset there.
-        self._producers: dict[str, dict[Place, set[int]]] = {}
+        self.committed: dict[str, dict[str, dict[int, _StoredOffset]]] = {}
+        #: Offsets of open transactions, by producer id.
+        self.pending: dict[int, dict[OffsetKey, _StoredOffset]] = {}
+        #: By group and key: the ids of the producers with a pending offset.
+        self._open_transactions: dict[str, dict[OffsetKey, set[int]]] = {}
         self._sequence = 0
         self._topic_ids: dict[Uuid, Uuid] = {}
 
     # --- writing: only from apply ---------------------------------------------------------------
 
-    def put(self, record: OffsetCommit, writer: Writer | None) -> None:
+    def put(self, record: OffsetCommit, producer: ProducerIdAndEpoch | None) -> None:
         self._sequence += 1
         group_id, topic, partition, offset, epoch, metadata, time_ms, expire_ms, topic_id = record
         shared_id = self._topic_ids.setdefault(topic_id, topic_id)
-        kept = (offset, epoch, metadata, time_ms, expire_ms, shared_id, self._sequence)
-        place = (group_id, topic, partition)
-        if writer is None:
-            self._store(place, kept)
+        stored = (offset, epoch, metadata, time_ms, expire_ms, shared_id, self._sequence)
+        key = (group_id, topic, partition)
+        if producer is None:
+            self._put_committed(key, stored)
         else:
-            self.pending.setdefault(writer.producer_id, {})[place] = kept
-            self._producers.setdefault(group_id, {}).setdefault(place, set()).add(writer.producer_id)
+            self.pending.setdefault(producer.producer_id, {})[key] = stored
+            self._open_transactions.setdefault(group_id, {}).setdefault(key, set()).add(producer.producer_id)
 
-    def remove(self, place: Place) -> None:
-        """Forgets a committed offset and what open transactions hold for the same place."""
-        group_id, topic, partition = place
+    def remove(self, key: OffsetKey) -> None:
+        """Deletes a committed offset and the pending ones with the same key."""
+        group_id, topic, partition = key
         topics = self.committed.get(group_id)
         if topics is not None and topic in topics:
             topics[topic].pop(partition, None)
@@ -108,76 +108,76 @@ class Offsets:
                 del topics[topic]
             if not topics:
                 del self.committed[group_id]
-        for producer_id in tuple(self._producers.get(group_id, {}).get(place, ())):
+        for producer_id in tuple(self._open_transactions.get(group_id, {}).get(key, ())):
             offsets = self.pending[producer_id]
-            del offsets[place]
+            del offsets[key]
             if not offsets:
                 del self.pending[producer_id]
-            self._unlink(place, producer_id)
+            self._unlink(key, producer_id)
 
     def end_transaction(self, producer_id: int, committed: bool) -> None:
-        for place, kept in self.pending.pop(producer_id, {}).items():
-            self._unlink(place, producer_id)
-            known = self.get(*place)
-            if committed and (known is None or known.sequence < CommittedOffset(*kept).sequence):
-                self._store(place, kept)
+        for key, stored in self.pending.pop(producer_id, {}).items():
+            self._unlink(key, producer_id)
+            known = self.get(*key)
+            if committed and (known is None or known.sequence < CommittedOffset(*stored).sequence):
+                self._put_committed(key, stored)
 
-    def _store(self, place: Place, kept: _Kept) -> None:
-        group_id, topic, partition = place
+    def _put_committed(self, key: OffsetKey, stored: _StoredOffset) -> None:
+        group_id, topic, partition = key
         try:
-            self.committed[group_id][topic][partition] = kept
+            self.committed[group_id][topic][partition] = stored
         except KeyError:
-            self.committed.setdefault(group_id, {}).setdefault(topic, {})[partition] = kept
+            self.committed.setdefault(group_id, {}).setdefault(topic, {})[partition] = stored
 
-    def _unlink(self, place: Place, producer_id: int) -> None:
-        places = self._producers[place[0]]
-        places[place].discard(producer_id)
-        if not places[place]:
-            del places[place]
-        if not places:
-            del self._producers[place[0]]
+    def _unlink(self, key: OffsetKey, producer_id: int) -> None:
+        keys = self._open_transactions[key[0]]
+        keys[key].discard(producer_id)
+        if not keys[key]:
+            del keys[key]
+        if not keys:
+            del self._open_transactions[key[0]]
 
     # --- reading --------------------------------------------------------------------------------
 
     def get(self, group_id: str, topic: str, partition: int) -> CommittedOffset | None:
-        kept = self.committed.get(group_id, {}).get(topic, {}).get(partition)
-        return None if kept is None else CommittedOffset(*kept)
+        stored = self.committed.get(group_id, {}).get(topic, {}).get(partition)
+        return None if stored is None else CommittedOffset(*stored)
 
-    def of_group(self, group_id: str) -> Iterator[tuple[Place, CommittedOffset]]:
+    def of_group(self, group_id: str) -> Iterator[tuple[OffsetKey, CommittedOffset]]:
         for topic, partitions in self.committed.get(group_id, {}).items():
-            for partition, kept in partitions.items():
-                yield (group_id, topic, partition), CommittedOffset(*kept)
+            for partition, stored in partitions.items():
+                yield (group_id, topic, partition), CommittedOffset(*stored)
 
-    def is_pending(self, place: Place) -> bool:
-        return place in self._producers.get(place[0], ())
+    def is_pending(self, key: OffsetKey) -> bool:
+        return key in self._open_transactions.get(key[0], ())
 
     def has_pending(self, group_id: str) -> bool:
-        return group_id in self._producers
+        return group_id in self._open_transactions
 
-    def places_of(self, group_id: str) -> list[Place]:
-        """Every place of a group with an offset, committed or pending."""
-        places = dict.fromkeys(place for place, _ in self.of_group(group_id))
-        places.update(dict.fromkeys(self._producers.get(group_id, ())))
-        return list(places)
+    def keys_of_group(self, group_id: str) -> list[OffsetKey]:
+        """The keys of all offsets of a group, committed or pending."""
+        keys = dict.fromkeys(key for key, _ in self.of_group(group_id))
+        keys.update(dict.fromkeys(self._open_transactions.get(group_id, ())))
+        return list(keys)
 
-    def places_in(self, topics: Iterable[str]) -> list[Place]:
-        """Every place in these topics with an offset, committed or pending; other topics cost no look."""
+    def keys_of_topics(self, topics: Iterable[str]) -> list[OffsetKey]:
+        """The keys of all offsets in these topics, committed or pending, without scanning other topics."""
         names = sorted(topics)
-        places: dict[Place, None] = {}
+        keys: dict[OffsetKey, None] = {}
         for group_id, committed in self.committed.items():
             for name in names:
                 if name in committed:
-                    places.update(dict.fromkeys((group_id, name, partition) for partition in committed[name]))
-        for pending in self._producers.values():
-            places.update(dict.fromkeys(place for place in pending if place[1] in names))
-        return list(places)
+                    keys.update(dict.fromkeys((group_id, name, partition) for partition in committed[name]))
+        for pending in self._open_transactions.values():
+            keys.update(dict.fromkeys(key for key in pending if key[1] in names))
+        return list(keys)
 
     def groups(self) -> list[str]:
-        return list({**self.committed, **self._producers})
+        return list({**self.committed, **self._open_transactions})
 
 
-def tombstones(places: Iterable[Place]) -> list[OffsetCommitTombstone]:
-    return [OffsetCommitTombstone(*place) for place in places]
+def tombstones(keys: Iterable[OffsetKey]) -> list[OffsetCommitTombstone]:
+    return [OffsetCommitTombstone(*key) for key in keys]
 
 
 # --- OffsetCommit and TxnOffsetCommit -----------------------------------------------------------
@@ -186,7 +186,7 @@ def tombstones(places: Iterable[Place]) -> list[OffsetCommitTombstone]:
 def commit_error(
     group: Group | None, request: OffsetCommitRequest | TxnOffsetCommitRequest, version: int
 ) -> ErrorCode:
-    """Why a member may not commit; NONE when it may. A group that is not there comes with the offsets."""
+    """Why a client may not commit; NONE when it may. Its first offsets create a group that does not exist."""
     transactional = isinstance(request, TxnOffsetCommitRequest)
     generation = (
         request.generation_id
@@ -217,69 +217,71 @@ def _any_partition(topic: str, partition: int) -> ErrorCode:
 
 
 def commit(
-    decision: Decision, request: OffsetCommitRequest, check: PartitionCheck = _any_partition
+    operation: Operation, request: OffsetCommitRequest, check: PartitionCheck = _any_partition
 ) -> OffsetCommitResponse:
     expire_timestamp_ms = (
         -1
         if request.retention_time_ms == -1
-        else min(decision.now_ms + request.retention_time_ms, _END_OF_TIME_MS)
+        else min(operation.now_ms + request.retention_time_ms, _END_OF_TIME_MS)
     )
-    decision.atomic = False  # each offset stands alone, and of a wide topic there may be very many
+    operation.atomic = False  # offsets are independent, and may be too many for one batch
     response = OffsetCommitResponse()
     for topic in request.topics:
         results = OffsetCommitResponseTopic(topic.name, topic.topic_id)
         for partition in topic.partitions:
-            error = check(topic.name, partition.partition_index) or _metadata_error(decision, partition)
+            error = check(topic.name, partition.partition_index) or _metadata_error(operation, partition)
             results.partitions.append(OffsetCommitResponsePartition(partition.partition_index, error))
             if error is ErrorCode.NONE:
-                decision.records.append(
-                    OffsetCommit(
-                        request.group_id,
-                        topic.name,
-                        partition.partition_index,
-                        partition.committed_offset,
-                        partition.committed_leader_epoch,
-                        partition.committed_metadata or "",
-                        decision.now_ms,
-                        expire_timestamp_ms,
-                        topic.topic_id,
-                    )
+                record = _offset_commit(
+                    operation, request, topic.name, partition, expire_timestamp_ms, topic.topic_id
                 )
+                operation.records.append(record)
         response.topics.append(results)
     return response
 
 
 def txn_commit(
-    decision: Decision, request: TxnOffsetCommitRequest, check: PartitionCheck = _any_partition
+    operation: Operation, request: TxnOffsetCommitRequest, check: PartitionCheck = _any_partition
 ) -> TxnOffsetCommitResponse:
-    decision.writer = Writer(request.producer_id, request.producer_epoch)
+    operation.producer = ProducerIdAndEpoch(request.producer_id, request.producer_epoch)
     response = TxnOffsetCommitResponse()
     for topic in request.topics:
         results = TxnOffsetCommitResponseTopic(topic.name)
         for partition in topic.partitions:
-            error = check(topic.name, partition.partition_index) or _metadata_error(decision, partition)
+            error = check(topic.name, partition.partition_index) or _metadata_error(operation, partition)
             results.partitions.append(TxnOffsetCommitResponsePartition(partition.partition_index, error))
             if error is ErrorCode.NONE:
-                decision.records.append(
-                    OffsetCommit(
-                        request.group_id,
-                        topic.name,
-                        partition.partition_index,
-                        partition.committed_offset,
-                        partition.committed_leader_epoch,
-                        partition.committed_metadata or "",
-                        decision.now_ms,
-                    )
-                )
+                operation.records.append(_offset_commit(operation, request, topic.name, partition))
         response.topics.append(results)
     return response
 
 
+def _offset_commit(
+    operation: Operation,
+    request: OffsetCommitRequest | TxnOffsetCommitRequest,
+    topic: str,
+    partition: OffsetCommitRequestPartition | TxnOffsetCommitRequestPartition,
+    expire_timestamp_ms: int = -1,
+    topic_id: Uuid = ZERO_UUID,
+) -> OffsetCommit:
+    return OffsetCommit(
+        request.group_id,
+        topic,
+        partition.partition_index,
+        partition.committed_offset,
+        partition.committed_leader_epoch,
+        partition.committed_metadata or "",
+        operation.now_ms,
+        expire_timestamp_ms,
+        topic_id,
+    )
+
+
 def _metadata_error(
-    decision: Decision, partition: OffsetCommitRequestPartition | TxnOffsetCommitRequestPartition
+    operation: Operation, partition: OffsetCommitRequestPartition | TxnOffsetCommitRequestPartition
 ) -> ErrorCode:
     metadata = partition.committed_metadata
-    if metadata is not None and len(metadata) > decision.settings.offset_metadata_max_bytes:
+    if metadata is not None and len(metadata) > operation.settings.offset_metadata_max_bytes:
         return ErrorCode.OFFSET_METADATA_TOO_LARGE
     return ErrorCode.NONE
 
@@ -315,7 +317,7 @@ def refuse_txn_commit(request: TxnOffsetCommitRequest, error: ErrorCode) -> TxnO
 def fetch(
     offsets: Offsets, group: Group | None, request: OffsetFetchRequestGroup, require_stable: bool
 ) -> OffsetFetchResponseGroup:
-    """The offsets that are asked for, or all; a group that is not there has none."""
+    """The offsets that are asked for, or all of the group; a group that does not exist has none."""
     response = OffsetFetchResponseGroup(request.group_id)
     if group is not None:
         try:
@@ -325,32 +327,30 @@ def fetch(
             return response
     if request.topics is None:
         for topic, partitions in offsets.committed.get(request.group_id, {}).items():
-            places = [(request.group_id, topic, partition) for partition in partitions]
-            found = [_fetched(offsets, place, require_stable) for place in places]
+            keys = [(request.group_id, topic, partition) for partition in partitions]
+            found = [_fetched(offsets, key, require_stable) for key in keys]
             response.topics.append(OffsetFetchResponseTopics(name=topic, partitions=found))
         return response
     for asked in request.topics:
-        places = [(request.group_id, asked.name, partition) for partition in asked.partition_indexes]
-        found = [_fetched(offsets, place, require_stable) for place in places]
+        keys = [(request.group_id, asked.name, partition) for partition in asked.partition_indexes]
+        found = [_fetched(offsets, key, require_stable) for key in keys]
         response.topics.append(OffsetFetchResponseTopics(asked.name, asked.topic_id, found))
     return response
 
 
-def _fetched(offsets: Offsets, place: Place, require_stable: bool) -> OffsetFetchResponsePartitions:
-    if require_stable and offsets.is_pending(place):
-        return OffsetFetchResponsePartitions(
-            place[2], INVALID_OFFSET, -1, "", ErrorCode.UNSTABLE_OFFSET_COMMIT
-        )
-    found = offsets.get(*place)
+def _fetched(offsets: Offsets, key: OffsetKey, require_stable: bool) -> OffsetFetchResponsePartitions:
+    if require_stable and offsets.is_pending(key):
+        return OffsetFetchResponsePartitions(key[2], INVALID_OFFSET, -1, "", ErrorCode.UNSTABLE_OFFSET_COMMIT)
+    found = offsets.get(*key)
     if found is None:
-        return OffsetFetchResponsePartitions(place[2], INVALID_OFFSET, -1, "", ErrorCode.NONE)
+        return OffsetFetchResponsePartitions(key[2], INVALID_OFFSET, -1, "", ErrorCode.NONE)
     return OffsetFetchResponsePartitions(
-        place[2], found.offset, found.leader_epoch, found.metadata, ErrorCode.NONE
+        key[2], found.offset, found.leader_epoch, found.metadata, ErrorCode.NONE
     )
 
 
 def as_group(request: OffsetFetchRequest) -> OffsetFetchRequestGroup:
-    """The request of old, with its one group, in the form of today."""
+    """A request of a version before 8, which has one group, in the form with many groups."""
     topics = request.topics
     return OffsetFetchRequestGroup(
         group_id=request.group_id,
@@ -389,7 +389,7 @@ def as_one_group(found: OffsetFetchResponseGroup) -> OffsetFetchResponse:
 
 
 def delete(
-    decision: Decision, offsets: Offsets, group: Group, request: OffsetDeleteRequest
+    operation: Operation, offsets: Offsets, group: Group, request: OffsetDeleteRequest
 ) -> OffsetDeleteResponse:
     response = OffsetDeleteResponse()
     for topic in request.topics:
@@ -397,10 +397,10 @@ def delete(
         subscribed = group.is_subscribed_to(topic.name)
         error = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC if subscribed else ErrorCode.NONE
         for partition in topic.partitions:
-            place = (request.group_id, topic.name, partition.partition_index)
+            key = (request.group_id, topic.name, partition.partition_index)
             results.partitions.append(OffsetDeleteResponsePartition(partition.partition_index, error))
-            if not subscribed and (offsets.get(*place) is not None or offsets.is_pending(place)):
-                decision.records.append(OffsetCommitTombstone(*place))
+            if not subscribed and (offsets.get(*key) is not None or offsets.is_pending(key)):
+                operation.records.append(OffsetCommitTombstone(*key))
         response.topics.append(results)
     return response
 
@@ -408,30 +408,30 @@ def delete(
 # --- expiry -------------------------------------------------------------------------------------
 
 
-def expire(decision: Decision, offsets: Offsets, group: Group) -> bool:
-    """Tombstones for what is too old. True when nothing is left that could keep the group."""
+def expire(operation: Operation, offsets: Offsets, group: Group) -> bool:
+    """Adds tombstones for expired offsets. True when the group has no other offsets left."""
     nothing_left = True
     subscribed: dict[str, bool] = {}
-    for place, committed in offsets.of_group(group.group_id):
-        topic = place[1]
+    for key, committed in offsets.of_group(group.group_id):
+        topic = key[1]
         if topic not in subscribed:
             subscribed[topic] = group.is_subscribed_to(topic)
         if (
-            len(decision.records) < MAX_EXPIRED_AT_ONCE
+            len(operation.records) < MAX_EXPIRED_AT_ONCE
             and not subscribed[topic]
-            and _is_expired(decision, group, committed)
-            and not offsets.is_pending(place)
+            and _is_expired(operation, group, committed)
+            and not offsets.is_pending(key)
         ):
-            decision.records.append(OffsetCommitTombstone(*place))
+            operation.records.append(OffsetCommitTombstone(*key))
         else:
             nothing_left = False
     return nothing_left and not offsets.has_pending(group.group_id)
 
 
-def _is_expired(decision: Decision, group: Group, committed: CommittedOffset) -> bool:
+def _is_expired(operation: Operation, group: Group, committed: CommittedOffset) -> bool:
     start_ms = group.expiry_start_ms(committed)
     if start_ms is None:
         return False
     if committed.expire_timestamp_ms >= 0:
-        return decision.now_ms >= committed.expire_timestamp_ms
-    return decision.now_ms - start_ms >= decision.settings.offsets_retention_ms
+        return operation.now_ms >= committed.expire_timestamp_ms
+    return operation.now_ms - start_ms >= operation.settings.offsets_retention_ms

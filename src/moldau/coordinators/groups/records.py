@@ -1,9 +1,7 @@
-"""The records of ``__consumer_offsets`` that classic groups and offsets need, in Kafka's own bytes.
+"""The records of ``__consumer_offsets`` for offsets and classic groups, in Kafka's binary format.
 
-A key is two bytes that say what kind of record it is, and the fields of that kind; a value is two bytes of
-version and the fields of that version. A record without a value deletes what its key stands for.
-
-Invariant: bytes to values and back; what a record means is decided by whoever applies it.
+A key is two bytes with the kind of the record, and its fields; a value is two bytes with its version, and its
+fields. A record without a value is a tombstone.
 """
 
 import struct as _struct
@@ -25,21 +23,21 @@ _OFFSET_VALUE_END = _struct.Struct(">q")
 _PLAIN_OFFSET_VALUE = _struct.Struct(">hqiBq3s16s")
 #: One tagged field, number 0, of sixteen bytes.
 _TOPIC_ID_TAG = b"\1\0\x10"
-#: From here on its length takes more than one byte.
+#: From this length on the length itself takes more than one byte.
 _LONG_METADATA = 127
 
-#: The kinds that are written; 0 is an old spelling of an offset that is still read.
+#: Kinds of keys; 0 is an old one for offsets that is only read.
 OLD_OFFSET_COMMIT_KEY = 0
 OFFSET_COMMIT_KEY = 1
 GROUP_METADATA_KEY = 2
 
 OFFSET_COMMIT_VERSION = 4
-#: Written for offsets with a time of expiry of their own: later versions have no room for it.
+#: Written for offsets with an expiry timestamp of their own, a field that later versions do not have.
 OFFSET_COMMIT_EXPIRING_VERSION = 1
 GROUP_METADATA_VERSION = 3
 
 
-# --- records, as a machine sees them ------------------------------------------------------------
+# --- records ------------------------------------------------------------------------------------
 
 
 class OffsetCommit(NamedTuple):
@@ -50,7 +48,7 @@ class OffsetCommit(NamedTuple):
     leader_epoch: int
     metadata: str
     commit_timestamp_ms: int
-    #: -1 when the retention of the broker counts.
+    #: -1 when the broker's retention applies.
     expire_timestamp_ms: int = -1
     topic_id: Uuid = ZERO_UUID
 
@@ -73,7 +71,7 @@ class GroupMember(NamedTuple):
 
 
 class GroupMetadata(NamedTuple):
-    """A classic group at the end of a round: with members it is stable, without them empty."""
+    """A classic group after a rebalance: stable if it has members, else empty."""
 
     group_id: str
     protocol_type: str
@@ -148,7 +146,7 @@ def read_key(cls: type, key: bytes) -> Any:
 
 
 def read_value(cls: type, value: bytes) -> Any:
-    """The value in whichever of its versions it was written; ValueError for one that is not known."""
+    """The value, in the version it was written in; ValueError for an unknown version."""
     (version,) = _NUMBER.unpack_from(value)
     if version not in declaration(cls).versions:
         raise ValueError(f"{cls.__name__} has no version {version}")
@@ -156,7 +154,7 @@ def read_value(cls: type, value: bytes) -> Any:
 
 
 def _offset_commit_key(group_id: str, topic: str, partition: int) -> bytes:
-    """As ``key_bytes`` would have it, without the way round: no other record is written nearly as often."""
+    """The same bytes as ``key_bytes`` without the codec: no other record is written nearly as often."""
     group, name = group_id.encode(), topic.encode()
     return (
         _OFFSET_KEY_START.pack(OFFSET_COMMIT_KEY, len(group))
@@ -217,9 +215,9 @@ def _offset_commit_from_bytes(key: bytes, value: bytes | None) -> OffsetCommit |
 
 
 def _quick_offset_commit(key: bytes, value: bytes) -> OffsetCommit | None:
-    """Reads an offset as it is usually written, without the way round; None for one with any peculiarity.
+    """Reads an offset without the codec, because a coordinator may load millions of them when it starts.
 
-    A coordinator reads a million of them when it starts. Short metadata, a topic id and nothing behind it.
+    Returns None unless it has the usual form: short metadata, and the topic id as the only tagged field.
     """
     names = _group_and_topic(key[:-4])
     if names is None:
@@ -248,9 +246,9 @@ def _quick_offset_commit(key: bytes, value: bytes) -> OffsetCommit | None:
 
 @lru_cache(maxsize=256)
 def _group_and_topic(start: bytes) -> tuple[str, str] | None:
-    """From the key of an offset without its partition; None where the lengths do not fit.
+    """From the key of an offset without its partition; None if the lengths are wrong.
 
-    What a group commits stands together in the log, so the same names come again and again.
+    Cached, because offsets of one group follow each other in the log.
     """
     _, group_size = _OFFSET_KEY_START.unpack_from(start)
     topic_start = 6 + group_size
@@ -310,14 +308,14 @@ def _member(member: MemberMetadata) -> GroupMember:
     )
 
 
-#: From the kind of a key to what reads it. Other types of groups add the kinds of their own here.
+#: Reads a record, by the kind of its key. Other types of groups add their own kinds.
 READERS: dict[int, Callable[[bytes, bytes | None], Any]] = {
     OLD_OFFSET_COMMIT_KEY: _offset_commit_from_bytes,
     OFFSET_COMMIT_KEY: _offset_commit_from_bytes,
     GROUP_METADATA_KEY: _group_metadata_from_bytes,
 }
 
-#: From the class of a record to what writes it.
+#: Writes a record, by its class.
 WRITERS: dict[type, Callable[[Any], tuple[bytes, bytes | None]]] = {
     OffsetCommit: _offset_commit_to_bytes,
     OffsetCommitTombstone: _offset_commit_tombstone_to_bytes,
@@ -331,7 +329,7 @@ def encode(record: Any) -> tuple[bytes, bytes | None]:
 
 
 def decode(key: bytes, value: bytes | None) -> Any:
-    """The record; None for a kind that is not known; ValueError for bytes that are none."""
+    """The record; None for an unknown kind; ValueError when it is corrupt."""
     try:
         (kind,) = _NUMBER.unpack_from(key)
         reader = READERS.get(kind)

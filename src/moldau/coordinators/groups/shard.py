@@ -1,9 +1,8 @@
-"""One shard of the group coordinator: every group and offset of one partition of ``__consumer_offsets``.
+"""One shard of the group coordinator: all groups and offsets of one partition of ``__consumer_offsets``.
 
-A request comes as its message and leaves as a ``Step``; the replies are the messages of its API. What differs
-between the types of groups is in the groups themselves; the tables of records and alarms take more types.
+Each method takes a request and returns a ``CoordinatorResult``, whose replies are responses of the same API.
 
-Invariant: decides, and writes hard state nowhere but in ``apply`` and ``end_transaction``.
+Invariant: hard state is written in ``apply`` and ``end_transaction`` alone.
 """
 
 from collections.abc import Callable, Hashable, Iterable
@@ -11,20 +10,20 @@ from typing import Any
 
 from moldau.coordinators.groups import offsets, records
 from moldau.coordinators.groups.classic import membership, rebalance
-from moldau.coordinators.groups.classic.group import ClassicGroup
-from moldau.coordinators.groups.classic.states import ClassicState, Group, GroupType
+from moldau.coordinators.groups.classic.group import ClassicGroup, ClassicState
+from moldau.coordinators.groups.consumer.consumer_groups import ConsumerGroups
 from moldau.coordinators.groups.consumer.group import ConsumerGroup
-from moldau.coordinators.groups.consumer.shard import ConsumerGroups
-from moldau.coordinators.groups.decision import Client, Decision, GroupSettings, Parked
+from moldau.coordinators.groups.environment import Environment, GroupSettings
+from moldau.coordinators.groups.group import Group, GroupType
 from moldau.coordinators.groups.offsets import Offsets
+from moldau.coordinators.groups.operation import Client, Operation, WaitingRequest
 from moldau.coordinators.groups.records import (
     GroupMetadata,
     GroupMetadataTombstone,
     OffsetCommit,
     OffsetCommitTombstone,
 )
-from moldau.coordinators.groups.surroundings import Surroundings
-from moldau.coordinators.machine import Alarm, Step, Token, Writer
+from moldau.coordinators.shard import CoordinatorResult, ProducerIdAndEpoch, TimerChange, Token
 from moldau.protocol.errors import ErrorCode, KafkaError
 from moldau.protocol.messages.consumer_group_describe import (
     ConsumerGroupDescribeRequest,
@@ -55,8 +54,8 @@ from moldau.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetc
 from moldau.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from moldau.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
 
-#: The alarm of the whole shard; the others carry a group id.
-EXPIRY_ALARM = ("expiry",)
+#: The timer of the whole shard; the keys of the others contain a group id.
+EXPIRY_TIMER = ("expiry",)
 
 
 class GroupShard:
@@ -64,29 +63,29 @@ class GroupShard:
         self,
         settings: Callable[[], GroupSettings],
         new_id: Callable[[], str],
-        surroundings: Surroundings | None = None,
+        environment: Environment | None = None,
     ) -> None:
         self._settings = settings
         self._new_id = new_id
         self.groups: dict[str, Group] = {}
         self.offsets = Offsets()
-        #: Alarms of a step whose records may not have been appended; ``apply`` says that they have.
-        self._owed: tuple[Alarm, ...] = ()
-        self._appliers: dict[type, Callable[[Any, Writer | None], None]] = {
-            OffsetCommit: self._apply_offset_commit,
+        #: Timers of the last result, until ``apply`` shows that its records were appended: the runtime does
+        #: not set the timers of a result that it could not append.
+        self._unconfirmed_timers: tuple[TimerChange, ...] = ()
+        self._appliers: dict[type, Callable[[Any], None]] = {
             OffsetCommitTombstone: self._apply_offset_commit_tombstone,
             GroupMetadata: self._apply_group_metadata,
             GroupMetadataTombstone: self._apply_group_tombstone,
         }
-        self._alarms: dict[str, Callable[[Decision, Any], None]] = {
+        self._timers: dict[str, Callable[[Operation, Any], None]] = {
             "expiry": self._expire,
             "join": self._join_timeout,
             "session": self._session_timeout,
             "sync": self._sync_timeout,
         }
-        self._consumers = ConsumerGroups(self.groups, surroundings or Surroundings())
+        self._consumers = ConsumerGroups(self.groups, environment or Environment())
         self._appliers.update(self._consumers.appliers)
-        self._alarms.update(self._consumers.alarms)
+        self._timers.update(self._consumers.timers)
 
     # --- hard state -----------------------------------------------------------------------------
 
@@ -96,70 +95,73 @@ class GroupShard:
     def decode(self, key: bytes, value: bytes | None) -> Any:
         return records.decode(key, value)
 
-    def apply(self, record: Any, writer: Writer | None = None) -> None:
-        self._owed = ()
-        self._appliers[type(record)](record, writer)
+    def apply(self, record: Any, producer: ProducerIdAndEpoch | None = None) -> None:
+        self._unconfirmed_timers = ()
+        if type(record) is OffsetCommit:
+            self._apply_offset_commit(record, producer)
+        else:
+            self._appliers[type(record)](record)
 
-    def end_transaction(self, writer: Writer, committed: bool) -> None:
-        # By the id alone: the marker may carry a later epoch than the offsets.
-        self.offsets.end_transaction(writer.producer_id, committed)
+    def end_transaction(self, producer: ProducerIdAndEpoch, committed: bool) -> None:
+        # The epoch is ignored: a marker may have a later one than the offsets.
+        self.offsets.end_transaction(producer.producer_id, committed)
 
-    def _apply_offset_commit(self, record: OffsetCommit, writer: Writer | None) -> None:
+    def _apply_offset_commit(self, record: OffsetCommit, producer: ProducerIdAndEpoch | None) -> None:
         group = self.groups.get(record.group_id)
         if group is None:
-            # A consumer that is no member of anything: its group is there for its offsets only.
+            # Offsets of a consumer without group management.
             group = self.groups[record.group_id] = ClassicGroup(record.group_id)
         group.established = True
-        self.offsets.put(record, writer)
+        self.offsets.put(record, producer)
 
-    def _apply_offset_commit_tombstone(self, record: OffsetCommitTombstone, writer: Writer | None) -> None:
+    def _apply_offset_commit_tombstone(self, record: OffsetCommitTombstone) -> None:
         self.offsets.remove(record)
 
-    def _apply_group_metadata(self, record: GroupMetadata, writer: Writer | None) -> None:
+    def _apply_group_metadata(self, record: GroupMetadata) -> None:
         group = self.groups.get(record.group_id)
         if not isinstance(group, ClassicGroup):
             group = self.groups[record.group_id] = ClassicGroup(record.group_id)
-        group.settle(record)
+        group.apply_metadata(record)
 
-    def _apply_group_tombstone(self, record: GroupMetadataTombstone, writer: Writer | None) -> None:
+    def _apply_group_tombstone(self, record: GroupMetadataTombstone) -> None:
         if isinstance(self.groups.get(record.group_id), ClassicGroup):
             del self.groups[record.group_id]
 
     # --- decisions ------------------------------------------------------------------------------
 
-    def _decision(self, now_ms: int) -> Decision:
-        return Decision(now_ms, self._settings(), self._new_id)
+    def _operation(self, now_ms: int) -> Operation:
+        return Operation(now_ms, self._settings(), self._new_id)
 
-    def _deletion(self, now_ms: int) -> Decision:
-        """For tombstones: there may be too many of them for one batch, and each of them stands alone."""
-        decision = self._decision(now_ms)
-        decision.atomic = False
-        return decision
+    def _deletion(self, now_ms: int) -> Operation:
+        """For tombstones, which need not be in one batch and may be too many for one."""
+        operation = self._operation(now_ms)
+        operation.atomic = False
+        return operation
 
-    def _step(self, decision: Decision) -> Step:
-        step = decision.step()
-        if self._owed:
-            # The append before this one failed, and its alarms with it; what they guard is still there.
-            alarms = {alarm.key: alarm for alarm in (*self._owed, *step.alarms)}
-            step = step._replace(alarms=tuple(alarms.values()))
-        self._owed = step.alarms if step.records else ()
-        return step
+    def _result(self, operation: Operation) -> CoordinatorResult:
+        result = operation.result()
+        if self._unconfirmed_timers:
+            # The last append failed, so its timers were not set, but soft state may depend on them.
+            timers = {timer.key: timer for timer in (*self._unconfirmed_timers, *result.timers)}
+            result = result._replace(timers=tuple(timers.values()))
+        self._unconfirmed_timers = result.timers if result.records else ()
+        return result
 
     def _group(self, group_id: str) -> Group | None:
         group = self.groups.get(group_id)
         return group if group is not None and group.established else None
 
-    def _reply(self, decision: Decision, token: Token, response: Any) -> Step:
-        decision.reply(token, response)
-        return self._step(decision)
+    def _reply(self, operation: Operation, token: Token, response: Any) -> CoordinatorResult:
+        operation.reply(token, response)
+        return self._result(operation)
 
     # --- members of classic groups --------------------------------------------------------------
 
     def join(
         self, request: JoinGroupRequest, version: int, client: Client, token: Token, now_ms: int
-    ) -> Step:
-        decision = self._decision(now_ms)
-        settings = decision.settings
+    ) -> CoordinatorResult:
+        operation = self._operation(now_ms)
+        settings = operation.settings
         error = ErrorCode.NONE
         if not request.group_id:
             error = ErrorCode.INVALID_GROUP_ID
@@ -170,10 +172,10 @@ class GroupShard:
         ):
             error = ErrorCode.INVALID_SESSION_TIMEOUT
         group = self.groups.get(request.group_id)
-        former: tuple[Any, ...] = ()
+        replaced: tuple[Any, ...] = ()
         if error is ErrorCode.NONE:
             if isinstance(group, ConsumerGroup) and group.is_empty:
-                former, group = group.tombstones(), None  # the name is free for either protocol
+                replaced, group = group.tombstones(), None  # an empty group may change its type
             if group is None:
                 if request.member_id:
                     error = ErrorCode.UNKNOWN_MEMBER_ID
@@ -184,14 +186,14 @@ class GroupShard:
             elif not isinstance(group, ClassicGroup):
                 error = ErrorCode.INCONSISTENT_GROUP_PROTOCOL
         if error is not ErrorCode.NONE:
-            return self._reply(decision, token, rebalance.join_error(version, error, request.member_id))
+            return self._reply(operation, token, rebalance.join_error(version, error, request.member_id))
         assert isinstance(group, ClassicGroup)
-        membership.Join(decision, group, request, client, Parked(token, version)).decide()
-        if not group.established and not decision.records:
-            # The group is there from now on, whatever became of the request.
-            decision.records.append(GroupMetadata(group.group_id, "", 0, None, None, now_ms, ()))
-        decision.records[:0] = former
-        return self._step(decision)
+        membership.Join(operation, group, request, client, WaitingRequest(token, version)).decide()
+        if not group.established and not operation.records:
+            # The group exists from now on, even if the request was refused.
+            operation.records.append(GroupMetadata(group.group_id, "", 0, None, None, now_ms, ()))
+        operation.records[:0] = replaced
+        return self._result(operation)
 
     def _join_consumers(
         self,
@@ -201,63 +203,63 @@ class GroupShard:
         client: Client,
         token: Token,
         now_ms: int,
-    ) -> Step:
-        decision = self._decision(now_ms)
+    ) -> CoordinatorResult:
+        operation = self._operation(now_ms)
         try:
-            response = self._consumers.join(decision, group, request, version, client)
+            response = self._consumers.join(operation, group, request, version, client)
         except KafkaError as error:
-            decision = self._decision(now_ms)
+            operation = self._operation(now_ms)
             response = rebalance.join_error(version, error.code, "")
-        return self._reply(decision, token, response)
+        return self._reply(operation, token, response)
 
     def sync(
         self, request: SyncGroupRequest, version: int, client: Client, token: Token, now_ms: int
-    ) -> Step:
-        decision = self._decision(now_ms)
+    ) -> CoordinatorResult:
+        operation = self._operation(now_ms)
         group = self.groups.get(request.group_id)
         if not request.group_id:
-            return self._reply(decision, token, SyncGroupResponse(error_code=ErrorCode.INVALID_GROUP_ID))
+            return self._reply(operation, token, SyncGroupResponse(error_code=ErrorCode.INVALID_GROUP_ID))
         if isinstance(group, ConsumerGroup):
             try:
-                response = self._consumers.sync(decision, group, request, version)
+                response = self._consumers.sync(operation, group, request, version)
             except KafkaError as error:
                 response = SyncGroupResponse(error_code=error.code)
-            return self._reply(decision, token, response)
+            return self._reply(operation, token, response)
         if not isinstance(group, ClassicGroup):
-            return self._reply(decision, token, SyncGroupResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID))
-        membership.sync(decision, group, request, Parked(token, version))
-        return self._step(decision)
+            return self._reply(operation, token, SyncGroupResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID))
+        membership.sync(operation, group, request, WaitingRequest(token, version))
+        return self._result(operation)
 
     def heartbeat(
         self, request: HeartbeatRequest, version: int, client: Client, token: Token, now_ms: int
-    ) -> Step:
-        decision = self._decision(now_ms)
+    ) -> CoordinatorResult:
+        operation = self._operation(now_ms)
         group = self.groups.get(request.group_id)
         if not request.group_id:
             error = ErrorCode.INVALID_GROUP_ID
         elif isinstance(group, ClassicGroup):
-            error = membership.heartbeat(decision, group, request)
+            error = membership.heartbeat(operation, group, request)
         elif isinstance(group, ConsumerGroup):
             try:
-                error = self._consumers.classic_heartbeat(decision, group, request)
+                error = self._consumers.classic_heartbeat(operation, group, request)
             except KafkaError as refused:
                 error = refused.code
         else:
             error = ErrorCode.UNKNOWN_MEMBER_ID
-        return self._reply(decision, token, HeartbeatResponse(error_code=error))
+        return self._reply(operation, token, HeartbeatResponse(error_code=error))
 
     def leave(
         self, request: LeaveGroupRequest, version: int, client: Client, token: Token, now_ms: int
-    ) -> Step:
-        decision = self._decision(now_ms)
+    ) -> CoordinatorResult:
+        operation = self._operation(now_ms)
         if not request.group_id:
-            return self._reply(decision, token, LeaveGroupResponse(error_code=ErrorCode.INVALID_GROUP_ID))
+            return self._reply(operation, token, LeaveGroupResponse(error_code=ErrorCode.INVALID_GROUP_ID))
         leaving = membership.leaving_members(request, version)
         group = self.groups.get(request.group_id)
         if isinstance(group, ClassicGroup):
-            errors = membership.leave(decision, group, leaving)
+            errors = membership.leave(operation, group, leaving)
         elif isinstance(group, ConsumerGroup):
-            errors = self._consumers.leave(decision, group, leaving)
+            errors = self._consumers.leave(operation, group, leaving)
         else:
             errors = [ErrorCode.UNKNOWN_MEMBER_ID] * len(leaving)
         response = LeaveGroupResponse(
@@ -268,7 +270,7 @@ class GroupShard:
                 for identity, error in zip(leaving, errors, strict=True)
             ],
         )
-        return self._reply(decision, token, response)
+        return self._reply(operation, token, response)
 
     # --- members of consumer groups -------------------------------------------------------------
 
@@ -279,86 +281,86 @@ class GroupShard:
         client: Client,
         token: Token,
         now_ms: int,
-    ) -> Step:
-        decision = self._decision(now_ms)
+    ) -> CoordinatorResult:
+        operation = self._operation(now_ms)
         try:
-            response = self._consumers.heartbeat(decision, request, version, client)
+            response = self._consumers.heartbeat(operation, request, version, client)
         except KafkaError as error:
-            decision = self._decision(now_ms)  # nothing of what was thought of so far comes to pass
+            operation = self._operation(now_ms)  # drops the records of the refused request
             response = ConsumerGroupHeartbeatResponse(error_code=error.code, error_message=error.message)
-        return self._reply(decision, token, response)
+        return self._reply(operation, token, response)
 
     def consumer_describe(
         self, request: ConsumerGroupDescribeRequest, version: int, client: Client, token: Token, now_ms: int
-    ) -> Step:
-        decision = self._decision(now_ms)
-        offered = decision.settings.group_consumer_assignors
+    ) -> CoordinatorResult:
+        operation = self._operation(now_ms)
+        offered = operation.settings.group_consumer_assignors
         described = [self._consumers.describe(group_id, offered) for group_id in request.group_ids]
-        return self._reply(decision, token, ConsumerGroupDescribeResponse(groups=described))
+        return self._reply(operation, token, ConsumerGroupDescribeResponse(groups=described))
 
-    def metadata_changed(self, now_ms: int) -> Step:
-        """Topics have come, gone or grown; groups that read them find out with their next heartbeat."""
+    def metadata_changed(self, now_ms: int) -> CoordinatorResult:
+        """Topics were created or deleted, or got more partitions; groups notice with their next heartbeat."""
         self._consumers.cluster.changed()
-        return self._step(self._decision(now_ms))
+        return self._result(self._operation(now_ms))
 
     # --- offsets --------------------------------------------------------------------------------
 
     def offset_commit(
         self, request: OffsetCommitRequest, version: int, client: Client, token: Token, now_ms: int
-    ) -> Step:
-        decision = self._decision(now_ms)
+    ) -> CoordinatorResult:
+        operation = self._operation(now_ms)
         group = self._group(request.group_id)
         error = offsets.commit_error(group, request, version)
         if error is not ErrorCode.NONE:
-            return self._reply(decision, token, offsets.refuse_commit(request, error))
+            return self._reply(operation, token, offsets.refuse_commit(request, error))
         if group is not None:
-            group.committed_by(request.member_id, decision)
+            group.committed_by(request.member_id, operation)
         check = self._consumers.commit_check(group, request.member_id, request.generation_id_or_member_epoch)
-        return self._reply(decision, token, offsets.commit(decision, request, check))
+        return self._reply(operation, token, offsets.commit(operation, request, check))
 
     def txn_offset_commit(
         self, request: TxnOffsetCommitRequest, version: int, client: Client, token: Token, now_ms: int
-    ) -> Step:
-        decision = self._decision(now_ms)
+    ) -> CoordinatorResult:
+        operation = self._operation(now_ms)
         group = self._group(request.group_id)
         error = offsets.commit_error(group, request, version)
         if error is not ErrorCode.NONE:
-            return self._reply(decision, token, offsets.refuse_txn_commit(request, error))
+            return self._reply(operation, token, offsets.refuse_txn_commit(request, error))
         check = self._consumers.commit_check(group, request.member_id, request.generation_id)
-        return self._reply(decision, token, offsets.txn_commit(decision, request, check))
+        return self._reply(operation, token, offsets.txn_commit(operation, request, check))
 
     def offset_fetch(
         self, request: OffsetFetchRequest, version: int, client: Client, token: Token, now_ms: int
-    ) -> Step:
-        decision = self._decision(now_ms)
+    ) -> CoordinatorResult:
+        operation = self._operation(now_ms)
         asked = request.groups if version >= 8 else [offsets.as_group(request)]
         found = [
             offsets.fetch(self.offsets, self._group(group.group_id), group, request.require_stable)
             for group in asked
         ]
         response = OffsetFetchResponse(groups=found) if version >= 8 else offsets.as_one_group(found[0])
-        return self._reply(decision, token, response)
+        return self._reply(operation, token, response)
 
     def offset_delete(
         self, request: OffsetDeleteRequest, version: int, client: Client, token: Token, now_ms: int
-    ) -> Step:
-        decision = self._decision(now_ms)
+    ) -> CoordinatorResult:
+        operation = self._operation(now_ms)
         group = self._group(request.group_id)
         try:
             if group is None:
                 raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND)
             group.check_offset_delete()
         except KafkaError as error:
-            return self._reply(decision, token, OffsetDeleteResponse(error_code=error.code))
-        return self._reply(decision, token, offsets.delete(decision, self.offsets, group, request))
+            return self._reply(operation, token, OffsetDeleteResponse(error_code=error.code))
+        return self._reply(operation, token, offsets.delete(operation, self.offsets, group, request))
 
     # --- administration -------------------------------------------------------------------------
 
     def describe(
         self, request: DescribeGroupsRequest, version: int, client: Client, token: Token, now_ms: int
-    ) -> Step:
+    ) -> CoordinatorResult:
         described = [self._describe(group_id, version) for group_id in request.groups]
-        return self._reply(self._decision(now_ms), token, DescribeGroupsResponse(groups=described))
+        return self._reply(self._operation(now_ms), token, DescribeGroupsResponse(groups=described))
 
     def _describe(self, group_id: str, version: int) -> DescribedGroup:
         group = self._group(group_id)
@@ -376,7 +378,7 @@ class GroupShard:
 
     def list_groups(
         self, request: ListGroupsRequest, version: int, client: Client, token: Token, now_ms: int
-    ) -> Step:
+    ) -> CoordinatorResult:
         states = {state.lower() for state in request.states_filter}
         types = {type_.lower() for type_ in request.types_filter}
         listed = [
@@ -386,19 +388,19 @@ class GroupShard:
             and (not states or group.state_name.lower() in states)
             and (not types or group.type.value in types)
         ]
-        return self._reply(self._decision(now_ms), token, ListGroupsResponse(groups=listed))
+        return self._reply(self._operation(now_ms), token, ListGroupsResponse(groups=listed))
 
     def delete_groups(
         self, request: DeleteGroupsRequest, version: int, client: Client, token: Token, now_ms: int
-    ) -> Step:
-        decision = self._deletion(now_ms)
+    ) -> CoordinatorResult:
+        operation = self._deletion(now_ms)
         results = [
-            DeletableGroupResult(group_id, self._delete(decision, group_id))
+            DeletableGroupResult(group_id, self._delete(operation, group_id))
             for group_id in dict.fromkeys(request.groups_names)
         ]
-        return self._reply(decision, token, DeleteGroupsResponse(results=results))
+        return self._reply(operation, token, DeleteGroupsResponse(results=results))
 
-    def _delete(self, decision: Decision, group_id: str) -> ErrorCode:
+    def _delete(self, operation: Operation, group_id: str) -> ErrorCode:
         group = self._group(group_id)
         if group is None:
             return ErrorCode.GROUP_ID_NOT_FOUND
@@ -406,68 +408,68 @@ class GroupShard:
             group.check_delete()
         except KafkaError as error:
             return error.code
-        decision.records += offsets.tombstones(self.offsets.places_of(group_id))
-        decision.records += group.tombstones()
+        operation.records += offsets.tombstones(self.offsets.keys_of_group(group_id))
+        operation.records += group.tombstones()
         return ErrorCode.NONE
 
-    def topics_deleted(self, names: Iterable[str], now_ms: int) -> Step:
-        """Topics are gone, and what was committed for them goes after them."""
-        decision = self._deletion(now_ms)
-        decision.records += offsets.tombstones(self.offsets.places_in(names))
-        return self._step(decision)
+    def topics_deleted(self, names: Iterable[str], now_ms: int) -> CoordinatorResult:
+        """Deletes the offsets that were committed for deleted topics."""
+        operation = self._deletion(now_ms)
+        operation.records += offsets.tombstones(self.offsets.keys_of_topics(names))
+        return self._result(operation)
 
-    # --- time -----------------------------------------------------------------------------------
+    # --- timers ---------------------------------------------------------------------------------
 
-    def loaded(self, now_ms: int) -> Step:
-        """The members whom the log names are given a session to be heard of."""
-        decision = self._decision(now_ms)
+    def loaded(self, now_ms: int) -> CoordinatorResult:
+        """Starts a session for each member."""
+        operation = self._operation(now_ms)
         for group in self.groups.values():
             if isinstance(group, ClassicGroup):
                 for member in group.members.values():
-                    rebalance.expect_heartbeat(decision, group, member)
-                if len(group.members) > decision.settings.group_max_size:
-                    rebalance.prepare(decision, group)
-        self._consumers.loaded(decision)
-        decision.ring_in(EXPIRY_ALARM, decision.settings.offsets_retention_check_interval_ms)
-        return self._step(decision)
+                    rebalance.reset_session_timer(operation, group, member)
+                if len(group.members) > operation.settings.group_max_size:
+                    rebalance.prepare_rebalance(operation, group)
+        self._consumers.loaded(operation)
+        operation.set_timer(EXPIRY_TIMER, operation.settings.offsets_retention_check_interval_ms)
+        return self._result(operation)
 
-    def alarm(self, key: Hashable, now_ms: int) -> Step:
+    def on_timer(self, key: Hashable, now_ms: int) -> CoordinatorResult:
         assert isinstance(key, tuple)
-        decision = self._decision(now_ms)
-        self._alarms[key[0]](decision, key)
-        return self._step(decision)
+        operation = self._operation(now_ms)
+        self._timers[key[0]](operation, key)
+        return self._result(operation)
 
     def _classic(self, group_id: str) -> ClassicGroup | None:
         group = self.groups.get(group_id)
         return group if isinstance(group, ClassicGroup) else None
 
-    def _session_timeout(self, decision: Decision, key: tuple[str, str, str]) -> None:
+    def _session_timeout(self, operation: Operation, key: tuple[str, str, str]) -> None:
         group = self._classic(key[1])
         if group is not None:
-            rebalance.session_timeout(decision, group, key[2])
+            rebalance.session_timeout(operation, group, key[2])
 
-    def _join_timeout(self, decision: Decision, key: tuple[str, str]) -> None:
+    def _join_timeout(self, operation: Operation, key: tuple[str, str]) -> None:
         group = self._classic(key[1])
         if group is not None:
-            rebalance.join_timeout(decision, group)
+            rebalance.join_timeout(operation, group)
 
-    def _sync_timeout(self, decision: Decision, key: tuple[str, str]) -> None:
+    def _sync_timeout(self, operation: Operation, key: tuple[str, str]) -> None:
         group = self._classic(key[1])
         if group is not None:
-            rebalance.sync_timeout(decision, group)
+            rebalance.sync_timeout(operation, group)
 
-    def _expire(self, decision: Decision, key: tuple[str]) -> None:
-        decision.atomic = False
+    def _expire(self, operation: Operation, key: tuple[str]) -> None:
+        operation.atomic = False
         for group in tuple(self.groups.values()):
-            if len(decision.records) >= offsets.MAX_EXPIRED_AT_ONCE:
-                decision.ring_in(EXPIRY_ALARM, 0)  # the rest in a moment
+            if len(operation.records) >= offsets.MAX_EXPIRED_AT_ONCE:
+                operation.set_timer(EXPIRY_TIMER, 0)  # continue with the next batch
                 return
             if not group.established:
                 if group.is_empty:
-                    del self.groups[group.group_id]  # its first record could never be written
-            elif offsets.expire(decision, self.offsets, group) and group.is_empty:
-                decision.records += group.tombstones()
-        decision.ring_in(EXPIRY_ALARM, decision.settings.offsets_retention_check_interval_ms)
+                    del self.groups[group.group_id]  # its first record could not be appended
+            elif offsets.expire(operation, self.offsets, group) and group.is_empty:
+                operation.records += group.tombstones()
+        operation.set_timer(EXPIRY_TIMER, operation.settings.offsets_retention_check_interval_ms)
 
 
 def _described(group: ClassicGroup) -> DescribedGroup:

@@ -1,10 +1,10 @@
-"""What ends a transaction in its partitions: the order to write markers, and what is left of each order.
+"""The markers that end a transaction in its partitions, and which of them are still to be written.
 
-A shard emits ``WriteMarkers`` once the end is committed in its log. Whoever carries it out keeps the orders
-in a ``MarkerQueue``, sends each leader what concerns it, and tells the shard when nothing is left.
+A shard emits ``WriteMarkers`` once the commit or abort is committed in its log. The writer keeps them in a
+``MarkerQueue``, sends each leader its part, and notifies the shard when all markers are written.
 
-Invariant: an order is never dropped because a partition cannot be reached; it is dropped when the
-transaction is another coordinator's by now.
+Invariant: markers are retried while a partition cannot be reached; they are dropped only when another
+coordinator has taken over the transaction.
 """
 
 from collections.abc import Callable, Iterable
@@ -19,8 +19,8 @@ from moldau.protocol.messages.write_txn_markers import (
     WriteTxnMarkersRequest,
 )
 
-#: The partition holds no open transaction of this epoch or one before it, and never will: what is left to
-#: end there, if anything, is another transaction. An id must not be stuck for that.
+#: With these errors the partition has no open transaction of this epoch or an earlier one, and never will
+#: have. They count as written, so that the transactional id does not get stuck.
 _DONE = frozenset(
     {ErrorCode.NONE, ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT, ErrorCode.INVALID_PRODUCER_EPOCH}
 )
@@ -28,7 +28,7 @@ _DONE = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class WriteMarkers:
-    """An effect: write this end of a transaction to all of its partitions, then tell the shard."""
+    """An effect: write this marker to all partitions of the transaction, then notify the shard."""
 
     transactional_id: str
     producer_id: int
@@ -41,81 +41,76 @@ class WriteMarkers:
 
 
 class MarkerQueue:
-    """Orders that are not carried out yet, by transactional id."""
+    """Markers that are not written to all partitions yet, by transactional id."""
 
-    __slots__ = ("_left", "_orders")
+    __slots__ = ("_pending", "_unmarked")
 
     def __init__(self) -> None:
-        self._orders: dict[str, WriteMarkers] = {}
-        self._left: dict[str, set[TopicPartition]] = {}
+        self._pending: dict[str, WriteMarkers] = {}
+        self._unmarked: dict[str, set[TopicPartition]] = {}
 
     def __len__(self) -> int:
-        return len(self._orders)
+        return len(self._pending)
 
-    def add(self, order: WriteMarkers) -> None:
-        """Takes an order; one that came before, as after a reload of the shard, is replaced by it."""
-        self._orders[order.transactional_id] = order
-        self._left[order.transactional_id] = set(order.partitions)
+    def add(self, markers: WriteMarkers) -> None:
+        """Adds markers; they replace those of the same id, for example after the shard was reloaded."""
+        self._pending[markers.transactional_id] = markers
+        self._unmarked[markers.transactional_id] = set(markers.partitions)
 
     def by_node(
         self, leader_of: Callable[[TopicPartition], int | None]
     ) -> dict[int, list[tuple[WriteMarkers, tuple[TopicPartition, ...]]]]:
-        """What each node has to write now; a partition without a leader (None) waits."""
+        """The markers that each node has to write now; a partition without a leader (None) waits."""
         found: dict[int, list[tuple[WriteMarkers, tuple[TopicPartition, ...]]]] = {}
-        for transactional_id, order in self._orders.items():
+        for transactional_id, markers in self._pending.items():
             by_leader: dict[int, list[TopicPartition]] = {}
-            for partition in sorted(self._left[transactional_id]):
+            for partition in sorted(self._unmarked[transactional_id]):
                 leader = leader_of(partition)
                 if leader is not None:
                     by_leader.setdefault(leader, []).append(partition)
             for leader, partitions in by_leader.items():
-                found.setdefault(leader, []).append((order, tuple(partitions)))
+                found.setdefault(leader, []).append((markers, tuple(partitions)))
         return found
 
-    def answered(self, order: WriteMarkers, partition: TopicPartition, error: ErrorCode) -> bool:
-        """Takes note of one answer; True when it was the last, and the shard is to be told."""
-        transactional_id = order.transactional_id
-        if self._orders.get(transactional_id) is not order:
+    def answered(self, markers: WriteMarkers, partition: TopicPartition, error: ErrorCode) -> bool:
+        """Records the result for one partition; True when it was the last, so that the shard is notified."""
+        transactional_id = markers.transactional_id
+        if self._pending.get(transactional_id) is not markers:
             return False
         if error is ErrorCode.TRANSACTION_COORDINATOR_FENCED:
-            self.forget(order)
+            self.remove(markers)
             return False
         if error not in _DONE:
             return False
-        left = self._left[transactional_id]
-        left.discard(partition)
-        if left:
+        unmarked = self._unmarked[transactional_id]
+        unmarked.discard(partition)
+        if unmarked:
             return False
-        self.forget(order)
+        self.remove(markers)
         return True
 
-    def gone(self, partition: TopicPartition) -> list[WriteMarkers]:
-        """The partition was deleted: the orders that waited for nothing else are done."""
-        concerned = [order for order in self._orders.values() if partition in order.partitions]
-        return [order for order in concerned if self.answered(order, partition, ErrorCode.NONE)]
-
-    def forget(self, order: WriteMarkers) -> None:
-        if self._orders.get(order.transactional_id) is order:
-            del self._orders[order.transactional_id], self._left[order.transactional_id]
+    def remove(self, markers: WriteMarkers) -> None:
+        if self._pending.get(markers.transactional_id) is markers:
+            del self._pending[markers.transactional_id], self._unmarked[markers.transactional_id]
 
 
 def write_txn_markers_request(
-    orders: Iterable[tuple[WriteMarkers, tuple[TopicPartition, ...]]],
+    pending: Iterable[tuple[WriteMarkers, tuple[TopicPartition, ...]]],
 ) -> WriteTxnMarkersRequest:
-    """What one leader is asked for, from an entry of ``MarkerQueue.by_node``."""
+    """The request to one leader, from an entry of ``MarkerQueue.by_node``."""
     return WriteTxnMarkersRequest(
         [
             WritableTxnMarker(
-                producer_id=order.producer_id,
-                producer_epoch=order.producer_epoch,
-                transaction_result=order.committed,
+                producer_id=markers.producer_id,
+                producer_epoch=markers.producer_epoch,
+                transaction_result=markers.committed,
                 topics=[
                     WritableTxnMarkerTopic(topic, [partition for _, partition in group])
                     for topic, group in groupby(sorted(partitions), lambda partition: partition.topic)
                 ],
-                coordinator_epoch=order.coordinator_epoch,
-                transaction_version=order.transaction_version,
+                coordinator_epoch=markers.coordinator_epoch,
+                transaction_version=markers.transaction_version,
             )
-            for order, partitions in orders
+            for markers, partitions in pending
         ]
     )

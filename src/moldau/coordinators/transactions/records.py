@@ -1,9 +1,9 @@
-"""The records of ``__transaction_state``: one key a transactional id, its last value is all there is.
+"""The records of ``__transaction_state`` in Kafka's binary format: one key per transactional id.
 
-Key: version 0, the transactional id. Value: version 1 (flexible; the second producer identity, the former
-producer id and the client's transaction version are tagged fields); version 0, of old releases, is read too.
+Key: version 0, the transactional id. Value: version 1 (flexible; the next producer, the previous producer id
+and the client's transaction version are tagged fields); version 0 of old releases is read, too.
 
-Invariant: the bytes are Kafka's own. What is not understood is told apart from what is corrupt.
+Invariant: a record of an unknown version is distinguished from a corrupt one.
 """
 
 import struct as _struct
@@ -12,8 +12,7 @@ from itertools import groupby
 from typing import NamedTuple
 
 from moldau.base.names import TopicPartition
-from moldau.coordinators.transactions.states import WRITTEN, TransactionState
-from moldau.coordinators.transactions.transaction import Transaction
+from moldau.coordinators.transactions.transaction import WRITTEN, Transaction, TransactionState
 from moldau.protocol import codec
 from moldau.protocol.primitives import MalformedMessage
 from moldau.protocol.schema import Int8, Int16, Int32, Int64, String, data, field, struct
@@ -50,7 +49,7 @@ class TransactionLogValue:
 
 
 class TransactionRecord(NamedTuple):
-    """What became of a transactional id; None when it is forgotten."""
+    """The state of a transactional id; None is a tombstone."""
 
     transactional_id: str
     transaction: Transaction | None
@@ -87,7 +86,7 @@ def _by_topic(partitions: Iterable[TopicPartition]) -> list[PartitionsSchema]:
 
 
 def decode_record(key: bytes, value: bytes | None) -> TransactionRecord | None:
-    """None for a key of a version that this release does not know; ValueError when the record is corrupt."""
+    """None for a key of an unknown version; ValueError when the record is corrupt."""
     try:
         if _version(key, "key") != KEY_VERSION:
             return None

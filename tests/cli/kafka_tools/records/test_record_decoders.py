@@ -3,8 +3,7 @@
 from moldau.base.names import TopicPartition
 from moldau.cli.kafka_tools.records.record_decoders import transaction_log
 from moldau.coordinators.transactions.records import TransactionRecord, encode_record
-from moldau.coordinators.transactions.states import TransactionState
-from moldau.coordinators.transactions.transaction import Transaction
+from moldau.coordinators.transactions.transaction import Transaction, TransactionState
 from moldau.protocol.records import Record
 
 KEY = '{"type":"0","data":{"transactionalId":"pt"}}'

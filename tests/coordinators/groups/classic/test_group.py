@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from moldau.coordinators.groups.classic.states import CLASSIC_MOVES, ClassicState
+from moldau.coordinators.groups.classic.group import VALID_TRANSITIONS, ClassicState
 from moldau.coordinators.groups.records import GroupMetadata
 from moldau.protocol import consumer_protocol
 from moldau.protocol.consumer_protocol import ConsumerProtocolSubscription
@@ -162,7 +162,7 @@ def test_the_group_is_written_when_it_is_new_when_a_generation_is_complete_and_w
     ]
 
 
-# --- rounds ---------------------------------------------------------------------------------------
+# --- rebalances -----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 10])
@@ -579,7 +579,7 @@ def test_a_first_record_that_fails_leaves_no_group_behind(driver: Any) -> None:
     member = driver.new_member_id()
     assert driver.replayed().groups["g"].established
     waiting = driver.send_join(member)
-    # Whoever was refused is forgotten after a session: its alarm was not lost with the append.
+    # Whoever was refused is forgotten after a session: its timer was not lost with the append.
     driver.advance(10_000)
     assert driver.replies[waiting].error_code == NONE
 
@@ -617,7 +617,7 @@ def test_an_assignment_that_cannot_be_written_can_be_handed_out_again(driver: An
 
 def test_the_moves_are_those_of_kafka() -> None:
     before = {
-        state: {other for other, followers in CLASSIC_MOVES.items() if state in followers}
+        state: {other for other, followers in VALID_TRANSITIONS.items() if state in followers}
         for state in ClassicState
     }
     assert before[ClassicState.PREPARING_REBALANCE] == {

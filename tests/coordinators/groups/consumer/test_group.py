@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from moldau.coordinators.groups.surroundings import ConsumerConfig
+from moldau.coordinators.groups.environment import ConsumerConfig
 from moldau.protocol.errors import ErrorCode
 from moldau.protocol.messages.delete_groups import DeleteGroupsRequest
 from moldau.protocol.messages.describe_groups import DescribeGroupsRequest
@@ -34,7 +34,7 @@ def share(answer: Any) -> dict[str, list[int]] | None:
     }
 
 
-def told(answer: Any) -> tuple[int, dict[str, list[int]] | None]:
+def heartbeat_result(answer: Any) -> tuple[int, dict[str, list[int]] | None]:
     assert answer.error_code == 0, answer
     return answer.member_epoch, share(answer)
 
@@ -85,18 +85,18 @@ def test_joining_without_saying_that_one_has_nothing(consumers: Any) -> None:
 
 def test_the_broker_makes_ids_in_version_0(consumers: Any) -> None:
     answer = consumers.beat("", 0, ["b3"], version=0)
-    assert told(answer) == (2, {"b3": [0, 1, 2]})
+    assert heartbeat_result(answer) == (2, {"b3": [0, 1, 2]})
     assert (answer.member_id, answer.heartbeat_interval_ms) == ("id1", 5000)
     assert consumers.beat("mine", 0, ["b3"], version=0).member_id == "mine"
 
 
 def test_the_life_of_one_member(consumers: Any) -> None:
     everything = {"b3": [0, 1, 2]}
-    assert told(consumers.beat(A, 0, ["b3"])) == (2, everything)
+    assert heartbeat_result(consumers.beat(A, 0, ["b3"])) == (2, everything)
     full = consumers.beat(A, 2, ["b3"], {}, rebalance_timeout_ms=60_000)
-    assert told(full) == (2, everything)
-    assert told(consumers.beat(A, 2, owned=everything)) == (2, None)
-    assert told(consumers.beat(A, 2)) == (2, None)
+    assert heartbeat_result(full) == (2, everything)
+    assert heartbeat_result(consumers.beat(A, 2, owned=everything)) == (2, None)
+    assert heartbeat_result(consumers.beat(A, 2)) == (2, None)
     assert refusal(consumers.beat(A, 3)) == (
         ErrorCode.FENCED_MEMBER_EPOCH,
         "The consumer group member has a greater member epoch (3) than the one known by the group "
@@ -111,9 +111,9 @@ def test_the_life_of_one_member(consumers: Any) -> None:
         ErrorCode.UNKNOWN_MEMBER_ID,
         f"Member {B} is not a member of group g.",
     )
-    assert told(consumers.beat(A, 2, owned={"b3": [0, 1, 2, 7]})) == (2, None)
+    assert heartbeat_result(consumers.beat(A, 2, owned={"b3": [0, 1, 2, 7]})) == (2, None)
     left = consumers.beat(A, -1)
-    assert (told(left), left.member_id, left.heartbeat_interval_ms) == ((-1, None), A, 0)
+    assert (heartbeat_result(left), left.member_id, left.heartbeat_interval_ms) == ((-1, None), A, 0)
     for epoch in (2, -1):
         assert refusal(consumers.beat(A, epoch))[0] is ErrorCode.UNKNOWN_MEMBER_ID
 
@@ -153,7 +153,7 @@ def test_a_member_that_lags_behind_commits_for_what_it_has_had_all_along(consume
     consumers.beat(A, 0, ["gg"])
     consumers.set_topics(gg=4)
     consumers.advance(1_000)
-    assert told(consumers.beat(A, 2)) == (3, {"gg": [0, 1, 2, 3]})
+    assert heartbeat_result(consumers.beat(A, 2)) == (3, {"gg": [0, 1, 2, 3]})
 
     def commit(epoch: int, partition: int) -> ErrorCode:
         error: ErrorCode = consumers.commit(member_id=A, generation=epoch, topic="gg", partition=partition)
@@ -164,8 +164,8 @@ def test_a_member_that_lags_behind_commits_for_what_it_has_had_all_along(consume
     consumers.beat(B, 0, ["gg"])
     consumers.beat("C", 0, ["gg"])
     consumers.advance(1_000)
-    assert told(consumers.beat(A, 3, owned={"gg": [0, 1, 2, 3]})) == (3, {"gg": [0, 1]})
-    assert told(consumers.beat(A, 3, owned={"gg": [0, 1]})) == (5, None)
+    assert heartbeat_result(consumers.beat(A, 3, owned={"gg": [0, 1, 2, 3]})) == (3, {"gg": [0, 1]})
+    assert heartbeat_result(consumers.beat(A, 3, owned={"gg": [0, 1]})) == (5, None)
     assert commit(5, 0) is commit(3, 0) is commit(2, 0) is ErrorCode.NONE
     assert commit(3, 3) is ErrorCode.STALE_MEMBER_EPOCH
 
@@ -233,25 +233,25 @@ def test_assignors_and_expressions_that_there_are_not(consumers: Any) -> None:
 
 
 def test_an_expression_is_resolved_after_the_answer(consumers: Any) -> None:
-    assert told(consumers.beat(A, 0, None, subscribed_topic_regex="b.*")) == (1, {})
+    assert heartbeat_result(consumers.beat(A, 0, None, subscribed_topic_regex="b.*")) == (1, {})
     consumers.advance(0)
-    assert told(consumers.beat(A, 1)) == (2, {"b1": [0], "b3": [0, 1, 2]})
+    assert heartbeat_result(consumers.beat(A, 1)) == (2, {"b1": [0], "b3": [0, 1, 2]})
     consumers.advance(1_000)
-    assert told(consumers.beat(B, 0, None, subscribed_topic_regex="b.*")) == (3, {})
+    assert heartbeat_result(consumers.beat(B, 0, None, subscribed_topic_regex="b.*")) == (3, {})
     # One that matches nothing changes nothing.
-    assert told(consumers.beat("C", 0, None, subscribed_topic_regex="nothing")) == (3, {})
+    assert heartbeat_result(consumers.beat("C", 0, None, subscribed_topic_regex="nothing")) == (3, {})
     consumers.advance(1_000)
-    assert told(consumers.beat("C", 3)) == (3, None)
+    assert heartbeat_result(consumers.beat("C", 3)) == (3, None)
     # Topics that are given up are taken away at once.
-    assert told(consumers.beat(A, 2, subscribed_topic_regex="")) == (2, {})
+    assert heartbeat_result(consumers.beat(A, 2, subscribed_topic_regex="")) == (2, {})
     assert consumers.describe_consumers().group_epoch == 4
 
 
 def test_topics_that_are_not_there(consumers: Any) -> None:
-    assert told(consumers.beat(A, 0, ["later"])) == (2, {})
+    assert heartbeat_result(consumers.beat(A, 0, ["later"])) == (2, {})
     consumers.advance(1_000)
     consumers.set_topics(later=2)
-    assert told(consumers.beat(A, 2)) == (3, {"later": [0, 1]})
+    assert heartbeat_result(consumers.beat(A, 2)) == (3, {"later": [0, 1]})
 
 
 def test_an_instance_that_is_taken(consumers: Any) -> None:
@@ -264,7 +264,7 @@ def test_an_instance_that_is_taken(consumers: Any) -> None:
 
 
 def test_the_hand_over_to_a_second_member(consumers: Any) -> None:
-    """Step by step as captured, with the times of the capture."""
+    """CoordinatorResult by step as captured, with the times of the capture."""
     started = consumers.now_ms - 100
     steps: list[tuple[int, str, int, list[int], int, list[int] | None]] = [
         (167, A, 0, [], 2, [0, 1, 2]),
@@ -284,7 +284,7 @@ def test_the_hand_over_to_a_second_member(consumers: Any) -> None:
         names = ["b3"] if epoch == 0 else None
         answer = consumers.beat(member, epoch, names, {"b3": owned} if owned else {})
         expected = None if assigned is None else {"b3": assigned} if assigned else {}
-        assert told(answer) == (new_epoch, expected), at_ms
+        assert heartbeat_result(answer) == (new_epoch, expected), at_ms
     assert consumers.describe_consumers().group_state == "Stable"
 
 
@@ -302,10 +302,10 @@ def test_a_static_member_goes_away_and_comes_back_under_another_id(consumers: An
         (A, "j", (ErrorCode.UNKNOWN_MEMBER_ID, "Instance id j is unknown.")),
     ):
         assert refusal(consumers.beat(member_id, 2, instance_id=instance_id)) == expected
-    assert told(consumers.beat(A, -2, instance_id="i")) == (-2, None)
+    assert heartbeat_result(consumers.beat(A, -2, instance_id="i")) == (-2, None)
     assert consumers.describe_consumers().group_state == "Reconciling"
     assert refusal(consumers.beat(A, 2, instance_id="i"))[0] is ErrorCode.FENCED_MEMBER_EPOCH
-    assert told(consumers.beat(B, 0, ["b3"], instance_id="i")) == (2, {"b3": [0, 1, 2]})
+    assert heartbeat_result(consumers.beat(B, 0, ["b3"], instance_id="i")) == (2, {"b3": [0, 1, 2]})
     assert [member.member_id for member in consumers.describe_consumers().members] == [B]
     assert refusal(consumers.beat(A, 2, instance_id="i"))[0] is ErrorCode.FENCED_INSTANCE_ID
 
@@ -320,9 +320,9 @@ def test_a_static_member_that_stays_away_is_missed_when_its_session_ends(consume
 def test_a_static_member_comes_back_under_the_same_id(consumers: Any) -> None:
     consumers.beat(A, 0, ["b3"], instance_id="i")
     consumers.beat(A, -2, instance_id="i")
-    assert told(consumers.beat(A, 0, ["b3"], instance_id="i")) == (2, {"b3": [0, 1, 2]})
+    assert heartbeat_result(consumers.beat(A, 0, ["b3"], instance_id="i")) == (2, {"b3": [0, 1, 2]})
     consumers.advance(44_000)
-    assert told(consumers.beat(A, 2, instance_id="i")) == (2, None)
+    assert heartbeat_result(consumers.beat(A, 2, instance_id="i")) == (2, None)
 
 
 # --- time ---------------------------------------------------------------------------------------
@@ -332,22 +332,22 @@ def test_a_silent_member_is_out_when_its_session_ends(consumers: Any) -> None:
     consumers.beat(A, 0, ["b3"])
     consumers.beat(B, 0, ["b3"])
     consumers.advance(30_000)
-    assert told(consumers.beat(B, 2)) == (3, None)
+    assert heartbeat_result(consumers.beat(B, 2)) == (3, None)
     consumers.advance(20_000)
-    assert told(consumers.beat(B, 3)) == (4, {"b3": [0, 1, 2]})
+    assert heartbeat_result(consumers.beat(B, 3)) == (4, {"b3": [0, 1, 2]})
     assert refusal(consumers.beat(A, 2))[0] is ErrorCode.UNKNOWN_MEMBER_ID
 
 
 def test_a_member_that_lets_nothing_go_is_out_when_the_rebalance_timeout_ends(consumers: Any) -> None:
     consumers.beat(A, 0, ["b3"], rebalance_timeout_ms=3_000)
     consumers.advance(1_000)
-    assert told(consumers.beat(B, 0, ["b3"])) == (3, {})
-    assert told(consumers.beat(A, 2)) == (2, {"b3": [0, 1]})
+    assert heartbeat_result(consumers.beat(B, 0, ["b3"])) == (3, {})
+    assert heartbeat_result(consumers.beat(A, 2)) == (2, {"b3": [0, 1]})
     consumers.advance(2_000)
-    assert told(consumers.beat(A, 2)) == (2, None)
+    assert heartbeat_result(consumers.beat(A, 2)) == (2, None)
     consumers.advance(1_000)
     assert refusal(consumers.beat(A, 2))[0] is ErrorCode.UNKNOWN_MEMBER_ID
-    assert told(consumers.beat(B, 3)) == (4, {"b3": [0, 1, 2]})
+    assert heartbeat_result(consumers.beat(B, 3)) == (4, {"b3": [0, 1, 2]})
 
 
 def test_letting_go_in_time_ends_the_rebalance_timeout(consumers: Any) -> None:
@@ -355,9 +355,9 @@ def test_letting_go_in_time_ends_the_rebalance_timeout(consumers: Any) -> None:
     consumers.advance(1_000)
     consumers.beat(B, 0, ["b3"])
     consumers.beat(A, 2)
-    assert told(consumers.beat(A, 2, owned={"b3": [0, 1]})) == (3, None)
+    assert heartbeat_result(consumers.beat(A, 2, owned={"b3": [0, 1]})) == (3, None)
     consumers.advance(10_000)
-    assert told(consumers.beat(A, 3)) == (3, None)
+    assert heartbeat_result(consumers.beat(A, 3)) == (3, None)
 
 
 def test_alarms_are_set_again_after_loading(consumers: Any) -> None:
@@ -376,13 +376,13 @@ def test_an_expression_that_was_not_resolved_before_a_reload_is_then(consumers: 
     consumers.beat(A, 0, None, subscribed_topic_regex="b1")
     consumers.reload()
     consumers.advance(0)
-    assert told(consumers.beat(A, 1)) == (2, {"b1": [0]})
+    assert heartbeat_result(consumers.beat(A, 1)) == (2, {"b1": [0]})
 
 
 def test_the_configs_of_the_group_count(consumers: Any) -> None:
     consumers.consumer_config = ConsumerConfig(7_000, 300, 0)
     assert consumers.beat(A, 0, ["b3"]).heartbeat_interval_ms == 300
-    assert told(consumers.beat(B, 0, ["b3"])) == (3, {})  # no waiting between assignments
+    assert heartbeat_result(consumers.beat(B, 0, ["b3"])) == (3, {})  # no waiting between assignments
     consumers.advance(7_000)
     assert consumers.describe_consumers().group_state == "Empty"
 
@@ -393,37 +393,37 @@ def test_the_configs_of_the_group_count(consumers: Any) -> None:
 def test_an_answer_that_was_lost_is_given_again(consumers: Any) -> None:
     consumers.beat(A, 0, ["b3"])
     consumers.advance(1_000)
-    assert told(consumers.beat(A, 2, ["b1", "b3"])) == (3, {"b1": [0], "b3": [0, 1, 2]})
+    assert heartbeat_result(consumers.beat(A, 2, ["b1", "b3"])) == (3, {"b1": [0], "b3": [0, 1, 2]})
     # It has not heard of epoch 3 and says all that it has to say.
     again = consumers.beat(A, 2, ["b1", "b3"], {"b3": [0, 1, 2]}, rebalance_timeout_ms=60_000)
-    assert told(again) == (3, {"b1": [0], "b3": [0, 1, 2]})
+    assert heartbeat_result(again) == (3, {"b1": [0], "b3": [0, 1, 2]})
     assert refusal(consumers.beat(A, 2, owned={"b3": [0, 9]}))[0] is ErrorCode.FENCED_MEMBER_EPOCH
 
 
 def test_topics_that_are_given_up_go_before_the_next_target(consumers: Any) -> None:
     consumers.beat(A, 0, ["b1", "b3"])
-    assert told(consumers.beat(A, 2, ["b1"])) == (2, {"b1": [0]})
+    assert heartbeat_result(consumers.beat(A, 2, ["b1"])) == (2, {"b1": [0]})
     assert consumers.describe_consumers().group_state == "Assigning"
     consumers.advance(1_000)
-    assert told(consumers.beat(A, 2, owned={"b1": [0]})) == (3, None)
+    assert heartbeat_result(consumers.beat(A, 2, owned={"b1": [0]})) == (3, None)
 
 
 def test_a_topic_that_is_deleted(consumers: Any) -> None:
     consumers.beat(A, 0, ["b1", "b3"])
     consumers.advance(1_000)
     consumers.set_topics(b1=1)
-    assert told(consumers.beat(A, 2)) == (2, {"b1": [0]})
-    assert told(consumers.beat(A, 2, owned={"b1": [0]})) == (3, None)
+    assert heartbeat_result(consumers.beat(A, 2)) == (2, {"b1": [0]})
+    assert heartbeat_result(consumers.beat(A, 2, owned={"b1": [0]})) == (3, None)
 
 
 def test_new_topics_are_found_by_an_expression(consumers: Any) -> None:
     consumers.beat(A, 0, None, subscribed_topic_regex="c.*")
     consumers.advance(1_000)
     consumers.set_topics(b1=1, c1=1)
-    assert told(consumers.beat(A, 1)) == (2, {"c1": [0]})
+    assert heartbeat_result(consumers.beat(A, 1)) == (2, {"c1": [0]})
     consumers.advance(1_000)
     consumers.set_topics(b1=1, c1=1, c2=2)
-    assert told(consumers.beat(A, 2)) == (3, {"c1": [0], "c2": [0, 1]})
+    assert heartbeat_result(consumers.beat(A, 2)) == (3, {"c1": [0], "c2": [0, 1]})
 
 
 def test_most_members_choose_the_assignor(consumers: Any) -> None:
@@ -444,7 +444,7 @@ def test_no_more_members_than_allowed(new_driver: Any) -> None:
         "The consumer group has reached its maximum capacity of 1 members.",
     )
     consumers.beat(A, -2, instance_id="i")
-    assert told(consumers.beat(B, 0, ["b3"], instance_id="i"))[0] == 2
+    assert heartbeat_result(consumers.beat(B, 0, ["b3"], instance_id="i"))[0] == 2
 
 
 def test_offsets_of_topics_in_use_cannot_be_deleted_and_do_not_expire(consumers: Any) -> None:
@@ -468,7 +468,7 @@ def test_offsets_of_topics_in_use_cannot_be_deleted_and_do_not_expire(consumers:
 
 def test_an_empty_classic_group_becomes_a_consumer_group_and_back(consumers: Any) -> None:
     assert consumers.commit(7, topic="b3") is ErrorCode.NONE  # a group for its offsets alone
-    assert told(consumers.beat(A, 0, ["b3"])) == (2, {"b3": [0, 1, 2]})
+    assert heartbeat_result(consumers.beat(A, 0, ["b3"])) == (2, {"b3": [0, 1, 2]})
     assert consumers.fetch("b3") == (7, ErrorCode.NONE)
     consumers.beat(A, -1)
     members, _ = consumers.stable_group()
@@ -479,4 +479,4 @@ def test_an_empty_classic_group_becomes_a_consumer_group_and_back(consumers: Any
         type(consumers.shard.groups["g"])
     }
     consumers.leave((members[0], None))
-    assert told(consumers.beat(B, 0, ["b3"])) == (2, {"b3": [0, 1, 2]})
+    assert heartbeat_result(consumers.beat(B, 0, ["b3"])) == (2, {"b3": [0, 1, 2]})

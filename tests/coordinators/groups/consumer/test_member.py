@@ -1,4 +1,4 @@
-"""How a member gets from what it has to what it shall have, step by step."""
+"""How a member gets from what it has to what it shall have, step by result."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -42,7 +42,7 @@ def stable(epoch: int, *partitions: Any) -> ConsumerMember:
 
 #: It has all of a topic of three partitions, in epoch 2.
 ALL = stable(2, *of_three(0, 1, 2))
-#: It has been told to let go of the last.
+#: It has to revoke the last one.
 LETTING_GO = reconcile(ALL, target(3, of_three(0, 1), of_three(0, 1, 2)))
 
 
@@ -96,7 +96,7 @@ def test_what_others_have_is_waited_for() -> None:
 
 
 def test_a_static_member_that_is_away_keeps_what_it_has_and_frees_what_it_was_to_let_go_of() -> None:
-    away = LETTING_GO.released()
+    away = LETTING_GO.temporarily_left()
     assert (away.member_epoch, away.state) == (STATIC_LEAVE_EPOCH, MemberState.STABLE)
     assert (away.assigned.keys(), dict(away.pending_revocation)) == (of_three(0, 1), {})
 

@@ -1,4 +1,4 @@
-"""The laws of consumer groups: state is what the log says, and no partition has two owners at one time."""
+"""Consumer groups in random runs: state is what the log says, and no partition has two owners at a time."""
 
 import random
 from collections import Counter
@@ -8,8 +8,8 @@ import pytest
 
 from moldau.coordinators.groups.classic.group import ClassicGroup
 from moldau.coordinators.groups.consumer.group import ConsumerGroup
+from moldau.coordinators.groups.environment import ConsumerConfig
 from moldau.coordinators.groups.shard import GroupShard
-from moldau.coordinators.groups.surroundings import ConsumerConfig
 from moldau.protocol import consumer_protocol
 from moldau.protocol.consumer_protocol import ConsumerProtocolSubscription
 from moldau.protocol.errors import ErrorCode, KafkaError
@@ -33,7 +33,7 @@ def hard_state(shard: GroupShard) -> Any:
             if group.established:
                 state[name] = group.recorded
         else:
-            soft = ("checked_version", "awaited")
+            soft = ("checked_metadata_version", "awaited_requests")
             state[name] = {key: value for key, value in vars(group).items() if key not in soft}
     return state
 
@@ -46,27 +46,29 @@ def check(driver: Any) -> None:
 
 
 def check_group(group: ConsumerGroup) -> None:
-    held = Counter(
+    owned_by_all = Counter(
         partition
         for member in group.members.values()
         for partitions in (member.assigned, member.pending_revocation)
         for partition in partitions
     )
-    assert max(held.values(), default=1) == 1
-    assert held.keys() == group.owners.keys()
-    assert set(group.targets) <= set(group.members)
-    targets = Counter(partition for target in group.targets.values() for partition in target)
-    assert max(targets.values(), default=1) == 1
+    assert max(owned_by_all.values(), default=1) == 1
+    assert owned_by_all.keys() == group.owners.keys()
+    assert set(group.target_assignment) <= set(group.members)
+    target_assignment = Counter(
+        partition for target in group.target_assignment.values() for partition in target
+    )
+    assert max(target_assignment.values(), default=1) == 1
     assert group.assignment_epoch <= group.group_epoch
     assert all(member.member_epoch <= group.assignment_epoch for member in group.members.values())
     instances = {m.instance_id: m.member_id for m in group.members.values() if m.instance_id is not None}
     assert group.static_members == instances
     used = {member.subscribed_topic_regex for member in group.members.values()}
-    assert group.regular_expressions.keys() <= used
+    assert group.resolved_regular_expressions.keys() <= used
 
 
 class Client:
-    """A member as consumers are: it lets go before it says so, and takes only what it was told."""
+    """A member that behaves as consumers do: it revokes before it reports that, and owns only what it got."""
 
     def __init__(self, driver: Any, member_id: str, instance_id: str | None, chance: random.Random) -> None:
         self.driver = driver
@@ -75,7 +77,7 @@ class Client:
         self.chance = chance
         self.epoch = 0
         self.owned: set[tuple[bytes, int]] = set()
-        self.told: set[tuple[bytes, int]] | None = None
+        self.new_assignment: set[tuple[bytes, int]] | None = None
         self.subscription = chance.choice(SUBSCRIPTIONS)
         self.gone = False
         #: An answer was lost: it says everything again, and takes nothing until it is answered.
@@ -94,7 +96,7 @@ class Client:
             fields |= {"rebalance_timeout_ms": 10_000, **self.subscription}
             fields.setdefault("subscribed_topic_regex", "")
             owned = self._owned_by_name()
-        elif self.told is not None:
+        elif self.new_assignment is not None:
             owned = self._owned_by_name()
         answer = self.driver.beat(self.member_id, self.epoch, owned=owned, **fields)
         self._hear(answer, calm)
@@ -103,29 +105,29 @@ class Client:
         # Not written, or lost on its way.
         self.unheard = isinstance(answer, ErrorCode) or (not calm and self.chance.random() < 0.1)
         if self.unheard:
-            self.told = None
+            self.new_assignment = None
             return
         if answer.error_code:
             self.owned.clear()
-            self.told = None
+            self.new_assignment = None
             self.gone = answer.error_code in (ErrorCode.UNRELEASED_INSTANCE_ID, ErrorCode.FENCED_INSTANCE_ID)
             self.epoch = 0
             return
         self.epoch = answer.member_epoch
         if answer.assignment is not None:
             topics = answer.assignment.topic_partitions
-            self.told = {(topic.topic_id, index) for topic in topics for index in topic.partitions}
-        elif self.told is not None and self.owned == self.told:
-            self.told = None
+            self.new_assignment = {(topic.topic_id, index) for topic in topics for index in topic.partitions}
+        elif self.new_assignment is not None and self.owned == self.new_assignment:
+            self.new_assignment = None
 
     def work(self) -> None:
         """What takes a while in real consumers: letting go first, taking then."""
-        if self.told is None:
+        if self.new_assignment is None:
             return
-        if self.owned - self.told:
-            self.owned &= self.told
+        if self.owned - self.new_assignment:
+            self.owned &= self.new_assignment
         else:
-            self.owned |= self.told
+            self.owned |= self.new_assignment
 
     def change(self) -> None:
         self.subscription = self.chance.choice(SUBSCRIPTIONS)
@@ -185,7 +187,7 @@ class Run:
             member = group.members[client.member_id]
             assert client.owned <= member.assigned.keys() | member.pending_revocation.keys()
 
-    def settle(self) -> None:
+    def apply_metadata(self) -> None:
         """Everybody goes on as it should, until nothing is left to do."""
         self.driver.set_topics(a=3, b=2)
         for _ in range(60):
@@ -224,7 +226,7 @@ def test_any_run(new_driver: Any, seed: int, failing: bool) -> None:
         run.step()
         check(driver)
         run.check_clients()
-    run.settle()
+    run.apply_metadata()
     run.check_settled()
 
 

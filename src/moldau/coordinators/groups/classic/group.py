@@ -1,21 +1,21 @@
-"""A classic group: its members, its protocols, its state, and what it allows.
+"""A classic group: its members, their protocols, its state, and its rules.
 
-What the log says of the group is ``recorded``, and only ``settle`` writes it. Everything else is the round
-that is under way (who has joined, who waits, what the next generation will be): it is lost when the shard
-moves, and the members find out by their next request, as with Kafka.
+``recorded`` is the hard state, written by ``apply_metadata`` alone. Everything else is the rebalance in
+progress (who has joined, who waits, the next generation): it is lost when the partition moves, and the
+members notice with their next request, as with Kafka.
 
-Invariant: rules about one group, in memory; no replies and no alarms here (``rebalance`` and ``membership``
-do).
+Replies and timers are not here, but in ``rebalance`` and ``membership``.
 """
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from enum import Enum
 from typing import Any, Final
 
-from moldau.coordinators.groups.classic.states import CLASSIC_MOVES, ClassicState, GroupType
-from moldau.coordinators.groups.decision import Decision, Parked
+from moldau.coordinators.groups.group import GroupType
 from moldau.coordinators.groups.offsets import CommittedOffset
+from moldau.coordinators.groups.operation import Operation, WaitingRequest
 from moldau.coordinators.groups.records import GroupMember, GroupMetadata, GroupMetadataTombstone
 from moldau.protocol import consumer_protocol
 from moldau.protocol.consumer_protocol import ConsumerProtocolSubscription
@@ -24,8 +24,32 @@ from moldau.protocol.primitives import MalformedMessage
 
 CONSUMER_PROTOCOL_TYPE = "consumer"
 
-#: Names of protocols with the metadata of a member for each, the preferred one first.
+#: The protocols of a member with its metadata for each, the preferred one first.
 Protocols = tuple[tuple[str, bytes], ...]
+
+
+class ClassicState(Enum):
+    """The values are what DescribeGroups and ListGroups show."""
+
+    EMPTY = "Empty"
+    PREPARING_REBALANCE = "PreparingRebalance"
+    COMPLETING_REBALANCE = "CompletingRebalance"
+    STABLE = "Stable"
+    DEAD = "Dead"
+
+
+#: The states that may follow each state.
+VALID_TRANSITIONS: dict[ClassicState, frozenset[ClassicState]] = {
+    ClassicState.EMPTY: frozenset({ClassicState.PREPARING_REBALANCE, ClassicState.DEAD}),
+    ClassicState.PREPARING_REBALANCE: frozenset(
+        {ClassicState.COMPLETING_REBALANCE, ClassicState.EMPTY, ClassicState.DEAD}
+    ),
+    ClassicState.COMPLETING_REBALANCE: frozenset(
+        {ClassicState.STABLE, ClassicState.PREPARING_REBALANCE, ClassicState.DEAD}
+    ),
+    ClassicState.STABLE: frozenset({ClassicState.PREPARING_REBALANCE, ClassicState.DEAD}),
+    ClassicState.DEAD: frozenset(),
+}
 
 
 @dataclass(slots=True)
@@ -38,7 +62,7 @@ class Member:
     session_timeout_ms: int
     protocols: Protocols
     assignment: bytes = b""
-    #: It has never heard its member id in a round that was completed, and so cannot send heartbeats.
+    #: It has not received its first JoinGroup response yet, so it cannot send heartbeats.
     is_new: bool = False
 
     def metadata(self, protocol: str | None) -> bytes:
@@ -66,23 +90,23 @@ class ClassicGroup:
         self.members: dict[str, Member] = {}
         #: From instance ids to member ids.
         self.static_members: dict[str, str] = {}
-        #: None when it cannot be known.
+        #: None when it is unknown.
         self.subscribed_topics: frozenset[str] | None = None
-        self._supported: Counter[str] = Counter()
+        self._supported_protocols: Counter[str] = Counter()
 
-        #: Members that were given an id and shall come back with it.
-        self.pending_members: set[str] = set()
-        #: Requests that wait for the end of the round, by member.
-        self.joins: dict[str, Parked] = {}
-        self.syncs: dict[str, Parked] = {}
-        #: Members that have not asked for their assignment yet.
-        self.pending_sync: set[str] = set()
-        #: While the first round waits for more members: the present delay and what may still be added.
+        #: Member ids that were given out, but have not joined yet.
+        self.pending_join_members: set[str] = set()
+        #: JoinGroup and SyncGroup requests that wait for the rebalance, by member.
+        self.awaiting_join: dict[str, WaitingRequest] = {}
+        self.awaiting_sync: dict[str, WaitingRequest] = {}
+        #: Members of the new generation that have not sent SyncGroup yet.
+        self.pending_sync_members: set[str] = set()
+        #: While an initial rebalance waits for more members: the current delay and how much may be added.
         self.initial_delay_ms: int = 0
         self.initial_remaining_ms: int = 0
         self.new_member_added = False
 
-    # --- what it looks like ---------------------------------------------------------------------
+    # --- state ----------------------------------------------------------------------------------
 
     @property
     def state_name(self) -> str:
@@ -97,13 +121,13 @@ class ClassicGroup:
         return self.state is ClassicState.EMPTY
 
     @property
-    def in_initial_round(self) -> bool:
-        """A group that was empty waits a while for all of its members before the first round."""
+    def is_initial_rebalance(self) -> bool:
+        """A group that was empty waits for more members before its first rebalance completes."""
         return self.state is ClassicState.PREPARING_REBALANCE and self.previous_state is ClassicState.EMPTY
 
     @property
-    def has_everybody_joined(self) -> bool:
-        return len(self.joins) == len(self.members) and not self.pending_members
+    def have_all_members_joined(self) -> bool:
+        return len(self.awaiting_join) == len(self.members) and not self.pending_join_members
 
     @property
     def rebalance_timeout_ms(self) -> int:
@@ -113,18 +137,18 @@ class ClassicGroup:
         return self.leader == member_id
 
     def supports(self, protocol_type: str, names: Iterable[str]) -> bool:
-        """Whether somebody with these protocols could be a member."""
+        """Whether a client with these protocols can be a member."""
         if self.state is ClassicState.EMPTY:
             return bool(protocol_type) and any(True for _ in names)
-        everybody = len(self.members)
+        member_count = len(self.members)
         return protocol_type == self.protocol_type and any(
-            self._supported[name] == everybody for name in names
+            self._supported_protocols[name] == member_count for name in names
         )
 
     def select_protocol(self) -> str:
-        """The protocol that all members know and most of them prefer."""
-        everybody = len(self.members)
-        candidates = {name for name, count in self._supported.items() if count == everybody}
+        """The protocol that all members support and most of them prefer."""
+        member_count = len(self.members)
+        candidates = {name for name, count in self._supported_protocols.items() if count == member_count}
         votes = Counter(member.vote(candidates) for member in self.members.values())
         return max(votes, key=votes.__getitem__)
 
@@ -146,7 +170,7 @@ class ClassicGroup:
             self.leader = member.member_id
         self.members[member.member_id] = member
         self._count(member, 1)
-        self.pending_members.discard(member.member_id)
+        self.pending_join_members.discard(member.member_id)
 
     def update(
         self, member: Member, protocols: Protocols, rebalance_timeout_ms: int, session_timeout_ms: int
@@ -158,9 +182,9 @@ class ClassicGroup:
         member.session_timeout_ms = session_timeout_ms
 
     def remove(self, member_id: str) -> None:
-        """Takes out a member, or one that was still to come; what it waits for is the caller's to answer."""
-        self.pending_members.discard(member_id)
-        self.pending_sync.discard(member_id)
+        """Removes a member or a pending one; the caller answers the requests that it waits for."""
+        self.pending_join_members.discard(member_id)
+        self.pending_sync_members.discard(member_id)
         member = self.members.pop(member_id, None)
         if member is None:
             return
@@ -171,7 +195,7 @@ class ClassicGroup:
             self.leader = next(iter(self.members), None)
 
     def replace_static_member(self, group_instance_id: str, new_member_id: str) -> Member:
-        """The process behind an instance id was started again: it goes on under a new member id."""
+        """A static member has restarted: it continues under a new member id."""
         old_member_id = self.static_members[group_instance_id]
         member = self.members.pop(old_member_id)
         member.member_id = new_member_id
@@ -179,16 +203,16 @@ class ClassicGroup:
         self.static_members[group_instance_id] = new_member_id
         if self.leader == old_member_id:
             self.leader = new_member_id
-        if old_member_id in self.pending_sync:
-            self.pending_sync.remove(old_member_id)
-            self.pending_sync.add(new_member_id)
+        if old_member_id in self.pending_sync_members:
+            self.pending_sync_members.remove(old_member_id)
+            self.pending_sync_members.add(new_member_id)
         return member
 
     def elect_leader_of_joined(self) -> bool:
-        """The leader stays if it has joined; else the first that has. False when nobody has joined."""
-        if self.leader in self.joins:
+        """Keeps the leader if it has joined, else takes the first that has. False when nobody has joined."""
+        if self.leader in self.awaiting_join:
             return True
-        joined = next((member_id for member_id in self.members if member_id in self.joins), None)
+        joined = next((member_id for member_id in self.members if member_id in self.awaiting_join), None)
         if joined is not None:
             self.leader = joined
         return joined is not None
@@ -205,28 +229,28 @@ class ClassicGroup:
 
     def _count(self, member: Member, change: int) -> None:
         for name, _ in member.protocols:
-            self._supported[name] += change
-            if not self._supported[name]:
-                del self._supported[name]
+            self._supported_protocols[name] += change
+            if not self._supported_protocols[name]:
+                del self._supported_protocols[name]
 
-    # --- rounds ---------------------------------------------------------------------------------
+    # --- rebalances -----------------------------------------------------------------------------
 
-    def move(self, state: ClassicState, now_ms: int) -> None:
-        assert state in CLASSIC_MOVES[self.state], f"{self.group_id}: {self.state} to {state}"
+    def transition_to(self, state: ClassicState, now_ms: int) -> None:
+        assert state in VALID_TRANSITIONS[self.state], f"{self.group_id}: {self.state} to {state}"
         self.previous_state = self.state
         self.state = state
         self.state_timestamp_ms = now_ms
 
-    def begin_generation(self, now_ms: int) -> None:
-        """Everybody who will be in the next generation has joined."""
+    def start_next_generation(self, now_ms: int) -> None:
+        """All members of the next generation have joined."""
         self.generation = 1 if self.generation >= 2**31 - 1 else self.generation + 1
-        self.pending_sync.clear()
+        self.pending_sync_members.clear()
         if self.members:
             self.protocol_name = self.select_protocol()
-            self.move(ClassicState.COMPLETING_REBALANCE, now_ms)
+            self.transition_to(ClassicState.COMPLETING_REBALANCE, now_ms)
         else:
             self.protocol_name = None
-            self.move(ClassicState.EMPTY, now_ms)
+            self.transition_to(ClassicState.EMPTY, now_ms)
         self.subscribed_topics = self._read_subscriptions()
 
     def _read_subscriptions(self) -> frozenset[str] | None:
@@ -241,10 +265,10 @@ class ClassicGroup:
                 return None
         return frozenset(topics)
 
-    # --- what the log says ----------------------------------------------------------------------
+    # --- hard state -----------------------------------------------------------------------------
 
     def metadata(self, assignments: Mapping[str, bytes]) -> GroupMetadata:
-        """The record of the group as it is now, with these assignments."""
+        """The record of the group's current state, with these assignments."""
         return GroupMetadata(
             self.group_id,
             self.protocol_type or "",
@@ -270,8 +294,8 @@ class ClassicGroup:
     def assignments(self) -> dict[str, bytes]:
         return {member.member_id: member.assignment for member in self.members.values()}
 
-    def settle(self, record: GroupMetadata) -> None:
-        """Takes over what the log says; a round that has begun since then goes on from where it is."""
+    def apply_metadata(self, record: GroupMetadata) -> None:
+        """Applies a record; a rebalance that has started since it was decided is not disturbed."""
         self.recorded = record
         self.established = True
         if self.state is ClassicState.PREPARING_REBALANCE or (
@@ -294,13 +318,15 @@ class ClassicGroup:
             for member in record.members
             if member.group_instance_id is not None
         }
-        self._supported = Counter(name for member in self.members.values() for name, _ in member.protocols)
+        self._supported_protocols = Counter(
+            name for member in self.members.values() for name, _ in member.protocols
+        )
         self.subscribed_topics = self._read_subscriptions()
 
     def tombstones(self) -> tuple[Any, ...]:
         return (GroupMetadataTombstone(self.group_id),)
 
-    # --- what it allows -------------------------------------------------------------------------
+    # --- rules ----------------------------------------------------------------------------------
 
     def check_offset_commit(
         self,
@@ -312,7 +338,7 @@ class ClassicGroup:
     ) -> None:
         empty = self.state is ClassicState.EMPTY
         if generation_or_epoch < 0 and empty:
-            return  # a consumer that keeps its offsets here without being a member, or an administrator
+            return  # a consumer without group management, or an administrator
         if generation_or_epoch >= 0 or member_id or group_instance_id is not None:
             self.check_member(member_id, group_instance_id)
             if generation_or_epoch != self.generation:
@@ -323,11 +349,11 @@ class ClassicGroup:
             raise KafkaError(ErrorCode.REBALANCE_IN_PROGRESS)
 
     def check_offset_fetch(self, member_id: str | None, member_epoch: int) -> None:
-        """Anybody may read the offsets of a classic group."""
+        """Everybody may read the offsets of a classic group."""
 
     def check_offset_delete(self) -> None:
         if not self.is_empty and self.protocol_type != CONSUMER_PROTOCOL_TYPE:
-            # Only the consumer protocol says which topics are in use.
+            # Only with the consumer protocol it is known which topics are in use.
             raise KafkaError(ErrorCode.NON_EMPTY_GROUP)
 
     def check_delete(self) -> None:
@@ -344,26 +370,26 @@ class ClassicGroup:
             return committed.commit_timestamp_ms
         return None
 
-    def committed_by(self, member_id: str, decision: Decision) -> None:
+    def committed_by(self, member_id: str, operation: Operation) -> None:
         member = self.members.get(member_id)
         if member is not None and self.state in (ClassicState.STABLE, ClassicState.PREPARING_REBALANCE):
-            decision.ring_in(session_alarm(self, member_id), member.session_timeout_ms)
+            operation.set_timer(session_timer(self, member_id), member.session_timeout_ms)
 
 
-def session_alarm(group: ClassicGroup, member_id: str) -> tuple[str, str, str]:
+def session_timer(group: ClassicGroup, member_id: str) -> tuple[str, str, str]:
     return ("session", group.group_id, member_id)
 
 
-def join_alarm(group: ClassicGroup) -> tuple[str, str]:
+def join_timer(group: ClassicGroup) -> tuple[str, str]:
     return ("join", group.group_id)
 
 
-def sync_alarm(group: ClassicGroup) -> tuple[str, str]:
+def sync_timer(group: ClassicGroup) -> tuple[str, str]:
     return ("sync", group.group_id)
 
 
 def _restored(recorded: GroupMember, protocol: str | None, known: Member | None) -> Member:
-    """A member as the log has it. The log knows one protocol of it; a live member keeps the others too."""
+    """A member from the log, which has only the selected protocol; a live member keeps its others too."""
     protocols: Protocols = ((protocol or "", recorded.subscription),)
     if known is not None and known.metadata(protocol) == recorded.subscription:
         protocols = known.protocols

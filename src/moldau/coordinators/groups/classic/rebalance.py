@@ -1,28 +1,27 @@
-"""The rounds of a classic group: how one begins, whom it waits for, and how it ends.
+"""The rebalances of a classic group: how one starts, whom it waits for, and how it ends.
 
-A round begins when somebody comes, goes or changes (PreparingRebalance). It waits until every member has
-joined or the rebalance timeout has passed; then the next generation begins (CompletingRebalance), and the
-group is stable once its leader has said who gets what. A group that was empty waits a little longer in its
-first round, so that members which start together end up in one generation.
+A rebalance starts when a member joins, leaves or changes its protocols (PreparingRebalance). It waits until
+every member has joined or the rebalance timeout has passed; then the next generation starts
+(CompletingRebalance), and the group is stable once its leader has sent the assignments. A group that was
+empty waits longer in its first rebalance, so that members that start together get into one generation.
 
-Invariant: decides about the round that is under way and never about what the log says; a request that is
-parked here is answered when its round ends, whichever way that is.
+Invariant: changes soft state only. A request that waits is answered when its rebalance ends, however it ends.
 """
 
 from moldau.coordinators.groups.classic.group import (
     ClassicGroup,
+    ClassicState,
     Member,
-    join_alarm,
-    session_alarm,
-    sync_alarm,
+    join_timer,
+    session_timer,
+    sync_timer,
 )
-from moldau.coordinators.groups.classic.states import ClassicState
-from moldau.coordinators.groups.decision import Decision, Parked
+from moldau.coordinators.groups.operation import Operation, WaitingRequest
 from moldau.protocol.errors import ErrorCode
 from moldau.protocol.messages.join_group import JoinGroupResponse, JoinGroupResponseMember
 from moldau.protocol.messages.sync_group import SyncGroupResponse
 
-#: A new member cannot send heartbeats, because it does not know its id yet; it is given this long.
+#: The session of a new member, which cannot send heartbeats before it knows its member id.
 NEW_MEMBER_JOIN_TIMEOUT_MS = 5 * 60_000
 
 _CAN_REBALANCE = (ClassicState.EMPTY, ClassicState.STABLE, ClassicState.COMPLETING_REBALANCE)
@@ -59,7 +58,7 @@ def join_response(
 
 
 def current_generation(group: ClassicGroup, member_id: str) -> JoinGroupResponse:
-    """What a member hears of the generation that it is in; the leader hears of everybody."""
+    """The JoinGroup response for a member of the current generation; the leader's lists all members."""
     return join_response(
         group,
         member_id,
@@ -69,161 +68,169 @@ def current_generation(group: ClassicGroup, member_id: str) -> JoinGroupResponse
     )
 
 
-def refuse_join(decision: Decision, parked: Parked | None, error: ErrorCode, member_id: str) -> None:
-    if parked is not None:
-        decision.reply(parked.token, join_error(parked.version, error, member_id))
+def refuse_join(
+    operation: Operation, waiting: WaitingRequest | None, error: ErrorCode, member_id: str
+) -> None:
+    if waiting is not None:
+        operation.reply(waiting.token, join_error(waiting.version, error, member_id))
 
 
-def refuse_sync(decision: Decision, parked: Parked | None, error: ErrorCode) -> None:
-    if parked is not None:
-        decision.reply(parked.token, SyncGroupResponse(error_code=error))
+def refuse_sync(operation: Operation, waiting: WaitingRequest | None, error: ErrorCode) -> None:
+    if waiting is not None:
+        operation.reply(waiting.token, SyncGroupResponse(error_code=error))
 
 
 # --- members ------------------------------------------------------------------------------------
 
 
-def expect_heartbeat(decision: Decision, group: ClassicGroup, member: Member) -> None:
-    decision.ring_in(session_alarm(group, member.member_id), member.session_timeout_ms)
+def reset_session_timer(operation: Operation, group: ClassicGroup, member: Member) -> None:
+    operation.set_timer(session_timer(group, member.member_id), member.session_timeout_ms)
 
 
-def park_join(decision: Decision, group: ClassicGroup, member: Member, parked: Parked) -> None:
-    """The member waits for the end of the round. If it asked before, its older request is let go."""
+def park_join(operation: Operation, group: ClassicGroup, member: Member, waiting: WaitingRequest) -> None:
+    """The member waits for the end of the rebalance. An older JoinGroup of the same member is refused."""
     refuse_join(
-        decision, group.joins.get(member.member_id), ErrorCode.REBALANCE_IN_PROGRESS, member.member_id
+        operation,
+        group.awaiting_join.get(member.member_id),
+        ErrorCode.REBALANCE_IN_PROGRESS,
+        member.member_id,
     )
-    group.joins[member.member_id] = parked
+    group.awaiting_join[member.member_id] = waiting
 
 
-def remove_member(decision: Decision, group: ClassicGroup, member_id: str) -> None:
-    """Takes a member out, whatever it waits for; the caller then sees to the round."""
-    refuse_join(decision, group.joins.pop(member_id, None), ErrorCode.UNKNOWN_MEMBER_ID, "")
-    refuse_sync(decision, group.syncs.pop(member_id, None), ErrorCode.UNKNOWN_MEMBER_ID)
-    decision.silence(session_alarm(group, member_id))
+def remove_member(operation: Operation, group: ClassicGroup, member_id: str) -> None:
+    """Removes a member and refuses its requests; the caller then checks the rebalance."""
+    refuse_join(operation, group.awaiting_join.pop(member_id, None), ErrorCode.UNKNOWN_MEMBER_ID, "")
+    refuse_sync(operation, group.awaiting_sync.pop(member_id, None), ErrorCode.UNKNOWN_MEMBER_ID)
+    operation.cancel_timer(session_timer(group, member_id))
     group.remove(member_id)
 
 
-def after_removal(decision: Decision, group: ClassicGroup) -> None:
+def after_removal(operation: Operation, group: ClassicGroup) -> None:
     if group.state in (ClassicState.STABLE, ClassicState.COMPLETING_REBALANCE):
-        prepare(decision, group)
+        prepare_rebalance(operation, group)
     else:
-        complete_if_everybody_joined(decision, group)
+        complete_join_if_all_joined(operation, group)
 
 
-# --- the round ----------------------------------------------------------------------------------
+# --- the rebalance ------------------------------------------------------------------------------
 
 
-def prepare_or_complete(decision: Decision, group: ClassicGroup) -> None:
-    """A member has joined: a round begins, or the one that is under way may be complete by that."""
+def prepare_rebalance_or_complete_join(operation: Operation, group: ClassicGroup) -> None:
+    """A member has joined: starts a rebalance, or completes the join phase if it was the last."""
     if group.state in _CAN_REBALANCE:
-        prepare(decision, group)
+        prepare_rebalance(operation, group)
     else:
-        complete_if_everybody_joined(decision, group)
+        complete_join_if_all_joined(operation, group)
 
 
-def prepare(decision: Decision, group: ClassicGroup) -> None:
-    """A round begins."""
+def prepare_rebalance(operation: Operation, group: ClassicGroup) -> None:
+    """Starts a rebalance."""
     if group.state is ClassicState.COMPLETING_REBALANCE:
-        _refuse_syncs(decision, group)
-    group.pending_sync.clear()
-    decision.silence(sync_alarm(group))
+        _refuse_syncs(operation, group)
+    group.pending_sync_members.clear()
+    operation.cancel_timer(sync_timer(group))
     initial = group.state is ClassicState.EMPTY
-    group.move(ClassicState.PREPARING_REBALANCE, decision.now_ms)
+    group.transition_to(ClassicState.PREPARING_REBALANCE, operation.now_ms)
     if initial:
-        delay_ms = decision.settings.group_initial_rebalance_delay_ms
+        delay_ms = operation.settings.group_initial_rebalance_delay_ms
         group.new_member_added = False
         group.initial_delay_ms = delay_ms
         group.initial_remaining_ms = max(group.rebalance_timeout_ms - delay_ms, 0)
-        decision.ring_in(join_alarm(group), delay_ms)
-    elif group.has_everybody_joined:
-        complete(decision, group)
+        operation.set_timer(join_timer(group), delay_ms)
+    elif group.have_all_members_joined:
+        complete_join(operation, group)
     else:
-        decision.ring_in(join_alarm(group), group.rebalance_timeout_ms)
+        operation.set_timer(join_timer(group), group.rebalance_timeout_ms)
 
 
-def _refuse_syncs(decision: Decision, group: ClassicGroup) -> None:
-    """The generation whose assignment they wait for will never be; what they had before is not theirs now."""
+def _refuse_syncs(operation: Operation, group: ClassicGroup) -> None:
+    """The generation that they wait for will not be completed, and their old assignments are void."""
     for member in group.members.values():
         member.assignment = b""
-    for member_id, parked in group.syncs.items():
-        refuse_sync(decision, parked, ErrorCode.REBALANCE_IN_PROGRESS)
-        expect_heartbeat(decision, group, group.members[member_id])
-    group.syncs.clear()
+    for member_id, waiting in group.awaiting_sync.items():
+        refuse_sync(operation, waiting, ErrorCode.REBALANCE_IN_PROGRESS)
+        reset_session_timer(operation, group, group.members[member_id])
+    group.awaiting_sync.clear()
 
 
-def complete_if_everybody_joined(decision: Decision, group: ClassicGroup) -> None:
+def complete_join_if_all_joined(operation: Operation, group: ClassicGroup) -> None:
     if (
         group.state is ClassicState.PREPARING_REBALANCE
-        and not group.in_initial_round
-        and group.has_everybody_joined
+        and not group.is_initial_rebalance
+        and group.have_all_members_joined
     ):
-        complete(decision, group)
+        complete_join(operation, group)
 
 
-def join_timeout(decision: Decision, group: ClassicGroup) -> None:
-    """The delay of the first round is over, or the rebalance timeout of a later one."""
+def join_timeout(operation: Operation, group: ClassicGroup) -> None:
+    """The delay of an initial rebalance is over, or the rebalance timeout of a later one."""
     if group.state is not ClassicState.PREPARING_REBALANCE:
         return
-    if group.in_initial_round and group.new_member_added and group.initial_remaining_ms:
+    if group.is_initial_rebalance and group.new_member_added and group.initial_remaining_ms:
         group.new_member_added = False
-        delay_ms = min(decision.settings.group_initial_rebalance_delay_ms, group.initial_remaining_ms)
+        delay_ms = min(operation.settings.group_initial_rebalance_delay_ms, group.initial_remaining_ms)
         group.initial_remaining_ms = max(group.initial_remaining_ms - group.initial_delay_ms, 0)
         group.initial_delay_ms = delay_ms
-        decision.ring_in(join_alarm(group), delay_ms)
+        operation.set_timer(join_timer(group), delay_ms)
         return
-    complete(decision, group)
+    complete_join(operation, group)
 
 
-def complete(decision: Decision, group: ClassicGroup) -> None:
-    """The round ends: whoever has not joined is out, unless it is a static member that may come back."""
-    decision.silence(join_alarm(group))
+def complete_join(operation: Operation, group: ClassicGroup) -> None:
+    """Ends the join phase: members that have not joined are removed, except static ones, which may return."""
+    operation.cancel_timer(join_timer(group))
     late = [
         member.member_id
         for member in group.members.values()
-        if member.member_id not in group.joins and member.group_instance_id is None
+        if member.member_id not in group.awaiting_join and member.group_instance_id is None
     ]
     for member_id in late:
-        remove_member(decision, group, member_id)
+        remove_member(operation, group, member_id)
     if group.members and not group.elect_leader_of_joined():
-        # Only static members are left and none of them is here: wait until their sessions end.
-        decision.ring_in(join_alarm(group), group.rebalance_timeout_ms)
+        # Only static members are left and none of them has joined: wait until their sessions end.
+        operation.set_timer(join_timer(group), group.rebalance_timeout_ms)
         return
-    group.begin_generation(decision.now_ms)
+    group.start_next_generation(operation.now_ms)
     if group.state is ClassicState.EMPTY:
-        decision.records.append(group.metadata({}))
+        operation.records.append(group.metadata({}))
         return
     for member in group.members.values():
-        parked = group.joins.pop(member.member_id, None)
-        if parked is not None:
-            decision.reply(parked.token, current_generation(group, member.member_id))
-        expect_heartbeat(decision, group, member)
+        waiting = group.awaiting_join.pop(member.member_id, None)
+        if waiting is not None:
+            operation.reply(waiting.token, current_generation(group, member.member_id))
+        reset_session_timer(operation, group, member)
         member.is_new = False
-        group.pending_sync.add(member.member_id)
-    decision.ring_in(sync_alarm(group), group.rebalance_timeout_ms)
+        group.pending_sync_members.add(member.member_id)
+    operation.set_timer(sync_timer(group), group.rebalance_timeout_ms)
 
 
-# --- alarms -------------------------------------------------------------------------------------
+# --- timeouts -----------------------------------------------------------------------------------
 
 
-def sync_timeout(decision: Decision, group: ClassicGroup) -> None:
-    """Members that joined a generation but never asked for their assignment are out."""
-    if group.state not in (ClassicState.COMPLETING_REBALANCE, ClassicState.STABLE) or not group.pending_sync:
+def sync_timeout(operation: Operation, group: ClassicGroup) -> None:
+    """Removes members that joined a generation but did not send SyncGroup in time."""
+    if (
+        group.state not in (ClassicState.COMPLETING_REBALANCE, ClassicState.STABLE)
+        or not group.pending_sync_members
+    ):
         return
-    for member_id in sorted(group.pending_sync):
-        remove_member(decision, group, member_id)
-    prepare(decision, group)
+    for member_id in sorted(group.pending_sync_members):
+        remove_member(operation, group, member_id)
+    prepare_rebalance(operation, group)
 
 
-def session_timeout(decision: Decision, group: ClassicGroup, member_id: str) -> None:
-    """Nothing was heard of a member for as long as its session lasts."""
-    if member_id in group.pending_members:
+def session_timeout(operation: Operation, group: ClassicGroup, member_id: str) -> None:
+    """A member sent nothing for the time of its session."""
+    if member_id in group.pending_join_members:
         group.remove(member_id)
-        complete_if_everybody_joined(decision, group)
+        complete_join_if_all_joined(operation, group)
         return
     member = group.members.get(member_id)
     if member is None:
         return
-    waits = member_id in group.joins or member_id in group.syncs
+    waits = member_id in group.awaiting_join or member_id in group.awaiting_sync
     if waits and not member.is_new:
-        return  # it is us who keep it waiting; its session goes on with the answer
-    remove_member(decision, group, member_id)
-    after_removal(decision, group)
+        return  # the coordinator makes it wait; its session continues with the reply
+    remove_member(operation, group, member_id)
+    after_removal(operation, group)

@@ -1,11 +1,11 @@
-"""The assignors of the broker: who of a consumer group reads which partitions.
+"""The server-side assignors, which compute the target assignment of a consumer group.
 
-``uniform`` keeps what members have as far as balance allows; ``range`` gives each member neighbouring
-partitions of every topic, so that topics of the same size are split alike. Both look at members in an order
-of their own, so that the same group is always assigned in the same way.
+``uniform`` keeps the current assignment as far as balance allows; ``range`` gives each member consecutive
+partitions of every topic, so that topics with the same number of partitions are split alike. Both sort the
+members, so that the result depends on nothing else.
 
-Invariant: values to values. Nobody gets a topic that it did not subscribe to, no partition goes to two
-members, and a partition is left over only when nobody subscribed to its topic.
+Invariant: a member gets partitions of subscribed topics only, no partition is assigned twice, and a partition
+stays unassigned only if no member is subscribed to its topic.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -19,10 +19,10 @@ Partitions = frozenset[Partition]
 
 
 class MemberSpec(NamedTuple):
-    """What an assignor knows of a member."""
+    """A member, as an assignor needs it."""
 
     subscribed: frozenset[Uuid]
-    #: What it was given last time.
+    #: Its partitions in the last target assignment.
     current: Partitions = frozenset()
     instance_id: str | None = None
 
@@ -47,7 +47,7 @@ def _partitions(subscribed: Iterable[Uuid], topics: Topics) -> list[Partition]:
 
 
 def _uniform_homogeneous(members: Members, partitions: list[Partition]) -> dict[str, Partitions]:
-    """Everybody reads the same topics: all get the same number, some of them one more."""
+    """All members have the same subscription: all get the same number of partitions, some one more."""
     quota, extra = divmod(len(partitions), len(members))
     free = dict.fromkeys(partitions)
     kept: dict[str, list[Partition]] = {}
@@ -72,7 +72,7 @@ def _uniform_homogeneous(members: Members, partitions: list[Partition]) -> dict[
 
 
 class _Balance:
-    """An assignment while it is made, where members subscribe to different topics."""
+    """An assignment while it is computed, for members with different subscriptions."""
 
     def __init__(self, members: Members, topics: Topics) -> None:
         self.subscribers: dict[Uuid, list[str]] = {}
@@ -93,7 +93,7 @@ class _Balance:
         self.give(taker, (topic, index))
 
     def even_out(self, topic: Uuid) -> bool:
-        """Moves partitions of one topic from those with most to those with least; True if any moved."""
+        """Moves partitions of a topic from members with most to those with least; True if any moved."""
         moved = False
         subscribers = self.subscribers[topic]
         while True:
@@ -117,14 +117,14 @@ def _uniform_heterogeneous(members: Members, topics: Topics) -> dict[str, Partit
             if topic in member.subscribed and index < topics.get(topic, 0) and partition not in taken:
                 taken.add(partition)
                 balance.give(member_id, partition)
-    # The topics with the smallest choice of members first.
+    # Topics with the fewest subscribers first.
     order = sorted(balance.subscribers, key=lambda topic: (len(balance.subscribers[topic]), topic))
     for topic in order:
         for index in range(topics[topic]):
             if (topic, index) not in taken:
                 taker = min(balance.subscribers[topic], key=balance.load.__getitem__)
                 balance.give(taker, (topic, index))
-    # Each move lowers the sum of the squares of the loads, so that this ends.
+    # This terminates, because each move lowers the sum of the squares of the loads.
     while any(balance.even_out(topic) for topic in order):
         pass
     return {
@@ -135,7 +135,7 @@ def _uniform_heterogeneous(members: Members, topics: Topics) -> dict[str, Partit
 
 def range_(members: Members, topics: Topics) -> dict[str, Partitions]:
     assigned: dict[str, set[Partition]] = {member_id: set() for member_id in members}
-    # Static members first and by the name that outlives a restart.
+    # Static members first, by their instance id, which survives a restart.
     order = sorted(members, key=lambda member_id: _range_order(member_id, members[member_id]))
     for topic, count in topics.items():
         subscribers = [member_id for member_id in order if topic in members[member_id].subscribed]

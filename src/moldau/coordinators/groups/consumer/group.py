@@ -1,23 +1,23 @@
-"""A consumer group (KIP-848): what the log says of it, and what it allows.
+"""A consumer group (KIP-848): its hard state and its rules.
 
-The group has an epoch that grows with every change of members, subscriptions or topics; the target
-assignment has the epoch of the group that it was made for; each member has the epoch of the target that it
-has got to.
+The group epoch grows with every change of members, subscriptions or topics. The assignment epoch is the group
+epoch for which the target assignment was computed, and the member epoch is the assignment epoch that a member
+has reached.
 
-Invariant: everything but ``checked_version`` and ``awaited`` is hard state and is written by the ``put``
-and ``drop`` methods alone, which ``apply`` calls. No decisions here, except on what the group allows.
+Invariant: everything but ``checked_metadata_version`` and ``awaited_requests`` is hard state, and is written
+by the appliers in ``consumer_groups`` alone.
 """
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from moldau.coordinators.groups.classic.states import GroupType
-from moldau.coordinators.groups.consumer import records as r
+from moldau.coordinators.groups.consumer import records
 from moldau.coordinators.groups.consumer.assignors import Partition, Partitions
 from moldau.coordinators.groups.consumer.member import ConsumerMember
-from moldau.coordinators.groups.decision import Decision
+from moldau.coordinators.groups.group import GroupType
 from moldau.coordinators.groups.offsets import CommittedOffset
+from moldau.coordinators.groups.operation import Operation
 from moldau.protocol.errors import ErrorCode, KafkaError
 
 #: OffsetCommit can carry the epoch of a member from this version on.
@@ -33,23 +33,23 @@ class ConsumerGroup:
         self.group_epoch = 1
         self.metadata_hash = 0
         self.assignment_epoch = 1
-        #: When the target was last made; -1 for never.
+        #: When the target assignment was computed; -1 for never.
         self.assignment_timestamp_ms = -1
         self.members: dict[str, ConsumerMember] = {}
         self.static_members: dict[str, str] = {}
-        self.targets: dict[str, Partitions] = {}
-        #: From a regular expression to the topics behind it.
-        self.regular_expressions: dict[str, r.RegularExpression] = {}
-        #: The member that has a partition or has yet to let go of it.
+        self.target_assignment: dict[str, Partitions] = {}
+        #: The topics that match each regular expression.
+        self.resolved_regular_expressions: dict[str, records.RegularExpression] = {}
+        #: The member that owns a partition or still has to revoke it.
         self.owners: dict[Partition, str] = {}
-        #: The version of the topics that the group was last compared with; -1 for none. Not in the log.
-        self.checked_version = -1
-        #: Members that speak the classic protocol and have to join or to sync. Not in the log either.
-        self.awaited: dict[str, str] = {}
+        #: The version of the topics that the group was last compared with; -1 for none. Soft state.
+        self.checked_metadata_version = -1
+        #: The request ("join" or "sync") that is expected from members with the classic protocol. Soft state.
+        self.awaited_requests: dict[str, str] = {}
 
     # --- writing: only from apply ---------------------------------------------------------------
 
-    def put_member(self, record: r.MemberMetadata) -> None:
+    def put_member(self, record: records.MemberMetadata) -> None:
         old = self.members.get(record.member_id)
         self._forget_instance(old)
         self.members[record.member_id] = (old or ConsumerMember(record.member_id)).with_metadata(record)
@@ -60,12 +60,12 @@ class ConsumerGroup:
         member = self.members.pop(member_id, None)
         self._forget_instance(member)
         self._disown(member)
-        self.awaited.pop(member_id, None)
+        self.awaited_requests.pop(member_id, None)
 
-    def put_target(self, record: r.TargetAssignment) -> None:
-        self.targets[record.member_id] = record.partitions
+    def put_target(self, record: records.TargetAssignment) -> None:
+        self.target_assignment[record.member_id] = record.partitions
 
-    def put_current(self, record: r.CurrentAssignment) -> None:
+    def put_current(self, record: records.CurrentAssignment) -> None:
         old = self.members.get(record.member_id)
         self._disown(old)
         new = (old or ConsumerMember(record.member_id)).with_assignment(record)
@@ -92,7 +92,7 @@ class ConsumerGroup:
         if self.static_members.get(member.instance_id) == member.member_id:
             del self.static_members[member.instance_id]
 
-    # --- what it looks like ---------------------------------------------------------------------
+    # --- state ----------------------------------------------------------------------------------
 
     @property
     def state_name(self) -> str:
@@ -113,10 +113,10 @@ class ConsumerGroup:
         return not self.members
 
     def subscription(
-        self, member: ConsumerMember, resolved: Mapping[str, r.RegularExpression] | None = None
+        self, member: ConsumerMember, resolved: Mapping[str, records.RegularExpression] | None = None
     ) -> frozenset[str]:
-        """The names of the topics that a member reads, whether they exist or not."""
-        found = (self.regular_expressions if resolved is None else resolved).get(
+        """The names of the topics that a member is subscribed to, whether they exist or not."""
+        found = (self.resolved_regular_expressions if resolved is None else resolved).get(
             member.subscribed_topic_regex
         )
         return (
@@ -127,10 +127,10 @@ class ConsumerGroup:
 
     def is_subscribed_to(self, topic: str) -> bool:
         return any(topic in member.subscribed_topic_names for member in self.members.values()) or any(
-            topic in resolved.topics for resolved in self.regular_expressions.values()
+            topic in resolved.topics for resolved in self.resolved_regular_expressions.values()
         )
 
-    # --- what it allows -------------------------------------------------------------------------
+    # --- rules ----------------------------------------------------------------------------------
 
     def check_offset_commit(
         self,
@@ -141,9 +141,9 @@ class ConsumerGroup:
         transactional: bool,
     ) -> None:
         if generation_or_epoch < 0 and not self.members:
-            return  # an administrator, or a consumer that is no member
+            return  # an administrator, or a consumer without group management
         if transactional and generation_or_epoch == -1 and not member_id and group_instance_id is None:
-            return  # a producer that does not say for whom
+            return  # a producer that does not send the group metadata
         member = self._known(member_id)
         if not transactional and member.classic is None and version < COMMIT_WITH_MEMBER_EPOCH:
             raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
@@ -151,7 +151,7 @@ class ConsumerGroup:
             raise KafkaError(member.stale_epoch_error)
 
     def check_partition_commit(self, member_id: str, member_epoch: int, partition: Partition) -> ErrorCode:
-        """A member that lags behind may commit for what it has had since the epoch that it knows of."""
+        """With a stale member epoch it may commit partitions that it has owned since that epoch or longer."""
         member = self.members.get(member_id)
         if member is None or member_epoch == member.member_epoch:
             return ErrorCode.NONE
@@ -160,7 +160,7 @@ class ConsumerGroup:
 
     def check_offset_fetch(self, member_id: str | None, member_epoch: int) -> None:
         if member_id is None and member_epoch < 0:
-            return  # anybody may look
+            return  # everybody may read offsets
         member = self._known(member_id or "")
         if member.member_epoch != member_epoch:
             raise KafkaError(member.stale_epoch_error)
@@ -172,7 +172,7 @@ class ConsumerGroup:
         return member
 
     def check_offset_delete(self) -> None:
-        """Which topics are in use is known, and asked for each."""
+        """Always allowed; subscribed topics are refused one by one."""
 
     def check_delete(self) -> None:
         if self.members:
@@ -181,28 +181,31 @@ class ConsumerGroup:
     def expiry_start_ms(self, committed: CommittedOffset) -> int | None:
         return committed.commit_timestamp_ms
 
-    def committed_by(self, member_id: str, decision: Decision) -> None:
-        """No sign of life: heartbeats are sent whatever else a member does."""
+    def committed_by(self, member_id: str, operation: Operation) -> None:
+        """Does not extend the session: members of consumer groups always send heartbeats."""
 
     def member_tombstones(self, member_id: str) -> tuple[Any, ...]:
         return (
-            r.CurrentAssignmentTombstone(self.group_id, member_id),
-            r.TargetAssignmentTombstone(self.group_id, member_id),
-            r.MemberMetadataTombstone(self.group_id, member_id),
+            records.CurrentAssignmentTombstone(self.group_id, member_id),
+            records.TargetAssignmentTombstone(self.group_id, member_id),
+            records.MemberMetadataTombstone(self.group_id, member_id),
         )
 
     def tombstones(self) -> tuple[Any, ...]:
         members = (record for member_id in self.members for record in self.member_tombstones(member_id))
         return (
             *members,
-            r.TargetAssignmentMetadataTombstone(self.group_id),
-            r.PartitionMetadataTombstone(self.group_id),
-            *(r.RegularExpressionTombstone(self.group_id, regex) for regex in self.regular_expressions),
-            r.ConsumerGroupMetadataTombstone(self.group_id),
+            records.TargetAssignmentMetadataTombstone(self.group_id),
+            records.PartitionMetadataTombstone(self.group_id),
+            *(
+                records.RegularExpressionTombstone(self.group_id, regex)
+                for regex in self.resolved_regular_expressions
+            ),
+            records.ConsumerGroupMetadataTombstone(self.group_id),
         )
 
     def assignor_name(self, members: Iterable[ConsumerMember], offered: tuple[str, ...]) -> str:
-        """The assignor that most members ask for; the broker's first when nobody asks."""
+        """The assignor that most members ask for; the first one of the broker when nobody asks."""
         votes = Counter(member.server_assignor for member in members if member.server_assignor in offered)
         best = max(votes, key=votes.__getitem__, default=None)
         return best or offered[0]

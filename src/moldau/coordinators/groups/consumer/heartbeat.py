@@ -1,10 +1,10 @@
-"""ConsumerGroupHeartbeat: how members of a consumer group join, stay, change and leave.
+"""ConsumerGroupHeartbeat: how members of a consumer group join, stay, update their subscription and leave.
 
-Every heartbeat goes the same way: the member is found and updated; if that or the topics changed anything the
-group gets a new epoch; if the target is older than the epoch a new one may be made; and the member takes one
-step towards its target.
+Every heartbeat has the same steps: find and update the member; bump the group epoch if that or the topics
+changed; compute a new target assignment if the last one is older than the group epoch; reconcile the member
+one step towards its target.
 
-Invariant: decides with a ``Change`` and answers at once; nothing of this protocol is ever parked.
+Invariant: every request is answered at once; none of this protocol waits.
 """
 
 from collections.abc import Iterable
@@ -12,13 +12,14 @@ from dataclasses import replace
 
 from moldau.coordinators.groups import migration
 from moldau.coordinators.groups.consumer.assignors import ASSIGNORS, Partition, Partitions
-from moldau.coordinators.groups.consumer.change import (
-    Change,
-    rebalance_alarm,
-    regular_expression_alarm,
-    session_alarm,
-)
+from moldau.coordinators.groups.consumer.cluster_view import ClusterView, subscription_program
 from moldau.coordinators.groups.consumer.group import ConsumerGroup
+from moldau.coordinators.groups.consumer.group_update import (
+    GroupUpdate,
+    rebalance_timer,
+    regular_expression_timer,
+    session_timer,
+)
 from moldau.coordinators.groups.consumer.member import (
     JOIN_EPOCH,
     STATIC_LEAVE_EPOCH,
@@ -28,8 +29,8 @@ from moldau.coordinators.groups.consumer.member import (
     reconcile,
 )
 from moldau.coordinators.groups.consumer.records import by_topic
-from moldau.coordinators.groups.consumer.topics import ClusterView, subscription_program
-from moldau.coordinators.groups.decision import Client, Decision, GroupSettings
+from moldau.coordinators.groups.environment import GroupSettings
+from moldau.coordinators.groups.operation import Client, Operation
 from moldau.protocol.errors import ErrorCode, KafkaError
 from moldau.protocol.messages.consumer_group_heartbeat import (
     Assignment,
@@ -38,11 +39,11 @@ from moldau.protocol.messages.consumer_group_heartbeat import (
     TopicPartitions,
 )
 
-#: Members make their own ids from this version on.
+#: Members generate their own ids from this version on.
 HEARTBEAT_WITH_OWN_MEMBER_ID = 1
 
 
-# --- what is wrong with a request whatever the group --------------------------------------------
+# --- validation that does not depend on the group -----------------------------------------------
 
 
 def check_request(request: ConsumerGroupHeartbeatRequest, version: int, settings: GroupSettings) -> None:
@@ -89,29 +90,29 @@ def _require(condition: bool, message: str) -> None:
 
 
 class Heartbeat:
-    """One heartbeat on its way through a group; leaving is not its business."""
+    """Handles one heartbeat of a member that joins or stays."""
 
-    __slots__ = ("_client", "_owned", "_request", "change", "group")
+    __slots__ = ("_client", "_owned", "_request", "group", "update")
 
-    def __init__(self, change: Change, request: ConsumerGroupHeartbeatRequest, client: Client) -> None:
-        self.change = change
-        self.group = change.group
+    def __init__(self, update: GroupUpdate, request: ConsumerGroupHeartbeatRequest, client: Client) -> None:
+        self.update = update
+        self.group = update.group
         self._request = request
         self._client = client
         self._owned = _partitions(request)
 
     def decide(self) -> ConsumerGroupHeartbeatResponse:
-        change, group, decision = self.change, self.group, self.change.decision
-        self._check_room()
+        update, group, operation = self.update, self.group, self.update.operation
+        self._check_group_size()
         known = self._known_member()
         member = self._updated(known)
-        subscribed_differently = write_member(change, known, member)
-        change.new_epoch_if(subscribed_differently)
-        change.new_target_if_due()
-        reconciled = take_step(change, member, subscribed_differently, self._owned)
-        config = change.cluster.config_of(group.group_id)
-        decision.ring_in(session_alarm(group, member.member_id), config.session_timeout_ms)
-        tell = (
+        subscribed_differently = write_member(update, known, member)
+        update.bump_group_epoch_if(subscribed_differently)
+        update.update_target_assignment_if_due()
+        reconciled = reconcile_member(update, member, subscribed_differently, self._owned)
+        config = update.cluster.config_of(group.group_id)
+        operation.set_timer(session_timer(group, member.member_id), config.session_timeout_ms)
+        sends_assignment = (
             self._request.member_epoch == JOIN_EPOCH
             or self._is_full()
             or reconciled.assigned.keys() != member.assigned.keys()
@@ -121,11 +122,11 @@ class Heartbeat:
             member_id=member.member_id,
             member_epoch=reconciled.member_epoch,
             heartbeat_interval_ms=config.heartbeat_interval_ms,
-            assignment=_assignment(reconciled.assigned) if tell else None,
+            assignment=_assignment(reconciled.assigned) if sends_assignment else None,
         )
 
-    def _check_room(self) -> None:
-        most = self.change.decision.settings.group_consumer_max_size
+    def _check_group_size(self) -> None:
+        most = self.update.operation.settings.group_consumer_max_size
         is_member = (
             self._request.member_id in self.group.members
             or self._request.instance_id in self.group.static_members
@@ -136,32 +137,26 @@ class Heartbeat:
                 f"The consumer group has reached its maximum capacity of {most} members.",
             )
 
-    # --- who it is ------------------------------------------------------------------------------
+    # --- finding the member ---------------------------------------------------------------------
 
     def _known_member(self) -> ConsumerMember:
-        """The member as the group knows it, or a new one; KafkaError when it may not go on."""
-        request, group = self._request, self.group
-        if request.instance_id is not None:
-            return self._static_member(request.instance_id)
-        member = group.members.get(request.member_id)
-        if request.member_epoch == JOIN_EPOCH:
-            return member or ConsumerMember(request.member_id)
-        if member is None:
-            raise unknown_member(group, request.member_id)
-        member.check_epoch(request.member_epoch, self._owned)
-        return member
-
-    def _static_member(self, instance_id: str) -> ConsumerMember:
+        """The member of the group, or a new one; KafkaError when it is unknown or fenced."""
         request, group = self._request, self.group
         if request.member_epoch != JOIN_EPOCH:
-            member = static_member(group, instance_id, request.member_id)
+            member = find_member(group, request.member_id, request.instance_id)
             member.check_epoch(request.member_epoch, self._owned)
             return member
+        if request.instance_id is not None:
+            return self._joining_static_member(request.instance_id)
+        return group.members.get(request.member_id) or ConsumerMember(request.member_id)
+
+    def _joining_static_member(self, instance_id: str) -> ConsumerMember:
+        request, group = self._request, self.group
         known_id = group.static_members.get(instance_id)
         if known_id is None:
             return group.members.get(request.member_id) or ConsumerMember(request.member_id)
         old = group.members[known_id]
-        # A member of the classic protocol does not say that it will be back, and need not have said so.
+        # A member with the classic protocol has no way to announce that it leaves temporarily.
         if old.member_epoch != STATIC_LEAVE_EPOCH and old.classic is None:
             raise KafkaError(
                 ErrorCode.UNRELEASED_INSTANCE_ID,
@@ -171,13 +166,13 @@ class Heartbeat:
         member = replace(
             old, member_id=request.member_id, member_epoch=JOIN_EPOCH, previous_member_epoch=JOIN_EPOCH
         )
-        self.change.replace(old, member)
+        self.update.replace(old, member)
         return member
 
-    # --- what it says ---------------------------------------------------------------------------
+    # --- updating the member --------------------------------------------------------------------
 
     def _updated(self, member: ConsumerMember) -> ConsumerMember:
-        """The member with what the heartbeat says; null stands for "as before"."""
+        """The member with the fields of the heartbeat; null means unchanged."""
         request = self._request
         names = request.subscribed_topic_names
         if self._says_nothing_new(member):
@@ -204,7 +199,7 @@ class Heartbeat:
         )
 
     def _says_nothing_new(self, member: ConsumerMember) -> bool:
-        """Whether it only says that the member is there, as nearly all heartbeats do."""
+        """Whether it changes nothing, as nearly all heartbeats do."""
         request = self._request
         return (
             request.rebalance_timeout_ms == -1
@@ -218,7 +213,7 @@ class Heartbeat:
         )
 
     def _is_full(self) -> bool:
-        """Whether it says everything again, as members do that may have missed an answer."""
+        """Whether all fields are set, as members do after they may have missed a response."""
         request = self._request
         return (
             request.rebalance_timeout_ms != -1
@@ -227,50 +222,50 @@ class Heartbeat:
         )
 
 
-# --- steps that members of either protocol take -------------------------------------------------
+# --- steps for members of either protocol -------------------------------------------------------
 
 
-def write_member(change: Change, known: ConsumerMember, member: ConsumerMember) -> bool:
-    """Writes a member that is new or changed; True when it is to read other topics by that."""
-    group = change.group
+def write_member(update: GroupUpdate, known: ConsumerMember, member: ConsumerMember) -> bool:
+    """Writes a member that is new or changed; True when its subscription has changed."""
+    group = update.group
     if member is known:
         return False
     if member != known:
-        change.put(member)
-        change.decision.records.append(member.metadata(group.group_id))
+        update.put(member)
+        update.operation.records.append(member.metadata(group.group_id))
     before, after = known.subscribed_topic_regex, member.subscribed_topic_regex
     if before != after:
-        change.drop_unused_expressions()
-        if after and not change.is_resolved(after):
-            # Matching it against all topics is not a heartbeat's business.
-            change.decision.ring_in(regular_expression_alarm(group), 0)
+        update.drop_unused_expressions()
+        if after and not update.is_resolved(after):
+            # Matching it against all topics would take too long for a heartbeat.
+            update.operation.set_timer(regular_expression_timer(group), 0)
             return known.subscribed_topic_names != member.subscribed_topic_names
         return True
     return known.subscribed_topic_names != member.subscribed_topic_names
 
 
-def take_step(
-    change: Change, member: ConsumerMember, subscribed_differently: bool, owned: Partitions | None
+def reconcile_member(
+    update: GroupUpdate, member: ConsumerMember, subscribed_differently: bool, owned: Partitions | None
 ) -> ConsumerMember:
-    """The member one step nearer to its target, and written down if that is a step at all."""
-    group, decision = change.group, change.decision
+    """Reconciles the member one step towards its target, and writes it if it has changed."""
+    group, operation = update.group, update.operation
     owners = group.owners
     reconciled = reconcile(
         member,
         Target(
-            change.assignment_epoch,
-            change.targets.get(member.member_id, frozenset()),
-            change.cluster.ids(change.subscription(member)),
+            update.assignment_epoch,
+            update.target_assignment.get(member.member_id, frozenset()),
+            update.cluster.ids(update.subscription(member)),
             subscribed_differently,
             owned,
             lambda partition: partition not in owners,
         ),
     )
     if reconciled != member:
-        decision.records.append(reconciled.current_assignment(group.group_id))
+        operation.records.append(reconciled.current_assignment(group.group_id))
         if reconciled.state is MemberState.UNREVOKED_PARTITIONS and member.classic is None:
-            alarm = rebalance_alarm(group, member.member_id)
-            decision.ring_in(alarm, reconciled.rebalance_timeout_ms)
+            timer = rebalance_timer(group, member.member_id)
+            operation.set_timer(timer, reconciled.rebalance_timeout_ms)
     return reconciled
 
 
@@ -286,16 +281,17 @@ def _assignment(partitions: Iterable[Partition]) -> Assignment:
     return Assignment([TopicPartitions(*item) for item in by_topic(partitions).items()])
 
 
-# --- members that are sought --------------------------------------------------------------------
+# --- looking up members -------------------------------------------------------------------------
 
 
-def unknown_member(group: ConsumerGroup, member_id: str) -> KafkaError:
-    return KafkaError(
-        ErrorCode.UNKNOWN_MEMBER_ID, f"Member {member_id} is not a member of group {group.group_id}."
-    )
-
-
-def static_member(group: ConsumerGroup, instance_id: str, member_id: str) -> ConsumerMember:
+def find_member(group: ConsumerGroup, member_id: str, instance_id: str | None) -> ConsumerMember:
+    """The member with these ids, of either protocol; KafkaError when it is unknown or fenced."""
+    if instance_id is None:
+        member = group.members.get(member_id)
+        if member is None:
+            message = f"Member {member_id} is not a member of group {group.group_id}."
+            raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, message)
+        return member
     known_id = group.static_members.get(instance_id)
     if known_id is None:
         raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, f"Instance id {instance_id} is unknown.")
@@ -310,64 +306,60 @@ def static_member(group: ConsumerGroup, instance_id: str, member_id: str) -> Con
 # --- leaving ------------------------------------------------------------------------------------
 
 
-def leave(change: Change, request: ConsumerGroupHeartbeatRequest) -> ConsumerGroupHeartbeatResponse:
-    group = change.group
-    if request.instance_id is not None:
-        member = static_member(group, request.instance_id, request.member_id)
-    else:
-        found = group.members.get(request.member_id)
-        if found is None:
-            raise unknown_member(group, request.member_id)
-        member = found
+def leave(update: GroupUpdate, request: ConsumerGroupHeartbeatRequest) -> ConsumerGroupHeartbeatResponse:
+    group = update.group
+    member = find_member(group, request.member_id, request.instance_id)
     if request.member_epoch == STATIC_LEAVE_EPOCH:
-        # It means to come back before its session ends, which goes on: what it has stays its own.
-        change.decision.records.append(member.released().current_assignment(group.group_id))
+        # It keeps its partitions until it is back or its session ends.
+        update.operation.records.append(member.temporarily_left().current_assignment(group.group_id))
     else:
-        remove_members(change, [member.member_id])
+        remove_members(update, [member.member_id])
     return ConsumerGroupHeartbeatResponse(
         error_code=ErrorCode.NONE, member_id=request.member_id, member_epoch=request.member_epoch
     )
 
 
-def remove_members(change: Change, member_ids: list[str]) -> None:
-    if migration.can_downgrade(change, member_ids):
-        migration.downgrade(change, member_ids)
+def remove_members(update: GroupUpdate, member_ids: list[str]) -> None:
+    if migration.can_downgrade(update, member_ids):
+        migration.downgrade(update, member_ids)
         return
-    change.remove(member_ids)
-    change.drop_unused_expressions()
-    change.new_epoch_if(True)
+    update.remove(member_ids)
+    update.drop_unused_expressions()
+    update.bump_group_epoch_if(True)
 
 
-# --- alarms -------------------------------------------------------------------------------------
+# --- timeouts and loading -----------------------------------------------------------------------
 
 
-def session_timeout(decision: Decision, cluster: ClusterView, group: ConsumerGroup, member_id: str) -> None:
-    """Nothing was heard of a member for as long as its session lasts."""
+def session_timeout(operation: Operation, cluster: ClusterView, group: ConsumerGroup, member_id: str) -> None:
+    """A member sent no heartbeat for the time of its session."""
     if member_id in group.members:
-        remove_members(Change(decision, cluster, group), [member_id])
+        remove_members(GroupUpdate(operation, cluster, group), [member_id])
 
 
-def rebalance_timeout(decision: Decision, cluster: ClusterView, group: ConsumerGroup, member_id: str) -> None:
-    """A member did not let go of its partitions in time: it is out, and they are free."""
+def rebalance_timeout(
+    operation: Operation, cluster: ClusterView, group: ConsumerGroup, member_id: str
+) -> None:
+    """Removes a member that did not revoke its partitions in time."""
     member = group.members.get(member_id)
     if member is not None and member.state is MemberState.UNREVOKED_PARTITIONS:
-        remove_members(Change(decision, cluster, group), [member_id])
+        remove_members(GroupUpdate(operation, cluster, group), [member_id])
 
 
-def resolve_expressions(decision: Decision, cluster: ClusterView, group: ConsumerGroup) -> None:
-    """Matches the expressions that are new against all topics."""
-    change = Change(decision, cluster, group)
-    if change.resolve(change.unresolved_expressions()):
-        change.new_epoch_if(True)
+def resolve_expressions(operation: Operation, cluster: ClusterView, group: ConsumerGroup) -> None:
+    """Matches new regular expressions against all topics."""
+    update = GroupUpdate(operation, cluster, group)
+    if update.resolve(update.unresolved_expressions()):
+        update.bump_group_epoch_if(True)
 
 
-def loaded(decision: Decision, cluster: ClusterView, group: ConsumerGroup) -> None:
-    """The members whom the log names are given a session to be heard of."""
+def loaded(operation: Operation, cluster: ClusterView, group: ConsumerGroup) -> None:
+    """Starts a session for each member."""
     session_timeout_ms = cluster.config_of(group.group_id).session_timeout_ms
     for member in group.members.values():
         own = session_timeout_ms if member.classic is None else member.classic.session_timeout_ms
-        decision.ring_in(session_alarm(group, member.member_id), own)
+        operation.set_timer(session_timer(group, member.member_id), own)
         if member.state is MemberState.UNREVOKED_PARTITIONS and member.classic is None:
-            decision.ring_in(rebalance_alarm(group, member.member_id), member.rebalance_timeout_ms)
-    if Change(decision, cluster, group).unresolved_expressions():
-        decision.ring_in(regular_expression_alarm(group), 0)
+            operation.set_timer(rebalance_timer(group, member.member_id), member.rebalance_timeout_ms)
+    if GroupUpdate(operation, cluster, group).unresolved_expressions():
+        operation.set_timer(regular_expression_timer(group), 0)

@@ -1,10 +1,11 @@
-"""A member of a consumer group and how it gets from what it has to what it shall have.
+"""A member of a consumer group, and its reconciliation from its current to its target assignment.
 
-A member first lets go of what it shall not keep (unrevoked partitions), then takes what others have let go of
-(unreleased partitions: some are still held), and is stable when it has all that it shall have.
+A member first revokes partitions that are not in its target (UNREVOKED_PARTITIONS), then gets those that
+other members have released (UNRELEASED_PARTITIONS while some are missing), and is stable when it has all of
+them.
 
-Invariant: values to values. A partition is never given to a member while another one has it or has yet to
-confirm that it let go of it.
+Invariant: a partition is never assigned to a member while another one owns it or has not confirmed that it
+revoked it.
 """
 
 from collections.abc import Callable, Mapping
@@ -16,21 +17,20 @@ from moldau.coordinators.groups.consumer.assignors import Partition, Partitions
 from moldau.coordinators.groups.consumer.records import (
     ClassicMetadata,
     CurrentAssignment,
-    EpochsOfPartitions,
     MemberMetadata,
+    PartitionEpochs,
 )
 from moldau.protocol.errors import ErrorCode, KafkaError
 
-#: Instead of an epoch: joins, leaves, leaves for a while as a static member.
+#: Instead of a member epoch: the member joins, leaves, or leaves temporarily as a static member.
 JOIN_EPOCH = 0
-LEAVE_EPOCH = -1
 STATIC_LEAVE_EPOCH = -2
 
 _NOTHING: Mapping[Partition, int] = {}
 
 
 class MemberState(IntEnum):
-    """As the log has them."""
+    """The values are those in the log."""
 
     STABLE = 0
     UNREVOKED_PARTITIONS = 1
@@ -48,13 +48,13 @@ class ConsumerMember:
     subscribed_topic_regex: str = ""
     rebalance_timeout_ms: int = -1
     server_assignor: str | None = None
-    #: Set for a member that speaks the classic protocol.
+    #: Set for a member that uses the classic protocol.
     classic: ClassicMetadata | None = None
     member_epoch: int = JOIN_EPOCH
     previous_member_epoch: int = JOIN_EPOCH
     state: MemberState = MemberState.STABLE
-    assigned: EpochsOfPartitions = field(default_factory=lambda: _NOTHING)
-    pending_revocation: EpochsOfPartitions = field(default_factory=lambda: _NOTHING)
+    assigned: PartitionEpochs = field(default_factory=lambda: _NOTHING)
+    pending_revocation: PartitionEpochs = field(default_factory=lambda: _NOTHING)
 
     def metadata(self, group_id: str) -> MemberMetadata:
         return MemberMetadata(
@@ -111,11 +111,11 @@ class ConsumerMember:
 
     @property
     def stale_epoch_error(self) -> ErrorCode:
-        """What a member hears that is behind, in the words of its protocol."""
+        """The error for a stale member epoch, in the member's protocol."""
         return ErrorCode.STALE_MEMBER_EPOCH if self.classic is None else ErrorCode.ILLEGAL_GENERATION
 
-    def released(self) -> "ConsumerMember":
-        """The member as it is while it is away: it keeps what it has, from before any epoch."""
+    def temporarily_left(self) -> "ConsumerMember":
+        """The static member while it is away: it keeps its partitions, with the epoch 0."""
         return replace(
             self,
             member_epoch=STATIC_LEAVE_EPOCH,
@@ -125,7 +125,7 @@ class ConsumerMember:
         )
 
     def check_epoch(self, received: int, owned: Partitions | None) -> None:
-        """A heartbeat of the epoch before is taken when its answer may have been lost."""
+        """A heartbeat with the previous epoch is accepted when the last response may have been lost."""
         if received == self.member_epoch:
             return
         missed_answer = (
@@ -144,16 +144,16 @@ class ConsumerMember:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Where a member is to get to, and what it says it has."""
+    """The target of a member's reconciliation, and what the member says it owns."""
 
     epoch: int
     partitions: Partitions
-    #: The ids of the topics that it has subscribed to.
+    #: The ids of the subscribed topics.
     subscribed: frozenset[Uuid]
     subscription_changed: bool
-    #: None when it did not say: it may still have everything.
+    #: None when the member did not say: it may still own everything.
     owned: Partitions | None
-    #: Whether nobody has a partition, nor has yet to let go of it.
+    #: Whether no member owns a partition or still has to revoke it.
     is_free: Callable[[Partition], bool]
 
     def may_own(self, partitions: Mapping[Partition, int]) -> bool:
@@ -161,13 +161,13 @@ class Target:
 
 
 def reconcile(member: ConsumerMember, target: Target) -> ConsumerMember:
-    """The next step of a member towards its target; the member itself when there is none."""
+    """The member after its next step towards the target; the same object when there is none."""
     if member.state is MemberState.STABLE:
         if member.member_epoch != target.epoch:
             return _next(member, target)
     elif member.state is MemberState.UNREVOKED_PARTITIONS:
         if target.subscription_changed:
-            member = _unsubscribed(member, target)  # there may be more to let go of
+            member = _unsubscribed(member, target)  # there may be more to revoke
         if target.may_own(member.pending_revocation):
             return member
         return _next(member, target)
@@ -189,7 +189,8 @@ def _next(member: ConsumerMember, target: Target) -> ConsumerMember:
             pending_revocation=lost,
         )
     missing = wanted - kept.keys()
-    # What this member has let go of just now is still in its own name, and may come back to it.
+    # What this member has just revoked is still its own until this is written, and may be assigned to it
+    # again.
     free = {p for p in missing if p in member.pending_revocation or target.is_free(p)}
     kept.update(dict.fromkeys(sorted(free), target.epoch))
     return replace(
@@ -203,7 +204,7 @@ def _next(member: ConsumerMember, target: Target) -> ConsumerMember:
 
 
 def _unsubscribed(member: ConsumerMember, target: Target) -> ConsumerMember:
-    """Partitions of topics that it has given up are taken away at once, not with the next target."""
+    """Revokes partitions of unsubscribed topics at once, without waiting for the next target."""
     gone = {p: since for p, since in member.assigned.items() if p[0] not in target.subscribed}
     if not gone:
         return member

@@ -1,11 +1,10 @@
-"""The hash by which a consumer group notices that its topics have changed; the same that Kafka 4.3 writes.
+"""The metadata hash by which a consumer group detects that its topics have changed, as Kafka 4.3 computes it.
 
 A topic is hashed by its id, name and partitions, and a group by the hashes of its topics in the order of
-their names. The hash is XXH3 of 64 bits, without a seed, written out here because no library that the broker
-already needs has it; it runs when topics or subscriptions change, never on the data path.
+their names. The hash is XXH3 with 64 bits and no seed, implemented here because no dependency of the broker
+has it. It runs when topics or subscriptions change, never on the data path.
 
-Invariant: the same topics give the same number on every machine and in every release, since it is kept in
-the log.
+Invariant: the same topics give the same hash in every release, because it is stored in the log.
 """
 
 from collections.abc import Mapping
@@ -20,7 +19,7 @@ _PRIME64_1, _PRIME64_2, _PRIME64_3 = 0x9E3779B185EBCA87, 0xC2B2AE3D27D4EB4F, 0x1
 _PRIME64_4, _PRIME64_5 = 0x85EBCA77C2B2AE63, 0x27D4EB2F165667C5
 _PRIME_MX1, _PRIME_MX2 = 0x165667919E3779F9, 0x9FB21C651E98DF25
 
-#: The default secret of XXH3: 192 bytes that belong to the definition of the hash.
+#: The default secret of XXH3, from its specification.
 _SECRET = bytes.fromhex(
     "b8fe6c3923a44bbe7c01812cf721ad1cded46de9839097db7240a4a4b7b3671f"
     "cb79e64eccc0e578825ad07dccff7221b8084674f743248ee03590e6813a264c"
@@ -156,13 +155,13 @@ def _text(value: str) -> bytes:
 
 
 def topic_hash(name: str, topic_id: Uuid, partitions: int) -> int:
-    """Kafka adds the racks of the replicas here, where brokers have racks; nobody assigns by them yet."""
+    """Kafka also hashes the racks of the replicas where brokers have racks; no assignor uses them yet."""
     head = b"\0" + topic_id[7::-1] + topic_id[:7:-1] + _text(name)
     return xxh3_64(head + pack(f"<{partitions + 1}i", partitions, *range(partitions)))
 
 
 def group_hash(topics: Mapping[str, int]) -> int:
-    """From names of topics to their hashes; a signed number, as it is kept, and 0 for no topics."""
+    """The hash of topics by name and hash: a signed number, as it is stored, and 0 without topics."""
     if not topics:
         return 0
     data = b"".join(pack("<Q", topics[name]) for name in sorted(topics))

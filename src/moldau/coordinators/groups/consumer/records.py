@@ -1,10 +1,8 @@
-"""The records of ``__consumer_offsets`` that consumer groups (KIP-848) need, in Kafka's own bytes.
+"""The records of ``__consumer_offsets`` for consumer groups (KIP-848), in Kafka's binary format.
 
-A group is many records: its epoch, each member's subscription, target and present assignment, the epoch of
-the target, and the topics behind each regular expression.
-
-Invariant: bytes to values and back, as in ``records``, whose tables this file fills; what a record means is
-decided by whoever applies it.
+A group is stored as many records: its epoch, each member's subscription, target and current assignment, the
+epoch of the target assignment, and the topics that match each regular expression. This file adds its kinds to
+the tables of ``groups/records.py``.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -25,7 +23,7 @@ from moldau.protocol.primitives import read_unsigned_varint, write_unsigned_vari
 from moldau.protocol.schema import Bytes, Int8, Int32, Int64, String, UuidBytes, data, field, struct
 
 METADATA_KEY = 3
-#: Written no more, and deleted with the group: earlier releases kept the topics' metadata there.
+#: Not written any more, but deleted with the group: earlier releases stored the topics' metadata there.
 PARTITION_METADATA_KEY = 4
 MEMBER_METADATA_KEY = 5
 TARGET_ASSIGNMENT_METADATA_KEY = 6
@@ -36,17 +34,17 @@ REGULAR_EXPRESSION_KEY = 16
 #: Stable, with unrevoked partitions, with unreleased partitions.
 STATES = range(3)
 
-#: Partitions with the epochs in which their member was given them.
-EpochsOfPartitions = Mapping[Partition, int]
+#: Partitions with the member epochs at which they were assigned.
+PartitionEpochs = Mapping[Partition, int]
 
 
-# --- records, as a machine sees them ------------------------------------------------------------
+# --- records ------------------------------------------------------------------------------------
 
 
 class ConsumerGroupMetadata(NamedTuple):
     group_id: str
     epoch: int
-    #: Of the topics that the group reads; 0 when there are none.
+    #: The hash of the subscribed topics; 0 when there are none.
     metadata_hash: int = 0
 
 
@@ -59,7 +57,7 @@ class PartitionMetadataTombstone(NamedTuple):
 
 
 class ClassicMetadata(NamedTuple):
-    """What a member that speaks the classic protocol has beside: its session and its protocols."""
+    """The additional fields of a member that uses the classic protocol."""
 
     session_timeout_ms: int
     protocols: tuple[tuple[str, bytes], ...]
@@ -112,8 +110,8 @@ class CurrentAssignment(NamedTuple):
     member_epoch: int
     previous_member_epoch: int
     state: int
-    assigned: EpochsOfPartitions
-    pending_revocation: EpochsOfPartitions
+    assigned: PartitionEpochs
+    pending_revocation: PartitionEpochs
 
 
 class CurrentAssignmentTombstone(NamedTuple):
@@ -126,7 +124,7 @@ class RegularExpression(NamedTuple):
     regular_expression: str
     #: In order.
     topics: tuple[str, ...]
-    #: Of the metadata that it was matched against.
+    #: The version of the topics that it was matched against.
     version: int
     timestamp_ms: int
 
@@ -230,14 +228,14 @@ class RegularExpressionValue:
 
 
 def by_topic(partitions: Iterable[Partition]) -> dict[Uuid, list[int]]:
-    """The indexes of partitions under their topics, all in order."""
+    """Partition indexes by topic id, both sorted."""
     topics: dict[Uuid, list[int]] = {}
     for topic, index in sorted(partitions):
         topics.setdefault(topic, []).append(index)
     return topics
 
 
-def _current_topics(partitions: EpochsOfPartitions) -> list[CurrentTopic]:
+def _current_topics(partitions: PartitionEpochs) -> list[CurrentTopic]:
     return [
         CurrentTopic(topic, indexes, [partitions[topic, index] for index in indexes])
         for topic, indexes in by_topic(partitions).items()
@@ -245,7 +243,7 @@ def _current_topics(partitions: EpochsOfPartitions) -> list[CurrentTopic]:
 
 
 def _epochs_of(topics: list[CurrentTopic], member_epoch: int) -> dict[Partition, int]:
-    """Releases that did not write the epochs meant: since the member's own."""
+    """Releases that did not write the epochs assigned all partitions at the member epoch."""
     found = {}
     for topic in topics:
         epochs = topic.assignment_epochs or [member_epoch] * len(topic.partitions)
@@ -312,13 +310,13 @@ def _write_member(record: MemberMetadata) -> tuple[bytes, bytes | None]:
     return key, value_bytes(0, value)[:-1] + _classic_tag(record.classic)
 
 
-# The part of a classic member is a tagged structure that may be null, and Kafka writes the null: a zero where
-# a structure has a one in front. No message of the protocol has the like, so that it is done by hand.
+# The classic member metadata is a nullable tagged structure, and Kafka writes the null: a zero byte instead
+# of the one in front of a structure. No message of the protocol has such a field, so it is encoded by hand.
 _NO_CLASSIC_TAG = b"\x01\x00\x01\x00"
 
 
 def _classic_tag(classic: ClassicMetadata | None) -> bytes:
-    """The tagged fields of a member's value: how many, which, how long, and the structure."""
+    """The tagged fields of a member's value: their number, then tag, size and content."""
     if classic is None:
         return _NO_CLASSIC_TAG
     protocols = [ClassicProtocol(*protocol) for protocol in classic.protocols]
@@ -329,7 +327,7 @@ def _classic_tag(classic: ClassicMetadata | None) -> bytes:
 
 
 def _read_classic(read: MemberMetadataValue, value: bytes) -> ClassicMetadata | None:
-    # What was read is as long when it is written; behind it are the tagged fields.
+    # The decoded value without its tagged fields has the same length when it is encoded again.
     position = 2 + len(codec.encode(read, 0)) - 1
     count, position = read_unsigned_varint(value, position)
     for _ in range(count):

@@ -1,14 +1,13 @@
-"""What can be asked about transactions: DescribeTransactions and ListTransactions.
-
-Invariant: reads only. A list is made over all shards of a node, a description asks the one shard of its id.
-"""
+"""Responses of the transaction coordinator: descriptions, lists, and errors of each API version."""
 
 from collections.abc import Iterable
 from itertools import groupby
+from typing import Any
 
+from moldau.base.names import TopicPartition
 from moldau.coordinators.regular_expressions import BadExpression, compile_expression
-from moldau.coordinators.transactions.states import NAMES, STATES_BY_NAME
-from moldau.coordinators.transactions.transaction import Transaction
+from moldau.coordinators.shard import CoordinatorResult, Reply, Token
+from moldau.coordinators.transactions.transaction import NAMES, STATES_BY_NAME, Transaction
 from moldau.protocol.errors import ErrorCode
 from moldau.protocol.messages import describe_transactions, list_transactions
 from moldau.protocol.messages.describe_transactions import TopicData
@@ -40,11 +39,11 @@ def described(
 def listed(
     shards: Iterable[dict[str, Transaction]], request: ListTransactionsRequest, now_ms: int
 ) -> ListTransactionsResponse:
-    """The answer to ListTransactions, from the transactions of every shard."""
+    """The response to ListTransactions, from the transactions of all shards of a node."""
     pattern = None
     if request.transactional_id_pattern:
         try:
-            # By the rules of RE2, as in Kafka: no pattern of a client makes the broker search for ever.
+            # RE2 as in Kafka: matching takes linear time, whatever pattern a client sends.
             pattern = compile_expression(request.transactional_id_pattern)
         except BadExpression:
             return ListTransactionsResponse(error_code=ErrorCode.INVALID_REGULAR_EXPRESSION)
@@ -71,3 +70,25 @@ def listed(
             if wanted(transactional_id, transaction)
         ],
     )
+
+
+def reply_with(token: Token, response: Any) -> CoordinatorResult:
+    return CoordinatorResult(replies=(Reply(token, response),))
+
+
+def reply_to_write(token: Token, partitions: Iterable[TopicPartition], code: ErrorCode) -> CoordinatorResult:
+    return CoordinatorResult(replies=(write_reply(token, partitions, code),))
+
+
+def write_reply(token: Token, partitions: Iterable[TopicPartition], code: ErrorCode) -> Reply:
+    """Produce and TxnOffsetCommit report a fenced producer as INVALID_PRODUCER_EPOCH."""
+    if code is ErrorCode.PRODUCER_FENCED:
+        code = ErrorCode.INVALID_PRODUCER_EPOCH
+    return Reply(token, dict.fromkeys(partitions, code))
+
+
+def error_for_version(version: int, since: int, code: ErrorCode) -> ErrorCode:
+    """Clients of versions before ``since`` do not know PRODUCER_FENCED."""
+    if code is ErrorCode.PRODUCER_FENCED and version < since:
+        return ErrorCode.INVALID_PRODUCER_EPOCH
+    return code

@@ -1,13 +1,14 @@
-"""AddPartitionsToTxn taken apart and its answer put together: one transaction, or many in a batch.
+"""Parses AddPartitionsToTxn requests and builds the responses: one transaction, or many in a batch.
 
-Invariant: a transaction of which the caller refused one partition is not attempted at all, as Kafka does.
+Invariant: as in Kafka, a transaction is not attempted at all if one of its partitions was refused.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from moldau.base.names import TopicPartition
-from moldau.coordinators.transactions.transaction import BUMPING_VERSION, Identity
+from moldau.coordinators.shard import ProducerIdAndEpoch
+from moldau.coordinators.transactions.transaction import TRANSACTION_V2
 from moldau.protocol.errors import ErrorCode
 from moldau.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnPartitionResult,
@@ -19,16 +20,16 @@ from moldau.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnTransaction,
 )
 
-#: From this version on brokers ask for many transactions at once.
+#: From this version on a request may contain many transactions.
 FIRST_BATCHED_VERSION = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class TransactionEntry:
     """One transaction of a request."""
 
     transactional_id: str
-    claimed: Identity
+    claimed: ProducerIdAndEpoch
     verify_only: bool
     topics: tuple[AddPartitionsToTxnTopic, ...]
     partitions: tuple[TopicPartition, ...]
@@ -43,13 +44,13 @@ class AddResults:
         refused: Mapping[TopicPartition, ErrorCode],
     ) -> None:
         self._batched = version >= FIRST_BATCHED_VERSION
-        transaction_version = BUMPING_VERSION if version > FIRST_BATCHED_VERSION else 0
+        transaction_version = TRANSACTION_V2 if version > FIRST_BATCHED_VERSION else 0
         self._all = [
             _entry(transaction, transaction_version) for transaction in _transactions(request, version)
         ]
         self._codes: list[dict[TopicPartition, ErrorCode]] = []
-        #: What is to be attempted, each with its place in the answer.
-        self.entries: list[tuple[int, Entry]] = []
+        #: The transactions to attempt, each with its index in the response.
+        self.entries: list[tuple[int, TransactionEntry]] = []
         for place, entry in enumerate(self._all):
             codes = _refusals(entry, refused)
             self._codes.append(codes)
@@ -87,10 +88,10 @@ def _transactions(request: AddPartitionsToTxnRequest, version: int) -> list[AddP
     ]
 
 
-def _entry(transaction: AddPartitionsToTxnTransaction, transaction_version: int) -> Entry:
-    return Entry(
+def _entry(transaction: AddPartitionsToTxnTransaction, transaction_version: int) -> TransactionEntry:
+    return TransactionEntry(
         transactional_id=transaction.transactional_id,
-        claimed=Identity(transaction.producer_id, transaction.producer_epoch),
+        claimed=ProducerIdAndEpoch(transaction.producer_id, transaction.producer_epoch),
         verify_only=transaction.verify_only,
         topics=tuple(transaction.topics),
         partitions=tuple(
@@ -102,8 +103,10 @@ def _entry(transaction: AddPartitionsToTxnTransaction, transaction_version: int)
     )
 
 
-def _refusals(entry: Entry, refused: Mapping[TopicPartition, ErrorCode]) -> dict[TopicPartition, ErrorCode]:
-    """The answer to a transaction that is not attempted; empty for one that is."""
+def _refusals(
+    entry: TransactionEntry, refused: Mapping[TopicPartition, ErrorCode]
+) -> dict[TopicPartition, ErrorCode]:
+    """The error codes of a transaction that is not attempted; empty for one that is."""
     if not entry.transactional_id:
         return dict.fromkeys(entry.partitions, ErrorCode.INVALID_REQUEST)
     if refused.keys().isdisjoint(entry.partitions):
@@ -114,7 +117,7 @@ def _refusals(entry: Entry, refused: Mapping[TopicPartition, ErrorCode]) -> dict
 
 
 def _topic_results(
-    entry: Entry, codes: Mapping[TopicPartition, ErrorCode]
+    entry: TransactionEntry, codes: Mapping[TopicPartition, ErrorCode]
 ) -> list[AddPartitionsToTxnTopicResult]:
     return [
         AddPartitionsToTxnTopicResult(

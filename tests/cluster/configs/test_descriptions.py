@@ -10,11 +10,9 @@ import pytest
 
 from moldau.base.settings import SettingType
 from moldau.cluster.configs.broker_configs import BROKER_SETTINGS, broker_setting
-from moldau.cluster.configs.definitions import (
-    GROUP_SETTINGS,
-    TOPIC_SETTINGS,
+from moldau.cluster.configs.broker_settings import load_broker_settings
+from moldau.cluster.configs.descriptions import (
     ConfigEntry,
-    ConfigLayers,
     ConfigSource,
     describe_broker,
     describe_broker_loggers,
@@ -22,9 +20,9 @@ from moldau.cluster.configs.definitions import (
     describe_default_broker,
     describe_group,
     describe_topic,
-    initial_default_broker_configs,
-    load_broker_settings,
 )
+from moldau.cluster.configs.layers import ConfigLayers, initial_default_broker_configs
+from moldau.cluster.configs.topic_configs import GROUP_SETTINGS, TOPIC_SETTINGS
 from moldau.cluster.configs.without_effect import PER_LISTENER_SETTINGS, settings_without_effect
 
 TESTS = Path(__file__).parents[2]

@@ -1,16 +1,14 @@
-"""The judges: what was promised to clients, what they saw, and whether the broker kept to it.
+"""The checkers of the simulation: whether the broker keeps its promises to clients.
 
-Clients tell the judges what they were answered; the judges look into the coordinators and the logs by
-themselves. The laws that they keep:
+Clients report the answers that they got; the checkers also inspect the coordinators and the logs, without
+changing anything. The rules that they check:
 
-- state is what the log says: a machine that reads its log from the start is equal to the live one;
-- no answer before the records that it stands on are committed;
+- state is what the log says: a shard that replays its log from the start is equal to the live one;
+- no reply before the records that it depends on are committed;
 - no request waits for ever;
 - a generation has one assignment, in which no partition has two owners;
 - an acknowledged offset is never lost, and a committed offset never goes back;
-- a transaction is seen whole or not at all, and as its client was told.
-
-Invariant: never changes anything that it looks at.
+- a transaction is visible completely or not at all, in accordance with what its client was told.
 """
 
 from collections import Counter
@@ -22,33 +20,32 @@ from simulated_broker import SimulatedBroker
 from simulated_partitions import SimulatedPartition
 
 from moldau.broker.coordination.journal import PartitionJournal
-from moldau.coordinators.groups.classic.group import ClassicGroup
-from moldau.coordinators.groups.classic.states import ClassicState
+from moldau.coordinators.groups.classic.group import ClassicGroup, ClassicState
 from moldau.coordinators.groups.consumer.group import ConsumerGroup
 from moldau.coordinators.groups.records import OffsetCommit
 from moldau.coordinators.groups.shard import GroupShard
-from moldau.coordinators.machine import Token
-from moldau.coordinators.runtime import Entry, Runtime, Shard
+from moldau.coordinators.runtime import JournalEntry, Runtime, ShardContext
+from moldau.coordinators.shard import Token
 from moldau.coordinators.transactions.shard import TransactionShard
-from moldau.coordinators.transactions.states import IDLE
+from moldau.coordinators.transactions.transaction import IDLE
 from moldau.protocol.errors import KafkaError
 
 #: No request may wait longer: the longest that is foreseen is a new member's JoinGroup, five minutes.
 LONGEST_CALL_SECONDS = 400.0
 _SETTLED = (ClassicState.STABLE, ClassicState.EMPTY)
-_SOFT_STATE = ("checked_version", "awaited")
+_SOFT_STATE = ("checked_metadata_version", "awaited_requests")
 
-Place = tuple[str, str, int]
+OffsetKey = tuple[str, str, int]
 Owned = frozenset[tuple[str, int]]
 
 
 class Violation(AssertionError):
-    """Something that must never be."""
+    """A rule was violated."""
 
 
-def require(condition: bool, law: str, *facts: Any) -> None:
+def require(condition: bool, rule: str, *facts: Any) -> None:
     if not condition:
-        raise Violation(f"{law}: {', '.join(map(str, facts))}")
+        raise Violation(f"{rule}: {', '.join(map(str, facts))}")
 
 
 @dataclass(slots=True)
@@ -58,18 +55,18 @@ class Attempt:
     name: str
     #: Topic, partition and value of what was acknowledged.
     written: list[tuple[str, int, str]] = field(default_factory=list)
-    offsets: dict[Place, int] = field(default_factory=dict)
+    offsets: dict[OffsetKey, int] = field(default_factory=dict)
     commit_asked: bool = False
-    #: What the client was told: committed, aborted, or nothing that it could rely on.
+    #: Committed or aborted, as the client was told; None if it got no definite answer.
     outcome: bool | None = None
 
 
-class Judges:
+class Checkers:
     def __init__(self, broker: SimulatedBroker) -> None:
         self._broker = broker
-        self._promised: dict[Place, int] = {}
-        #: What an offset may be that is also deleted; -1 when it is not there.
-        self._possible: dict[Place, set[int]] = {}
+        self._promised: dict[OffsetKey, int] = {}
+        #: The possible values of offsets that are also deleted; -1 when there is none.
+        self._possible: dict[OffsetKey, set[int]] = {}
         self._assigned: dict[tuple[str, int], dict[str, Owned]] = {}
         self._needed: dict[Token, tuple[SimulatedPartition, int]] = {}
         self.attempts: dict[str, Attempt] = {}
@@ -77,57 +74,57 @@ class Judges:
         self.appends_succeed = True
         self.counts: Counter[str] = Counter()
 
-    # --- what clients tell ------------------------------------------------------------------------
+    # --- reports of clients -----------------------------------------------------------------------
 
-    def promised(self, place: Place) -> int:
+    def promised(self, place: OffsetKey) -> int:
         return self._promised.get(place, 0)
 
-    def promises(self) -> list[tuple[Place, int]]:
+    def promises(self) -> list[tuple[OffsetKey, int]]:
         return sorted(self._promised.items())
 
-    def acknowledged(self, place: Place, offset: int) -> None:
+    def acknowledged(self, place: OffsetKey, offset: int) -> None:
         self.counts["commits"] += 1
         self._promised[place] = max(self.promised(place), offset)
 
-    def fetched(self, place: Place, offset: int, promised: int) -> None:
+    def fetched(self, place: OffsetKey, offset: int, promised: int) -> None:
         """An offset was read; ``promised`` is what had been acknowledged when it was asked for."""
         self.counts["offset fetches"] += 1
         require(max(offset, 0) >= promised, "an acknowledged offset is lost", place, offset, promised)
 
-    def might_become(self, place: Place, offset: int) -> None:
-        """Somebody is about to ask for it; whether it comes to pass is not known."""
+    def might_become(self, place: OffsetKey, offset: int) -> None:
+        """A client is about to commit or delete it; whether that succeeds is not known."""
         self._possible.setdefault(place, {-1}).add(offset)
 
-    def became(self, place: Place, offset: int) -> None:
+    def became(self, place: OffsetKey, offset: int) -> None:
         self._possible[place] = {offset}
 
-    def looked(self, place: Place, offset: int) -> None:
+    def looked(self, place: OffsetKey, offset: int) -> None:
         possible = self._possible.get(place, {-1})
         require(offset in possible, "an offset that nobody wrote", place, offset, possible)
         self._possible[place] = {offset}
 
-    def places(self) -> list[Place]:
+    def places(self) -> list[OffsetKey]:
         """Of offsets that are also deleted."""
         return sorted(self._possible)
 
     def assigned(self, group: str, generation: int, who: str, owned: Owned) -> None:
-        """A member was told its assignment; ``who`` is its instance id or its member id."""
+        """A member got its assignment; ``who`` is its instance id or its member id."""
         self.counts["assignments"] += 1
         members = self._assigned.setdefault((group, generation), {})
         known = members.setdefault(who, owned)
         require(known == owned, "two assignments in one generation", group, generation, who, known, owned)
-        held = Counter(partition for each in members.values() for partition in each)
-        twice = [partition for partition, count in held.items() if count > 1]
+        counts = Counter(partition for each in members.values() for partition in each)
+        twice = [partition for partition, count in counts.items() if count > 1]
         require(not twice, "a partition with two owners", group, generation, twice, members)
 
-    # --- what is answered -------------------------------------------------------------------------
+    # --- replies ----------------------------------------------------------------------------------
 
-    def decided(self, runtime: Runtime[Any], shard: Shard[Any], step: Any) -> None:
-        """A step is about to be performed: its answers stand on all that is in the log then."""
+    def decided(self, runtime: Runtime[Any], shard: ShardContext[Any], result: Any) -> None:
+        """A result is about to be carried out: its replies depend on everything in the log after it."""
         partition = self._broker.partitions.get(runtime.name, shard.partition)
         assert partition.log is not None
-        end = partition.log.log_end_offset + len(step.records)
-        for reply in step.replies:
+        end = partition.log.log_end_offset + len(result.records)
+        for reply in result.replies:
             self._needed[reply.token] = (partition, end)
 
     def answered(self, reply: Any) -> None:
@@ -154,23 +151,23 @@ class Judges:
 
     def shard_is_what_its_log_says(self, runtime: Runtime[Any], index: int) -> None:
         self.counts["replays"] += 1
-        machine, replayed = runtime.shard(index).machine, self._replayed(runtime, index)
-        live, fresh = hard_state(machine), hard_state(replayed)
+        shard, replayed = runtime.shard(index), self._replayed(runtime, index)
+        live, fresh = hard_state(shard), hard_state(replayed)
         name = f"{runtime.name}-{index}"
         require(live == fresh, "state is not what the log says", name, *_differences(live, fresh))
-        if self.appends_succeed and isinstance(machine, GroupShard):
-            # Where an append has failed, a group may know more than its log does until its next round.
-            live, fresh = settled_groups(machine, machine), settled_groups(machine, replayed)
+        if self.appends_succeed and isinstance(shard, GroupShard):
+            # After a failed append a group may be ahead of its log until its next rebalance.
+            live, fresh = settled_groups(shard, shard), settled_groups(shard, replayed)
             require(live == fresh, "a group is not what the log says", name, *_differences(live, fresh))
 
     def _replayed(self, runtime: Runtime[Any], index: int) -> Any:
-        machine = runtime._new_machine(index)
+        shard = runtime._new_shard(index)
         for entry in self.entries(runtime.name, index):
-            runtime._replay(machine, entry, index)
-        return machine
+            runtime._replay(shard, entry, index)
+        return shard
 
-    def entries(self, topic: str, index: int) -> list[Entry]:
-        """Everything in the log, committed or not: the live machine has applied it all."""
+    def entries(self, topic: str, index: int) -> list[JournalEntry]:
+        """Everything in the log, committed or not: the live shard has applied it all."""
         log = self._broker.partitions.get(topic, index).log
         assert log is not None
         view = SimpleNamespace(high_watermark=log.log_end_offset, leading_log=lambda: log)
@@ -182,13 +179,13 @@ class Judges:
         assert process is not None
         runtime = process.groups.runtime
         for index in runtime.partitions():
-            machine = runtime._new_machine(index)
+            shard = runtime._new_shard(index)
             for entry in self.entries(runtime.name, index):
-                touched = [place for place in _touched(machine, entry) if place not in self._possible]
-                before = {place: machine.offsets.get(*place) for place in touched}
-                runtime._replay(machine, entry, index)
+                touched = [place for place in _touched(shard, entry) if place not in self._possible]
+                before = {place: shard.offsets.get(*place) for place in touched}
+                runtime._replay(shard, entry, index)
                 for place, old in before.items():
-                    new = machine.offsets.get(*place)
+                    new = shard.offsets.get(*place)
                     if old is not None and new is not None:
                         require(
                             new.offset >= old.offset, "an offset went back", place, old, new, entry.offset
@@ -201,22 +198,22 @@ class Judges:
         if process is None:
             return
         for index in process.groups.runtime.partitions():
-            for group in process.groups.runtime.shard(index).machine.groups.values():
+            for group in process.groups.runtime.shard(index).groups.values():
                 if isinstance(group, ConsumerGroup):
                     self._check_group(group)
                     self._check_clients(group, [c for c in clients if c.group == group.group_id])
 
     def _check_group(self, group: ConsumerGroup) -> None:
         self.counts["consumer groups"] += 1
-        held = Counter(
+        counts = Counter(
             partition
             for member in group.members.values()
             for partitions in (member.assigned, member.pending_revocation)
             for partition in partitions
         )
-        twice = [partition for partition, count in held.items() if count > 1]
+        twice = [partition for partition, count in counts.items() if count > 1]
         require(not twice, "a partition with two owners", group.group_id, twice)
-        require(held.keys() == group.owners.keys(), "owners are not those who own", group.group_id)
+        require(counts.keys() == group.owners.keys(), "owners are not those who own", group.group_id)
         epochs = [member.member_epoch for member in group.members.values()]
         require(group.assignment_epoch <= group.group_epoch, "a target of the future", group.group_id)
         require(max(epochs, default=0) <= group.assignment_epoch, "a member of the future", group.group_id)
@@ -242,11 +239,11 @@ class Judges:
         process = self._broker.process
         assert process is not None
         for index in process.transactions.coordinator.runtime.partitions():
-            machine = process.transactions.coordinator.runtime.shard(index).machine
-            open_ids = {k: v for k, v in machine.transactions.items() if v.state not in IDLE}
+            shard = process.transactions.coordinator.runtime.shard(index)
+            open_ids = {k: v for k, v in shard.transactions.items() if v.state not in IDLE}
             require(not open_ids, "a transaction is open for ever", open_ids)
         for index in process.groups.runtime.partitions():
-            pending = process.groups.runtime.shard(index).machine.offsets.pending
+            pending = process.groups.runtime.shard(index).offsets.pending
             require(not pending, "offsets wait for ever", pending)
         for partition in self._broker.partitions.all():
             log = partition.log
@@ -287,23 +284,23 @@ class Judges:
 # --- state ----------------------------------------------------------------------------------------
 
 
-def hard_state(machine: Any) -> dict[str, Any]:
-    """What a machine must know after a reload, whoever it is."""
-    if isinstance(machine, TransactionShard):
-        return {"transactions": machine.transactions, "open": machine._open}
-    assert isinstance(machine, GroupShard)
+def hard_state(shard: Any) -> dict[str, Any]:
+    """The hard state of a shard of either coordinator."""
+    if isinstance(shard, TransactionShard):
+        return {"transactions": shard.transactions, "open": shard._open}
+    assert isinstance(shard, GroupShard)
     groups: dict[str, Any] = {}
-    for name, group in machine.groups.items():
+    for name, group in shard.groups.items():
         if isinstance(group, ClassicGroup):
             if group.established:
                 groups[name] = group.recorded
         else:
             groups[name] = {key: value for key, value in vars(group).items() if key not in _SOFT_STATE}
-    return {**groups, "committed": machine.offsets.committed, "pending": machine.offsets.pending}
+    return {**groups, "committed": shard.offsets.committed, "pending": shard.offsets.pending}
 
 
 def settled_groups(live: GroupShard, shown: GroupShard) -> dict[str, Any]:
-    """The classic groups of ``shown`` that are between two rounds in the live machine, member by member."""
+    """The classic groups of ``shown`` that are not rebalancing in the live shard, member by member."""
     found: dict[str, Any] = {}
     for name, group in live.groups.items():
         if isinstance(group, ClassicGroup) and group.established and group.state in _SETTLED:
@@ -330,12 +327,12 @@ def _differences(live: dict[str, Any], fresh: dict[str, Any]) -> list[str]:
     ]
 
 
-def _touched(machine: GroupShard, entry: Entry) -> list[Place]:
+def _touched(shard: GroupShard, entry: JournalEntry) -> list[OffsetKey]:
     """The places that an entry of the log may change."""
     if entry.committed is not None:
-        assert entry.writer is not None
-        return list(machine.offsets.pending.get(entry.writer.producer_id, ()))
-    record = None if entry.key is None else machine.decode(entry.key, entry.value)
-    if isinstance(record, OffsetCommit) and entry.writer is None:
+        assert entry.producer is not None
+        return list(shard.offsets.pending.get(entry.producer.producer_id, ()))
+    record = None if entry.key is None else shard.decode(entry.key, entry.value)
+    if isinstance(record, OffsetCommit) and entry.producer is None:
         return [(record.group_id, record.topic, record.partition)]
     return []

@@ -1,94 +1,25 @@
-"""Configs of topics, brokers, groups, client metrics, loggers: how they are shown, and the door to the rest.
+"""Configs of topics, brokers, groups, client metrics and loggers as DescribeConfigs shows them.
 
-Invariant: sources, synonyms and their order are Kafka's. Other rooms import from here; the tables, the
-settings of a broker, what is in force and what may change are files of their own, pure like this one.
+Invariant: sources, synonyms and their order are Kafka's.
 """
 
 from collections.abc import Collection, Mapping, Sequence
 from enum import IntEnum
 from typing import Any, NamedTuple
 
-from moldau.base.settings import Setting, SettingError, SettingType, Value, parse_properties
+from moldau.base.settings import Setting, SettingType, Value
 from moldau.cluster.configs.broker_configs import BROKER_SETTINGS, broker_setting
-from moldau.cluster.configs.broker_settings import BrokerSettings, load_broker_settings
-from moldau.cluster.configs.layers import (
-    ConfigLayers,
-    initial_default_broker_configs,
-    topic_defaults,
-    topic_values,
-)
-from moldau.cluster.configs.listeners import Listener, parse_listeners
+from moldau.cluster.configs.layers import ConfigLayers, topic_defaults
 from moldau.cluster.configs.topic_configs import (
-    BROKER_LOGGERS,
     CLIENT_METRICS_SETTINGS,
     GROUP_SETTINGS,
-    LOG_LEVELS,
     TOPIC_SETTINGS,
     log_level_name,
 )
-from moldau.cluster.controller.config_changes import (
-    AlterOperation,
-    ConfigChange,
-    alter_broker,
-    alter_broker_loggers,
-    alter_client_metrics,
-    alter_default_broker,
-    alter_group,
-    alter_topic,
-    replace_broker,
-    replace_client_metrics,
-    replace_default_broker,
-    replace_group,
-    replace_topic,
-    validate_topic_overrides,
-)
-
-__all__ = [
-    "BROKER_LOGGERS",
-    "BROKER_SETTINGS",
-    "CLIENT_METRICS_SETTINGS",
-    "GROUP_SETTINGS",
-    "LOG_LEVELS",
-    "TOPIC_SETTINGS",
-    "AlterOperation",
-    "BrokerSettings",
-    "ConfigChange",
-    "ConfigEntry",
-    "ConfigLayers",
-    "ConfigSource",
-    "ConfigSynonym",
-    "Listener",
-    "SettingError",
-    "alter_broker",
-    "alter_broker_loggers",
-    "alter_client_metrics",
-    "alter_default_broker",
-    "alter_group",
-    "alter_topic",
-    "describe_broker",
-    "describe_broker_loggers",
-    "describe_client_metrics",
-    "describe_default_broker",
-    "describe_group",
-    "describe_topic",
-    "initial_default_broker_configs",
-    "load_broker_settings",
-    "log_level_name",
-    "parse_listeners",
-    "parse_properties",
-    "replace_broker",
-    "replace_client_metrics",
-    "replace_default_broker",
-    "replace_group",
-    "replace_topic",
-    "topic_defaults",
-    "topic_values",
-    "validate_topic_overrides",
-]
 
 
 class ConfigSource(IntEnum):
-    """Where a value comes from, with the numbers of DescribeConfigs."""
+    """The layer that a value comes from, with the numbers of DescribeConfigs."""
 
     UNKNOWN = 0
     DYNAMIC_TOPIC_CONFIG = 1
@@ -177,7 +108,7 @@ def describe_broker(layers: ConfigLayers, names: Collection[str] | None = None) 
 
 
 def describe_default_broker(layers: ConfigLayers, names: Collection[str] | None = None) -> list[ConfigEntry]:
-    """What is set for all brokers together."""
+    """The dynamic default configs of all brokers."""
     only = ConfigLayers(default_broker=layers.default_broker)
     return [
         _broker_entry(only, name, with_defaults=False)
@@ -216,7 +147,7 @@ def _inherited(layers: ConfigLayers, setting: Setting) -> list[ConfigSynonym]:
 
 def _broker_entry(layers: ConfigLayers, name: str, *, with_defaults: bool = True) -> ConfigEntry:
     setting = broker_setting(name)
-    # Nobody knows what an unknown setting holds: it may be a secret.
+    # The value of an unknown setting may be a secret.
     sensitive = setting is None or setting.sensitive
     names = [other for other, _ in setting.synonyms] if setting and setting.synonyms else [name]
     synonyms = _synonyms(layers, names, name, with_defaults=with_defaults)
@@ -242,10 +173,10 @@ def _broker_entry(layers: ConfigLayers, name: str, *, with_defaults: bool = True
 def _synonyms(
     layers: ConfigLayers, names: Sequence[str], wanted: str | None = None, *, with_defaults: bool = True
 ) -> list[ConfigSynonym]:
-    """Every place that gives one of these names a value, best first.
+    """Every layer that sets one of these names, highest priority first.
 
-    As in Kafka the list begins with the wanted name: what only a synonym of it says goes unmentioned, though
-    it may be in force.
+    As in Kafka the list starts with the wanted name: a synonym of higher priority is not listed, although its
+    value is the effective one.
     """
     wanted = wanted or names[0]
     found = []

@@ -1,22 +1,22 @@
-"""The cluster as the consumer groups of one shard see it: topics by version, their hashes, what matches.
+"""The topics of the cluster for the consumer groups of one shard: ids, hashes, and names that match a regex.
 
-Invariant: a memory of answers that hold for one version of the topics, and of nothing else.
+Invariant: caches are valid for one version of the topics and are cleared when topics change.
 """
 
 from collections.abc import Iterable
 
 from moldau.base.names import Uuid
 from moldau.coordinators.groups.consumer.metadata_hash import group_hash, topic_hash
-from moldau.coordinators.groups.surroundings import ConsumerConfig, Surroundings, Topic, Topics
+from moldau.coordinators.groups.environment import ConsumerConfig, Environment, Topic, Topics
 from moldau.coordinators.regular_expressions import BadExpression, Program, compile_expression
 from moldau.protocol.errors import ErrorCode, KafkaError
 
-#: Subscriptions whose ids are remembered.
+#: Bound of the cache of topic ids.
 _MOST_SUBSCRIPTIONS = 1_000
 
 
 def subscription_program(expression: str) -> Program:
-    """The program of a regular expression of topics; KafkaError when it is none."""
+    """The compiled regular expression of a subscription; KafkaError when it is invalid."""
     try:
         return compile_expression(expression)
     except BadExpression as error:
@@ -27,9 +27,9 @@ def subscription_program(expression: str) -> Program:
 
 
 class ClusterView:
-    def __init__(self, surroundings: Surroundings) -> None:
-        self._surroundings = surroundings
-        #: Grows whenever topics come, go or get more partitions.
+    def __init__(self, environment: Environment) -> None:
+        self._environment = environment
+        #: Grows whenever topics are created, deleted or get more partitions.
         self.version = 0
         self._hashes: dict[str, int] = {}
         self._matching: dict[str, tuple[str, ...]] = {}
@@ -43,17 +43,17 @@ class ClusterView:
 
     @property
     def topics(self) -> Topics:
-        return self._surroundings.topics()
+        return self._environment.topics()
 
     def config_of(self, group_id: str) -> ConsumerConfig:
-        return self._surroundings.config_of(group_id)
+        return self._environment.config_of(group_id)
 
     def existing(self, names: Iterable[str]) -> list[Topic]:
         topics = self.topics
         return [topic for name in names if (topic := topics.by_name(name)) is not None]
 
     def ids(self, names: frozenset[str]) -> frozenset[Uuid]:
-        """The ids of those topics that exist; asked for with every heartbeat."""
+        """The ids of those topics that exist; cached, because every heartbeat needs them."""
         known = self._ids.get(names)
         if known is None:
             if len(self._ids) >= _MOST_SUBSCRIPTIONS:

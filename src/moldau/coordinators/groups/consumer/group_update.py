@@ -1,59 +1,58 @@
-"""One decision about a consumer group while it is made: the group as it is, and what would become of it.
+"""An update of a consumer group while it is decided: the group with the changes that its records will make.
 
-Subscriptions, topics and members that change give the group a new epoch; an epoch that is newer than the
-target assignment asks for a new target, though not more often than the group's assignment interval.
+A change of members, subscriptions or topics bumps the group epoch; a group epoch that is newer than the
+target assignment needs a new target, which is computed at most once in the group's assignment interval.
 
-Invariant: reads the group, writes records into the decision, and nothing else; nobody's hard state is
-touched.
+Invariant: adds records to the operation and does not change the group's hard state.
 """
 
 from collections.abc import Iterable
 
-from moldau.coordinators.groups.consumer import records as r
+from moldau.coordinators.groups.consumer import records
 from moldau.coordinators.groups.consumer.assignors import ASSIGNORS, MemberSpec, Partitions
+from moldau.coordinators.groups.consumer.cluster_view import ClusterView
 from moldau.coordinators.groups.consumer.group import ConsumerGroup
 from moldau.coordinators.groups.consumer.member import ConsumerMember
-from moldau.coordinators.groups.consumer.topics import ClusterView
-from moldau.coordinators.groups.decision import Decision
+from moldau.coordinators.groups.operation import Operation
 
-# Alarms of consumer groups are set and set again, and never taken back: should the records of a decision not
-# be written, the member is still there and so must be its alarm. One that has become void does nothing.
+# Timers of consumer groups are set again, but never cancelled: if the records of an operation cannot be
+# appended, the member is still there and needs its timer. A timer that is obsolete does nothing.
 
 
-def session_alarm(group: ConsumerGroup, member_id: str) -> tuple[str, str, str]:
+def session_timer(group: ConsumerGroup, member_id: str) -> tuple[str, str, str]:
     return ("consumer session", group.group_id, member_id)
 
 
-def rebalance_alarm(group: ConsumerGroup, member_id: str) -> tuple[str, str, str]:
+def rebalance_timer(group: ConsumerGroup, member_id: str) -> tuple[str, str, str]:
     return ("consumer rebalance", group.group_id, member_id)
 
 
-def regular_expression_alarm(group: ConsumerGroup) -> tuple[str, str]:
+def regular_expression_timer(group: ConsumerGroup) -> tuple[str, str]:
     return ("consumer regular expression", group.group_id)
 
 
-class Change:
+class GroupUpdate:
     __slots__ = (
         "_group_epoch",
         "_members",
         "_resolved",
         "assignment_epoch",
         "cluster",
-        "decision",
         "group",
-        "targets",
+        "operation",
+        "target_assignment",
     )
 
-    def __init__(self, decision: Decision, cluster: ClusterView, group: ConsumerGroup) -> None:
-        self.decision = decision
+    def __init__(self, operation: Operation, cluster: ClusterView, group: ConsumerGroup) -> None:
+        self.operation = operation
         self.cluster = cluster
         self.group = group
         self._group_epoch = group.group_epoch
         self.assignment_epoch = group.assignment_epoch
-        self.targets = group.targets
-        # The group's own until something differs.
+        self.target_assignment = group.target_assignment
+        # The group's own maps, which are copied when something changes.
         self._members = group.members
-        self._resolved = group.regular_expressions
+        self._resolved = group.resolved_regular_expressions
 
     @property
     def members(self) -> Iterable[ConsumerMember]:
@@ -72,20 +71,20 @@ class Change:
         members = dict(self._members)
         for member_id in member_ids:
             del members[member_id]
-            self.decision.records += self.group.member_tombstones(member_id)
+            self.operation.records += self.group.member_tombstones(member_id)
         self._members = members
 
     def replace(self, old: ConsumerMember, new: ConsumerMember) -> None:
-        """A static member goes on under another id, with all that it has."""
-        records, group = self.decision.records, self.group
-        target = group.targets.get(old.member_id, frozenset())
+        """A static member continues under another id, with its assignments."""
+        group, added = self.group, self.operation.records
+        target = group.target_assignment.get(old.member_id, frozenset())
         self.remove([old.member_id])
         self.put(new)
-        records.append(new.metadata(group.group_id))
-        records.append(r.TargetAssignment(group.group_id, new.member_id, target))
-        records.append(new.current_assignment(group.group_id))
-        others = {key: value for key, value in self.targets.items() if key != old.member_id}
-        self.targets = {**others, new.member_id: target}
+        added.append(new.metadata(group.group_id))
+        added.append(records.TargetAssignment(group.group_id, new.member_id, target))
+        added.append(new.current_assignment(group.group_id))
+        others = {key: value for key, value in self.target_assignment.items() if key != old.member_id}
+        self.target_assignment = {**others, new.member_id: target}
 
     def subscription(self, member: ConsumerMember) -> frozenset[str]:
         return self.group.subscription(member, self._resolved)
@@ -96,16 +95,16 @@ class Change:
         return expression in self._resolved
 
     def drop_unused_expressions(self) -> None:
-        """Expressions that nobody asks for any more are forgotten."""
+        """Deletes regular expressions that no member uses any more."""
         if not self._resolved:
             return
         used = {member.subscribed_topic_regex for member in self.members}
         for expression in self._resolved.keys() - used:
-            self.decision.records.append(r.RegularExpressionTombstone(self.group.group_id, expression))
+            self.operation.records.append(records.RegularExpressionTombstone(self.group.group_id, expression))
         self._resolved = {key: value for key, value in self._resolved.items() if key in used}
 
     def resolve(self, expressions: Iterable[str]) -> bool:
-        """Looks which topics the expressions match now; True when somebody's topics differ by that."""
+        """Matches the expressions against the topics; True when some subscription has changed by that."""
         differs = False
         for expression in expressions:
             topics = self.cluster.matching(expression)
@@ -113,11 +112,11 @@ class Change:
             if known is not None and known.topics == topics:
                 continue
             differs = differs or bool(topics) or bool(known and known.topics)
-            found = r.RegularExpression(
-                self.group.group_id, expression, topics, self.cluster.version, self.decision.now_ms
+            found = records.RegularExpression(
+                self.group.group_id, expression, topics, self.cluster.version, self.operation.now_ms
             )
             self._resolved = {**self._resolved, expression: found}
-            self.decision.records.append(found)
+            self.operation.records.append(found)
         return differs
 
     def unresolved_expressions(self) -> list[str]:
@@ -126,10 +125,10 @@ class Change:
 
     # --- epochs ---------------------------------------------------------------------------------
 
-    def new_epoch_if(self, changed: bool) -> None:
-        """A new epoch when members or subscriptions have changed, or the topics behind them have."""
+    def bump_group_epoch_if(self, changed: bool) -> None:
+        """Bumps the group epoch if members or subscriptions changed, or the topics they subscribe to."""
         group, cluster = self.group, self.cluster
-        topics_changed = group.checked_version != cluster.version
+        topics_changed = group.checked_metadata_version != cluster.version
         if topics_changed and self.resolve(sorted(self._resolved)):
             changed = True
         if not changed and not topics_changed:
@@ -140,38 +139,38 @@ class Change:
         metadata_hash = cluster.hash_of(names)
         if changed or metadata_hash != group.metadata_hash:
             self._group_epoch = group.group_epoch + 1
-            record = r.ConsumerGroupMetadata(group.group_id, self._group_epoch, metadata_hash)
-            self.decision.records.append(record)
+            record = records.ConsumerGroupMetadata(group.group_id, self._group_epoch, metadata_hash)
+            self.operation.records.append(record)
         elif topics_changed:
-            group.checked_version = cluster.version
+            group.checked_metadata_version = cluster.version
 
     @property
     def is_target_due(self) -> bool:
-        """The group has changed since its target was made, and long enough ago to make another one."""
+        """The group has changed since the target was computed, and the assignment interval has passed."""
         group = self.group
         if self._group_epoch <= group.assignment_epoch:
             return False
-        since_ms = self.decision.now_ms - group.assignment_timestamp_ms
+        since_ms = self.operation.now_ms - group.assignment_timestamp_ms
         interval_ms = self.cluster.config_of(group.group_id).assignment_interval_ms
         return group.assignment_timestamp_ms < 0 or not 0 <= since_ms < interval_ms
 
-    def new_target_if_due(self) -> None:
-        group, decision = self.group, self.decision
+    def update_target_assignment_if_due(self) -> None:
+        group, operation = self.group, self.operation
         if not self.is_target_due:
             return
         made = self._assign()
-        # Of a large group there may be more than a batch holds. What is written of a target without its epoch
-        # moves nobody; but a group that only becomes one with these records becomes so at once.
-        decision.atomic = not group.established
+        # A large group may need several batches. Targets have no effect before the record with their epoch,
+        # so that is safe, except for a group that is created by these records.
+        operation.atomic = not group.established
         for member_id in sorted(made):
-            if self.targets.get(member_id) != made[member_id]:
-                decision.records.append(r.TargetAssignment(group.group_id, member_id, made[member_id]))
+            if self.target_assignment.get(member_id) != made[member_id]:
+                operation.records.append(records.TargetAssignment(group.group_id, member_id, made[member_id]))
         epoch = self.assignment_epoch = self._group_epoch
-        decision.records.append(r.TargetAssignmentMetadata(group.group_id, epoch, decision.now_ms))
-        self.targets = made
+        operation.records.append(records.TargetAssignmentMetadata(group.group_id, epoch, operation.now_ms))
+        self.target_assignment = made
 
     def _assign(self) -> dict[str, Partitions]:
-        offered = self.decision.settings.group_consumer_assignors
+        offered = self.operation.settings.group_consumer_assignors
         assign = ASSIGNORS[self.group.assignor_name(self.members, offered)]
         counts: dict[bytes, int] = {}
         specs = {}
@@ -183,6 +182,6 @@ class Change:
                 topics = self.cluster.existing(names)
                 counts.update((topic.topic_id, topic.partitions) for topic in topics)
                 ids = ids_of[names] = frozenset(topic.topic_id for topic in topics)
-            current = self.targets.get(member.member_id, frozenset())
+            current = self.target_assignment.get(member.member_id, frozenset())
             specs[member.member_id] = MemberSpec(ids, current, member.instance_id)
         return assign(specs, counts)
