@@ -21,9 +21,9 @@ import numpy as np
 import pyarrow as pa
 
 from moldau.client.registry.schema_registry import RegistryClient
+from moldau.schemas.schema_id import id_prefix
 from moldau.spark.options import ClusterOptions, WriteOptions
 from moldau.spark.typed.avro.write import AvroEncoder
-from moldau.spark.typed.frames import frame
 from moldau.spark.wire import Wire
 from moldau.spark.write.task_writer import TaskWriter
 
@@ -59,7 +59,7 @@ def fill_avro(bootstrap: str, registry: str, topic: str, count: int) -> None:
     with RegistryClient(registry) as client:
         schema_id = client.register(f"{topic}-value", SCHEMA)
     orders = _orders()
-    encoded = AvroEncoder.from_text(SCHEMA, orders.type, frame(schema_id)).encode(orders)
+    encoded = AvroEncoder.from_text(SCHEMA, orders.type, id_prefix(schema_id)).encode(orders)
     wire = Wire(ClusterOptions(bootstrap))
     partitions = pa.array(np.arange(_ROWS, dtype=np.int32) % 4)
     batch = pa.RecordBatch.from_arrays([encoded, partitions], names=["value", "partition"])

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from moldau.registry.rules.compatibility import Level, incompatibilities
 from moldau.registry.schemas import InvalidSchema, Reference, SchemaType, parse, serialized
-from moldau.schemas.json_schema.schema import parse_json
+from moldau.schemas.json_schema.parse import parse_json
 from moldau.schemas.limits import MAX_DEPTH
 
 AVRO, JSON, PROTOBUF = SchemaType.AVRO, SchemaType.JSON, SchemaType.PROTOBUF

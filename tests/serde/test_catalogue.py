@@ -8,9 +8,8 @@ import pytest
 from confluent_kafka import Consumer, Producer
 
 from moldau.serde import plain
-from moldau.serde.avro import AvroDeserializer, AvroSerializer
+from moldau.serde.avro import AvroDeserializer, AvroSerializer, parse_avro
 from moldau.serde.avro_models import avro_schema_of
-from moldau.serde.avro_schema import parse_avro
 from moldau.serde.errors import SerdeError
 from moldau.serde.json_schema import JsonSerializer
 from moldau.serde.plain import PlainSerde

@@ -19,13 +19,13 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from moldau.pipelines.errors import PipelineError
+from moldau.spark.typed.formats import FORMATS
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
 #: Where a decorator leaves the output of a function.
 MARK = "__moldau_output__"
 MODES = ("append", "update", "complete")
-FORMATS = ("bytes", "string", "json", "avro", "protobuf")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
 #: Spark takes an interval as "10 seconds"; this is what ends a stream that has caught up.
 AVAILABLE_NOW = ("available now", "availablenow", "once")

@@ -1,8 +1,8 @@
 """From the texts of the state to parsed schemas: references are followed, what was parsed is remembered.
 
-Invariant: pure but for its memory, which is bounded and holds nothing that could not be parsed again. A
+Invariant: pure but for what it remembers, which is bounded and could all be parsed again. A
 schema of a client that makes no sense is error 42201. A stored one that makes none (``of``) is None: it
-stays where it is, can be read, and stands in the way of whatever has to be compared with it.
+stays where it is, can be read, and nothing can be registered that has to be compared with it.
 """
 
 from collections import OrderedDict
@@ -42,7 +42,7 @@ class _Schema(Protocol):
 class Parser:
     def __init__(self) -> None:
         self._parsed: OrderedDict[Any, ParsedSchema] = OrderedDict()
-        #: What ``work`` found wrong and ``parse`` has not told yet.
+        #: What ``work`` found wrong and ``parse`` has not reported yet.
         self._failed: dict[Any, InvalidSchema] = {}
         #: What speaks against a schema beside an older one, by level and the marks of both.
         self._against: OrderedDict[tuple[Level, bytes, bytes], list[str]] = OrderedDict()
@@ -68,7 +68,7 @@ class Parser:
     ) -> Callable[[], Callable[[], None]] | None:
         """The long part of ``parse``, for another thread: it touches nothing of ours, and returns what does.
 
-        None when there is nothing to do; what is wrong with the schema is told by ``parse`` alone.
+        None when there is nothing to do; what is wrong with the schema is reported by ``parse`` alone.
         """
         try:
             pairs = self._pairs(state, subject, schema_type, references, 0)

@@ -1,8 +1,8 @@
-"""Schemas as the registry knows them: parsed once, with the text it keeps and the mark by which equal ones
-are known.
+"""Schemas as the registry keeps them: parsed once, with the text that is stored and the mark by which equal
+ones are known.
 
-The rooms above speak of `ParsedSchema` only; which language it is written in is decided here, and here
-alone. Whatever is wrong with a schema ends as `InvalidSchema` with a message for the client: no schema
+Pure. The rest of the registry knows ``ParsedSchema`` only; which format it is of is decided here alone.
+Invariant: whatever is wrong with a schema ends as ``InvalidSchema`` with a message for the client; no schema
 stops, hangs or crashes the service.
 """
 
@@ -12,8 +12,10 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from moldau.schemas.avro.schema import AvroSchema, normal_text_of, parse_avro, text_of
-from moldau.schemas.json_schema.schema import JsonDocument, parse_json
+from moldau.schemas.avro.parse import normal_text_of, parse_avro
+from moldau.schemas.avro.text import text_of
+from moldau.schemas.avro.types import AvroSchema
+from moldau.schemas.json_schema.parse import JsonDocument, parse_json
 from moldau.schemas.limits import MAX_REFERENCES, check_size, compact
 from moldau.schemas.limits import InvalidSchema as InvalidSchema
 from moldau.schemas.protobuf.schema import ProtobufSchema, parse_protobuf
@@ -94,11 +96,8 @@ def _avro(
         assert isinstance(target.form, AvroSchema)
         for name, named in target.form.names.items():
             names.setdefault(name, named)
-    try:
-        schema = parse_avro(text, names)
-        stored, normalized = text_of(schema), normal_text_of(schema)
-    except RecursionError:
-        raise InvalidSchema("The schema is nested too deeply") from None
+    schema = parse_avro(text, names)
+    stored, normalized = text_of(schema), normal_text_of(schema)
     fingerprint = _fingerprint(SchemaType.AVRO, stored.encode(), references)
     return ParsedSchema(SchemaType.AVRO, stored, normalized, fingerprint, references, schema)
 
@@ -109,7 +108,7 @@ def _json(
     documents: dict[str, Any] = {}
     for reference, target in pairs:
         assert isinstance(target.form, JsonDocument)
-        for name, document in target.form.documents.items():
+        for name, document in target.form.documents.references.items():
             documents.setdefault(name, document)
         documents[reference.name] = target.form.value
     document = parse_json(text, documents)

@@ -10,7 +10,6 @@ gives no claims: the log says why. Nothing here runs for a topic that does not a
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
-from uuid import UUID
 
 from moldau.protocol.errors import ErrorCode, KafkaError
 from moldau.protocol.payload import decode_payload
@@ -23,14 +22,11 @@ from moldau.protocol.records import (
     payload_of,
     read_header,
 )
+from moldau.schemas.schema_id import InvalidFrame, header_of, read_prefix, schema_header
 from moldau.storage.log.validation import rejected_records
 
 #: The id or the guid by which a record names its schema.
 SchemaName: TypeAlias = int | str
-_ID_SIZE = 5
-_GUID_SIZE = 17
-_KEY_HEADER = "__key_schema_id"
-_VALUE_HEADER = "__value_schema_id"
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +99,7 @@ def claims_of(records: memoryview, validation: SchemaValidation, limit: int) -> 
 
 
 def _claim(claims: Claims, index: int, part: str, subject: str, data: bytes, headers: Headers) -> None:
-    schema = _schema_named(data, _KEY_HEADER if part == "key" else _VALUE_HEADER, headers)
+    schema = _schema_named(data, header_of(headers, schema_header(part == "key")))
     if schema is None:
         message = f"The {part} does not begin with a zero byte and the id of a schema of subject {subject}"
         claims.errors.append((index, message))
@@ -111,13 +107,10 @@ def _claim(claims: Claims, index: int, part: str, subject: str, data: bytes, hea
         claims.wanted.setdefault((subject, schema), []).append((index, part))
 
 
-def _schema_named(data: bytes, header_name: str, headers: Headers) -> SchemaName | None:
-    for name, value in reversed(headers):
-        if name == header_name and value is not None:
-            if len(value) >= _GUID_SIZE and value[0] == 1:
-                return str(UUID(bytes=value[1:_GUID_SIZE]))
-            data = value
-            break
-    if len(data) >= _ID_SIZE and data[0] == 0:
-        return int.from_bytes(data[1:_ID_SIZE], "big")
-    return None
+def _schema_named(data: bytes, header: bytes | None) -> SchemaName | None:
+    try:
+        ref, _ = read_prefix(data if header is None else header)
+    except InvalidFrame:
+        return None
+    # A guid is named in a header only.
+    return ref.schema_id if ref.guid is None else ref.guid if header is not None else None

@@ -1,8 +1,7 @@
-"""What every schema must stay under, and the one error that says so.
+"""The limits of every schema, and the one error that says what is wrong with one.
 
-A schema comes from a stranger: its size, depth and count of parts are checked here before any recursive
-code sees it. Nothing in this file knows a schema language, and nothing here may run a pattern that a schema
-brings along.
+Pure. A registry takes schemas from anyone: their size, depth and count of parts are checked here before any
+recursive code sees them. Invariant: no pattern of a schema is run.
 """
 
 import json
@@ -49,27 +48,27 @@ def _no_constant(name: str) -> NoReturn:
     raise InvalidSchema(f"{name} is not JSON")
 
 
-def load_json(text: str) -> Any:
+def load_json(text: str, max_depth: int = MAX_DEPTH) -> Any:
     """Parse a schema that is written in JSON, within the limits above."""
     trimmed = check_size(text)
     try:
         value = json.loads(trimmed, parse_float=_finite, parse_constant=_no_constant)
     except RecursionError:
-        raise InvalidSchema(f"The schema is nested deeper than {MAX_DEPTH} levels") from None
+        raise InvalidSchema(f"The schema is nested deeper than {max_depth} levels") from None
     except ValueError as error:
         raise InvalidSchema(f"The schema is not JSON: {error}") from None
-    _check_shape(value)
+    _check_shape(value, max_depth)
     return value
 
 
-def _check_shape(root: Any) -> None:
+def _check_shape(root: Any, max_depth: int) -> None:
     level = [root]
     depth = values = 0
     while level:
         depth += 1
         values += len(level)
-        if depth > MAX_DEPTH:
-            raise InvalidSchema(f"The schema is nested deeper than {MAX_DEPTH} levels")
+        if depth > max_depth:
+            raise InvalidSchema(f"The schema is nested deeper than {max_depth} levels")
         if values > MAX_VALUES:
             raise InvalidSchema(f"The schema has more than {MAX_VALUES} values")
         below: list[Any] = []

@@ -1,25 +1,35 @@
 """The one place that runs protoc: text in, FileDescriptorSet out, in a process that may die without harm.
 
 The worker is started when it is needed first and kept, as starting one costs more than most compilations. A
-compilation that takes longer than its time is ended with the worker; the next one gets a new worker. Names
-of files never leave the worker's own directory.
+compilation that takes longer than its time is ended with the worker; the next one gets a new worker.
+Invariant: no name of a file leads out of the worker's own directory.
 """
 
 import atexit
 import base64
 import contextlib
 import json
+import os
 import re
 import subprocess
 import sys
 import threading
 from collections.abc import Mapping
+from importlib.util import find_spec
 
 from moldau.schemas.limits import InvalidSchema
 
 TIMEOUT_MS = 10_000
 _MAX_ANSWER = 64 * 1024 * 1024
 _SEGMENT = re.compile(r"[A-Za-z0-9_.@+-]{1,200}\Z")
+
+
+class DoesNotCompile(InvalidSchema):
+    """With what the compiler complains about."""
+
+    def __init__(self, complaints: str) -> None:
+        super().__init__(f"Invalid Protobuf schema: {complaints}")
+        self.complaints = complaints
 
 
 def check_file_name(name: str) -> str:
@@ -40,6 +50,7 @@ class _Worker:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
+        self._owner = os.getpid()
 
     def ask(self, question: bytes, timeout_ms: int) -> bytes:
         """The answer as a line; anything that does not end a line came from a worker that died or was
@@ -64,6 +75,9 @@ class _Worker:
             return answer
 
     def _started(self) -> "subprocess.Popen[bytes]":
+        if self._owner != os.getpid():
+            # Forked, as Spark's workers are: the other process goes on to use its own.
+            self._process, self._owner = None, os.getpid()
         if self._process is None or self._process.poll() is not None:
             self.close()
             command = [sys.executable, "-m", "moldau.schemas.protoc_worker"]
@@ -74,7 +88,7 @@ class _Worker:
 
     def close(self) -> None:
         process, self._process = self._process, None
-        if process is not None:
+        if process is not None and self._owner == os.getpid():
             process.kill()
             process.wait()
             for stream in (process.stdin, process.stdout):
@@ -89,7 +103,12 @@ atexit.register(_worker.close)
 
 
 def compile_proto(files: Mapping[str, str], main: str, timeout_ms: int = TIMEOUT_MS) -> bytes:
-    """A serialized FileDescriptorSet: `main` last, everything that it imports before it."""
+    """A serialized FileDescriptorSet: ``main`` last, everything that it imports before it."""
+    if find_spec("grpc_tools") is None:
+        raise InvalidSchema(
+            "Protobuf needs the compiler of the package grpcio-tools: pip install 'moldau[registry]' or "
+            "'moldau[spark]'"
+        )
     for name in files:
         check_file_name(name)
     question = json.dumps({"files": dict(files), "main": main}).encode() + b"\n"
@@ -98,5 +117,5 @@ def compile_proto(files: Mapping[str, str], main: str, timeout_ms: int = TIMEOUT
         raise InvalidSchema("The schema could not be compiled in time")
     reply = json.loads(answer)
     if "error" in reply:
-        raise InvalidSchema(f"Invalid Protobuf schema: {reply['error']}")
+        raise DoesNotCompile(reply["error"])
     return base64.b64decode(reply["set"])

@@ -2,8 +2,8 @@
 other.
 
 A request is one line of JSON, {"files": {name: text}, "main": name}; the answer is one line, {"set":
-base64} or {"error": text}. The compiler is a C++ library and prints its complaints: it lives here, so that
-neither a crash nor its output reaches the registry.
+base64} or {"error": text}. The compiler is a C++ library and prints its complaints: it runs here, so that
+neither a crash nor its output reaches the program that asks.
 """
 
 import base64

@@ -9,10 +9,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from moldau.client.registry.schema_registry import Reference, RegisteredSchema, RegistryClient
-from moldau.serde.avro_decode import Decode, compile_decoder
-from moldau.serde.avro_encode import compile_encoder
+from moldau.schemas.avro.parse import parse_with_texts
+from moldau.schemas.avro.types import AvroSchema
+from moldau.schemas.limits import InvalidSchema
+from moldau.schemas.schema_id import SchemaRef, id_prefix
 from moldau.serde.avro_models import avro_schema_of, from_avro, to_avro
-from moldau.serde.avro_schema import AvroSchema, parse_avro
 from moldau.serde.calls import (
     MAX_KEPT,
     Deserializer,
@@ -23,6 +24,8 @@ from moldau.serde.calls import (
     names_schema,
     unframed,
 )
+from moldau.serde.compiled_avro.decode import Decode, compile_decoder
+from moldau.serde.compiled_avro.encode import compile_encoder
 from moldau.serde.errors import SerdeError, shown
 from moldau.serde.models import is_model
 from moldau.serde.options import ReaderOptions, WriterOptions
@@ -34,9 +37,16 @@ from moldau.serde.registered import (
     registered,
     writer_schema,
 )
-from moldau.serde.wire import SchemaRef, id_prefix
 
 AVRO = "AVRO"
+
+
+def parse_avro(text: str, references: Sequence[str] = ()) -> AvroSchema:
+    """``references`` are the texts of schemas that it names, those that others name first."""
+    try:
+        return parse_with_texts(text, references)
+    except InvalidSchema as error:
+        raise SerdeError(f"The Avro schema cannot be used: {error}") from error
 
 
 class AvroSerializer(Serializer):

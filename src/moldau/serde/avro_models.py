@@ -1,6 +1,6 @@
 """Dataclasses and pydantic models as Avro records.
 
-Invariant: pure. A class gives the same schema each time. What has no counterpart in Avro is refused with a
+Pure. A class gives the same schema each time. What has no counterpart in Avro is refused with a
 word on what to write instead; nothing is guessed.
 """
 
@@ -12,9 +12,7 @@ from decimal import Decimal
 from typing import Any, Literal, get_args, get_origin
 from uuid import UUID
 
-from fastavro.write import LOGICAL_WRITERS
-
-from moldau.serde.avro_schema import logical
+from moldau.schemas.avro.logical import logical_type
 from moldau.serde.errors import SerdeError
 from moldau.serde.models import (
     MISSING,
@@ -102,7 +100,7 @@ def from_avro(cls: type) -> Callable[[Any], Any]:
 
 
 class _Schemas:
-    """A named type is written out where it stands first; after that its name is enough."""
+    """A named type is written out where it comes first; after that its name is enough."""
 
     def __init__(self) -> None:
         self._defined: dict[str, type] = {}
@@ -121,8 +119,8 @@ class _Schemas:
             return self._union(choices)
         if (item := item_type(annotation)) is not MISSING:
             return {"type": "array", "items": self.of(item)}
-        if (held := value_type(annotation)) is not MISSING:
-            return {"type": "map", "values": self.of(held)}
+        if (value := value_type(annotation)) is not MISSING:
+            return {"type": "map", "values": self.of(value)}
         if get_origin(annotation) is Literal and all(isinstance(each, str) for each in get_args(annotation)):
             return "string"
         found = _TYPES.get(annotation)
@@ -196,9 +194,8 @@ def _default_json(schema: Any, default: Any) -> Any:
     """A value as a schema's JSON writes it."""
     if isinstance(schema, list):
         schema = schema[0]
-    key = logical(schema)
-    if key in LOGICAL_WRITERS:
-        default = LOGICAL_WRITERS[key](default, schema)
+    if isinstance(schema, dict) and (logical := logical_type(schema["type"], schema)) is not None:
+        default = logical.writer(schema, schema.get("size", 0))(default)
     if isinstance(default, bytes):
         return default.decode("latin-1")
     if isinstance(default, tuple) and len(default) == 2:

@@ -6,15 +6,23 @@ is made for a topic or a schema is kept; both may be shared by threads, of which
 first.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, MutableMapping, MutableSequence
 from typing import Any, Protocol, TypeAlias
 
 from moldau.client.registry.schema_registry import RegistryClient
+from moldau.schemas.schema_id import (
+    Headers,
+    InvalidFrame,
+    SchemaRef,
+    header_of,
+    read_indexes,
+    read_prefix,
+    schema_header,
+)
 from moldau.serde.errors import SerdeError, shown
 from moldau.serde.options import ReaderOptions, WriterOptions, strategy_of
-from moldau.serde.wire import KEY_HEADER, VALUE_HEADER, Headers, SchemaRef, header_of, put_header, read_prefix
 
-#: Compiled schemas are kept for so many topics, or ids; with more than that all are made anew.
+#: Compiled schemas are kept for so many topics, or ids; with more than that all are made again.
 MAX_KEPT = 10_000
 #: From a value to bytes; the headers are there to be added to.
 Write: TypeAlias = Callable[[Any, Any], bytes]
@@ -97,24 +105,46 @@ class Deserializer:
 
 def framed(prefix: bytes, is_key: bool, headers: Any) -> bytes:
     """Puts a prefix into the headers; what is to stand before the payload then is nothing."""
-    put_header(headers, KEY_HEADER if is_key else VALUE_HEADER, prefix)
+    put_header(headers, schema_header(is_key), prefix)
     return b""
 
 
+def put_header(headers: object, name: str, value: bytes) -> None:
+    """Sets a header in what the caller will send; there has to be something to set it in."""
+    if isinstance(headers, MutableMapping):
+        headers[name] = value
+    elif isinstance(headers, MutableSequence):
+        headers[:] = [each for each in headers if each[0] != name]
+        headers.append((name, value))
+    else:
+        raise SerdeError(
+            f"The id of the schema goes into a header, but the headers are {shown(headers)}: "
+            "pass headers=[] (a list or a dict) with the record."
+        )
+
+
 def unframed(data: bytes, is_key: bool, headers: Headers) -> tuple[SchemaRef, bytes, int]:
-    """Which schema, the bytes that hold the rest of the frame, and the place there where it ended."""
-    if headers:
-        header = header_of(headers, KEY_HEADER if is_key else VALUE_HEADER)
-        if header is not None:
-            ref, position = read_prefix(header)
-            return ref, header, position
-    ref, position = read_prefix(data)
-    return ref, data, position
+    """Which schema, the bytes with the rest of the frame, and where in them it ended."""
+    header = header_of(headers, schema_header(is_key))
+    frame = data if header is None else header
+    try:
+        ref, position = read_prefix(frame)
+    except InvalidFrame as error:
+        raise SerdeError(str(error)) from None
+    return ref, frame, position
+
+
+def indexes_at(frame: bytes, position: int) -> tuple[tuple[int, ...], int]:
+    """Which message of a Protobuf file, and where that ends."""
+    try:
+        return read_indexes(frame, position)
+    except InvalidFrame as error:
+        raise SerdeError(str(error)) from None
 
 
 def names_schema(headers: Headers, is_key: bool) -> bool:
     """Whether the headers say which schema it is, in place of the data."""
-    return bool(headers) and header_of(headers, KEY_HEADER if is_key else VALUE_HEADER) is not None
+    return bool(headers) and header_of(headers, schema_header(is_key)) is not None
 
 
 def checked(data: object) -> bytes:

@@ -1,6 +1,6 @@
 """Dataclasses and pydantic models as JSON Schema.
 
-Invariant: pure. A pydantic model describes itself; for a dataclass the schema is made here (draft 7). Both
+Pure. A pydantic model describes itself; for a dataclass the schema is made here (draft 7). Both
 are closed, as nothing else than their fields is written: so a field with a default may be added later
 without a word from the registry.
 """
@@ -154,8 +154,8 @@ def _of(annotation: Any, definitions: dict[str, Any]) -> dict[str, Any]:
         return {"anyOf": [_of(each, definitions) for each in choices]}
     if (item := item_type(annotation)) is not MISSING:
         return {"type": "array", "items": _of(item, definitions)}
-    if (held := value_type(annotation)) is not MISSING:
-        return {"type": "object", "additionalProperties": _of(held, definitions)}
+    if (value := value_type(annotation)) is not MISSING:
+        return {"type": "object", "additionalProperties": _of(value, definitions)}
     found = _TYPES.get(annotation)
     if found is None:
         name = getattr(annotation, "__name__", None) or str(annotation)

@@ -13,6 +13,9 @@ from urllib.parse import urljoin
 import jsonschema_rs
 
 from moldau.client.registry.schema_registry import Reference, RegisteredSchema, RegistryClient
+from moldau.schemas.json_schema.documents import draft_of
+from moldau.schemas.limits import InvalidSchema
+from moldau.schemas.schema_id import SchemaRef
 from moldau.serde.calls import MAX_KEPT, Deserializer, Serializer, Write, checked, framed, unframed
 from moldau.serde.errors import SerdeError, path_text, shown
 from moldau.serde.json_models import from_json, json_schema_of, to_json
@@ -26,17 +29,16 @@ from moldau.serde.registered import (
     registered,
     writer_schema,
 )
-from moldau.serde.wire import SchemaRef
 
 JSON = "JSON"
 #: Where references are looked for that have no full address.
 _BASE = "json-schema:///"
-_VALIDATORS: dict[str, Any] = {
-    "draft-04": jsonschema_rs.Draft4Validator,
-    "draft-06": jsonschema_rs.Draft6Validator,
-    "draft-07": jsonschema_rs.Draft7Validator,
-    "2019-09": jsonschema_rs.Draft201909Validator,
-    "2020-12": jsonschema_rs.Draft202012Validator,
+_VALIDATORS: dict[int, Any] = {
+    4: jsonschema_rs.Draft4Validator,
+    6: jsonschema_rs.Draft6Validator,
+    7: jsonschema_rs.Draft7Validator,
+    2019: jsonschema_rs.Draft201909Validator,
+    2020: jsonschema_rs.Draft202012Validator,
 }
 Check = Callable[[Any], None]
 _encoded = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode
@@ -48,7 +50,7 @@ def compile_check(text: str, references: dict[str, str]) -> Check:
         schema = json.loads(text)
         known = {name: json.loads(each) for name, each in references.items()}
         validator = _validator(schema, known)
-    except (ValueError, RecursionError) as error:
+    except (ValueError, RecursionError, InvalidSchema) as error:
         said = str(error).partition("\n")[0]
         raise SerdeError(f"The JSON Schema cannot be used: {said}.") from error
 
@@ -64,8 +66,7 @@ def compile_check(text: str, references: dict[str, str]) -> Check:
 
 
 def _validator(schema: Any, references: dict[str, Any]) -> Any:
-    declared = str(schema.get("$schema", "")) if isinstance(schema, dict) else ""
-    chosen = next((cls for name, cls in _VALIDATORS.items() if name in declared), _VALIDATORS["draft-07"])
+    chosen = _VALIDATORS[draft_of(schema)]
     own = str(schema.get("$id") or schema.get("id") or "") if isinstance(schema, dict) else ""
     resources: dict[str, Any] = {}
     for name, each in references.items():

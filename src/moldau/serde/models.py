@@ -24,7 +24,7 @@ _MAPS = (dict, Mapping)
 
 @dataclass(frozen=True, slots=True)
 class ModelField:
-    """``default`` is MISSING where the class has none, or one that is made anew each time."""
+    """``default`` is MISSING where the class has none, or one that is made for each instance."""
 
     name: str
     annotation: Any
@@ -49,7 +49,7 @@ class Leaves(typing.Protocol):
 
     @property
     def names_branches(self) -> bool:
-        """Whether the branch of a union is told as (name, value), or has to be guessed."""
+        """Whether the branch of a union is given as (name, value), or has to be guessed."""
 
 
 def is_model(cls: object) -> bool:
@@ -109,7 +109,7 @@ def members(annotation: Any) -> tuple[Any, ...] | None:
 
 
 def item_type(annotation: Any) -> Any:
-    """What a list holds; MISSING where it is no list."""
+    """The type of a list's items; MISSING where it is no list."""
     origin, arguments = get_origin(annotation), get_args(annotation)
     if origin not in _LISTS:
         return MISSING
@@ -119,7 +119,7 @@ def item_type(annotation: Any) -> Any:
 
 
 def value_type(annotation: Any) -> Any:
-    """What a dict with names holds; MISSING where it is none."""
+    """The type of a dict's values; MISSING where it is none."""
     if get_origin(annotation) not in _MAPS:
         return MISSING
     key, value = get_args(annotation)
@@ -138,8 +138,8 @@ def outward(annotation: Any, leaves: Leaves) -> Step:
     if (item := item_type(annotation)) is not MISSING:
         step = outward(item, leaves)
         return list if step is None else _each(step, list)
-    if (held := value_type(annotation)) is not MISSING:
-        step = outward(held, leaves)
+    if (value := value_type(annotation)) is not MISSING:
+        step = outward(value, leaves)
         return None if step is None else _each_value(step)
     if get_origin(annotation) is Literal or annotation in (Any, None, type(None)):
         return None
@@ -159,8 +159,8 @@ def inward(annotation: Any, leaves: Leaves) -> Step:
         if step is None:
             return None if make is list else make
         return _each(step, make)
-    if (held := value_type(annotation)) is not MISSING:
-        step = inward(held, leaves)
+    if (value := value_type(annotation)) is not MISSING:
+        step = inward(value, leaves)
         return None if step is None else _each_value(step)
     if get_origin(annotation) is Literal or annotation in (Any, None, type(None)):
         return None
@@ -176,7 +176,7 @@ def _each_value(step: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 
 class _Outward:
-    """A model's fields as a dict. A class may hold itself: its parts are made when they are first needed."""
+    """A model's fields as a dict. A class may contain itself: its parts are made when first needed."""
 
     def __init__(self, cls: type, leaves: Leaves) -> None:
         self._cls = cls

@@ -1,6 +1,6 @@
 """What can be chosen about serializers and deserializers, and the names of their subjects.
 
-Invariant: pure values. The defaults are Confluent's: the subject of a topic, registering by oneself, the id
+Pure. The defaults are Confluent's: the subject of a topic, registering by oneself, the id
 before the payload.
 """
 
@@ -90,7 +90,7 @@ class ReaderOptions:
     subject_name: Strategy = "topic"
     use_latest_version: bool = False
     is_key: bool = False
-    #: Avro: a record that stands in a union comes as (name, record).
+    #: Avro: a record in a union comes as (name, record).
     return_record_name: bool = False
     #: JSON: look whether a value fits the schema.
     validate: bool = True

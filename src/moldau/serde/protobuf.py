@@ -4,13 +4,19 @@ Invariant: generated classes are used as they are; without one a class is made f
 registry answers. The files that a schema imports are registered before it, under their own names.
 """
 
+import re
 from collections.abc import Callable, Sequence
 from typing import Any
+from urllib.parse import quote
 
 from google.protobuf import json_format
 from google.protobuf.message import DecodeError, EncodeError, Message
 
 from moldau.client.registry.schema_registry import Reference, RegisteredSchema, RegistryClient
+from moldau.schemas.limits import InvalidSchema
+from moldau.schemas.protobuf import descriptors
+from moldau.schemas.protobuf.descriptors import message_class
+from moldau.schemas.schema_id import SchemaRef, write_indexes
 from moldau.serde.calls import (
     MAX_KEPT,
     Deserializer,
@@ -18,23 +24,83 @@ from moldau.serde.calls import (
     Write,
     checked,
     framed,
+    indexes_at,
     names_schema,
     unframed,
 )
 from moldau.serde.errors import SerdeError, shown
 from moldau.serde.options import ReaderOptions, WriterOptions
-from moldau.serde.protobuf_schema import (
-    PROTOBUF,
-    file_of,
-    file_text,
-    is_built_in,
-    message_at,
-    message_class,
-    message_indexes,
-    message_named,
+from moldau.serde.registered import (
+    asked,
+    context_subject,
+    latest,
+    prefix_of,
+    referenced,
+    registered,
+    writer_schema,
 )
-from moldau.serde.registered import context_subject, latest, prefix_of, registered, writer_schema
-from moldau.serde.wire import SchemaRef, read_indexes, write_indexes
+
+PROTOBUF = "PROTOBUF"
+#: Files that every registry has; Confluent's serializers do not register them either.
+_BUILT_IN = re.compile(r"(google/(protobuf|type)|confluent)/.*\.proto\Z")
+
+
+def message_at(file: Any, indexes: Sequence[int]) -> Any:
+    """The message that indexes lead to."""
+    found = descriptors.message_at(file, indexes)
+    if found is None:
+        said = f"The data names the message {list(indexes)} of its schema, which has no such one"
+        raise SerdeError(f"{said}: it is damaged, or was not written for Protobuf.")
+    return found
+
+
+def message_named(file: Any, name: str | None) -> Any:
+    """A message by its name, with or without the package; the first one where no name is given."""
+    found = descriptors.message_named(file, name)
+    if found is None:
+        names = ", ".join(each.full_name for each in descriptors.messages(file)) or "none"
+        raise SerdeError(f"The schema has no message {name!r}; it has {names}.")
+    return found
+
+
+def file_of(
+    registry: RegistryClient, schema: RegisteredSchema, ref: SchemaRef, subject: str | None = None
+) -> Any:
+    """The descriptor of a schema's file, in a pool with all it imports, as the registry compiled them."""
+    if ref.guid is not None:
+        path = f"/schemas/guids/{ref.guid}?format=serialized"
+    else:
+        within = "" if subject is None else f"&subject={quote(subject, safe='')}"
+        path = f"/schemas/ids/{ref.schema_id}?format=serialized{within}"
+    what = f"The descriptor of the schema with the {ref} cannot be had"
+    answer = asked(what, lambda: registry.call("GET", path))
+    imported = referenced(registry, schema.references, lambda each: _version(registry, each))
+    files = [_parsed(text, name) for name, text in imported.items()]
+    root = _parsed(answer["schema"], None)
+    if root.name in imported or not root.name:
+        root.name = f"schema-{ref.schema_id if ref.guid is None else ref.guid}.proto"
+    try:
+        return descriptors.file_in_pool([*files, root])
+    except InvalidSchema as error:
+        raise SerdeError(str(error)) from error
+
+
+def _version(registry: RegistryClient, reference: Reference) -> str:
+    subject = quote(reference.subject, safe="")
+    path = f"/subjects/{subject}/versions/{reference.version}?format=serialized&deleted=true"
+    return str(registry.call("GET", path)["schema"])
+
+
+def _parsed(text: str, name: str | None) -> Any:
+    found = descriptors.descriptor_of(text)
+    if found is None:
+        raise SerdeError(
+            "The registry does not answer with the descriptor of a Protobuf schema (format=serialized): "
+            "pass the generated class, or use a registry that does."
+        )
+    if name is not None:
+        found.name = name
+    return found
 
 
 class ProtobufSerializer(Serializer):
@@ -79,8 +145,8 @@ class ProtobufSerializer(Serializer):
                 raise SerdeError(f"The latest version of {subject!r} is {found.schema_type}, not Protobuf.")
         elif made is not None:
             file = made.DESCRIPTOR.file
-            references = self._imports(file)
-            found = registered(self._registry, subject, file_text(file), PROTOBUF, references, self._options)
+            text, references = descriptors.descriptor_text(file.serialized_pb), self._imports(file)
+            found = registered(self._registry, subject, text, PROTOBUF, references, self._options)
         elif isinstance(self._schema, str):
             found = registered(
                 self._registry, subject, self._schema, PROTOBUF, self._references, self._options
@@ -97,15 +163,15 @@ class ProtobufSerializer(Serializer):
         descriptor = made.DESCRIPTOR
         if self._options.use_latest_version:
             descriptor = message_named(self._file(found), descriptor.full_name)
-        return message_indexes(descriptor)
+        return descriptors.message_indexes(descriptor)
 
     def _imports(self, file: Any) -> list[Reference]:
         """Registers what a file imports, each under its own name, and refers to it."""
         found = []
         for each in file.dependencies:
-            if is_built_in(each.name):
+            if _BUILT_IN.match(each.name):
                 continue
-            text, references = file_text(each), self._imports(each)
+            text, references = descriptors.descriptor_text(each.serialized_pb), self._imports(each)
             registered(self._registry, each.name, text, PROTOBUF, references, self._options)
             version = self._registry.lookup(
                 each.name, text, PROTOBUF, references, normalize=self._options.normalize
@@ -166,7 +232,7 @@ class ProtobufDeserializer(Deserializer):
                 return self._parsed(made, data[6:])
         data = checked(data)
         ref, frame, position = unframed(data, is_key, headers)
-        indexes, position = read_indexes(frame, position)
+        indexes, position = indexes_at(frame, position)
         made = self._class(ref, indexes, topic, is_key)
         if self._any_topic and frame is data and position == 6:
             self._by_prefix[data[:6]] = made

@@ -1,4 +1,4 @@
-"""Between a serializer and the registry: which subject, which id, which texts a schema stands on.
+"""Between a serializer and the registry: which subject, which id, which texts a schema refers to.
 
 Invariant: the registry is asked once for each subject and each id; its failures become ``SerdeError``.
 Nothing here knows what a schema says.
@@ -9,9 +9,9 @@ from functools import partial
 from typing import Any, TypeVar
 
 from moldau.client.registry.schema_registry import Reference, RegisteredSchema, RegistryClient, RegistryError
+from moldau.schemas.schema_id import SchemaRef, guid_prefix, id_prefix
 from moldau.serde.errors import SerdeError
 from moldau.serde.options import Strategy, WriterOptions
-from moldau.serde.wire import SchemaRef, guid_prefix, id_prefix
 
 Found = TypeVar("Found")
 
@@ -77,7 +77,7 @@ def registered(
     def register() -> RegisteredSchema:
         made = registry.register(subject, text, schema_type, references, normalize=options.normalize)
         if options.schema_id_in == "header":
-            return look_up()  # only this one tells the guid
+            return look_up()  # only this answer has the guid
         return RegisteredSchema(made, schema_type, text, tuple(references), subject)
 
     return asked(f"The schema cannot be registered under the subject {subject!r}", register)

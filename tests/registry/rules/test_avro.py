@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from moldau.registry.rules.avro import unreadable
 from moldau.registry.rules.compatibility import Level, incompatibilities
 from moldau.registry.schemas import SchemaType, parse
-from moldau.schemas.avro.schema import AvroType, parse_avro
+from moldau.schemas.avro.parse import parse_avro
+from moldau.schemas.avro.types import AvroType
 
 
 def root(schema: Any) -> AvroType:

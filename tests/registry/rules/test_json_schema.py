@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from moldau.registry.rules.json_schema import changes
-from moldau.schemas.json_schema.schema import parse_json
+from moldau.schemas.json_schema.parse import parse_json
 
 OBJECT: dict[str, Any] = {"type": "object"}
 STRING: dict[str, Any] = {"type": "string"}
@@ -710,6 +710,15 @@ def edited(draw: st.DrawFn, schema: Any, depth: int = 2) -> Any:
     return made
 
 
+def valid(validator: Any, value: Any) -> bool:
+    try:
+        return bool(validator.is_valid(value))
+    except TypeError:
+        # The library cannot take `items: true` beside `additionalItems`.
+        assume(False)
+        raise
+
+
 @settings(max_examples=120, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.data())
 def test_what_is_allowed_keeps_old_data_valid(data: st.DataObject) -> None:
@@ -718,5 +727,5 @@ def test_what_is_allowed_keeps_old_data_valid(data: st.DataObject) -> None:
     assume(not any(each.startswith("!") for each in found(old, new)))
     before, after = jsonschema.Draft7Validator(old), jsonschema.Draft7Validator(new)
     for value in data.draw(st.lists(DATA, min_size=5, max_size=10)):
-        if before.is_valid(value):
-            assert after.is_valid(value), (old, new, value)
+        if valid(before, value):
+            assert valid(after, value), (old, new, value)

@@ -15,11 +15,12 @@ from confluent_kafka.schema_registry.protobuf import ProtobufSerializer
 from confluent_kafka.serialization import MessageField, SerializationContext
 
 from moldau.client.registry.schema_registry import Reference, RegistryClient, RegistryError
+from moldau.schemas.protobuf.descriptors import message_class
 from moldau.spark.options import OptionError
 from moldau.spark.read.columns import HEADERS_TYPE
 from moldau.spark.topic_frames import Topic, topic
 from moldau.spark.typed.columns import DecodeError
-from moldau.spark.typed.protobuf.proto_files import message_class, message_descriptor
+from moldau.spark.typed.protobuf.schema import message_descriptor
 from moldau.spark.typed.registry import SchemaText
 from moldau.testing import Broker
 

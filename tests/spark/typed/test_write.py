@@ -12,7 +12,7 @@ from confluent_kafka.serialization import MessageField, SerializationContext
 
 from moldau.client.registry.schema_registry import RegistryClient
 from moldau.spark.options import ClusterOptions, OptionError, WriteOptions
-from moldau.spark.typed.decoders import decoder_of
+from moldau.spark.typed.formats import FORMATS
 from moldau.spark.typed.options import RegistryOptions, SideOptions, TypedOptions
 from moldau.spark.typed.registry import SchemaText
 from moldau.spark.typed.write import WritePlan, plan_writing
@@ -53,7 +53,7 @@ def test_rows_by_the_schema_that_was_registered(target: Target, kind: str) -> No
     assert found.column(0).to_pylist() == ["a", None]
     schema = target.client.version(f"{target.topic}-value")
     assert schema.schema_type == kind.upper()
-    reader = decoder_of(kind, SchemaText(schema.text), None, RegistryOptions(target.registry))
+    reader = FORMATS[kind].decoder(SchemaText(schema.text), None, RegistryOptions(target.registry))
     values, reasons = reader.decode(found.column(1))
     assert (values.to_pylist(), reasons) == ([{"id": 1, "note": "x"}, {"id": 2, "note": None}], {})
     # The same again is the same version; a column more is a version more.

@@ -1,18 +1,19 @@
 """Dataclasses from an Avro schema.
 
-``moldau.serde`` makes the same schema of them again: what Python's own types cannot say stands in an
+``moldau.serde`` makes the same schema of them again: what Python's own types cannot say is in an
 ``AvroField`` beside them. Without those (``plain``) the classes depend on nothing.
 
-Invariant: pure; see ``generated_classes``.
+Pure.
 """
 
 import json
-from datetime import date, timedelta
-from decimal import Decimal
+from datetime import date
 from typing import Any
 
 from moldau.cli.codegen.classes import Module, comment, identifier, literal
-from moldau.schemas.avro.schema import AvroField, AvroSchema, AvroType, fits
+from moldau.schemas.avro.defaults import fits
+from moldau.schemas.avro.logical import LogicalType
+from moldau.schemas.avro.types import AvroField, AvroSchema, AvroType
 
 _SCALARS = {
     "null": "None",
@@ -25,20 +26,9 @@ _SCALARS = {
     "fixed": "bytes",
     "string": "str",
 }
-_WITH_PARTS = frozenset({"union", "array", "map", "record", "error", "enum"})
+_WITH_PARTS = frozenset({"union", "array", "map", "record", "enum"})
 #: What ``moldau.serde`` takes Python's types for, so that nothing has to be said.
 _UNSAID = frozenset({"null", "boolean", "long", "double", "bytes", "string"})
-_LOGICAL = {
-    "timestamp-millis": ("datetime", "datetime"),
-    "timestamp-micros": ("datetime", "datetime"),
-    "local-timestamp-millis": ("datetime", "datetime"),
-    "local-timestamp-micros": ("datetime", "datetime"),
-    "date": ("datetime", "date"),
-    "time-millis": ("datetime", "time"),
-    "time-micros": ("datetime", "time"),
-    "uuid": ("uuid", "UUID"),
-    "decimal": ("decimal", "Decimal"),
-}
 _UNSAID_LOGICAL = frozenset({"timestamp-micros", "date", "time-micros", "uuid"})
 _EPOCH_DAY = date(1970, 1, 1).toordinal()
 
@@ -60,22 +50,22 @@ class _Writer:
         """The type in Python, with what has to be said of it in Avro, and ``more`` of that."""
         if more and type_.kind in _WITH_PARTS:
             return self._annotated(self.annotation(type_), list(more))
-        kind, logical = type_.kind, type_.properties.get("logicalType")
+        kind, logical = type_.kind, type_.logical
         if kind == "union":
             parts = dict.fromkeys(self.annotation(each) for each in type_.branches)
             return " | ".join(sorted(parts, key=lambda part: part == "None"))
         if kind in ("array", "map"):
-            assert type_.inner is not None
-            inner = self.annotation(type_.inner)
+            inner = self.annotation(type_.item)
             return f"list[{inner}]" if kind == "array" else f"dict[str, {inner}]"
-        if kind in ("record", "error", "enum"):
+        if kind in ("record", "enum"):
             if type_.name not in self._names:
                 self._names[type_.name] = self._module.name(identifier(type_.short_name))
                 self._enum(type_) if kind == "enum" else self._record(type_)
             return self._names[type_.name]
-        python = self._module.use(*_LOGICAL[logical]) if logical in _LOGICAL else _SCALARS[kind]
+        python = self._module.use(*logical.python) if logical is not None else _SCALARS[kind]
         said = list(more)
-        unsaid = kind != "fixed" and (logical in _UNSAID_LOGICAL if logical else kind in _UNSAID)
+        unsaid = kind in _UNSAID if logical is None else logical.name in _UNSAID_LOGICAL
+        unsaid = unsaid and ("logicalType" in type_.properties) == (logical is not None)
         if not self._plain and not unsaid:
             said.insert(0, _code(self._written(type_)))
         return self._annotated(python, said)
@@ -126,24 +116,21 @@ class _Writer:
 
     def _value(self, type_: AvroType, value: Any) -> str:
         """A default of the schema as Python's expression."""
-        kind, logical = type_.kind, type_.properties.get("logicalType")
+        kind = type_.kind
         if kind == "union":
             return self._value(next(each for each in type_.branches if fits(each, value)), value)
-        if logical in _LOGICAL:
-            return self._logical(type_, logical, value)
+        if type_.logical is not None:
+            return self._logical(type_, type_.logical, value)
         if kind == "enum":
             return f"{self._names[type_.name]}.{identifier(value)}"
         if kind in ("bytes", "fixed"):
             return repr(value.encode("latin-1"))
         if kind == "array":
-            assert type_.inner is not None
-            return f"[{', '.join(self._value(type_.inner, each) for each in value)}]"
+            return f"[{', '.join(self._value(type_.item, each) for each in value)}]"
         if kind == "map":
-            assert type_.inner is not None
-            inner = type_.inner
-            pairs = (f"{literal(key)}: {self._value(inner, each)}" for key, each in value.items())
+            pairs = (f"{literal(key)}: {self._value(type_.item, each)}" for key, each in value.items())
             return f"{{{', '.join(pairs)}}}"
-        if kind in ("record", "error"):
+        if kind == "record":
             given = [
                 f"{literal(identifier(each.name))}: {self._value(each.type, value[each.name])}"
                 for each in type_.fields
@@ -154,22 +141,23 @@ class _Writer:
             return repr(float(value))
         return literal(value) if isinstance(value, str) else repr(value)
 
-    def _logical(self, type_: AvroType, logical: str, value: Any) -> str:
-        if logical == "uuid":
+    def _logical(self, type_: AvroType, logical: LogicalType, value: Any) -> str:
+        if logical.meaning == "uuid":
             return f"UUID({literal(value)})"
-        if logical == "decimal":
-            number = int.from_bytes(value.encode("latin-1"), "big", signed=True)
-            return f"Decimal({literal(str(Decimal(number).scaleb(-type_.properties.get('scale', 0))))})"
-        if logical == "date":
+        if logical.meaning == "decimal":
+            number = logical.reader(type_.properties)(value.encode("latin-1"))
+            return f"Decimal({literal(str(number))})"
+        if logical.meaning == "date":
             return f"date.fromordinal({_EPOCH_DAY + value})"
-        unit = "milliseconds" if logical.endswith("millis") else "microseconds"
-        if logical.startswith("time-"):
-            at = timedelta(**{unit: value})
-            hours, rest = divmod(at.seconds, 3600)
-            return f"time({hours}, {rest // 60}, {rest % 60}, {at.microseconds})"
+        if logical.meaning == "time":
+            at = logical.reader(type_.properties)(value)
+            return f"time({at.hour}, {at.minute}, {at.second}, {at.microsecond})"
         self._module.use("datetime", "timedelta")
+        unit = {1_000: "milliseconds", 1_000_000: "microseconds"}[logical.per_second]
         zone = (
-            "" if logical.startswith("local") else f", tzinfo={self._module.use('datetime', 'timezone')}.utc"
+            f", tzinfo={self._module.use('datetime', 'timezone')}.utc"
+            if logical.meaning == "timestamp"
+            else ""
         )
         return f"datetime(1970, 1, 1{zone}) + timedelta({unit}={value})"
 

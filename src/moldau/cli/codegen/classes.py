@@ -1,6 +1,6 @@
 """Python modules with dataclasses, written line by line: names, imports, classes.
 
-Invariant: pure, and the same text for the same schema. Whatever a schema holds ends as a literal or as a
+Pure; the same text for the same schema. Invariant: whatever is in a schema ends as a literal or as a
 checked name: no text of a schema becomes code.
 """
 
@@ -62,7 +62,7 @@ class Module:
         self._classes.append(["@dataclass(kw_only=True)", f"class {name}:", *_body(doc, lines)])
 
     def default(self, code: str) -> str:
-        """What stands behind the equals sign: a list or a dict is made anew for each instance."""
+        """What follows the equals sign: a list or a dict is made for each instance."""
         if code in ("[]", "{}"):
             return f"{self.use('dataclasses', 'field')}(default_factory={'list' if code == '[]' else 'dict'})"
         if code[:1] in "[{" or code.endswith("})"):

@@ -3,28 +3,26 @@
 A property that is not required is None unless it is given. Types say what the schema says of the kind of a
 value; lengths, patterns and bounds are the schema's own business, and what Python has no type for is ``Any``.
 
-Invariant: pure; see ``generated_classes``. References are followed inside the document and its registered
-references, each class is made once.
+Pure. Each class is made once.
 """
 
-from collections.abc import Mapping
 from typing import Any
 
 from moldau.cli.codegen.classes import Module, class_name, comment, identifier, literal
-from moldau.schemas.json_schema.schema import JsonDocument
+from moldau.schemas.json_schema.documents import JsonDocuments
+from moldau.schemas.json_schema.parse import JsonDocument
 
 _SCALARS = {"null": "None", "boolean": "bool", "integer": "int", "number": "float", "string": "str"}
 
 
 def write_json(module: Module, document: JsonDocument, name: str) -> None:
     """``name`` is for a schema that has no title."""
-    _Writer(module, document.value, document.documents).annotation(document.value, name)
+    _Writer(module, document.documents).annotation(document.value, name)
 
 
 class _Writer:
-    def __init__(self, module: Module, root: Any, documents: Mapping[str, Any]) -> None:
+    def __init__(self, module: Module, documents: JsonDocuments) -> None:
         self._module = module
-        self._root = root
         self._documents = documents
         #: The annotation of a schema by its identity; a class is here before it is written.
         self._made: dict[int, str] = {}
@@ -33,8 +31,8 @@ class _Writer:
         if not isinstance(schema, dict):
             return self._any()
         if "$ref" in schema:
-            target, last = self._target(str(schema["$ref"]))
-            return self._any() if target is None else self.annotation(target, last or name)
+            target, _ = self._documents.resolve(schema, schema["$ref"])
+            return self.annotation(target, _last_part(schema["$ref"]) or name)
         if id(schema) not in self._made:
             self._made[id(schema)] = self._any()
             self._made[id(schema)] = self._annotation(schema, name)
@@ -42,18 +40,6 @@ class _Writer:
 
     def _any(self) -> str:
         return self._module.use("typing", "Any")
-
-    def _target(self, reference: str) -> tuple[Any, str]:
-        """What a reference leads to, and the last part of its name; None where that is not known."""
-        document, _, pointer = reference.partition("#")
-        found: Any = self._documents.get(document) if document else self._root
-        if document and document == (self._root.get("$id") if isinstance(self._root, dict) else None):
-            found = self._root
-        parts = [part.replace("~1", "/").replace("~0", "~") for part in pointer.split("/")[1:]]
-        for part in parts:
-            found = found.get(part) if isinstance(found, dict) else None
-        stem = document.rpartition("/")[2].partition(".")[0]
-        return found, parts[-1] if parts else stem
 
     def _annotation(self, schema: dict[str, Any], name: str) -> str:
         for keyword in ("anyOf", "oneOf"):
@@ -122,3 +108,10 @@ class _Writer:
         if annotation != "Any" and "None" not in annotation.split(" | "):
             annotation += " | None"
         return [*lines, f"{made}: {annotation} = None"]
+
+
+def _last_part(reference: str) -> str:
+    """A name for what a reference leads to."""
+    document, _, pointer = reference.partition("#")
+    last = pointer.rpartition("/")[2].replace("~1", "/").replace("~0", "~")
+    return last or document.rpartition("/")[2].partition(".")[0]

@@ -3,7 +3,7 @@
 They are no messages: protoc's own classes are what a serializer takes. Fields have proto3's defaults; a field
 that may be absent (a message, ``optional``, a part of a ``oneof``) is None.
 
-Invariant: pure; see ``generated_classes``.
+Pure.
 """
 
 from typing import Any
@@ -40,13 +40,13 @@ class _Writer:
     def named(self, full_name: str) -> str:
         """The class of a message or an enum, which is written when it is first asked for."""
         if full_name not in self._names:
-            held = self._types[full_name.lstrip(".")]
-            made = self._names[full_name] = self._module.name(class_name(held.local_name))
-            if hasattr(held.descriptor, "value"):
-                lines = [f"{identifier(each.name)} = {each.number}" for each in held.descriptor.value]
+            named = self._types[full_name.lstrip(".")]
+            made = self._names[full_name] = self._module.name(class_name(named.local_name))
+            if hasattr(named.descriptor, "value"):
+                lines = [f"{identifier(each.name)} = {each.number}" for each in named.descriptor.value]
                 self._module.enum(made, "IntEnum", None, lines)
             else:
-                self._message(made, held.descriptor)
+                self._message(made, named.descriptor)
         return self._names[full_name]
 
     def _message(self, name: str, message: Any) -> None:
@@ -77,8 +77,8 @@ class _Writer:
         """The key and the value of a map, which is a repeated message in disguise."""
         if each.type != _F.TYPE_MESSAGE or each.label != _F.LABEL_REPEATED:
             return None
-        held = self._types[each.type_name.lstrip(".")].descriptor
-        return held.field if held.options.map_entry else None
+        named = self._types[each.type_name.lstrip(".")].descriptor
+        return named.field if named.options.map_entry else None
 
     def _type(self, each: Any) -> tuple[str, str]:
         if each.type == _F.TYPE_ENUM:

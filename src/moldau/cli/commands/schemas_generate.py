@@ -55,8 +55,8 @@ def generate(
 def module_text(subject: str, version: object, schema: object, plain: bool = False) -> str:
     from moldau.cli.codegen.classes import Module
     from moldau.registry.schemas import ParsedSchema
-    from moldau.schemas.avro.schema import AvroSchema
-    from moldau.schemas.json_schema.schema import JsonDocument
+    from moldau.schemas.avro.types import AvroSchema
+    from moldau.schemas.json_schema.parse import JsonDocument
     from moldau.schemas.protobuf.schema import ProtobufSchema
 
     assert isinstance(schema, ParsedSchema)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 Row: TypeAlias = dict[str, Any]
 _FORMAT = "moldau-schemas-1"
 _EVERYWHERE = ":*:"
-#: What stands for "this subject has none of its own".
+#: What means "this subject has none of its own".
 _NOTHING_SET = (404, 40401, 40408, 40409)
 _SCHEMA_FIELDS = ("schemaType", "schema", "references", "metadata", "ruleSet")
 

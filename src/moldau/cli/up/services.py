@@ -22,7 +22,7 @@ DEFAULT_REGISTRY_PORT = 8081
 REGISTRY_READY = r"moldau registry ready: (\S+)"
 
 #: What the extra ``registry`` brings.
-_REGISTRY_NEEDS = ("fastavro", "grpc_tools", "jsonschema", "starlette", "uvicorn")
+_REGISTRY_NEEDS = ("grpc_tools", "jsonschema", "starlette", "uvicorn")
 #: A listener on every address is reached at this one from the same machine.
 _EVERY_ADDRESS = {"0.0.0.0": "127.0.0.1", "[::]": "[::1]"}
 

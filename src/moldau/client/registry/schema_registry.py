@@ -1,6 +1,6 @@
 """The HTTP client of a schema registry: ours, Confluent's or another that speaks Confluent's API.
 
-Invariant: it sends what it is told and answers with values; every failure is a ``RegistryError`` that names
+Invariant: it sends what it is given and answers with values; every failure is a ``RegistryError`` that names
 the URL. Schemas by id and by guid are kept, as they never change; nothing else is remembered. It may be
 used from several threads at once: connections are kept alive and each is used by one call at a time. A
 request on a kept connection that turns out to be closed is sent once more: registering or deleting again
@@ -36,7 +36,7 @@ class Reference:
 
 @dataclass(frozen=True, slots=True)
 class RegisteredSchema:
-    """A schema as the registry holds it. ``schema_type`` is AVRO, JSON or PROTOBUF."""
+    """A schema as the registry has it. ``schema_type`` is AVRO, JSON or PROTOBUF."""
 
     schema_id: int
     schema_type: str
@@ -49,7 +49,7 @@ class RegisteredSchema:
 
 @dataclass(frozen=True, slots=True)
 class _Address:
-    """One of the URLs; ``shown`` never holds a password."""
+    """One of the URLs; ``shown`` never has a password."""
 
     host: str
     port: int

@@ -1,27 +1,17 @@
-"""Whether data written with one Avro schema can be read with another: Avro's schema resolution, rule by
-rule.
+"""Whether data written with one Avro schema can be read with another, and Confluent's words for why not.
 
-Reader and writer are taken as Avro's own checker takes them: names match unqualified or by an alias of the
-reader, int → long → float → double and string ↔ bytes are promotions, an enum's default stands in for
-symbols the reader lacks, every branch of the writer's union needs a home at the reader. Logical types only
-annotate: they never decide (Avro's checker, too).
+Pure: the rules of resolution are ``schemas.avro.resolution``'s; every branch of the writer's union must
+have one at the reader.
 """
 
 from dataclasses import dataclass, field
 
 from moldau.registry.rules.differences import Difference, TooComplex, Walk, under
-from moldau.schemas.avro.schema import AvroField, AvroType
+from moldau.schemas.avro.resolution import same_kind, same_name, source_of
+from moldau.schemas.avro.types import AvroType
 
 #: A step is cheap here, and unions of hundreds of records are met in practice.
 _MAX_COMPARISONS = 300_000
-#: reader kind -> what else than itself it can read
-_PROMOTIONS = {
-    "long": frozenset({"int"}),
-    "float": frozenset({"int", "long"}),
-    "double": frozenset({"int", "long", "float"}),
-    "bytes": frozenset({"string"}),
-    "string": frozenset({"bytes"}),
-}
 
 
 def unreadable(reader: AvroType, writer: AvroType) -> list[Difference]:
@@ -32,12 +22,8 @@ def unreadable(reader: AvroType, writer: AvroType) -> list[Difference]:
         return [Difference("SCHEMA_TOO_COMPLEX", "/")]
 
 
-def _shown(type_: AvroType) -> str:
-    return "RECORD" if type_.kind == "error" else type_.kind.upper()
-
-
 def _mismatch(reader: AvroType, writer: AvroType) -> list[Difference]:
-    information = f"reader type: {_shown(reader)} not compatible with writer type: {_shown(writer)}"
+    information = f"reader type: {reader.kind.upper()} not compatible with writer type: {writer.kind.upper()}"
     return [Difference("TYPE_MISMATCH", information=information)]
 
 
@@ -53,8 +39,8 @@ class _Resolution:
             return self._writer_union(reader, writer)
         if reader.kind == "union":
             return self._reader_union(reader, writer)
-        if _shown(reader) != _shown(writer):
-            return [] if writer.kind in _PROMOTIONS.get(reader.kind, ()) else _mismatch(reader, writer)
+        if reader.kind != writer.kind:
+            return [] if same_kind(writer, reader) else _mismatch(reader, writer)
         if reader.inner is not None and writer.inner is not None:
             return under(
                 "/items" if reader.kind == "array" else "/values", self.compare(reader.inner, writer.inner)
@@ -70,7 +56,7 @@ class _Resolution:
             if missing and reader.symbol_default is None:
                 information = f"[{', '.join(sorted(missing))}]"
                 found.append(Difference("MISSING_ENUM_SYMBOLS", "/symbols", information=information))
-        elif reader.kind in ("record", "error"):
+        elif reader.kind == "record":
             found += self._fields(reader, writer)
         return found
 
@@ -95,7 +81,7 @@ class _Resolution:
         written = {each.name: each for each in writer.fields}
         found: list[Difference] = []
         for index, each in enumerate(reader.fields):
-            match = _source(each, written)
+            match = source_of(each, written)
             if match is not None:
                 found += under(f"/fields/{index}/type", self.compare(each.type, match.type))
             elif not each.has_default:
@@ -107,42 +93,30 @@ class _Resolution:
         return found
 
 
-def _source(each: AvroField, written: dict[str, AvroField]) -> AvroField | None:
-    """The writer's field that feeds a reader's field: by its name, else by the first alias that names one."""
-    for name in (each.name, *each.aliases):
-        if name in written:
-            return written[name]
-    return None
-
-
 def _names(reader: AvroType, writer: AvroType) -> list[Difference]:
-    if reader.short_name == writer.short_name or writer.name in reader.aliases:
+    if same_name(writer, reader):
         return []
     return [Difference("NAME_MISMATCH", "/name", information=f"expected: {writer.name}")]
 
 
 def _lacking(branch: AvroType, path: str = "") -> Difference:
     return Difference(
-        "MISSING_UNION_BRANCH", path, information=f"reader union lacking writer type: {_shown(branch)}"
+        "MISSING_UNION_BRANCH", path, information=f"reader union lacking writer type: {branch.kind.upper()}"
     )
 
 
 _DESCRIPTIONS = {
-    "FIXED_SIZE_MISMATCH": "The size of FIXED type field at path '{path}' in the {reader} schema does "
-    "not match with "
-    "the {writer} schema",
+    "FIXED_SIZE_MISMATCH": "The size of FIXED type field at path '{path}' in the {reader} schema does not "
+    "match with the {writer} schema",
     "TYPE_MISMATCH": "The type (path '{path}') of a field in the {reader} schema does not match with "
     "the {writer} schema",
     "NAME_MISMATCH": "The name of the schema has changed (path '{path}')",
-    "MISSING_ENUM_SYMBOLS": "The {reader} schema is missing enum symbols '{information}' at path "
-    "'{path}' in the "
-    "{writer} schema",
-    "MISSING_UNION_BRANCH": "The {reader} schema is missing a type inside a union field at path "
-    "'{path}' in the "
-    "{writer} schema",
-    "READER_FIELD_MISSING_DEFAULT_VALUE": "The field '{information}' at path '{path}' in the {reader} "
-    "schema has no default "
-    "value and is missing in the {writer} schema",
+    "MISSING_ENUM_SYMBOLS": "The {reader} schema is missing enum symbols '{information}' at path '{path}' in "
+    "the {writer} schema",
+    "MISSING_UNION_BRANCH": "The {reader} schema is missing a type inside a union field at path '{path}' in "
+    "the {writer} schema",
+    "READER_FIELD_MISSING_DEFAULT_VALUE": "The field '{information}' at path '{path}' in the {reader} schema "
+    "has no default value and is missing in the {writer} schema",
     "SCHEMA_TOO_COMPLEX": "The {reader} schema takes too many steps to compare with the {writer} schema",
 }
 

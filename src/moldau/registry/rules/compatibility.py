@@ -2,7 +2,7 @@
 
 BACKWARD: readers with the new schema understand what was written with the old one. FORWARD: the other way
 round. FULL: both. The transitive forms look at every earlier version, the others at the last one only. The
-rules themselves live with their language.
+rules themselves are in the file of their format.
 """
 
 from collections.abc import Iterator, Sequence
@@ -13,8 +13,8 @@ from moldau.registry.rules import json_messages
 from moldau.registry.rules import json_schema as json_rules
 from moldau.registry.rules import protobuf as protobuf_rules
 from moldau.registry.schemas import ParsedSchema
-from moldau.schemas.avro.schema import AvroSchema
-from moldau.schemas.json_schema.schema import JsonDocument
+from moldau.schemas.avro.types import AvroSchema
+from moldau.schemas.json_schema.parse import JsonDocument
 from moldau.schemas.protobuf.schema import ProtobufSchema
 
 
@@ -46,7 +46,7 @@ def compared(level: Level, previous: Sequence[ParsedSchema]) -> Sequence[ParsedS
 
 
 def conflicts(level: Level, new: ParsedSchema, old: ParsedSchema) -> list[str]:
-    """Why one earlier version stands against the new schema, for callers that name the version with the
+    """Why one earlier version speaks against the new schema, for callers that name the version with the
     messages.
     """
     if level is Level.NONE:

@@ -1,5 +1,4 @@
-"""One line for every breaking difference between JSON Schemas: the rule, the path, and a sentence "
-"about it."""
+"""One line for every breaking difference between JSON Schemas: its rule, its path, and a sentence."""
 
 from moldau.registry.rules.differences import Difference
 

@@ -1,8 +1,8 @@
 """Whether a `patternProperties` pattern matches a property's name, answered only where asking is harmless.
 
-A schema's pattern is a stranger's program: (a+)+ on a long name runs for ever. Only patterns without
-groups, back references and with at most two repetitions are run, on short names; for all others the answer
-is "may be", and the rules take both cases into account.
+A schema's pattern is a program of an unknown client: (a+)+ on a long name runs for ever. Only patterns
+without groups and back references and with at most two repetitions are run, on short names; for all others
+the answer is "may be", and the rules take both cases into account.
 """
 
 import re

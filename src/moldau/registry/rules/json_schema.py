@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from moldau.registry.rules.differences import Difference, TooComplex, Walk, breaks, under
 from moldau.registry.rules.json_patterns import may_match
 from moldau.registry.rules.json_values import changed_limits, changed_values
-from moldau.schemas.json_schema.schema import JsonSchema, dereferenced
+from moldau.schemas.json_schema.parse import JsonSchema, dereferenced
 
 _EMPTY = JsonSchema("empty")
 _FALSE = JsonSchema("false")
@@ -170,7 +170,7 @@ class _Comparison:
             if name in declared and _has_default(declared[name]):
                 found.append(_allowed("REQUIRED_ATTRIBUTE_WITH_DEFAULT_ADDED", path))
             elif name in known or name not in declared or dereferenced(declared[name]).kind == "empty":
-                # A property that is new as well is judged with the property itself.
+                # A property that is new as well is compared with the property itself.
                 found.append(Difference("REQUIRED_ATTRIBUTE_ADDED", path))
         return found
 

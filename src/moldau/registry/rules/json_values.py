@@ -6,7 +6,7 @@ from fractions import Fraction
 from typing import Any
 
 from moldau.registry.rules.differences import Difference
-from moldau.schemas.json_schema.schema import JsonSchema
+from moldau.schemas.json_schema.parse import JsonSchema
 from moldau.schemas.limits import compact
 
 _WORDS = {

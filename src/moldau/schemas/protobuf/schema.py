@@ -1,27 +1,26 @@
-"""Protobuf schemas as values: what protoc makes of them, and every type that a field may name.
+"""Protobuf schemas: what protoc makes of them, and every type that a field may name.
 
 A schema arrives as the text of a .proto file or, from Python clients, as a base64 FileDescriptorProto; both
-end as descriptors that the real compiler has accepted. Imports are the registered references, the
+end as descriptors that the real compiler has accepted. Invariant: imports are the registered references, the
 well-known types and Confluent's own two files, nothing else.
 """
 
-import base64
-import binascii
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
-from google.protobuf.message import DecodeError
 
 from moldau.schemas.limits import MAX_REFERENCES, InvalidSchema, check_size
+from moldau.schemas.protobuf.descriptors import descriptor_of, descriptor_text
 from moldau.schemas.protobuf.text import proto_text
-from moldau.schemas.protoc import check_file_name, compile_proto
+from moldau.schemas.protoc import TIMEOUT_MS, check_file_name, compile_proto
 
-_MAIN = "default.proto"
+#: The name that a schema has in what the compiler says.
+MAIN = "default.proto"
 _STUB = "moldau-imports-of-a-descriptor.proto"
 _DESCRIPTOR = "google/protobuf/descriptor.proto"
-#: Files that Confluent's registry knows without being told, as every schema with tags or decimals imports
+#: Files that Confluent's registry knows by itself, as every schema with tags or decimals imports
 #: them.
 _BUILT_IN = {
     "confluent/meta.proto": """syntax = "proto3";
@@ -83,24 +82,28 @@ def parse_protobuf(text: str, references: Mapping[str, ProtobufSchema]) -> Proto
         check_file_name(name)
         imports.update(schema.imports)
         imports[name] = schema.text
+    trimmed, files = compiled_files(text, imports)
+    types = {named.full_name: named for file in files for named in _types(file)}
+    return ProtobufSchema(trimmed, files[-1], types, imports, normal_text(files[-1], files))
+
+
+def compiled_files(
+    text: str, imports: Mapping[str, str], timeout_ms: int = TIMEOUT_MS
+) -> tuple[str, list[Any]]:
+    """The .proto text of a schema, and descriptors: of all that it imports, and last of its own file."""
     if len(imports) > MAX_REFERENCES:
         raise InvalidSchema(f"The schema has more than {MAX_REFERENCES} references")
     trimmed = _as_text(check_size(text), imports)
-    main = _MAIN
+    main = MAIN
     while main in imports:
         main = f"_{main}"
-    compiled = compile_proto({**_BUILT_IN, **imports, main: trimmed}, main)
-    files = descriptor_pb2.FileDescriptorSet.FromString(compiled).file
-    types = {named.full_name: named for file in files for named in _types(file)}
-    own = next(file for file in files if file.name == main)
-    return ProtobufSchema(trimmed, own, types, imports, normal_text(own, files))
+    compiled = compile_proto({**_BUILT_IN, **imports, main: trimmed}, main, timeout_ms)
+    return trimmed, list(descriptor_pb2.FileDescriptorSet.FromString(compiled).file)
 
 
 def _as_text(text: str, imports: Mapping[str, str]) -> str:
-    try:
-        raw = base64.b64decode(text, validate=True)
-        file = descriptor_pb2.FileDescriptorProto.FromString(raw)
-    except (binascii.Error, ValueError, DecodeError):
+    file = descriptor_of(text)
+    if file is None:
         return text
     if not file.dependency:
         return proto_text(file)
@@ -155,4 +158,4 @@ def _with_options(own: Any, files: Iterable[Any]) -> Any:
 
 def serialized(schema: ProtobufSchema) -> str:
     """The form of `format=serialized`, which Python clients ask for: a base64 FileDescriptorProto."""
-    return base64.b64encode(schema.file.SerializeToString(deterministic=True)).decode()
+    return descriptor_text(schema.file.SerializeToString(deterministic=True))

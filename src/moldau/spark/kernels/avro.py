@@ -1,6 +1,6 @@
 """Avro values to columns and back, by two small interpreters over tables: one pass over the rows of a batch.
 
-A schema becomes a program, a table of steps (``typed_avro_programs`` makes it), so one compiled kernel serves
+A schema becomes a program, a table of steps (``typed.avro.programs`` makes it), so one compiled kernel serves
 every schema, and rows of many schemas fill the same columns in one pass.
 
 Invariant: arrays in, arrays out. Every length is a claim until the bytes bear it out: a row that does not
@@ -171,7 +171,7 @@ def _whole(step: int, value: Any, a: int, b: int, table: Array) -> Any:
 def _fits(data: Array, at: int, size: int, table: Array, bounds: int) -> Any:
     """Whether a big-endian number has no more digits than its type.
 
-    ``table`` holds the largest number and the smallest, 16 bytes each.
+    ``table`` has the largest number and the smallest, 16 bytes each.
     """
     sign = 255 if size > 0 and data[at] >= 128 else 0
     for index in range(size - 16):

@@ -1,7 +1,7 @@
-"""Columns to Avro values: the counterpart of ``typed_kernels``, one program for all rows of a batch.
+"""Columns to Avro values: the counterpart of ``kernels.avro``, one program for all rows of a batch.
 
 Invariant: arrays in, arrays out. A row that cannot be written (a null where the schema has none) stops the
-kernel, which says which row and which step; room that does not suffice is asked for, and the row is begun
+kernel, which says which row and which step; space that does not suffice is asked for, and the row is begun
 again.
 """
 
@@ -146,7 +146,7 @@ def encode_rows(
 ) -> Any:
     """Writes rows until all are done or one cannot be; the row to go on with, the position, why and where.
 
-    A row that is not there takes no bytes. ``header`` stands before every value.
+    A row that is not there takes no bytes. ``header`` comes before every value.
     """
     for row in range(first_row, rows):
         start = at

@@ -18,7 +18,7 @@ from moldau.spark.jvm.columnar_jar import columnar_jar
 from moldau.spark.read.decoding import HAS_KERNELS
 from moldau.spark.session.class_archive import java_options, make_archive
 from moldau.spark.session.java import JavaNotFound, find_java
-from moldau.spark.typed.decoders import decoder_of
+from moldau.spark.typed.formats import FORMATS
 from moldau.spark.typed.registry import SchemaText
 from moldau.spark.write.encode import choose_partitions, payloads
 from moldau.spark.write.rows import rows_of
@@ -58,7 +58,7 @@ def compile_kernels() -> None:
             # As a task has it: bytes that a socket was read into.
             fetched = memoryview(bytearray(batch))
             decode(fetched, name="warm-up", first_offset=0, end_offset=1, aborted=None, headers=headers)
-    decoder_of("avro", SchemaText(_SCHEMA), None, None).decode(given["value"])
+    FORMATS["avro"].decoder(SchemaText(_SCHEMA), None, None).decode(given["value"])
 
 
 def main() -> None:

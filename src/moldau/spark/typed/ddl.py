@@ -1,6 +1,6 @@
 """Spark's way to write down types, ``id BIGINT, tags ARRAY<STRING>``, to Arrow types, without a Spark.
 
-Invariant: pure. What cannot be read is a ``SchemaError`` that says where.
+Pure. What cannot be read is a ``SchemaError`` that says where.
 """
 
 import re

@@ -1,22 +1,16 @@
-"""Confluent's frame around a value: a zero byte, the schema's id in four bytes, then the value.
+"""The schema ids before the values of a whole column; the format is ``schemas.schema_id``'s.
 
-Invariant: pure, over whole columns. A value that has no frame where one must be gets a reason, and an id of
--1.
+Pure. A value that has no id where one must be gets a reason, and an id of -1.
 """
 
 from typing import Any, TypeAlias
 
 import numpy as np
 
+from moldau.schemas.schema_id import ID_SIZE
 from moldau.spark.write.rows import Pieces
 
 Array: TypeAlias = Any
-FRAME_SIZE = 5
-
-
-def frame(schema_id: int) -> bytes:
-    """What stands before a value."""
-    return b"\x00" + schema_id.to_bytes(4)
 
 
 def read_frames(values: Pieces) -> tuple[Array, dict[int, str]]:
@@ -33,7 +27,7 @@ def read_frames(values: Pieces) -> tuple[Array, dict[int, str]]:
     reasons = {}
     for row in np.flatnonzero((values.sizes >= 0) & ~framed).tolist():
         start, size = int(values.at[row]), int(values.sizes[row])
-        if size < FRAME_SIZE:
+        if size < ID_SIZE:
             reasons[row] = f"{size} bytes are too few for a schema id"
         else:
             first = int(values.data[start])
@@ -43,6 +37,6 @@ def read_frames(values: Pieces) -> tuple[Array, dict[int, str]]:
 
 def framed_rows(values: Pieces) -> Array:
     """Which values begin as a frame does."""
-    framed = values.sizes >= FRAME_SIZE
+    framed = values.sizes >= ID_SIZE
     framed[framed] = values.data[values.at[framed]] == 0
     return framed

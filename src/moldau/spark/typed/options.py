@@ -1,16 +1,14 @@
 """What a user said of formats and schemas: ``value.format`` and its neighbours, checked.
 
-Invariant: pure. Nothing is asked of a registry here; ``typed_plan`` does that, once, on the driver.
+Pure. Nothing is asked of a registry here; ``plan`` does that, once, on the driver.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from moldau.spark.options import READ, OptionError, check_names
+from moldau.spark.typed.formats import FORMATS
 
-FORMATS = ("bytes", "string", "json", "avro", "protobuf")
-#: Formats whose schemas a registry keeps, by the registry's names.
-REGISTRY_TYPES = {"AVRO": "avro", "JSON": "json", "PROTOBUF": "protobuf"}
 LATEST_VERSION = "latest"
 
 
@@ -24,7 +22,7 @@ class RegistryOptions:
 
 @dataclass(frozen=True, slots=True)
 class SideOptions:
-    """What was said of keys or of values."""
+    """The options of keys or of values."""
 
     side: str
     #: None where nothing was said.
@@ -99,7 +97,8 @@ def _registry(options: Mapping[str, str]) -> RegistryOptions | None:
 def _side(options: Mapping[str, str], side: str) -> SideOptions:
     kind = options.get(f"{side}.format")
     if kind is not None and (kind := kind.lower()) not in FORMATS:
-        raise OptionError(f"{side}.format is {', '.join(FORMATS[:-1])} or {FORMATS[-1]}, not {kind!r}")
+        *names, last = FORMATS
+        raise OptionError(f"{side}.format is {', '.join(names)} or {last}, not {kind!r}")
     version: int | str | None = options.get(f"{side}.schema.version")
     if version is not None and version != LATEST_VERSION:
         if not str(version).isdecimal() or int(version) < 1:
@@ -111,7 +110,8 @@ def _side(options: Mapping[str, str], side: str) -> SideOptions:
 
 def _check_side(side: SideOptions, registry: RegistryOptions | None, *, reading: bool) -> None:
     name, kind = side.side, side.format
-    if kind in ("bytes", "string"):
+    format_ = FORMATS[kind] if kind is not None else None
+    if format_ is not None and not format_.has_schema:
         for said, option in ((side.schema, "schema"), (side.subject, "subject"), (side.message, "message")):
             if said is not None:
                 raise OptionError(f"{name}.{option} has no meaning with {name}.format={kind}")
@@ -122,9 +122,10 @@ def _check_side(side: SideOptions, registry: RegistryOptions | None, *, reading:
         raise OptionError(f"{name}.schema and {name}.schema.version both say which schema: set one of them")
     if registry is None and (side.subject is not None or side.version is not None):
         raise OptionError(f"{name}.subject and {name}.schema.version need schema.registry.url")
-    if side.message is not None and kind not in (None, "protobuf"):
+    if side.message is not None and format_ is not None and not format_.has_messages:
         raise OptionError(f"{name}.message is for {name}.format=protobuf")
-    if kind is not None and registry is None and side.schema is None and (reading or kind != "json"):
+    needs_schema = format_ is not None and (reading or format_.writes_by_schema)
+    if needs_schema and registry is None and side.schema is None:
         raise OptionError(
             f"{name}.format={kind} needs a schema: "
             f"set schema.registry.url, or {name}.schema to the schema itself"

@@ -1,31 +1,24 @@
 """How the keys and values of a query are read: decided once, on the driver, with the schemas in hand.
 
 Invariant: what is decided here travels to the tasks as it is: a schema that is registered while the query
-runs changes nothing of its columns. A subject that is not there, or a schema that cannot be read, is told
-before any task begins.
+runs changes nothing of its columns. A subject that is not there, or a schema that cannot be read, is
+reported before any task begins.
 """
 
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 
 from moldau.spark.options import OptionError, ReadOptions
 from moldau.spark.read.columns import COLUMNS, HEADERS_TYPE
 from moldau.spark.record_columns import NEVER_NULL
-from moldau.spark.typed.options import (
-    LATEST_VERSION,
-    REGISTRY_TYPES,
-    RegistryOptions,
-    SideOptions,
-    TypedOptions,
-)
+from moldau.spark.typed.formats import FORMATS, Decoder, format_of
+from moldau.spark.typed.options import LATEST_VERSION, RegistryOptions, SideOptions, TypedOptions
 from moldau.spark.typed.registry import SchemaText, client_of, subject_schema, with_uses
 from moldau.spark.typed.shapes import SchemaError
-
-if TYPE_CHECKING:
-    from moldau.spark.typed.decoders import Decoder
 
 #: The columns beside a flattened value, and the connector's that they are.
 _BESIDE = {
@@ -39,7 +32,7 @@ _BESIDE = {
 
 @dataclass(frozen=True, slots=True)
 class SidePlan:
-    """Keys or values: in which format, by which schema, and whether schema ids stand before them."""
+    """Keys or values: in which format, by which schema, and whether schema ids come before them."""
 
     side: str
     format: str = "bytes"
@@ -58,9 +51,9 @@ class TypedPlan:
     flatten: bool = False
     include_headers: bool = False
 
-    def decoders(self) -> "tuple[Decoder, Decoder]":
+    def decoders(self) -> tuple[Decoder, Decoder]:
         """Of keys and of values; a task makes its own."""
-        return tuple(_decoder(side) for side in (self.key, self.value))  # type: ignore[return-value]
+        return _decoder(self.key), _decoder(self.value)
 
     def columns(self) -> list[tuple[str, pa.DataType]]:
         """Names and types of the columns that the query shows."""
@@ -123,8 +116,10 @@ def plan_reading(options: TypedOptions, read: ReadOptions) -> TypedPlan | None:
 
 
 def _side(said: SideOptions, options: TypedOptions, read: ReadOptions, *, needed: bool) -> SidePlan:
-    if said.format in ("bytes", "string") or (options.registry is None and said.format is None):
-        return SidePlan(said.side, said.format or "bytes")
+    if said.format is None and options.registry is None:
+        return SidePlan(said.side)
+    if said.format is not None and not FORMATS[said.format].has_schema:
+        return SidePlan(said.side, said.format)
     if said.schema is not None:
         assert said.format is not None
         return SidePlan(said.side, said.format, SchemaText(said.schema), said.message, options.registry)
@@ -140,13 +135,13 @@ def _side(said: SideOptions, options: TypedOptions, read: ReadOptions, *, needed
             f"the registry at {options.registry.url} has no {_said(version)} of the subject {subject!r}: "
             f"name the right one with {said.side}.subject, or set {said.side}.format=bytes"
         )
-    kind = REGISTRY_TYPES.get(found.schema_type)
-    if kind is None or (said.format is not None and kind != said.format):
+    kind = format_of(found.schema_type)
+    if kind is None or said.format not in (None, kind.name):
         raise OptionError(
             f"the subject {subject!r} holds {found.schema_type} schemas, not what {said.side}.format="
             f"{said.format} says"
         )
-    return SidePlan(said.side, kind, with_uses(client, found), said.message, options.registry)
+    return SidePlan(said.side, kind.name, with_uses(client, found), said.message, options.registry)
 
 
 def _said(version: int | str) -> str:
@@ -164,25 +159,18 @@ def _only_topic(said: SideOptions, read: ReadOptions) -> str:
 
 def _type(side: SidePlan) -> pa.DataType:
     """The type alone, without what only tasks need where that is to be had."""
-    if side.format not in ("avro", "json"):
-        return _decoder(side).type
-    assert side.schema is not None
+    with _named(side):
+        return FORMATS[side.format].type(side.schema, side.message)
+
+
+def _decoder(side: SidePlan) -> Decoder:
+    with _named(side):
+        return FORMATS[side.format].decoder(side.schema, side.message, side.registry)
+
+
+@contextmanager
+def _named(side: SidePlan) -> Iterator[None]:
     try:
-        if side.format == "json":
-            from moldau.spark.typed.json.schema import json_type
-
-            return json_type(side.schema.text, dict(side.schema.uses))
-        from moldau.spark.typed.avro.schema import parse, reader_shape
-
-        return reader_shape(parse(side.schema.text, [text for _, text in side.schema.uses])).type
-    except SchemaError as error:
-        raise OptionError(f"the schema of {side.side}s cannot be used: {error}") from None
-
-
-def _decoder(side: SidePlan) -> "Decoder":
-    from moldau.spark.typed.decoders import decoder_of
-
-    try:
-        return decoder_of(side.format, side.schema, side.message, side.registry)
+        yield
     except SchemaError as error:
         raise OptionError(f"the schema of {side.side}s cannot be used: {error}") from None

@@ -20,10 +20,14 @@ _clients: dict[tuple[int, RegistryOptions], RegistryClient] = {}
 
 @dataclass(frozen=True, slots=True)
 class SchemaText:
-    """A schema and, by the names under which it uses them, those that it stands on, the deepest first."""
+    """A schema and, by the names under which it uses them, those that it refers to, the deepest first."""
 
     text: str
     uses: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def used_texts(self) -> list[str]:
+        return [text for _, text in self.uses]
 
 
 def client_of(options: RegistryOptions) -> RegistryClient:

@@ -3,7 +3,7 @@
 A shape is a tree: every node has a column, and the columns of a record, of its fields and of the branches of
 a union go on together, one entry for each row, while those below an array or a map go on by themselves.
 
-Invariant: pure. The Arrow types are exactly those that Spark takes: no large strings, no dictionaries.
+Pure. The Arrow types are exactly those that Spark takes: no large strings, no dictionaries.
 """
 
 from collections.abc import Iterator, Sequence
@@ -14,6 +14,8 @@ import numpy as np
 import pyarrow as pa
 
 Array: TypeAlias = Any
+#: A column of values, and the reasons of the rows that did not decode.
+Decoded: TypeAlias = tuple[pa.Array, dict[int, str]]
 
 #: How many bytes a fixed-width Arrow value takes, and the numpy type that its entries are cut down to.
 _NUMBERS: dict[pa.DataType, Any] = {
@@ -23,7 +25,7 @@ _NUMBERS: dict[pa.DataType, Any] = {
     pa.timestamp("us", tz="UTC"): np.int64,
     pa.timestamp("us"): np.int64,
 }
-_LEAST_ROOM = 64
+_LEAST_CAPACITY = 64
 
 
 class SchemaError(ValueError):
@@ -37,11 +39,11 @@ class Shape:
     column: int
     type: pa.DataType
     children: tuple["Shape", ...] = ()
-    #: The names of an enum: its column holds their numbers.
+    #: The names of an enum: its column has their numbers.
     symbols: tuple[str, ...] = ()
     #: A decimal whose entries are whole numbers without a sign, not places of bytes.
     unsigned: bool = False
-    #: Whether there may be a null where what holds it is there.
+    #: Whether there may be a null where its parent is there.
     nullable: bool = True
 
     def flat(self) -> Iterator[int]:
@@ -95,7 +97,7 @@ class Store:
         count = sum(1 for _ in shape.columns())
         #: Where the entries of each column begin, how many it may have, and how many it has.
         self.marks = np.zeros((count, 3), np.int64)
-        self.marks[:, 1] = max(2 * rows, _LEAST_ROOM)
+        self.marks[:, 1] = max(2 * rows, _LEAST_CAPACITY)
         self.marks[self._flat, 1] = rows
         self.entries = self._allocated()
 
@@ -105,7 +107,7 @@ class Store:
         return np.empty((int(ends[-1]), 3), np.int64)
 
     def grow(self) -> None:
-        """More room for the columns that are half full, but not for those with one entry for each row."""
+        """More capacity for the columns that are half full, but not for those with one entry for each row."""
         before, entries = self.marks[:, 0].copy(), self.entries
         growing = 2 * self.marks[:, 2] >= self.marks[:, 1]
         growing[self._flat] = False
@@ -125,7 +127,7 @@ class Store:
         return first, second, valid.astype(bool)
 
     def array(self, data: Array) -> pa.Array:
-        """Everything as one Arrow array; ``data`` holds the bytes that text and bytes point into."""
+        """Everything as one Arrow array; ``data`` has the bytes that text and bytes point into."""
         return _array(self.shape, self, data)
 
 

@@ -4,25 +4,21 @@ Invariant: decided once, on the driver, before any task begins: the schema is re
 the registry refuses stops the query with the difference. Tasks only encode.
 """
 
-import json
 import re
 from dataclasses import dataclass
-from typing import Any
 
 import pyarrow as pa
 
 from moldau.client.registry.schema_registry import RegisteredSchema, RegistryClient, RegistryError
+from moldau.schemas.schema_id import id_prefix
 from moldau.spark.options import OptionError, WriteOptions
-from moldau.spark.typed.avro.write import avro_schema
-from moldau.spark.typed.encoders import Encoder, encoder_of
-from moldau.spark.typed.frames import frame
-from moldau.spark.typed.options import LATEST_VERSION, REGISTRY_TYPES, SideOptions, TypedOptions
+from moldau.spark.typed.formats import FORMATS, Encoder, Format, format_of
+from moldau.spark.typed.options import LATEST_VERSION, SideOptions, TypedOptions
 from moldau.spark.typed.registry import SchemaText, client_of, subject_schema, with_uses
 from moldau.spark.typed.shapes import SchemaError
 
 #: Columns that are a record's own; all others are fields of the value.
 _RECORDS_OWN = ("key", "topic", "partition", "headers", "timestamp")
-_TYPES = {name: kind for kind, name in REGISTRY_TYPES.items()}
 _SHOWN_DIFFERENCES = 3
 _CONFLICT = 409
 
@@ -73,13 +69,13 @@ def _side(
 ) -> SideWriting:
     plan = SideWriting(said.side, said.format or "bytes", None, said.message, b"", column)
     registry = options.registry
-    if said.format not in ("bytes", "string") and registry is not None:
+    if registry is not None and (said.format is None or FORMATS[said.format].has_schema):
         if said.format is not None or said.side == "value":
             plan = _registered(said, client_of(registry), write, kind, column)
     elif said.schema is not None:
         plan = SideWriting(said.side, plan.format, SchemaText(said.schema), said.message, b"", column)
     try:
-        encoder_of(plan.format, plan.schema, plan.message, plan.header, kind)
+        FORMATS[plan.format].encoder(plan.schema, plan.message, plan.header, kind)
     except SchemaError as error:
         raise OptionError(f"the {said.side} cannot be written as {plan.format}: {error}") from None
     return plan
@@ -95,43 +91,34 @@ def _registered(
     before = subject_schema(client, subject, said.version or LATEST_VERSION)
     if said.version is not None and before is None:
         raise OptionError(f"the registry has no version {said.version} of the subject {subject!r}")
-    chosen = said.format or (REGISTRY_TYPES.get(before.schema_type) if before is not None else None)
+    chosen = FORMATS[said.format] if said.format is not None else None
+    if chosen is None and before is not None:
+        chosen = format_of(before.schema_type)
     if chosen is None:
         raise OptionError(f"the subject {subject!r} has no schema yet: set {said.side}.format")
     if before is not None and said.version is not None:
-        if before.schema_type != _TYPES[chosen]:
-            raise OptionError(f"the subject {subject!r} holds {before.schema_type} schemas, not {chosen}")
+        if before.schema_type != chosen.registry_type:
+            raise OptionError(
+                f"the subject {subject!r} holds {before.schema_type} schemas, not {chosen.name}"
+            )
         text, schema_id = with_uses(client, before), before.schema_id
     else:
         try:
             made = said.schema or _schema_text(client, chosen, kind, _name(subject), before)
         except SchemaError as error:
-            raise OptionError(f"the {said.side} cannot be written as {chosen}: {error}") from None
-        text, schema_id = SchemaText(made), _register(client, subject, made, _TYPES[chosen])
-    header = frame(schema_id)
-    if chosen == "protobuf":
-        from moldau.spark.typed.protobuf.write import message_indexes
-
-        header += message_indexes(text, said.message)
-    return SideWriting(said.side, chosen, text, said.message, header, column)
+            raise OptionError(f"the {said.side} cannot be written as {chosen.name}: {error}") from None
+        assert chosen.registry_type is not None
+        text, schema_id = SchemaText(made), _register(client, subject, made, chosen.registry_type)
+    header = id_prefix(schema_id) + chosen.behind_id(text, said.message)
+    return SideWriting(said.side, chosen.name, text, said.message, header, column)
 
 
 def _schema_text(
-    client: RegistryClient, chosen: str, kind: pa.DataType, name: str, before: RegisteredSchema | None
+    client: RegistryClient, chosen: Format, kind: pa.DataType, name: str, before: RegisteredSchema | None
 ) -> str:
     """The schema of a column as the registry keeps it; names are those of the version before."""
-    if before is not None and before.schema_type != _TYPES[chosen]:
-        before = None
-    if chosen == "avro":
-        like: Any = json.loads(before.text) if before is not None else None
-        return json.dumps(avro_schema(kind, name, like))
-    if chosen == "json":
-        from moldau.spark.typed.json.schema import json_schema
-
-        return json.dumps(json_schema(kind, name))
-    from moldau.spark.typed.protobuf.write import proto_text
-
-    return proto_text(kind, name, with_uses(client, before) if before is not None else None)
+    alike = before is not None and before.schema_type == chosen.registry_type
+    return chosen.schema_text(kind, name, with_uses(client, before) if before is not None and alike else None)
 
 
 def _name(subject: str) -> str:
@@ -148,7 +135,7 @@ def _register(client: RegistryClient, subject: str, text: str, schema_type: str)
             if error.status != _CONFLICT:
                 raise
             differences = [error.message]
-    # Beside what differs a registry tells the old schema and its settings.
+    # Beside what differs a registry answers with the old schema and its settings.
     differences = [each for each in differences if "errorType" in each] or differences
     shown = "; ".join(differences[:_SHOWN_DIFFERENCES])
     more = len(differences) - _SHOWN_DIFFERENCES
@@ -186,7 +173,8 @@ class TypedRows:
         try:
             encoder = self._encoders.get(side.side)
             if encoder is None:
-                encoder = encoder_of(side.format, side.schema, side.message, side.header, column.type)
+                kind = FORMATS[side.format]
+                encoder = kind.encoder(side.schema, side.message, side.header, column.type)
                 self._encoders[side.side] = encoder
             return encoder.encode(column)
         except SchemaError as error:

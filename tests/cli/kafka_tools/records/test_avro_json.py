@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from moldau.cli.kafka_tools.records.avro_json import decode, encode
-from moldau.serde.avro_schema import parse_avro
+from moldau.serde.avro import parse_avro
 from moldau.serde.errors import SerdeError
 
 SCHEMA = json.dumps(

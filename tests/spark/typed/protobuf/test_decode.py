@@ -9,8 +9,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from moldau.schemas.protobuf import descriptors
+from moldau.schemas.protobuf.descriptors import message_class
 from moldau.spark.typed.protobuf.decode import ProtobufColumn
-from moldau.spark.typed.protobuf.proto_files import indexes_of, message_at, message_class, message_descriptor
+from moldau.spark.typed.protobuf.schema import message_at, message_descriptor
 from moldau.spark.typed.protobuf.write import ProtobufEncoder, message_indexes, proto_text
 from moldau.spark.typed.registry import SchemaText
 from moldau.spark.typed.shapes import SchemaError
@@ -87,7 +89,7 @@ def test_types_and_values() -> None:
 def test_messages_by_name_and_by_place() -> None:
     assert message_descriptor(SCHEMA, "Deep").full_name == "shop.Other.Deep"
     assert message_at(SCHEMA, (1, 0)).full_name == "shop.Other.Deep"
-    assert indexes_of(message_descriptor(SCHEMA, "Deep")) == (1, 0)
+    assert descriptors.message_indexes(message_descriptor(SCHEMA, "Deep")) == (1, 0)
     assert message_indexes(SCHEMA, None) == b"\x00"
     assert message_indexes(SCHEMA, "shop.Other") == b"\x02\x02"
     with pytest.raises(SchemaError, match=r"has no message 'Nope': there are shop.Order, shop.Other"):
@@ -115,7 +117,7 @@ def test_imports_of_other_schemas() -> None:
     text = 'syntax = "proto3"; import "shop/money.proto"; message Order { Money price = 1; }'
     column = ProtobufColumn(SchemaText(text, (("shop/money.proto", money),)), None, None)
     assert column.type == pa.struct([("price", pa.struct([("cents", pa.int64())]))])
-    with pytest.raises(SchemaError, match="is no name of an import"):
+    with pytest.raises(SchemaError, match="is not a usable name of an import"):
         ProtobufColumn(SchemaText(text, (("../money.proto", money),)), None, None)
 
 

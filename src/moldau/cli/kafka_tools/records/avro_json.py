@@ -3,17 +3,18 @@
 In JSON a value of a union names its branch, ``{"string": "x"}``, unless it is null; bytes are text whose
 characters stand for bytes. Logical types are shown as what they are underneath, as Java's tools do.
 
-Invariant: pure. What does not fit raises ``SerdeError`` with the path of the field.
+Pure. What does not fit raises ``SerdeError`` with the path of the field.
 """
 
 import math
 from typing import Any, NoReturn
 
-from moldau.serde import avro_numbers as numbers
-from moldau.serde.avro_schema import AvroSchema, branch_name, kind
+from moldau.schemas.avro.types import AvroSchema, AvroType
+from moldau.serde.compiled_avro import numbers
 from moldau.serde.errors import SerdeError, path_text, shown
 
 _RANGES = {"int": 1 << 31, "long": 1 << 63}
+_KEY = AvroType("string")
 _CUT = "The data ends too early: it is cut off, or was written with another schema."
 
 
@@ -22,18 +23,17 @@ def encode(avro: AvroSchema, value: Any) -> bytes:
     if avro.is_bytes:
         return _bytes(value, [])
     made = bytearray()
-    _write(avro, avro.root, value, made, [])
+    _write(avro.root, value, made, [])
     return bytes(made)
 
 
-def _write(avro: AvroSchema, schema: Any, value: Any, made: bytearray, path: list[str | int]) -> None:
-    schema = avro.resolved(schema)
-    form = kind(schema)
+def _write(schema: AvroType, value: Any, made: bytearray, path: list[str | int]) -> None:
+    form = schema.kind
     match form:
         case "union":
-            _write_union(avro, schema, value, made, path)
+            _write_union(schema, value, made, path)
         case "record":
-            _write_record(avro, schema, _checked(value, dict, form, path), made, path)
+            _write_record(schema, _checked(value, dict, form, path), made, path)
         case "array" | "map":
             is_map = form == "map"
             items = _checked(value, dict if is_map else list, form, path)
@@ -41,27 +41,27 @@ def _write(avro: AvroSchema, schema: Any, value: Any, made: bytearray, path: lis
                 made += numbers.varint(len(items))
             for key in items if is_map else range(len(items)):
                 if is_map:
-                    _write(avro, "string", key, made, path)
-                _write(avro, schema["values" if is_map else "items"], items[key], made, [*path, key])
+                    _write(_KEY, key, made, path)
+                _write(schema.item, items[key], made, [*path, key])
             made.append(0)
         case _:
             made += _scalar(schema, form, value, path)
 
 
-def _write_record(avro: AvroSchema, schema: Any, value: Any, made: bytearray, path: list[str | int]) -> None:
-    names = [field["name"] for field in schema["fields"]]
+def _write_record(schema: AvroType, value: Any, made: bytearray, path: list[str | int]) -> None:
+    names = [field.name for field in schema.fields]
     for name in names:
         if name not in value:
-            raise SerdeError(f"{schema['name']} has a field {name!r} that is not there.", path_text(path))
+            raise SerdeError(f"{schema.name} has a field {name!r} that is not there.", path_text(path))
     for name in value:
         if name not in names:
-            raise SerdeError(f"{schema['name']} has no field {name!r}.", path_text(path))
-    for field in schema["fields"]:
-        _write(avro, field["type"], value[field["name"]], made, [*path, field["name"]])
+            raise SerdeError(f"{schema.name} has no field {name!r}.", path_text(path))
+    for field in schema.fields:
+        _write(field.type, value[field.name], made, [*path, field.name])
 
 
-def _write_union(avro: AvroSchema, union: Any, value: Any, made: bytearray, path: list[str | int]) -> None:
-    names = [branch_name(avro.resolved(branch)) for branch in union]
+def _write_union(union: AvroType, value: Any, made: bytearray, path: list[str | int]) -> None:
+    names = [branch.called for branch in union.branches]
     if value is None:
         wanted, inner = "null", None
     elif isinstance(value, dict) and len(value) == 1:
@@ -77,10 +77,10 @@ def _write_union(avro: AvroSchema, union: Any, value: Any, made: bytearray, path
             path_text(path),
         )
     made += numbers.varint(found[0])
-    _write(avro, union[found[0]], inner, made, path)
+    _write(union.branches[found[0]], inner, made, path)
 
 
-def _scalar(schema: Any, form: str, value: Any, path: list[str | int]) -> bytes:
+def _scalar(schema: AvroType, form: str, value: Any, path: list[str | int]) -> bytes:
     if form == "null":
         return b"" if value is None else _misfit(value, form, path)
     if form == "boolean":
@@ -100,13 +100,11 @@ def _scalar(schema: Any, form: str, value: Any, path: list[str | int]) -> bytes:
         data = _checked(value, str, form, path).encode("utf-8", "surrogatepass")
         return bytes(numbers.varint(len(data)) + data)
     if form == "enum":
-        symbols = schema["symbols"]
+        symbols = list(schema.symbols)
         return numbers.varint(symbols.index(value)) if value in symbols else _misfit(value, form, path)
     data = _bytes(value, path)
     if form == "fixed":
-        return (
-            data if len(data) == schema["size"] else _misfit(value, f"fixed of {schema['size']} bytes", path)
-        )
+        return data if len(data) == schema.size else _misfit(value, f"fixed of {schema.size} bytes", path)
     return numbers.varint(len(data)) + data
 
 
@@ -133,7 +131,7 @@ def decode(avro: AvroSchema, data: bytes, position: int) -> Any:
     if avro.is_bytes:
         return data[position:].decode("latin-1")
     try:
-        value, end = _read(avro, avro.root, data, position)
+        value, end = _read(avro.root, data, position)
     except (IndexError, numbers.Misfit, RecursionError) as error:
         raise SerdeError(_CUT) from error
     if end != len(data):
@@ -141,29 +139,28 @@ def decode(avro: AvroSchema, data: bytes, position: int) -> Any:
     return value
 
 
-def _read(avro: AvroSchema, schema: Any, data: bytes, at: int) -> tuple[Any, int]:
-    schema = avro.resolved(schema)
-    form = kind(schema)
+def _read(schema: AvroType, data: bytes, at: int) -> tuple[Any, int]:
+    form = schema.kind
     match form:
         case "union":
             index, at = numbers.read_varint(data, at)
-            if not 0 <= index < len(schema):
+            if not 0 <= index < len(schema.branches):
                 raise SerdeError(_CUT)
-            name = branch_name(avro.resolved(schema[index]))
-            value, at = _read(avro, schema[index], data, at)
-            return (None if name == "null" else {name: value}), at
+            branch = schema.branches[index]
+            value, at = _read(branch, data, at)
+            return (None if branch.kind == "null" else {branch.called: value}), at
         case "record":
             found = {}
-            for field in schema["fields"]:
-                found[field["name"]], at = _read(avro, field["type"], data, at)
+            for field in schema.fields:
+                found[field.name], at = _read(field.type, data, at)
             return found, at
         case "array" | "map":
-            return _read_items(avro, schema, form == "map", data, at)
+            return _read_items(schema, form == "map", data, at)
         case _:
             return _read_scalar(schema, form, data, at)
 
 
-def _read_items(avro: AvroSchema, schema: Any, is_map: bool, data: bytes, at: int) -> tuple[Any, int]:
+def _read_items(schema: AvroType, is_map: bool, data: bytes, at: int) -> tuple[Any, int]:
     items: list[Any] = []
     pairs: dict[str, Any] = {}
     empty = 0
@@ -174,17 +171,17 @@ def _read_items(avro: AvroSchema, schema: Any, is_map: bool, data: bytes, at: in
         before = at
         for _ in range(count):
             if is_map:
-                key, at = _read_scalar("string", "string", data, at)
-                pairs[key], at = _read(avro, schema["values"], data, at)
+                key, at = _read_scalar(_KEY, "string", data, at)
+                pairs[key], at = _read(schema.item, data, at)
             else:
-                value, at = _read(avro, schema["items"], data, at)
+                value, at = _read(schema.item, data, at)
                 items.append(value)
             empty += at == before
             if empty > numbers.MAX_EMPTY_ITEMS:
                 raise SerdeError("The data claims more items than anyone could mean.")
 
 
-def _read_scalar(schema: Any, form: str, data: bytes, at: int) -> tuple[Any, int]:
+def _read_scalar(schema: AvroType, form: str, data: bytes, at: int) -> tuple[Any, int]:
     if form == "null":
         return None, at
     if form == "boolean":
@@ -201,8 +198,8 @@ def _read_scalar(schema: Any, form: str, data: bytes, at: int) -> tuple[Any, int
         return ("NaN" if math.isnan(number) else f"{'-' if number < 0 else ''}Infinity"), at + size
     if form == "enum":
         index, at = numbers.read_varint(data, at)
-        return schema["symbols"][index if index >= 0 else len(data)], at
-    length, at = (schema["size"], at) if form == "fixed" else numbers.read_length(data, at)
+        return list(schema.symbols)[index if index >= 0 else len(data)], at
+    length, at = (schema.size, at) if form == "fixed" else numbers.read_length(data, at)
     if at + length > len(data):
         raise IndexError
     raw = data[at : at + length]

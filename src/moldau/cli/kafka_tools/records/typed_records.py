@@ -17,10 +17,10 @@ from typing import Any, TypeAlias
 
 from moldau.cli.kafka_tools.framework.exceptions import ToolError
 from moldau.client.registry.schema_registry import Reference, RegisteredSchema, RegistryClient, RegistryError
+from moldau.schemas.schema_id import Headers, SchemaRef, id_prefix
 from moldau.serde.calls import unframed
 from moldau.serde.errors import SerdeError
 from moldau.serde.registered import referenced, writer_schema
-from moldau.serde.wire import Headers, SchemaRef, id_prefix
 
 _CONFIG = "org.apache.kafka.common.config.ConfigException"
 _SERIALIZATION = "org.apache.kafka.common.errors.SerializationException"
@@ -172,7 +172,7 @@ def _encoder(client: RegistryClient, schema: RegisteredSchema, full_name: str | 
     match schema.schema_type:
         case "AVRO":
             from moldau.cli.kafka_tools.records import avro_json
-            from moldau.serde.avro_schema import parse_avro
+            from moldau.serde.avro import parse_avro
 
             avro = parse_avro(schema.text, list(referenced(client, schema.references).values()))
             return lambda value: avro_json.encode(avro, value)
@@ -193,8 +193,9 @@ def _encoder(client: RegistryClient, schema: RegisteredSchema, full_name: str | 
 def _protobuf_encoder(client: RegistryClient, schema: RegisteredSchema, full_name: str | None) -> Encode:
     from google.protobuf import json_format
 
-    from moldau.serde.protobuf_schema import file_of, message_class, message_indexes, message_named
-    from moldau.serde.wire import write_indexes
+    from moldau.schemas.protobuf.descriptors import message_class, message_indexes
+    from moldau.schemas.schema_id import write_indexes
+    from moldau.serde.protobuf import file_of, message_named
 
     file = file_of(client, schema, SchemaRef(schema_id=schema.schema_id), schema.subject)
     made = message_class(message_named(file, full_name))
@@ -214,7 +215,7 @@ def _decoder(client: RegistryClient, schema: RegisteredSchema, ref: SchemaRef) -
     match schema.schema_type:
         case "AVRO":
             from moldau.cli.kafka_tools.records import avro_json
-            from moldau.serde.avro_schema import parse_avro
+            from moldau.serde.avro import parse_avro
 
             avro = parse_avro(schema.text, list(referenced(client, schema.references).values()))
             return lambda data, at: avro_json.decode(avro, data, at)
@@ -230,13 +231,14 @@ def _protobuf_decoder(client: RegistryClient, schema: RegisteredSchema, ref: Sch
     from google.protobuf import json_format
     from google.protobuf.message import DecodeError
 
-    from moldau.serde.protobuf_schema import file_of, message_at, message_class
-    from moldau.serde.wire import read_indexes
+    from moldau.schemas.protobuf.descriptors import message_class
+    from moldau.serde.calls import indexes_at
+    from moldau.serde.protobuf import file_of, message_at
 
     file = file_of(client, schema, ref)
 
     def decode(data: bytes, at: int) -> Any:
-        indexes, at = read_indexes(data, at)
+        indexes, at = indexes_at(data, at)
         try:
             message = message_class(message_at(file, indexes)).FromString(data[at:])
         except DecodeError as error:

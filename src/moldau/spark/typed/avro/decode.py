@@ -1,6 +1,6 @@
 """Avro values of a batch to one Arrow array, whatever schemas they were written with.
 
-Invariant: pure but for asking what a schema id means, which the caller answers. A row that does not decode
+Pure but for asking what a schema id means, which the caller answers. A row that does not decode
 is null and comes with its reason; the others are as the reader's schema has them, in the order of the rows.
 """
 
@@ -10,9 +10,10 @@ from typing import Any, TypeAlias
 import numpy as np
 import pyarrow as pa
 
+from moldau.schemas.avro.types import AvroType
 from moldau.spark.kernels import avro as kernels
 from moldau.spark.typed.avro.programs import Programs
-from moldau.spark.typed.avro.schema import AvroType, reader_shape
+from moldau.spark.typed.avro.schema import reader_shape
 from moldau.spark.typed.shapes import SchemaError, Store
 from moldau.spark.write.rows import Pieces
 

@@ -1,11 +1,10 @@
-"""A writer's and a reader's schema to the steps that ``typed_kernels`` runs: Avro's schema resolution.
+"""A writer's and a reader's schema to the steps that the kernel runs.
 
-Invariant: pure; what Avro's specification says of resolution is decided here, once for each writer's
-schema, and the kernel decides nothing. Programs of many writers lie in one table and fill the same columns.
-A pair of schemas that cannot be resolved is a ``SchemaError`` that names the field.
+Pure. Resolution is decided here, once for each writer's schema, and the kernel decides nothing. Programs of
+many writers are in one table and fill the same columns. A pair of schemas that cannot be resolved is a
+``SchemaError`` that names the field.
 """
 
-import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, TypeAlias
@@ -13,9 +12,13 @@ from typing import Any, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from moldau.protocol.payload import encode_varint
+from moldau.schemas.avro.defaults import default_value
+from moldau.schemas.avro.resolution import enum_symbols, matching_branch, matching_fields, same_kind
+from moldau.schemas.avro.types import AvroField, AvroType
+from moldau.serde.compiled_avro.encode import compile_type
+from moldau.serde.errors import SerdeError
 from moldau.spark.kernels import avro as kernels
-from moldau.spark.typed.avro.schema import MISSING, AvroType, merged, real_branches
+from moldau.spark.typed.avro.schema import meaning, merged, real_branches
 from moldau.spark.typed.shapes import SchemaError, Shape
 
 Array: TypeAlias = Any
@@ -108,7 +111,7 @@ class Programs:
         place = f"field {'.'.join(self._path)}" if self._path else "the value"
         return SchemaError(f"{place}: {reason}")
 
-    # Resolution. A shape of None passes over what the reader does not have.
+    # Resolution. With a shape of None a value is skipped: the reader does not have it.
 
     def _resolve(self, writer: AvroType, reader: AvroType, shape: Shape | None) -> None:
         if writer.kind == "union":
@@ -126,11 +129,11 @@ class Programs:
             self._value(writer, reader, shape)
 
     def _writer_union(self, writer: AvroType, reader: AvroType, shape: Shape | None) -> None:
-        self._step(kernels.UNION, a=len(writer.parts), b=len(self._table))
+        self._step(kernels.UNION, a=len(writer.branches), b=len(self._table))
         table = len(self._table)
-        self._table += [0] * len(writer.parts)
+        self._table += [0] * len(writer.branches)
         ends: list[int] = []
-        for index, branch in enumerate(writer.parts):
+        for index, branch in enumerate(writer.branches):
             self._table[table + index] = len(self._code)
             if shape is not None and not _readable(branch, reader):
                 self._step(kernels.REFUSE, a=kernels.NO_NULL if branch.kind == "null" else kernels.MISMATCH)
@@ -145,19 +148,20 @@ class Programs:
     def _reader_union(self, writer: AvroType, reader: AvroType, shape: Shape) -> None:
         branches = real_branches(reader)
         if writer.kind == "null":
-            if len(branches) == len(reader.parts):
+            if not reader.nullable:
                 raise self._refused("null was written and may not be read")
             self._fill(shape)
             return
         if (one := merged(branches)) is not None:
             self._resolve(writer, one, shape)
             return
-        chosen = _branch_for(writer, branches)
-        if chosen is None:
+        found = matching_branch(writer, branches, _alike)
+        if found is None:
             raise self._refused(f"{_said(writer)} was written, and no branch of the union reads it")
+        chosen = branches.index(found)
         self._step(kernels.RECORD, shape.column)
         self._fill(*(child for index, child in enumerate(shape.children) if index != chosen))
-        self._resolve(writer, branches[chosen], shape.children[chosen])
+        self._resolve(writer, found, shape.children[chosen])
 
     def _record(self, writer: AvroType, reader: AvroType, shape: Shape | None) -> None:
         if shape is None:
@@ -165,34 +169,30 @@ class Programs:
                 self._resolve(each.type, each.type, None)
             return
         self._step(kernels.RECORD, shape.column)
-        places = {field.name: index for index, field in enumerate(reader.fields)}
-        for index, field in enumerate(reader.fields):
-            for alias in field.aliases:
-                places.setdefault(alias, index)
-        found = set()
-        for each in writer.fields:
-            place = places.get(each.name)
-            if place is None or place in found:
+        pairs, rest = matching_fields(writer, reader)
+        for each, place in pairs:
+            if place is None:
                 self._resolve(each.type, each.type, None)
                 continue
-            found.add(place)
             with self._within(each.name):
                 self._resolve(each.type, reader.fields[place].type, shape.children[place])
-        for index, field in enumerate(reader.fields):
-            if index not in found:
-                with self._within(field.name):
-                    self._default(field.type, field.default, shape.children[index])
+        for place in rest:
+            with self._within(reader.fields[place].name):
+                self._default(reader.fields[place], shape.children[place])
 
-    def _default(self, reader: AvroType, default: Any, shape: Shape) -> None:
-        if default is MISSING:
+    def _default(self, field: AvroField, shape: Shape) -> None:
+        if not field.has_default:
             raise self._refused("it was not written, and the reader's schema has no default for it")
-        if default is None and (reader.kind == "null" or any(p.kind == "null" for p in reader.parts)):
+        if field.default is None and field.type.nullable:
             self._fill(shape)
             return
         start = len(self._constants)
-        self._constants += self._encoded(reader, default)
+        try:
+            self._constants += encode_default(field)
+        except SchemaError as error:
+            raise self._refused(str(error)) from None
         self._step(kernels.ENTER, a=start, b=len(self._constants))
-        self._resolve(reader, reader, shape)
+        self._resolve(field.type, field.type, shape)
         self._step(kernels.LEAVE)
 
     def _repeated(self, writer: AvroType, reader: AvroType, shape: Shape | None) -> None:
@@ -201,7 +201,7 @@ class Programs:
         if writer.kind == "map":
             self._step(kernels.TEXT, shape.children[0].column if shape is not None else _NOWHERE)
         items = shape.children[-1] if shape is not None else None
-        self._resolve(writer.parts[0], reader.parts[0], items)
+        self._resolve(writer.item, reader.item, items)
         column = shape.column if shape is not None else _NOWHERE
         self._code[begin][2] = self._step(kernels.NEXT, column, body)
 
@@ -219,67 +219,42 @@ class Programs:
             a, b = len(writer.symbols), len(self._table)
             self._table += _symbols(writer, reader)
         elif shape is not None and pa.types.is_timestamp(shape.type):
-            unit = writer.logical if "timestamp" in writer.logical else reader.logical
-            step = kernels.MILLIS if unit.endswith("millis") else kernels.LONG
+            timed = writer.logical if "timestamp" in meaning(writer) else reader.logical
+            step = kernels.MILLIS if timed is not None and timed.per_second == 1_000 else kernels.LONG
         elif shape is not None and pa.types.is_decimal(shape.type):
             step = kernels.FIXED_DECIMAL if writer.kind == "fixed" else kernels.DECIMAL
             b = len(self._table)
-            self._table += _bounds(reader.precision)
-        if (
-            shape is not None
-            and writer.logical == "decimal" == reader.logical
-            and writer.scale != reader.scale
-        ):
-            raise self._refused(
-                f"a decimal of scale {writer.scale} was written and cannot be read with scale {reader.scale}"
-            )
+            self._table += _bounds(reader.properties["precision"])
+            self._check_scale(writer, reader)
         self._step(step, column, a, b)
 
-    def _encoded(self, schema: AvroType, value: Any) -> bytes:
-        try:
-            return encode_default(schema, value)
-        except SchemaError as error:
-            raise self._refused(str(error)) from None
+    def _check_scale(self, writer: AvroType, reader: AvroType) -> None:
+        if writer.logical is not None:
+            scale, wanted = writer.properties.get("scale", 0), reader.properties.get("scale", 0)
+            if scale != wanted:
+                raise self._refused(
+                    f"a decimal of scale {scale} was written and cannot be read with scale {wanted}"
+                )
 
 
 def _said(schema: AvroType) -> str:
-    return f"{schema.kind} {schema.plain_name}" if schema.name else schema.kind
+    return f"{schema.kind} {schema.short_name}" if schema.name else schema.kind
 
 
 def _readable(writer: AvroType, reader: AvroType) -> bool:
     """Whether a branch that was written has a place in the reader's type; deep differences show later."""
-    if writer.kind == "union":
-        return any(_readable(branch, reader) for branch in writer.parts)
-    readers = reader.parts if reader.kind == "union" else (reader,)
-    return any(_same_kind(writer, each) for each in readers)
+    readers = reader.branches if reader.kind == "union" else (reader,)
+    return any(_alike(writer, each) for each in readers)
 
 
-def _same_kind(writer: AvroType, reader: AvroType) -> bool:
-    if writer.kind == reader.kind:
-        return writer.kind != "fixed" or writer.size == reader.size
-    return (writer.kind, reader.kind) in _STEPS
-
-
-def _branch_for(writer: AvroType, branches: list[AvroType]) -> int | None:
-    """The reader's branch: of the same name, else of the same kind, else one that it can be widened to."""
-    fits = [index for index, branch in enumerate(branches) if _same_kind(writer, branch)]
-    for test in (
-        lambda branch: branch.name == writer.name and branch.kind == writer.kind,
-        lambda branch: branch.plain_name == writer.plain_name and branch.kind == writer.kind,
-        lambda branch: branch.kind == writer.kind,
-        lambda branch: True,
-    ):
-        for index in fits:
-            if test(branches[index]):
-                return index
-    return None
+def _alike(writer: AvroType, reader: AvroType) -> bool:
+    return same_kind(writer, reader) and writer.size == reader.size
 
 
 def _symbols(writer: AvroType, reader: AvroType) -> list[int]:
     """The reader's number for each of the writer's symbols; -1 where it has none."""
     numbers = {symbol: index for index, symbol in enumerate(reader.symbols)}
-    unknown = numbers.get(reader.default_symbol or "", -1)
-    return [numbers.get(symbol, unknown) for symbol in writer.symbols]
+    return [numbers.get(symbol or "", -1) for symbol in enum_symbols(writer, reader)]
 
 
 def _bounds(digits: int) -> list[int]:
@@ -288,50 +263,11 @@ def _bounds(digits: int) -> list[int]:
     return [*largest.to_bytes(16), *(-largest).to_bytes(16, signed=True)]
 
 
-def encode_default(schema: AvroType, value: Any) -> bytes:
+def encode_default(field: AvroField) -> bytes:
     """A default as it would have been written."""
     try:
-        return _encode(schema, value)
-    except (TypeError, ValueError, KeyError, AttributeError, struct.error):
-        raise SchemaError(f"its default {value!r} does not fit its type {_said(schema)}") from None
-
-
-def _encode(schema: AvroType, value: Any) -> bytes:
-    match schema.kind:
-        case "null":
-            return b""
-        case "boolean":
-            return b"\x01" if value else b"\x00"
-        case "int" | "long":
-            return encode_varint(int(value))
-        case "float" | "double":
-            return struct.pack("<f" if schema.kind == "float" else "<d", float(value))
-        case "string" | "bytes":
-            data: bytes = value.encode("utf-8" if schema.kind == "string" else "latin-1")
-            return encode_varint(len(data)) + data
-        case "fixed":
-            return bytes(value.encode("latin-1"))
-        case "enum":
-            return encode_varint(schema.symbols.index(value))
-        case "array":
-            items = b"".join(_encode(schema.parts[0], each) for each in value)
-            return (encode_varint(len(value)) + items if value else b"") + b"\x00"
-        case "map":
-            key = AvroType("string")
-            pairs = b"".join(_encode(key, k) + _encode(schema.parts[0], v) for k, v in value.items())
-            return (encode_varint(len(value)) + pairs if value else b"") + b"\x00"
-        case "record":
-            return b"".join(_encode(each.type, value.get(each.name, each.default)) for each in schema.fields)
-    return _encode_branch(schema, value)
-
-
-def _encode_branch(union: AvroType, value: Any) -> bytes:
-    """The first branch that takes it, as Avro 1.12 has it; before that it was the first branch alone."""
-    for index, branch in enumerate(union.parts):
-        if (value is None) != (branch.kind == "null"):
-            continue
-        try:
-            return encode_varint(index) + _encode(branch, value)
-        except (TypeError, ValueError, KeyError, AttributeError, struct.error):
-            continue
-    raise ValueError(value)
+        return compile_type(field.type)(b"", default_value(field.type, field.default))
+    except (ValueError, SerdeError):
+        raise SchemaError(
+            f"its default {field.default!r} does not fit its type {_said(field.type)}"
+        ) from None

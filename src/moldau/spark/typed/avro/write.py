@@ -1,6 +1,6 @@
 """Arrow columns to Avro values, and an Arrow type to the Avro schema that it is registered as.
 
-Invariant: pure. A value is written exactly as its schema says or not at all: a null, a size or a symbol
+Pure. A value is written exactly as its schema says or not at all: a null, a size or a symbol
 that the schema does not have is a ``SchemaError`` that names the column.
 """
 
@@ -10,10 +10,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from moldau.schemas.avro.types import AvroType
 from moldau.spark.kernels import avro as kernels
 from moldau.spark.kernels import avro_write as write_kernels
 from moldau.spark.typed.avro.programs import encode_default
-from moldau.spark.typed.avro.schema import MISSING, AvroType, parse, real_branches
+from moldau.spark.typed.avro.schema import decimal_type, meaning, parse, real_branches
 from moldau.spark.typed.shapes import SchemaError
 from moldau.spark.write.rows import pieces_of
 
@@ -187,11 +188,11 @@ class _Layout:
         own = self._column(0, 0, valid)
         if schema.kind == "union":
             branches = real_branches(schema)
-            if len(branches) != 1 or len(schema.parts) > 2:
+            if len(branches) != 1 or len(schema.branches) > 2:
                 raise self._cannot("a union of several types cannot be written from a column")
             real = branches[0]
-            place = schema.parts.index(real)
-            if len(schema.parts) == 2:
+            place = schema.branches.index(real)
+            if len(schema.branches) == 2:
                 begin = self._step(kernels.NULLABLE, own, 1 - place, place)
             else:
                 self._step(write_kernels.CONSTANT, -1, self._bytes(np.zeros(1, np.uint8)), 1)
@@ -213,19 +214,19 @@ class _Layout:
 
     def _record(self, schema: AvroType, column: pa.Array) -> None:
         if not pa.types.is_struct(column.type):
-            raise self._cannot(f"it is {column.type}, and the schema has the record {schema.plain_name}")
+            raise self._cannot(f"it is {column.type}, and the schema has the record {schema.short_name}")
         names = [field.name for field in column.type]
         known = {field.name for field in schema.fields}
         if extra := [name for name in names if name not in known]:
-            raise self._cannot(f"the schema {schema.plain_name} has no field {extra[0]!r}")
+            raise self._cannot(f"the schema {schema.short_name} has no field {extra[0]!r}")
         for field in schema.fields:
             self._path.append(field.name)
             if field.name in names:
                 self._value(field.type, column.field(names.index(field.name)))
-            elif field.default is MISSING:
+            elif not field.has_default:
                 raise self._cannot("the schema wants it, and there is no such column")
             else:
-                default = np.frombuffer(encode_default(field.type, field.default), np.uint8)
+                default = np.frombuffer(encode_default(field), np.uint8)
                 self._step(write_kernels.CONSTANT, -1, self._bytes(default), len(default))
             self._path.pop()
 
@@ -243,9 +244,9 @@ class _Layout:
         if schema.kind == "map":
             keys = column.keys
             self._leaf(AvroType("string"), keys, np.ones(len(keys), np.int64))
-            self._value(schema.parts[0], column.items)
+            self._value(schema.item, column.items)
         else:
-            self._value(schema.parts[0], column.values)
+            self._value(schema.item, column.values)
         self._step(kernels.NEXT, a=body)
         self._code[begin][2] = len(self._code)
 
@@ -255,9 +256,9 @@ class _Layout:
 
     def _numbers(self, schema: AvroType, column: pa.Array) -> tuple[int, Array, Array | int, int]:
         """The step that writes a leaf, and its two numbers for each row."""
-        if schema.logical == "decimal":
+        if meaning(schema) == "decimal":
             return self._decimals(schema, column)
-        if schema.logical:
+        if meaning(schema):
             return kernels.LONG, self._times(schema, column), 0, 0
         expected = _EXPECTED[schema.kind]
         if column.type != expected:
@@ -289,32 +290,29 @@ class _Layout:
             raise self._cannot(f"a value does not fit its type: {error}") from None
 
     def _times(self, schema: AvroType, column: pa.Array) -> Array:
-        fits = (
-            pa.types.is_date32(column.type)
-            if schema.logical == "date"
-            else pa.types.is_timestamp(column.type)
-        )
-        if not fits:
-            raise self._cannot(f"it is {column.type}, and the schema has a {schema.logical}")
-        if schema.logical == "date":
+        logical = schema.logical
+        assert logical is not None
+        is_date = logical.meaning == "date"
+        if not (pa.types.is_date32(column.type) if is_date else pa.types.is_timestamp(column.type)):
+            raise self._cannot(f"it is {column.type}, and the schema has a {logical.name}")
+        if is_date:
             return column.cast(pa.int32()).fill_null(0).to_numpy(zero_copy_only=False)
-        unit = "ms" if schema.logical.endswith("millis") else "us"
+        unit = "ms" if logical.per_second == 1_000 else "us"
         scaled = column.cast(pa.timestamp(unit, tz=column.type.tz), safe=False).cast(pa.int64())
         return scaled.fill_null(0).to_numpy(zero_copy_only=False)
 
     def _symbols(self, schema: AvroType, column: pa.Array) -> Array:
-        found = pc.index_in(column, pa.array(schema.symbols, pa.string()))
+        found = pc.index_in(column, pa.array(list(schema.symbols), pa.string()))
         unknown = column.filter(pc.and_(column.is_valid(), found.is_null()))
         if len(unknown):
-            raise self._cannot(f"{unknown[0].as_py()!r} is no symbol of the enum {schema.plain_name}")
+            raise self._cannot(f"{unknown[0].as_py()!r} is no symbol of the enum {schema.short_name}")
         return found.fill_null(0).to_numpy(zero_copy_only=False)
 
     def _decimals(self, schema: AvroType, column: pa.Array) -> tuple[int, Array, Array | int, int]:
-        wanted = pa.decimal128(schema.precision, schema.scale)
         if not pa.types.is_decimal(column.type):
             raise self._cannot(f"it is {column.type}, and the schema has a decimal")
         try:
-            column = column.cast(wanted)
+            column = column.cast(decimal_type(schema))
         except pa.ArrowInvalid as error:
             raise self._cannot(f"a decimal does not fit its schema: {error}") from None
         raw = column.buffers()[1]

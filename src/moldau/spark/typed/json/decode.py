@@ -1,9 +1,9 @@
 """JSON values of a batch to one Arrow array.
 
 Rows that are plain objects are read many at a time by Arrow's own reader; a stretch in which one of them does
-not fit, and types that it cannot read, go one by one, which also tells why.
+not fit, and types that it cannot read, go one by one, which also finds the reason.
 
-Invariant: pure. Both ways give the same values. Fields that the type does not have are passed over, those
+Pure. Both ways give the same values. Fields that the type does not have are skipped, those
 that a value does not have are null, and where text is wanted anything else is its JSON.
 """
 
@@ -19,7 +19,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.json as pj
 
-from moldau.spark.typed.frames import FRAME_SIZE, framed_rows
+from moldau.schemas.schema_id import ID_SIZE
+from moldau.spark.typed.frames import framed_rows
 from moldau.spark.write.rows import Pieces, pieces_of
 
 Array: TypeAlias = Any
@@ -28,7 +29,7 @@ _STRETCH = 2048
 
 
 class _Unfit(ValueError):
-    """A value that its type cannot hold."""
+    """A value that is not of its type."""
 
 
 class JsonColumn:
@@ -42,8 +43,8 @@ class JsonColumn:
         values = pieces_of(column, "value")
         at, sizes = values.at.copy(), values.sizes.copy()
         framed = framed_rows(values)
-        at[framed] += FRAME_SIZE
-        sizes[framed] -= FRAME_SIZE
+        at[framed] += ID_SIZE
+        sizes[framed] -= ID_SIZE
         rows = Pieces(values.data, at, sizes)
         arrays, reasons = self._stretch(rows, 0, len(at))
         return arrays[0] if len(arrays) == 1 else pa.concat_arrays(arrays), reasons

@@ -1,16 +1,17 @@
 """JSON Schemas to Arrow types and back.
 
-Invariant: pure. An object with properties is a struct, one without is a map of its
-``additionalProperties``, and what says nothing of its type is the JSON text itself. A schema that holds
+Pure. An object with properties is a struct, one without is a map of its
+``additionalProperties``, and what says nothing of its type is the JSON text itself. A schema that contains
 itself is a ``SchemaError``.
 """
 
-import json
 from collections.abc import Mapping
 from typing import Any
 
 import pyarrow as pa
 
+from moldau.schemas.json_schema.documents import JsonDocuments
+from moldau.schemas.limits import InvalidSchema, load_json
 from moldau.spark.typed.ddl import parse_ddl
 from moldau.spark.typed.shapes import SchemaError
 
@@ -33,17 +34,16 @@ def json_type(text: str, uses: Mapping[str, str] | None = None) -> pa.DataType:
     if not text.lstrip().startswith("{") and text.strip() not in ("true", "false"):
         return parse_ddl(text)
     try:
-        schema = json.loads(text)
-        others = {name: json.loads(other) for name, other in (uses or {}).items()}
-    except ValueError as error:
-        raise SchemaError(f"the JSON Schema is not JSON: {error}") from None
-    return _Reader(schema, others).type(schema, ())
+        others = {name: load_json(other) for name, other in (uses or {}).items()}
+        documents = JsonDocuments(load_json(text), others)
+    except InvalidSchema as error:
+        raise SchemaError(f"the JSON Schema cannot be used: {error}") from None
+    return _Reader(documents).type(documents.value, ())
 
 
 class _Reader:
-    def __init__(self, root: Any, others: Mapping[str, Any]) -> None:
-        self._root = root
-        self._others = others
+    def __init__(self, documents: JsonDocuments) -> None:
+        self._documents = documents
 
     def type(self, schema: Any, path: tuple[str, ...]) -> pa.DataType:
         if len(path) > _MAX_DEPTH:
@@ -57,7 +57,7 @@ class _Reader:
                     f"the JSON Schema {reference} holds itself, and Spark has no type for that: "
                     "give the types that you want as a DDL string instead"
                 )
-            return self.type(self._referred(reference), (*path, f"ref:{reference}"))
+            return self.type(self._referred(schema, reference), (*path, f"ref:{reference}"))
         for several in ("oneOf", "anyOf", "allOf"):
             if several in schema and "type" not in schema:
                 return self._several(schema[several], several, path)
@@ -102,15 +102,11 @@ class _Reader:
                 return pa.struct({field.name: field.type for each in found for field in each}.items())
         return RAW
 
-    def _referred(self, reference: str) -> Any:
-        place, _, pointer = reference.partition("#")
-        found = self._root if not place else self._others.get(place)
-        for part in pointer.strip("/").split("/") if pointer.strip("/") else ():
-            name = part.replace("~1", "/").replace("~0", "~")
-            found = found.get(name) if isinstance(found, dict) else None
-        if found is None:
-            raise SchemaError(f"the JSON Schema refers to {reference}, which is not there")
-        return found
+    def _referred(self, schema: Any, reference: str) -> Any:
+        try:
+            return self._documents.resolve(schema, reference)[0]
+        except InvalidSchema:
+            raise SchemaError(f"the JSON Schema refers to {reference}, which is not there") from None
 
 
 def json_schema(kind: pa.DataType, title: str) -> dict[str, Any]:

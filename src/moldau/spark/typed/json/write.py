@@ -1,6 +1,6 @@
 """Arrow columns to JSON text, column by column: each column becomes text, and texts are joined.
 
-Invariant: pure. Times are ISO 8601 in UTC, bytes are base64, decimals are numbers, and what is not a number
+Pure. Times are ISO 8601 in UTC, bytes are base64, decimals are numbers, and what is not a number
 in JSON (NaN, infinity) is null.
 """
 

@@ -1,6 +1,6 @@
 """Protobuf values of a batch to one Arrow array.
 
-Invariant: values are read by the reader's message: fields that it does not know are passed over, as
+Invariant: values are read by the reader's message: fields that it does not know are skipped, as
 Protobuf has it. A field without presence that is not there has its default; one with presence is null. A
 value that is another message than the reader's is a reason, never a guess.
 """
@@ -13,14 +13,14 @@ import pyarrow as pa
 from google.protobuf.message import DecodeError
 
 from moldau.client.registry.schema_registry import RegistryClient
-from moldau.serde.errors import SerdeError
-from moldau.serde.wire import read_indexes
+from moldau.schemas.protobuf.descriptors import message_class
+from moldau.schemas.schema_id import ID_SIZE, InvalidFrame, read_indexes
 from moldau.spark.kernels import avro as typed_kernels
 from moldau.spark.kernels import protobuf as kernels
 from moldau.spark.read.decoding import HAS_KERNELS
-from moldau.spark.typed.frames import FRAME_SIZE, read_frames
+from moldau.spark.typed.frames import read_frames
 from moldau.spark.typed.options import RegistryOptions
-from moldau.spark.typed.protobuf.proto_files import message_at, message_class, message_descriptor
+from moldau.spark.typed.protobuf.schema import message_at, message_descriptor
 from moldau.spark.typed.protobuf.tables import SCALARS, TIMESTAMP, UTC, WRAPPERS, TableMaker, Tables
 from moldau.spark.typed.registry import SchemaText, client_of, written_schema
 from moldau.spark.typed.shapes import SchemaError, Store
@@ -122,13 +122,13 @@ class ProtobufColumn:
         return pa.array(made, self.type), reasons
 
     def _starts(self, values: Pieces) -> tuple[Array, dict[int, str]]:
-        """Where the messages begin, and what is wrong with those whose frame is."""
+        """Where the messages begin, and the reasons of those that have no valid frame."""
         if self._registry is None:
             return values.at, {}
         ids, reasons = read_frames(values)
-        starts = values.at + FRAME_SIZE
+        starts = values.at + ID_SIZE
         framed = ids >= 0
-        longer = framed & (values.sizes > FRAME_SIZE)
+        longer = framed & (values.sizes > ID_SIZE)
         # What nearly every value is: the first message, whose place is written as one zero.
         usual = longer.copy()
         usual[longer] = values.data[starts[longer]] == 0
@@ -141,8 +141,8 @@ class ProtobufColumn:
             start = int(values.at[row])
             value = values.data[start : start + int(values.sizes[row])].tobytes()
             try:
-                indexes, position = read_indexes(value, FRAME_SIZE)
-            except SerdeError as error:
+                indexes, position = read_indexes(value, ID_SIZE)
+            except InvalidFrame as error:
                 reasons[row] = str(error)
                 continue
             starts[row] = start + position

@@ -1,6 +1,6 @@
-"""A message's descriptor to the tables that ``typed_protobuf_kernels`` runs over, and to its columns.
+"""A message's descriptor to the tables that the kernel runs over, and to its columns.
 
-Invariant: pure. A message that the kernel cannot take (too many fields) has no tables; one that holds
+Pure. A message that the kernel cannot take (too many fields) has no tables; one that contains
 itself is a ``SchemaError``.
 """
 

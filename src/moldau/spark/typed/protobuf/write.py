@@ -11,8 +11,10 @@ from typing import Any, TypeAlias
 
 import pyarrow as pa
 
-from moldau.serde.wire import write_indexes
-from moldau.spark.typed.protobuf.proto_files import indexes_of, message_class, message_descriptor
+from moldau.schemas.protobuf import descriptors
+from moldau.schemas.protobuf.descriptors import message_class
+from moldau.schemas.schema_id import write_indexes
+from moldau.spark.typed.protobuf.schema import message_descriptor
 from moldau.spark.typed.registry import SchemaText
 from moldau.spark.typed.shapes import SchemaError
 
@@ -37,8 +39,8 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def message_indexes(schema: SchemaText, message: str | None) -> bytes:
-    """Where the message stands in its file, as it is written before each value."""
-    return write_indexes(indexes_of(message_descriptor(schema, message)))
+    """Where the message is in its file, as it is written before each value."""
+    return write_indexes(descriptors.message_indexes(message_descriptor(schema, message)))
 
 
 # Schemas.

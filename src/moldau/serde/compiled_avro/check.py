@@ -1,22 +1,15 @@
 """Whether a value fits an Avro schema, and if not, where and why.
 
-Invariant: pure, and slow beside the compiled encoders: it runs after one of them has failed, and where a
-union has several branches that could be meant. It accepts what the encoders accept.
+Pure, and slow beside the compiled encoders: it runs after one of them has failed, and where a union has
+several branches that could be meant. Invariant: it accepts what the encoders accept.
 """
 
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from fastavro.write import LOGICAL_WRITERS
-
-from moldau.serde.avro_numbers import (
-    Misfit,
-    as_boolean,
-    as_float,
-    as_integer,
-    pack_float,
-)
-from moldau.serde.avro_schema import AvroSchema, branch_name, default_value, kind, logical
+from moldau.schemas.avro.defaults import default_value
+from moldau.schemas.avro.types import AvroType
+from moldau.serde.compiled_avro.numbers import Misfit, as_boolean, as_float, as_integer, pack_float
 from moldau.serde.errors import shown
 
 #: The path, and what is wrong there.
@@ -24,54 +17,48 @@ Problem = tuple[list[str | int], str]
 _RANGES = {"int": (-0x80000000, 0x7FFFFFFF), "long": (-0x8000000000000000, 0x7FFFFFFFFFFFFFFF)}
 
 
-def problem(avro: AvroSchema, schema: Any, value: Any) -> Problem | None:
+def problem(schema: AvroType, value: Any) -> Problem | None:
     """The first thing that does not fit; None where all does."""
-    schema = avro.resolved(schema)
-    key = logical(schema)
-    if key in LOGICAL_WRITERS:
+    if schema.logical is not None:
         try:
-            value = LOGICAL_WRITERS[key](value, schema)
+            value = schema.logical.writer(schema.properties, schema.size)(value)
         except (TypeError, ValueError, ArithmeticError, AttributeError) as error:
-            return [], f"{shown(value)} cannot be written as {schema['logicalType']}: {error}"
-    match kind(schema):
+            return [], f"{shown(value)} cannot be written as {schema.logical.name}: {error}"
+    match schema.kind:
         case "record":
-            return _in_record(avro, schema, value)
+            return _in_record(schema, value)
         case "array":
-            return _in_array(avro, schema, value)
+            return _in_array(schema, value)
         case "map":
-            return _in_map(avro, schema, value)
+            return _in_map(schema, value)
         case "union":
-            return _in_union(avro, schema, value)
+            return _in_union(schema, value)
         case _:
             wrong = _wrong(schema, value)
             return None if wrong is None else ([], wrong)
 
 
-def fits(avro: AvroSchema, schema: Any, value: Any) -> bool:
-    return problem(avro, schema, value) is None
-
-
-def chosen_branch(avro: AvroSchema, union: list[Any], value: Any) -> tuple[int, Any]:
+def chosen_branch(union: AvroType, value: Any) -> tuple[int, Any]:
     """Which branch of a union a value is meant for, and the value without what it said about that.
 
     ``(name, value)`` and a record with the key ``-type`` say it themselves. Otherwise it is the first branch
     that fits; among records the one that has the most fields of the value.
     """
     if isinstance(value, tuple) and len(value) == 2 and isinstance(value[0], str):
-        return _named_branch(avro, union, value[0]), value[1]
+        return _named_branch(union, value[0]), value[1]
     if isinstance(value, Mapping) and isinstance(value.get("-type"), str):
-        index = _named_branch(avro, union, value["-type"])
+        index = _named_branch(union, value["-type"])
         return index, {name: each for name, each in value.items() if name != "-type"}
-    fitting = [index for index, branch in enumerate(union) if fits(avro, branch, value)]
+    fitting = [index for index, branch in enumerate(union.branches) if problem(branch, value) is None]
     if not fitting:
         raise Misfit
     if isinstance(value, Mapping) and len(fitting) > 1:
-        return max(fitting, key=lambda index: _shared(avro.resolved(union[index]), value)), value
+        return max(fitting, key=lambda index: _shared(union.branches[index], value)), value
     return fitting[0], value
 
 
-def _named_branch(avro: AvroSchema, union: list[Any], name: str) -> int:
-    names = [branch_name(avro.resolved(branch)) for branch in union]
+def _named_branch(union: AvroType, name: str) -> int:
+    names = [branch.called for branch in union.branches]
     for index, each in enumerate(names):
         if each == name:
             return index
@@ -81,69 +68,66 @@ def _named_branch(avro: AvroSchema, union: list[Any], name: str) -> int:
     return short[0]
 
 
-def _shared(schema: Any, value: Mapping[str, Any]) -> int:
-    if kind(schema) != "record":
-        return -1
-    return sum(field["name"] in value for field in schema["fields"])
+def _shared(schema: AvroType, value: Mapping[str, Any]) -> int:
+    return sum(field.name in value for field in schema.fields) if schema.kind == "record" else -1
 
 
-def _in_record(avro: AvroSchema, schema: dict[str, Any], value: Any) -> Problem | None:
+def _in_record(schema: AvroType, value: Any) -> Problem | None:
     if not isinstance(value, Mapping):
-        return [], f"{shown(value)} is no record {schema['name']}: pass a dict"
-    for field in schema["fields"]:
-        name = field["name"]
-        if name not in value and "default" not in field:
-            return [name], f"the field has no value and no default in {schema['name']}"
-        inside = value[name] if name in value else default_value(avro, field["type"], field["default"])
-        if (found := problem(avro, field["type"], inside)) is not None:
+        return [], f"{shown(value)} is no record {schema.name}: pass a dict"
+    for field in schema.fields:
+        name = field.name
+        if name not in value and not field.has_default:
+            return [name], f"the field has no value and no default in {schema.name}"
+        inside = value[name] if name in value else default_value(field.type, field.default)
+        if (found := problem(field.type, inside)) is not None:
             return [name, *found[0]], found[1]
     return None
 
 
-def _in_array(avro: AvroSchema, schema: dict[str, Any], value: Any) -> Problem | None:
+def _in_array(schema: AvroType, value: Any) -> Problem | None:
     if isinstance(value, str | bytes | bytearray | Mapping) or not hasattr(value, "__len__"):
         return [], f"{shown(value)} is no array: pass a list"
-    return _first(avro, schema["items"], enumerate(value))
+    return _first(schema.item, enumerate(value))
 
 
-def _in_map(avro: AvroSchema, schema: dict[str, Any], value: Any) -> Problem | None:
+def _in_map(schema: AvroType, value: Any) -> Problem | None:
     if not isinstance(value, Mapping):
         return [], f"{shown(value)} is no map: pass a dict"
     for key in value:
         if not isinstance(key, str):
             return [], f"the key {shown(key)} of the map is no string"
-    return _first(avro, schema["values"], iter(value.items()))
+    return _first(schema.item, iter(value.items()))
 
 
-def _first(avro: AvroSchema, schema: Any, items: Iterator[tuple[Any, Any]]) -> Problem | None:
+def _first(schema: AvroType, items: Iterator[tuple[Any, Any]]) -> Problem | None:
     for step, each in items:
-        if (found := problem(avro, schema, each)) is not None:
+        if (found := problem(schema, each)) is not None:
             return [step, *found[0]], found[1]
     return None
 
 
-def _in_union(avro: AvroSchema, schema: list[Any], value: Any) -> Problem | None:
+def _in_union(schema: AvroType, value: Any) -> Problem | None:
     try:
-        index, inside = chosen_branch(avro, schema, value)
+        index, inside = chosen_branch(schema, value)
     except Misfit as error:
         if error.args:
             return [], str(error)
-        return _nearest(avro, schema, value)
-    return problem(avro, schema[index], inside)
+        return _nearest(schema, value)
+    return problem(schema.branches[index], inside)
 
 
-def _nearest(avro: AvroSchema, schema: list[Any], value: Any) -> Problem:
+def _nearest(schema: AvroType, value: Any) -> Problem:
     """With one branch beside null, what is wrong with that one says more than that none fits."""
-    others = [branch for branch in schema if kind(avro.resolved(branch)) != "null"]
-    if value is not None and len(others) == 1 and (found := problem(avro, others[0], value)) is not None:
+    others = [branch for branch in schema.branches if branch.kind != "null"]
+    if value is not None and len(others) == 1 and (found := problem(others[0], value)) is not None:
         return found
-    names = ", ".join(branch_name(avro.resolved(branch)) for branch in schema)
-    return [], f"{shown(value)} fits none of {names}"
+    return [], f"{shown(value)} fits none of {', '.join(branch.called for branch in schema.branches)}"
 
 
-def _wrong(schema: Any, value: Any) -> str | None:
+def _wrong(schema: AvroType, value: Any) -> str | None:
     """What is wrong with a value that has no parts."""
-    type_name = kind(schema)
+    type_name = schema.kind
     said = f"{shown(value)} is no {type_name}"
     match type_name:
         case "null":
@@ -164,12 +148,12 @@ def _wrong(schema: Any, value: Any) -> str | None:
         case "bytes":
             return None if isinstance(value, bytes | bytearray | memoryview) else said
         case "enum":
-            symbols = schema["symbols"]
+            symbols = list(schema.symbols)
             return None if isinstance(value, str) and value in symbols else f"{said}: one of {symbols}"
     if not isinstance(value, bytes | bytearray):
         return said
-    size = schema["size"]
-    return None if len(value) == size else f"{len(value)} bytes are given where {schema['name']} has {size}"
+    size = schema.size
+    return None if len(value) == size else f"{len(value)} bytes are given where {schema.name} has {size}"
 
 
 def _refused(step: Any, value: Any, said: str) -> str | None:

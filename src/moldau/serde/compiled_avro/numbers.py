@@ -1,7 +1,7 @@
 """Avro's numbers and texts: the steps that compiled encoders and decoders call when the short way is closed.
 
-Invariant: pure, and fast: these run for every field of every record. What does not fit raises; which field
-it was is found out afterwards (``avro_check``), so that the good values do not pay for it.
+Pure, and fast: these run for every field of every record. What does not fit raises; which field
+it was is found out afterwards (``check``), so that the good values do not pay for it.
 """
 
 import operator

@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moldau.serde.avro_decode import compile_decoder
-from moldau.serde.avro_encode import compile_encoder
-from moldau.serde.avro_schema import parse_avro
+from moldau.serde.avro import parse_avro
+from moldau.serde.compiled_avro.decode import compile_decoder
+from moldau.serde.compiled_avro.encode import compile_encoder
 from moldau.serde.errors import SerdeError
 
 LINE = {

@@ -8,15 +8,15 @@ from confluent_kafka.schema_registry.serde import SchemaId
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moldau.serde.errors import SerdeError, path_text
-from moldau.serde.wire import (
+from moldau.schemas.schema_id import (
+    InvalidFrame,
     SchemaRef,
     guid_prefix,
     header_of,
     id_prefix,
-    put_header,
     read_indexes,
     read_prefix,
+    schema_header,
     write_indexes,
 )
 
@@ -40,7 +40,7 @@ def test_ids_and_guids():
     ],
 )
 def test_what_has_no_frame(data, said):
-    with pytest.raises(SerdeError) as caught:
+    with pytest.raises(InvalidFrame) as caught:
         read_prefix(data)
     assert said in str(caught.value)
 
@@ -57,22 +57,11 @@ def test_indexes_are_confluents(indexes):
 
 @pytest.mark.parametrize("data", [b"", b"\x02", b"\x80\x80", b"\xff" * 9, b"\x01", b"\xfe\xff\xff\x0f"])
 def test_indexes_that_make_no_sense(data):
-    with pytest.raises(SerdeError):
+    with pytest.raises(InvalidFrame):
         read_indexes(data, 0)
 
 
-def test_headers():
-    listed, mapped = [("x", b"1"), ("id", b"old")], {"x": b"1"}
-    put_header(listed, "id", b"new")
-    put_header(mapped, "id", b"new")
-    assert listed == [("x", b"1"), ("id", b"new")]
-    assert header_of(listed, "id") == header_of(mapped, "id") == b"new"
-    assert header_of(None, "id") is None
-    assert header_of([("x", b"")], "id") is None
-    with pytest.raises(SerdeError, match=r"pass headers=\[\]"):
-        put_header(None, "id", b"new")
-
-
-def test_paths():
-    assert path_text(["lines", 2, "price"]) == "lines[2].price"
-    assert path_text([0, "a b", "c"]) == "[0]['a b'].c"
+def test_the_last_header_that_says_something_counts():
+    headers = [("__key_schema_id", b"a"), ("__key_schema_id", b"b"), ("__key_schema_id", None)]
+    assert header_of(headers, schema_header(True)) == b"b"
+    assert header_of(headers, schema_header(False)) is None

@@ -1,28 +1,18 @@
-"""JSON Schemas as values: checked against their draft, references resolved, and cut into the parts that
-rules compare.
+"""JSON Schemas to a tree: checked against their draft, and cut into the parts that rules compare.
 
-A schema that mixes keywords of several kinds (a type and an enum, properties and anyOf) becomes an `allOf`
-of single-minded parts. Nothing is fetched: a `$ref` leads into the schema itself or into one of its
-registered references, or the schema is invalid. No pattern of a schema is ever compiled or run here. The
-check of keywords is a table and one pass: validating against the meta-schemas costs milliseconds for every
-property, which a stranger could use to stop the service; tests use them as the judge.
+Pure. A schema that mixes keywords of several kinds (a type and an enum, properties and anyOf) becomes an
+``allOf`` of parts of one kind each. Invariant: no pattern of a schema is ever compiled or run here. The check
+of keywords is a table and one pass: validating against the meta-schemas costs milliseconds for every
+property, which a client could use to stop the service; tests compare with them.
 """
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
-from urllib.parse import unquote, urldefrag, urljoin
 
+from moldau.schemas.json_schema.documents import JsonDocuments
 from moldau.schemas.limits import InvalidSchema, compact, load_json
 
-DRAFTS = {
-    "http://json-schema.org/draft-04/schema": 4,
-    "http://json-schema.org/draft-06/schema": 6,
-    "http://json-schema.org/draft-07/schema": 7,
-    "https://json-schema.org/draft/2019-09/schema": 2019,
-    "https://json-schema.org/draft/2020-12/schema": 2020,
-}
-DEFAULT_DRAFT = 7
 TYPES = frozenset({"null", "boolean", "object", "array", "number", "string", "integer"})
 CRITERIA = ("allOf", "anyOf", "oneOf")
 _STRING = frozenset({"minLength", "maxLength", "pattern"})
@@ -43,9 +33,7 @@ _ARRAY = frozenset(
     | {"minItems", "maxItems", "uniqueItems"}
 )
 _FAMILIES = {"object": _OBJECT, "array": _ARRAY, "string": _STRING, "number": _NUMBER}
-#: Values below these keywords are data, not schemas.
-_DATA = frozenset({"enum", "const", "default", "examples", "example"})
-#: Where subschemas lie, and since which draft.
+#: Where subschemas are, and since which draft.
 _ONE = {
     **dict.fromkeys(("not", "additionalProperties"), 4),
     **dict.fromkeys(("propertyNames", "contains"), 6),
@@ -79,11 +67,14 @@ class JsonSchema:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class JsonDocument:
-    """A parsed schema with the documents that it refers to, by the names of the references."""
+    """A parsed schema with the documents that it refers to."""
 
     root: JsonSchema
-    value: Any
-    documents: Mapping[str, Any]
+    documents: JsonDocuments
+
+    @property
+    def value(self) -> Any:
+        return self.documents.value
 
 
 def parse_json(text: str, references: Mapping[str, Any]) -> JsonDocument:
@@ -92,100 +83,29 @@ def parse_json(text: str, references: Mapping[str, Any]) -> JsonDocument:
     if not isinstance(value, dict | bool):
         raise InvalidSchema("A JSON Schema is an object or a boolean")
     try:
-        return JsonDocument(_Builder(value, references).root(), value, references)
+        documents = JsonDocuments(value, references)
+        return JsonDocument(_Builder(documents).root(), documents)
     except RecursionError:
         raise InvalidSchema("The schema is nested too deeply") from None
 
 
-def _draft(value: Any, otherwise: int) -> int:
-    named = value.get("$schema") if isinstance(value, dict) else None
-    if named is not None and not isinstance(named, str):
-        raise InvalidSchema("$schema is not a string")
-    return DRAFTS.get(named.removesuffix("#"), otherwise) if named else otherwise
-
-
 class _Builder:
-    """Every document with its place in the world of URIs, and the parts built so far, by identity of their
-    JSON.
-    """
+    """The parts built so far, by the identity of their JSON."""
 
-    def __init__(self, value: Any, references: Mapping[str, Any]) -> None:
-        self.value = value
+    def __init__(self, documents: JsonDocuments) -> None:
+        self.documents = documents
         self.made: dict[int, JsonSchema] = {}
-        self.pending: list[tuple[JsonSchema, str, str]] = []
-        self.found: dict[str, tuple[Any, int]] = {}
-        self.bases: dict[int, str] = {}
-        own = _draft(value, DEFAULT_DRAFT)
-        for name, document in references.items():
-            self._index(document, name, _draft(document, own))
-        self._index(value, "", own)
-        self.draft = own
-
-    def _index(self, document: Any, name: str, draft: int) -> None:
-        """Note where every identified part lies; only schemas count, not data that looks like one."""
-        self.found[name] = (document, draft)
-        stack: list[tuple[Any, str]] = [(document, name)]
-        while stack:
-            value, base = stack.pop()
-            if isinstance(value, list):
-                stack.extend((each, base) for each in value)
-            elif isinstance(value, dict):
-                identifier = value.get("id" if draft == 4 else "$id")
-                if isinstance(identifier, str):
-                    base = self._join(base, identifier)
-                    whole, fragment = _split(base)
-                    self.found[base if fragment else whole] = (value, draft)
-                    base = whole
-                for keyword in ("$anchor", "$dynamicAnchor"):
-                    if isinstance(value.get(keyword), str):
-                        self.found[f"{base}#{value[keyword]}"] = (value, draft)
-                self.bases[id(value)] = base
-                stack.extend((each, base) for key, each in value.items() if key not in _DATA)
-
-    @staticmethod
-    def _join(base: str, reference: str) -> str:
-        try:
-            return urljoin(base, reference)
-        except ValueError:
-            raise InvalidSchema(f"{reference[:200]} is not a URI") from None
+        self.pending: list[tuple[JsonSchema, Mapping[str, Any], str]] = []
 
     def root(self) -> JsonSchema:
-        made = self.build(self.value, self.draft, "#")
+        made = self.build(self.documents.value, self.documents.draft, "#")
         while self.pending:
-            part, base, reference = self.pending.pop()
-            value, draft = self._resolve(base, reference)
+            part, within, reference = self.pending.pop()
+            value, draft = self.documents.resolve(within, reference)
             part.target = self.build(value, draft, reference)
         for part in self.made.values():
             dereferenced(part)
         return made
-
-    def _resolve(self, base: str, reference: str) -> tuple[Any, int]:
-        absolute, fragment = _split(self._join(base, reference))
-        plain = _split(reference)[0]
-        if absolute in DRAFTS:
-            return True, self.draft
-        if f"{absolute}#{fragment}" in self.found:
-            return self.found[f"{absolute}#{fragment}"]
-        for name in (absolute, plain, plain.removeprefix("./")):
-            if name in self.found:
-                value, draft = self.found[name]
-                return self._point(value, unquote(fragment), reference), draft
-        raise InvalidSchema(
-            f"The reference {reference[:200]} leads nowhere; register it as a schema reference"
-        )
-
-    def _point(self, value: Any, pointer: str, reference: str) -> Any:
-        if pointer and not pointer.startswith("/"):
-            raise InvalidSchema(f"The reference {reference[:200]} names an unknown anchor")
-        for token in pointer.split("/")[1:]:
-            key = token.replace("~1", "/").replace("~0", "~")
-            if isinstance(value, dict) and key in value:
-                value = value[key]
-            elif isinstance(value, list) and key.isdecimal() and len(key) < 7 and int(key) < len(value):
-                value = value[int(key)]
-            else:
-                raise InvalidSchema(f"The reference {reference[:200]} leads nowhere")
-        return value
 
     def build(self, value: Any, draft: int, path: str) -> JsonSchema:
         if isinstance(value, bool) and draft != 4:
@@ -209,7 +129,7 @@ class _Builder:
         for keyword in ("$ref", "$recursiveRef", "$dynamicRef"):
             if keyword in value and (keyword == "$ref" or draft >= 2019):
                 part = JsonSchema("ref", {})
-                self.pending.append((part, self.bases.get(id(value), ""), value[keyword]))
+                self.pending.append((part, value, value[keyword]))
                 parts.append(part)
         if not parts or draft >= 2019:
             parts += self._parts(value, draft, path)
@@ -317,17 +237,8 @@ class _Builder:
             made.one = self._one(value, ("contains",), draft, path)
 
 
-def _split(uri: str) -> tuple[str, str]:
-    try:
-        whole, fragment = urldefrag(uri)
-    except ValueError:
-        raise InvalidSchema(f"{uri[:200]} is not a URI") from None
-    return whole, fragment
-
-
 def dereferenced(schema: JsonSchema) -> JsonSchema:
-    """Follow references to what they stand for; a chain that only leads back to itself says nothing at "
-    "all."""
+    """Follows references to what they stand for; a chain that only leads back to itself says nothing."""
     seen: set[int] = set()
     while schema.kind == "ref" and schema.target is not None:
         if id(schema) in seen:

@@ -1,24 +1,29 @@
 """How bytes say which schema they were written with: before the payload, or in a header of the record.
 
-Invariant: pure. The prefix is magic 0 and the id in four bytes, or magic 1 and the guid in sixteen; for
-Protobuf the indexes of the message follow. The headers ``__key_schema_id`` and ``__value_schema_id`` hold
-the same bytes, and then the payload has no prefix.
+Pure: Confluent's wire format. The prefix is magic 0 and the id in four bytes, or magic 1 and the guid in
+sixteen; for Protobuf the indexes of the message follow. The headers ``__key_schema_id`` and
+``__value_schema_id`` have the same bytes, and then the payload has no prefix.
 """
 
 import struct
-from collections.abc import Mapping, MutableMapping, MutableSequence, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 from uuid import UUID
 
-from moldau.serde.errors import SerdeError, shown
-
-KEY_HEADER = "__key_schema_id"
-VALUE_HEADER = "__value_schema_id"
+_KEY_HEADER = "__key_schema_id"
+_VALUE_HEADER = "__value_schema_id"
 _ID = struct.Struct(">BI")
+#: How many bytes are before a payload with an id, and with a guid.
+ID_SIZE = 5
+GUID_SIZE = 17
 _MAX_INDEXES = 1000
 
 Headers: TypeAlias = Sequence[tuple[str, Any]] | Mapping[str, Any] | None
+
+
+class InvalidFrame(Exception):
+    """What is wrong with the bytes that should name a schema."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,17 +48,21 @@ def guid_prefix(guid: str) -> bytes:
 def read_prefix(data: bytes) -> tuple[SchemaRef, int]:
     """The schema, and where what follows begins."""
     magic = data[0] if data else None
-    if magic == 0 and len(data) >= 5:
-        return SchemaRef(schema_id=_ID.unpack_from(data)[1]), 5
-    if magic == 1 and len(data) >= 17:
-        return SchemaRef(guid=str(UUID(bytes=bytes(data[1:17])))), 17
+    if magic == 0 and len(data) >= ID_SIZE:
+        return SchemaRef(schema_id=_ID.unpack_from(data)[1]), ID_SIZE
+    if magic == 1 and len(data) >= GUID_SIZE:
+        return SchemaRef(guid=str(UUID(bytes=bytes(data[1:GUID_SIZE])))), GUID_SIZE
     if magic in (0, 1):
-        raise SerdeError(f"The data ends within the id of its schema: it has {len(data)} bytes.")
+        raise InvalidFrame(f"The data ends within the id of its schema: it has {len(data)} bytes.")
     begins = "is empty" if magic is None else f"begins with the byte {magic}"
-    raise SerdeError(
+    raise InvalidFrame(
         f"The data {begins}; data with the id of a schema begins with 0 or 1. "
         "It was written by another serializer: read it with the one that belongs to it."
     )
+
+
+def schema_header(is_key: bool) -> str:
+    return _KEY_HEADER if is_key else _VALUE_HEADER
 
 
 def header_of(headers: Headers, name: str) -> bytes | None:
@@ -63,22 +72,9 @@ def header_of(headers: Headers, name: str) -> bytes | None:
     if isinstance(headers, Mapping):
         found = headers.get(name)
     else:
-        found = next((value for key, value in reversed(headers) if key == name), None)
+        values = (value for key, value in reversed(headers) if key == name and value is not None)
+        found = next(values, None)
     return None if found is None else bytes(found)
-
-
-def put_header(headers: object, name: str, value: bytes) -> None:
-    """Sets a header in what the caller will send; there has to be something to set it in."""
-    if isinstance(headers, MutableMapping):
-        headers[name] = value
-    elif isinstance(headers, MutableSequence):
-        headers[:] = [each for each in headers if each[0] != name]
-        headers.append((name, value))
-    else:
-        raise SerdeError(
-            f"The id of the schema goes into a header, but the headers are {shown(headers)}: "
-            "pass headers=[] (a list or a dict) with the record."
-        )
 
 
 def write_indexes(indexes: Sequence[int]) -> bytes:
@@ -91,7 +87,7 @@ def write_indexes(indexes: Sequence[int]) -> bytes:
 def read_indexes(data: bytes, position: int) -> tuple[tuple[int, ...], int]:
     count, position = _read_varint(data, position)
     if not 0 <= count <= _MAX_INDEXES:
-        raise SerdeError(f"The data names its message by {count} indexes: it was not written for Protobuf.")
+        raise InvalidFrame(f"The data names its message by {count} indexes: it was not written for Protobuf.")
     if count == 0:
         return (0,), position
     found = []
@@ -114,7 +110,7 @@ def _read_varint(data: bytes, position: int) -> tuple[int, int]:
     result = shift = 0
     while True:
         if position >= len(data) or shift > 35:
-            raise SerdeError("The data ends within the indexes of its message.")
+            raise InvalidFrame("The data ends within the indexes of its message.")
         byte = data[position]
         position += 1
         result |= (byte & 0x7F) << shift

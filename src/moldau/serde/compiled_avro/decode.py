@@ -2,29 +2,22 @@
 
 Invariant: what the two schemas decide is decided beforehand: which fields are read, left out or filled with
 their defaults, which numbers are promoted, which branch stands for which. Data that does not make sense
-raises ``SerdeError``; no length that the data claims makes it hang, or take memory that the data does not
-pay for.
+raises ``SerdeError``; no length that the data claims makes it hang, or take more memory than the data has
+bytes for.
 """
 
 import copy
 from collections.abc import Callable
 from typing import Any
 
-from fastavro.read import LOGICAL_READERS
-
-from moldau.serde import avro_numbers
-from moldau.serde.avro_numbers import MAX_EMPTY_ITEMS, Misfit
-from moldau.serde.avro_resolution import (
-    Unresolved,
-    check,
-    enum_symbols,
-    matching_branch,
-    matching_fields,
-    promoted,
-)
-from moldau.serde.avro_schema import AvroSchema, branch_name, default_value, kind, logical
+from moldau.schemas.avro.defaults import default_value
+from moldau.schemas.avro.resolution import enum_symbols, matching_fields
+from moldau.schemas.avro.types import AvroField, AvroSchema, AvroType
+from moldau.serde.compiled_avro import numbers
+from moldau.serde.compiled_avro.numbers import MAX_EMPTY_ITEMS, Misfit
+from moldau.serde.compiled_avro.readable import Unresolved, branch_of, check, promotion
+from moldau.serde.compiled_avro.source_text import Source
 from moldau.serde.errors import SerdeError
-from moldau.serde.source_text import Source
 
 
 def _no_reading(said: str) -> None:
@@ -32,11 +25,11 @@ def _no_reading(said: str) -> None:
 
 
 _NAMES = {
-    "read_varint": avro_numbers.read_varint,
-    "read_length": avro_numbers.read_length,
-    "read_count": avro_numbers.read_count,
-    "unpack_double": avro_numbers.unpack_double,
-    "unpack_float": avro_numbers.unpack_float,
+    "read_varint": numbers.read_varint,
+    "read_length": numbers.read_length,
+    "read_count": numbers.read_count,
+    "unpack_double": numbers.unpack_double,
+    "unpack_float": numbers.unpack_float,
     "Misfit": Misfit,
     "copy": copy.deepcopy,
     "no_reading": _no_reading,
@@ -53,8 +46,8 @@ def compile_decoder(
     """``decode(data, position)``: the value that begins there and ends with the data."""
     try:
         if writer.is_bytes:
-            return _alone(writer, reader or writer)
-        read = _Compiler(writer, reader or writer, return_record_name).compiled()
+            return _alone(writer.root, (reader or writer).root)
+        read = _Compiler(return_record_name).compiled(writer.root, (reader or writer).root)
     except Unresolved as error:
         raise SerdeError(f"The reader's schema cannot read what the writer's writes: {error}.") from error
     except RecursionError as error:
@@ -66,7 +59,7 @@ def compile_decoder(
             value, end = read(data, position)
         except SerdeError:
             raise
-        except (IndexError, avro_numbers.StructError) as error:
+        except (IndexError, numbers.StructError) as error:
             raise SerdeError(_ENDS) from error
         except known as error:
             said = str(error) or type(error).__name__
@@ -80,13 +73,10 @@ def compile_decoder(
     return decode
 
 
-def _alone(writer: AvroSchema, reader: AvroSchema) -> Decode:
+def _alone(writer: AvroType, reader: AvroType) -> Decode:
     """Bytes that are all there is: they have no length before them."""
-    check(writer, reader, writer.root, reader.root)
-    target: Any = reader.root
-    if kind(target) == "union":
-        target = matching_branch(writer, reader, writer.root, target)
-    return _decode_text if kind(target) == "string" else _decode_bytes
+    check(writer, reader)
+    return _decode_text if branch_of(writer, reader).kind == "string" else _decode_bytes
 
 
 def _decode_bytes(data: bytes, position: int) -> Any:
@@ -107,26 +97,22 @@ def _left_over(count: int) -> str:
 class _Compiler:
     """Every ``_…`` that reads adds the code and returns the expression of what was read."""
 
-    def __init__(self, writer: AvroSchema, reader: AvroSchema, return_record_name: bool) -> None:
-        self._writer = writer
-        self._reader = reader
+    def __init__(self, return_record_name: bool) -> None:
         self._return_record_name = return_record_name
         self._source = Source(_NAMES)
-        self._records: dict[tuple[str, str], str] = {}
+        self._records: dict[tuple[AvroType, AvroType], str] = {}
         self._blocks = 0
 
-    def compiled(self) -> Callable[[bytes, int], tuple[Any, int]]:
-        check(self._writer, self._reader, self._writer.root, self._reader.root)
-        name = self._function(self._writer.root, self._reader.root)
-        return self._source.compiled(name, "Avro decoder")
+    def compiled(self, writer: AvroType, reader: AvroType) -> Callable[[bytes, int], tuple[Any, int]]:
+        check(writer, reader)
+        return self._source.compiled(self._function(writer, reader), "Avro decoder")
 
-    def _function(self, writer: Any, reader: Any) -> str:
+    def _function(self, writer: AvroType, reader: AvroType) -> str:
         name = self._source.function_name()
         blocks, self._blocks = self._blocks, 0
-        writer, reader = self._writer.resolved(writer), self._reader.resolved(reader)
         with self._source.function(name, "d, p"):
-            if kind(writer) == kind(reader) == "record":
-                self._records[writer["name"], reader["name"]] = name
+            if writer.kind == reader.kind == "record":
+                self._records[writer, reader] = name
                 found = self._fields(writer, reader)
             else:
                 found = self._value(writer, reader)
@@ -139,36 +125,32 @@ class _Compiler:
         self._source.add(f"{found}, p = {function}(d, p)")
         return found
 
-    def _value(self, writer: Any, reader: Any) -> str:
-        writer, reader = self._writer.resolved(writer), self._reader.resolved(reader)
-        if kind(writer) == "union":
+    def _value(self, writer: AvroType, reader: AvroType) -> str:
+        if writer.kind == "union":
             return self._nested(writer, reader, self._union)
-        if kind(reader) == "union":
-            branch = matching_branch(self._writer, self._reader, writer, reader)
+        if reader.kind == "union":
+            branch = branch_of(writer, reader)
             return self._named(branch, self._value(writer, branch))
-        step = promoted(writer, reader)
-        match kind(writer):
+        step = promotion(writer, reader)
+        match writer.kind:
             case "record":
-                function = self._records.get((writer["name"], reader["name"]))
-                return self._called(function or self._function(writer, reader))
+                return self._called(self._records.get((writer, reader)) or self._function(writer, reader))
             case "array":
                 return self._nested(writer, reader, self._array)
             case "map":
                 return self._nested(writer, reader, self._map)
             case "enum":
-                found = self._enum(writer, reader)
+                return self._enum(writer, reader)
             case other:
-                found = step.format(getattr(self, f"_{other}")(writer))
-        return self._converted(reader, found)
+                return self._converted(reader, step.format(getattr(self, f"_{other}")(writer)))
 
-    def _converted(self, reader: Any, found: str) -> str:
-        key = logical(reader)
-        if key not in LOGICAL_READERS:
+    def _converted(self, reader: AvroType, found: str) -> str:
+        if reader.logical is None:
             return found
-        convert, about = self._source.constant(LOGICAL_READERS[key]), self._source.constant(reader)
-        return f"{convert}({found}, {about}, {about})"
+        convert = self._source.constant(reader.logical.reader(reader.properties, reader.size))
+        return f"{convert}({found})"
 
-    def _nested(self, writer: Any, reader: Any, emit: Callable[[Any, Any], str]) -> str:
+    def _nested(self, writer: AvroType, reader: AvroType, emit: Callable[[AvroType, AvroType], str]) -> str:
         if self._blocks >= _MAX_BLOCKS:
             return self._called(self._function(writer, reader))
         self._blocks += 1
@@ -176,51 +158,41 @@ class _Compiler:
         self._blocks -= 1
         return found
 
-    def _fields(self, writer: Any, reader: Any) -> str:
+    def _fields(self, writer: AvroType, reader: AvroType) -> str:
         """Fields are read in the writer's order and answered in the reader's."""
-        values: dict[str, str] = {}
-        for written, wanted in matching_fields(writer, reader):
-            if wanted is None:
-                self._value_into(written["type"], written["type"], skipped=True)
+        values: dict[int, str] = {}
+        for written, place in matching_fields(writer, reader)[0]:
+            if place is None:
+                self._value_into(written.type, written.type)
             else:
-                values[wanted["name"]] = self._value_into(written["type"], wanted["type"])
-        parts = []
-        for field in reader["fields"]:
-            name = field["name"]
-            parts.append(f"{name!r}: {values.get(name) or self._default(field)}")
-        found = "{" + ", ".join(parts) + "}"
-        if logical(reader) in LOGICAL_READERS:
-            found = self._converted(reader, found)
-        return found
+                values[place] = self._value_into(written.type, reader.fields[place].type)
+        parts = (
+            f"{field.name!r}: {values.get(place) or self._default(field)}"
+            for place, field in enumerate(reader.fields)
+        )
+        return "{" + ", ".join(parts) + "}"
 
-    def _value_into(self, writer: Any, reader: Any, *, skipped: bool = False) -> str:
+    def _value_into(self, writer: AvroType, reader: AvroType) -> str:
         """What was read, in a variable: the order of reading must not depend on where it is used."""
-        kept = self._reader
-        if skipped:
-            self._reader = self._writer
-            records, self._records = self._records, {}
         found = self._value(writer, reader)
-        if skipped:
-            self._reader, self._records = kept, records
         if found.isidentifier():
             return found
         name = self._source.variable()
         self._source.add(f"{name} = {found}")
         return name
 
-    def _default(self, field: dict[str, Any]) -> str:
-        value = default_value(self._reader, field["type"], field["default"])
-        schema = self._reader.resolved(field["type"])
+    def _default(self, field: AvroField) -> str:
+        value = default_value(field.type, field.default)
         if isinstance(value, list | dict):
             return f"copy({self._source.constant(value)})"
-        return self._converted(schema, self._source.constant(value))
+        return self._converted(field.type, self._source.constant(value))
 
     # Values without parts.
 
-    def _null(self, schema: Any) -> str:
+    def _null(self, schema: AvroType) -> str:
         return "None"
 
-    def _boolean(self, schema: Any) -> str:
+    def _boolean(self, schema: AvroType) -> str:
         return self._read("BOOLEANS[d[p]]", 1)
 
     def _read(self, expression: str, size: int) -> str:
@@ -228,7 +200,7 @@ class _Compiler:
         self._source.add(f"{found} = {expression}; p += {size}")
         return found
 
-    def _int(self, schema: Any) -> str:
+    def _int(self, schema: AvroType) -> str:
         found, add = self._source.variable(), self._source.add
         add(f"{found} = d[p]")
         add(f"if {found} < 128: {found} = {found} >> 1 ^ -({found} & 1); p += 1")
@@ -237,16 +209,16 @@ class _Compiler:
 
     _long = _int
 
-    def _float(self, schema: Any) -> str:
+    def _float(self, schema: AvroType) -> str:
         return self._read("unpack_float(d, p)[0]", 4)
 
-    def _double(self, schema: Any) -> str:
+    def _double(self, schema: AvroType) -> str:
         return self._read("unpack_double(d, p)[0]", 8)
 
-    def _string(self, schema: Any) -> str:
+    def _string(self, schema: AvroType) -> str:
         return self._sized(".decode()")
 
-    def _bytes(self, schema: Any) -> str:
+    def _bytes(self, schema: AvroType) -> str:
         return self._sized("")
 
     def _sized(self, step: str) -> str:
@@ -267,82 +239,74 @@ class _Compiler:
         self._source.add(f"{found}, p = read_varint(d, p)")
         return found, 1
 
-    def _fixed(self, schema: Any) -> str:
-        size = int(schema["size"])
-        return self._read(f"d[p:p + {size}]", size)
+    def _fixed(self, schema: AvroType) -> str:
+        return self._read(f"d[p:p + {schema.size}]", schema.size)
 
-    def _enum(self, writer: Any, reader: Any) -> str:
+    def _enum(self, writer: AvroType, reader: AvroType) -> str:
         symbols = enum_symbols(writer, reader)
         index, factor = self._index(len(symbols))
         by_index = {number * factor: symbol for number, symbol in enumerate(symbols)}
         found = self._source.variable()
         self._source.add(f"{found} = {self._source.constant(by_index)}[{index}]")
         if None in symbols:
-            said = f"{reader['name']} has no symbol for one that {writer['name']} has, and no default."
+            said = f"{reader.name} has no symbol for one that {writer.name} has, and no default."
             self._source.add(f"if {found} is None: no_reading({self._source.constant(said)})")
         return found
 
     # Values with parts.
 
-    def _array(self, writer: Any, reader: Any) -> str:
+    def _array(self, writer: AvroType, reader: AvroType) -> str:
         found = self._source.variable()
         self._source.add(f"{found} = []")
-        with self._items(writer["items"]):
-            self._source.add(f"{found}.append({self._value(writer['items'], reader['items'])})")
+        with _Blocks(self._source, may_be_empty=_takes_no_bytes(writer.item, frozenset())):
+            self._source.add(f"{found}.append({self._value(writer.item, reader.item)})")
         return found
 
-    def _map(self, writer: Any, reader: Any) -> str:
+    def _map(self, writer: AvroType, reader: AvroType) -> str:
         found, key = self._source.variable(), self._source.variable()
         self._source.add(f"{found} = {{}}")
-        with self._items("string"):
-            self._source.add(f"{key} = {self._string('string')}")
-            self._source.add(f"{found}[{key}] = {self._value(writer['values'], reader['values'])}")
+        with _Blocks(self._source, may_be_empty=False):
+            self._source.add(f"{key} = {self._string(writer)}")
+            self._source.add(f"{found}[{key}] = {self._value(writer.item, reader.item)}")
         return found
 
-    def _items(self, item: Any) -> "_Blocks":
-        return _Blocks(self._source, may_be_empty=self._takes_no_bytes(item, frozenset()))
-
-    def _takes_no_bytes(self, schema: Any, inside: frozenset[str]) -> bool:
-        schema = self._writer.resolved(schema)
-        match kind(schema):
-            case "null":
-                return True
-            case "fixed":
-                return bool(schema["size"] == 0)
-            case "record":
-                name = schema["name"]
-                return name in inside or all(
-                    self._takes_no_bytes(field["type"], inside | {name}) for field in schema["fields"]
-                )
-        return False
-
-    def _union(self, writer: list[Any], reader: Any) -> str:
+    def _union(self, writer: AvroType, reader: AvroType) -> str:
         """Which branch was written is known with the data; some may have no counterpart in the reader."""
-        (index, factor), found = self._index(len(writer)), self._source.variable()
-        for number, branch in enumerate(writer):
+        (index, factor), found = self._index(len(writer.branches)), self._source.variable()
+        for number, branch in enumerate(writer.branches):
             with self._source.block(f"{'el' if number else ''}if {index} == {number * factor}:"):
                 self._branch(branch, reader, found)
         with self._source.block("else:"):
             self._source.add("raise Misfit('a union has no such branch')")
         return found
 
-    def _branch(self, branch: Any, reader: Any, found: str) -> None:
-        branch = self._writer.resolved(branch)
+    def _branch(self, branch: AvroType, reader: AvroType, found: str) -> None:
         try:
-            check(self._writer, self._reader, branch, reader)
+            check(branch, reader)
         except Unresolved as error:
-            said = f"The data holds a {branch_name(branch)} that the reader's schema cannot read: {error}."
+            said = f"The data holds a {branch.called} that the reader's schema cannot read: {error}."
             self._source.add(f"no_reading({self._source.constant(said)})")
             return
-        target = reader
-        if kind(reader) == "union":
-            target = matching_branch(self._writer, self._reader, branch, reader)
+        target = branch_of(branch, reader)
         self._source.add(f"{found} = {self._named(target, self._value(branch, target))}")
 
-    def _named(self, branch: Any, found: str) -> str:
-        if self._return_record_name and kind(branch) == "record":
-            return f"({branch['name']!r}, {found})"
+    def _named(self, branch: AvroType, found: str) -> str:
+        if self._return_record_name and branch.kind == "record":
+            return f"({branch.name!r}, {found})"
         return found
+
+
+def _takes_no_bytes(schema: AvroType, inside: frozenset[str]) -> bool:
+    match schema.kind:
+        case "null":
+            return True
+        case "fixed":
+            return schema.size == 0
+        case "record":
+            return schema.name in inside or all(
+                _takes_no_bytes(field.type, inside | {schema.name}) for field in schema.fields
+            )
+    return False
 
 
 class _Blocks:

@@ -8,14 +8,13 @@ the path of the field; nothing is written with a value bent into shape.
 from collections.abc import Callable
 from typing import Any
 
-from fastavro.write import LOGICAL_WRITERS
-
-from moldau.serde import avro_numbers
-from moldau.serde.avro_check import chosen_branch, problem
-from moldau.serde.avro_numbers import SHORT, SHORT_LIMIT, Misfit
-from moldau.serde.avro_schema import AvroSchema, default_value, kind, logical
+from moldau.schemas.avro.defaults import default_value
+from moldau.schemas.avro.types import AvroSchema, AvroType
+from moldau.serde.compiled_avro import numbers
+from moldau.serde.compiled_avro.check import chosen_branch, problem
+from moldau.serde.compiled_avro.numbers import SHORT, SHORT_LIMIT, Misfit
+from moldau.serde.compiled_avro.source_text import Source
 from moldau.serde.errors import SerdeError, path_text, shown
-from moldau.serde.source_text import Source
 
 
 def _unknown_fields(record: str, names: frozenset[str], value: Any) -> None:
@@ -29,21 +28,21 @@ _NAMES = {
     "S": SHORT,
     "unknown_fields": _unknown_fields,
     "Misfit": Misfit,
-    "varint": avro_numbers.varint,
-    "varint_int": avro_numbers.varint_int,
-    "pack_double": avro_numbers.pack_double,
-    "pack_float": avro_numbers.pack_float,
-    "as_integer": avro_numbers.as_integer,
-    "as_float": avro_numbers.as_float,
-    "as_boolean": avro_numbers.as_boolean,
-    "as_text": avro_numbers.as_text,
-    "as_bytes": avro_numbers.as_bytes,
-    "as_list": avro_numbers.as_list,
-    "as_mapping": avro_numbers.as_mapping,
+    "varint": numbers.varint,
+    "varint_int": numbers.varint_int,
+    "pack_double": numbers.pack_double,
+    "pack_float": numbers.pack_float,
+    "as_integer": numbers.as_integer,
+    "as_float": numbers.as_float,
+    "as_boolean": numbers.as_boolean,
+    "as_text": numbers.as_text,
+    "as_bytes": numbers.as_bytes,
+    "as_list": numbers.as_list,
+    "as_mapping": numbers.as_mapping,
 }
 #: Python allows some twenty blocks within each other; deeper parts get functions of their own.
 _MAX_BLOCKS = 5
-#: The Python types whose values can only be meant for branches of these types.
+#: By Python type: the branches that its values can be meant for.
 _OF_CLASS: dict[type, frozenset[str]] = {
     type(None): frozenset({"null"}),
     bool: frozenset({"boolean"}),
@@ -59,10 +58,13 @@ Encode = Callable[[bytes, Any], bytes]
 
 def compile_encoder(avro: AvroSchema, *, strict: bool = False) -> Encode:
     """``encode(prefix, value)``: the bytes of a value, behind those of a prefix."""
-    if avro.is_bytes:
-        return _encode_bytes
+    return _encode_bytes if avro.is_bytes else compile_type(avro.root, strict=strict)
+
+
+def compile_type(schema: AvroType, *, strict: bool = False) -> Encode:
+    """The same for a type inside others: bytes have their length before them here."""
     try:
-        write = _Compiler(avro, strict).compiled()
+        write = _Compiler(schema, strict).compiled()
     except RecursionError as error:
         raise SerdeError("The Avro schema cannot be used: it is nested too deep.") from error
     known = (Misfit, TypeError, ValueError, LookupError, AttributeError, ArithmeticError, RecursionError)
@@ -73,8 +75,8 @@ def compile_encoder(avro: AvroSchema, *, strict: bool = False) -> Encode:
             write(value, parts)
         except SerdeError:
             raise
-        except (*known, avro_numbers.StructError) as error:
-            raise _misfit(avro, value, error) from error
+        except (*known, numbers.StructError) as error:
+            raise _misfit(schema, value, error) from error
         return b"".join(parts)
 
     return encode
@@ -87,9 +89,9 @@ def _encode_bytes(prefix: bytes, value: Any) -> bytes:
     return prefix + bytes(value)
 
 
-def _misfit(avro: AvroSchema, value: Any, error: Exception) -> SerdeError:
+def _misfit(schema: AvroType, value: Any, error: Exception) -> SerdeError:
     try:
-        found = problem(avro, avro.root, value)
+        found = problem(schema, value)
     except RecursionError:
         return SerdeError("The value is nested too deep, or within itself.")
     if found is not None:
@@ -100,8 +102,8 @@ def _misfit(avro: AvroSchema, value: Any, error: Exception) -> SerdeError:
 class _Compiler:
     """``_pending`` are bytes that are known in a row: they go into the list of parts at once."""
 
-    def __init__(self, avro: AvroSchema, strict: bool) -> None:
-        self._avro = avro
+    def __init__(self, root: AvroType, strict: bool) -> None:
+        self._root = root
         self._strict = strict
         self._source = Source(_NAMES)
         self._records: dict[str, str] = {}
@@ -109,18 +111,18 @@ class _Compiler:
         self._blocks = 0
 
     def compiled(self) -> Callable[[Any, list[bytes]], None]:
-        name = self._function(self._avro.root)
+        name = self._function(self._root)
         return self._source.compiled(name, "Avro encoder")
 
-    def _function(self, schema: Any) -> str:
+    def _function(self, schema: AvroType) -> str:
         """A function of its own for a schema."""
         name = self._source.function_name()
-        if kind(schema) == "record":
-            self._records[schema["name"]] = name
+        if schema.kind == "record":
+            self._records[schema.name] = name
         pending, blocks = self._pending, self._blocks
         self._pending, self._blocks = [], 0
         with self._source.function(name, "x, parts"):
-            if kind(schema) == "record":
+            if schema.kind == "record":
                 self._fields(schema)
             else:
                 self._value(schema, "x")
@@ -139,34 +141,32 @@ class _Compiler:
             self._source.add(f"parts += ({', '.join(self._pending)})")
         self._pending = []
 
-    def _fields(self, schema: dict[str, Any]) -> None:
+    def _fields(self, schema: AvroType) -> None:
         add = self._source.add
         if self._strict:
-            names = self._source.constant(frozenset(field["name"] for field in schema["fields"]))
-            record = self._source.constant(schema["name"])
+            names = self._source.constant(frozenset(field.name for field in schema.fields))
+            record = self._source.constant(schema.name)
             add(f"if not x.keys() <= {names}: unknown_fields({record}, {names}, x)")
-        if not schema["fields"]:
+        if not schema.fields:
             add("as_mapping(x)")
-        for field in schema["fields"]:
+        for field in schema.fields:
             name = self._source.variable()
-            if "default" not in field:
-                add(f"{name} = x[{field['name']!r}]")
+            if not field.has_default:
+                add(f"{name} = x[{field.name!r}]")
             else:
-                default = default_value(self._avro, field["type"], field["default"])
+                default = default_value(field.type, field.default)
                 given = "" if default is None else f", {self._source.constant(default)}"
-                add(f"{name} = x.get({field['name']!r}{given})")
-            self._value(field["type"], name)
+                add(f"{name} = x.get({field.name!r}{given})")
+            self._value(field.type, name)
 
-    def _value(self, schema: Any, name: str) -> None:
+    def _value(self, schema: AvroType, name: str) -> None:
         """The code that writes the variable ``name``, which it may change."""
-        schema = self._avro.resolved(schema)
-        key = logical(schema)
-        if key in LOGICAL_WRITERS:
-            prepare, about = self._source.constant(LOGICAL_WRITERS[key]), self._source.constant(schema)
-            self._source.add(f"{name} = {prepare}({name}, {about})")
-        match kind(schema):
+        if schema.logical is not None:
+            plain = self._source.constant(schema.logical.writer(schema.properties, schema.size))
+            self._source.add(f"{name} = {plain}({name})")
+        match schema.kind:
             case "record":
-                function = self._records.get(schema["name"]) or self._function(schema)
+                function = self._records.get(schema.name) or self._function(schema)
                 self._flush()
                 self._source.add(f"{function}({name}, parts)")
             case "array":
@@ -178,7 +178,7 @@ class _Compiler:
             case other:
                 getattr(self, f"_{other}")(schema, name)
 
-    def _nested(self, schema: Any, name: str, emit: Callable[[Any, str], None]) -> None:
+    def _nested(self, schema: AvroType, name: str, emit: Callable[[AvroType, str], None]) -> None:
         if self._blocks >= _MAX_BLOCKS:
             function = self._function(schema)
             self._flush()
@@ -190,32 +190,32 @@ class _Compiler:
 
     # Values without parts.
 
-    def _null(self, schema: Any, name: str) -> None:
+    def _null(self, schema: AvroType, name: str) -> None:
         self._source.add(f"if {name} is not None: raise Misfit")
 
-    def _boolean(self, schema: Any, name: str) -> None:
+    def _boolean(self, schema: AvroType, name: str) -> None:
         self._out(f"b'\\1' if {name} is True else b'\\0' if {name} is False else as_boolean({name})")
 
-    def _int(self, schema: Any, name: str, slow: str = "varint_int") -> None:
+    def _int(self, schema: AvroType, name: str, slow: str = "varint_int") -> None:
         self._source.add(f"if {name}.__class__ is not int: {name} = as_integer({name})")
         self._out(f"S[{name} + {name}] if 0 <= {name} < {SHORT_LIMIT} else {slow}({name})")
 
-    def _long(self, schema: Any, name: str) -> None:
+    def _long(self, schema: AvroType, name: str) -> None:
         self._int(schema, name, "varint")
 
-    def _float(self, schema: Any, name: str, pack: str = "pack_float") -> None:
+    def _float(self, schema: AvroType, name: str, pack: str = "pack_float") -> None:
         self._source.add(f"if {name}.__class__ is not float: {name} = as_float({name})")
         self._out(f"{pack}({name})")
 
-    def _double(self, schema: Any, name: str) -> None:
+    def _double(self, schema: AvroType, name: str) -> None:
         self._float(schema, name, "pack_double")
 
-    def _string(self, schema: Any, name: str) -> None:
+    def _string(self, schema: AvroType, name: str) -> None:
         self._source.add(f"if {name}.__class__ is not str: {name} = as_text({name})")
         self._source.add(f"{name} = {name}.encode()")
         self._sized(name)
 
-    def _bytes(self, schema: Any, name: str) -> None:
+    def _bytes(self, schema: AvroType, name: str) -> None:
         self._source.add(f"if {name}.__class__ is not bytes: {name} = as_bytes({name})")
         self._sized(name)
 
@@ -224,32 +224,32 @@ class _Compiler:
         self._source.add(f"{size} = len({name})")
         self._out(f"S[{size} + {size}] if {size} < {SHORT_LIMIT} else varint({size})", name)
 
-    def _enum(self, schema: Any, name: str) -> None:
-        symbols = {symbol: avro_numbers.varint(index) for index, symbol in enumerate(schema["symbols"])}
+    def _enum(self, schema: AvroType, name: str) -> None:
+        symbols = {symbol: numbers.varint(index) for index, symbol in enumerate(schema.symbols)}
         self._out(f"{self._source.constant(symbols)}[{name}]")
 
-    def _fixed(self, schema: Any, name: str) -> None:
+    def _fixed(self, schema: AvroType, name: str) -> None:
         self._source.add(f"if {name}.__class__ is not bytes: {name} = as_bytes({name})")
-        self._source.add(f"if len({name}) != {int(schema['size'])}: raise Misfit")
+        self._source.add(f"if len({name}) != {schema.size}: raise Misfit")
         self._out(name)
 
     # Values with parts.
 
-    def _array(self, schema: Any, name: str) -> None:
+    def _array(self, schema: AvroType, name: str) -> None:
         add, item = self._source.add, self._source.variable()
         add(f"if {name}.__class__ is not list: {name} = as_list({name})")
         self._flush()
-        self._items(f"for {item} in {name}:", name, schema["items"], item)
+        self._items(f"for {item} in {name}:", name, schema.item, item)
         self._out("b'\\0'")
 
-    def _map(self, schema: Any, name: str) -> None:
+    def _map(self, schema: AvroType, name: str) -> None:
         add, key, item = self._source.add, self._source.variable(), self._source.variable()
         add(f"if {name}.__class__ is not dict: {name} = as_mapping({name})")
         self._flush()
-        self._items(f"for {key}, {item} in {name}.items():", name, schema["values"], item, key)
+        self._items(f"for {key}, {item} in {name}.items():", name, schema.item, item, key)
         self._out("b'\\0'")
 
-    def _items(self, loop: str, name: str, schema: Any, item: str, key: str | None = None) -> None:
+    def _items(self, loop: str, name: str, schema: AvroType, item: str, key: str | None = None) -> None:
         size = self._source.variable()
         self._source.add(f"{size} = len({name})")
         with self._source.block(f"if {size}:"):
@@ -258,14 +258,14 @@ class _Compiler:
             )
             with self._source.block(loop):
                 if key is not None:
-                    self._string("string", key)
+                    self._string(schema, key)
                 self._value(schema, item)
                 self._flush()
 
-    def _union(self, schema: list[Any], name: str) -> None:
-        kinds = [kind(self._avro.resolved(branch)) for branch in schema]
+    def _union(self, schema: AvroType, name: str) -> None:
+        kinds = [branch.kind for branch in schema.branches]
         self._flush()
-        if len(schema) == 2 and "null" in kinds and kinds != ["null", "null"]:
+        if len(kinds) == 2 and "null" in kinds and kinds != ["null", "null"]:
             self._optional(schema, name, kinds.index("null"))
             return
         add, index = self._source.add, self._source.variable()
@@ -273,35 +273,35 @@ class _Compiler:
         choose = self._source.constant(self._chooser(schema))
         add(f"{index} = {by_class}.get({name}.__class__)")
         add(f"if {index} is None: {index}, {name} = {choose}({name})")
-        for number, branch in enumerate(schema):
+        for number, branch in enumerate(schema.branches):
             with self._source.block(f"{'el' if number else ''}if {index} == {number}:"):
                 self._branch(number, branch, name)
 
-    def _optional(self, schema: list[Any], name: str, null: int) -> None:
+    def _optional(self, schema: AvroType, name: str, null: int) -> None:
         """A value or none, by far the most frequent union."""
         other = 1 - null
         with self._source.block(f"if {name} is None:"):
             self._source.add(f"parts.append(S[{2 * null}])")
         with self._source.block("else:"):
-            if kind(self._avro.resolved(schema[other])) != "array":
+            if schema.branches[other].kind != "array":
                 choose = self._source.constant(self._chooser(schema))
                 self._source.add(f"if {name}.__class__ is tuple: {name} = {choose}({name})[1]")
-            self._branch(other, schema[other], name)
+            self._branch(other, schema.branches[other], name)
 
-    def _branch(self, number: int, branch: Any, name: str) -> None:
+    def _branch(self, number: int, branch: AvroType, name: str) -> None:
         self._out(f"S[{2 * number}]")
         self._value(branch, name)
         self._flush()
 
-    def _chooser(self, schema: list[Any]) -> Callable[[Any], tuple[int, Any]]:
-        return lambda value: chosen_branch(self._avro, schema, value)
+    def _chooser(self, schema: AvroType) -> Callable[[Any], tuple[int, Any]]:
+        return lambda value: chosen_branch(schema, value)
 
-    def _by_class(self, schema: list[Any], kinds: list[str]) -> dict[type, int]:
+    def _by_class(self, schema: AvroType, kinds: list[str]) -> dict[type, int]:
         """The branch for a Python type, where only one can be meant.
 
         A logical type may take values of any type: then what fits is found out value by value.
         """
-        if any(logical(self._avro.resolved(branch)) in LOGICAL_WRITERS for branch in schema):
+        if any(branch.logical is not None for branch in schema.branches):
             return {type(None): kinds.index("null")} if "null" in kinds else {}
         found = {}
         for python, accepted in _OF_CLASS.items():
