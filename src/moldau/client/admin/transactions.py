@@ -22,7 +22,7 @@ from moldau.base.names import TopicPartition
 from moldau.client.admin.admin import outcome_error
 from moldau.client.admin.descriptions import ProducerState
 from moldau.client.admin.messages import describe_producers_request, producer_state
-from moldau.client.transport.cluster import Cluster, may_pass
+from moldau.client.transport.cluster import Cluster, is_retriable
 from moldau.client.transport.connection import error_code
 from moldau.protocol.api_keys import ApiKey
 from moldau.protocol.errors import ErrorCode, KafkaError
@@ -208,7 +208,7 @@ class Transactions:
 
 def _leader_may_answer(error: KafkaError) -> bool:
     """A partition that is not there now was named by mistake: whoever did hears so at once."""
-    return may_pass(error) and error.code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    return is_retriable(error) and error.code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
 def _description(node_id: int, state: TransactionState) -> TransactionDescription:

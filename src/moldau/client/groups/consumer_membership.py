@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from moldau.base.names import TopicPartition, Uuid, format_uuid
 from moldau.client.groups.classic_membership import MembershipOptions
-from moldau.client.groups.coordinator_connection import CoordinatorLine
+from moldau.client.groups.coordinator_connection import CoordinatorConnection
 from moldau.client.groups.descriptions import CommittedOffset
 from moldau.client.groups.groups import coordinator_moved
 from moldau.client.groups.messages import by_topic, commit_request
@@ -55,7 +55,7 @@ class ConsumerMembership:
         #: How often the group has put this member out.
         self.times_lost = 0
         self._cluster = cluster
-        self._line = CoordinatorLine(cluster, group_id)
+        self._coordinator = CoordinatorConnection(cluster, group_id)
         #: Covers the epoch: it changes with an answer, and goes with the next request.
         self._turn = asyncio.Lock()
         self._topics: list[str] = []
@@ -116,7 +116,7 @@ class ConsumerMembership:
                     member_id=self.member_id,
                     group_instance_id=self.options.group_instance_id,
                 )
-                return await self._line.commit(request)
+                return await self._coordinator.commit(request)
 
         return await self._cluster.retry(attempt, retriable=coordinator_moved)
 
@@ -131,15 +131,15 @@ class ConsumerMembership:
                 member_epoch=_LEAVE_FOR_A_WHILE if static else _LEAVE,
                 instance_id=self.options.group_instance_id,
             )
-        await self._line.close(request)
+        await self._coordinator.close(request)
         self.generation_id, self._told, self._owned = -1, None, []
 
     async def _heartbeat(self) -> None:
         async with self._turn:
             told, self._told = self._told, None  # until the answer is here
             saying = _Told(self._topics, self._owned)
-            answer = await self._line.send(self._request(told, saying))
-            self._line.check(answer.error_code, "a heartbeat", answer.error_message)
+            answer = await self._coordinator.send(self._request(told, saying))
+            self._coordinator.check(answer.error_code, "a heartbeat", answer.error_message)
             self._told = saying
             self.generation_id = answer.member_epoch
             self.heartbeat_interval_ms = answer.heartbeat_interval_ms

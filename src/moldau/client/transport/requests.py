@@ -38,7 +38,7 @@ def agreed_version(
 
 
 class InPlace(NamedTuple):
-    """A record batch that is sent from where it lies; for ``request_parts``."""
+    """A record batch that is sent from its own memory, without a copy; for ``request_parts``."""
 
     content: memoryview
 

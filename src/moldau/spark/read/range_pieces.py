@@ -6,20 +6,20 @@ agree.
 
 from collections.abc import Iterator
 
+from moldau.client.transport.background_loop import BackgroundLoop
 from moldau.spark.options import ReadOptions
 from moldau.spark.read.columns import Columns
 from moldau.spark.read.planning import OffsetRange
 from moldau.spark.read.ranges import RangeReader
-from moldau.spark.wire import Wire
 
 
-def pieces_of_range(wire: Wire, wanted: OffsetRange, options: ReadOptions) -> Iterator[Columns]:
+def pieces_of_range(loop: BackgroundLoop, wanted: OffsetRange, options: ReadOptions) -> Iterator[Columns]:
     """The records in pieces."""
     if options.as_of_ms is None:
-        yield from RangeReader(wire, wanted, options)
+        yield from RangeReader(loop, wanted, options)
         return
     from moldau.spark.read.as_of import last_of_keys
 
-    table = last_of_keys(RangeReader(wire, wanted, options))
+    table = last_of_keys(RangeReader(loop, wanted, options))
     if table is not None:
         yield table
