@@ -469,9 +469,12 @@ class Producer:
 
     async def _learn_topic(self, name: str) -> None:
         """Waits for a topic that the cluster may be creating because we ask for it."""
+        options = self.options
         topic = await self.cluster.retry(
-            lambda: self.cluster.topic(name, refresh=True, allow_auto_topic_creation=True),
-            timeout_ms=self.options.max_block_ms,
+            lambda: self.cluster.topic(
+                name, refresh=True, allow_auto_topic_creation=options.allow_auto_create_topics
+            ),
+            timeout_ms=options.max_block_ms,
         )
         if name not in self._topics:
             first = self._now_ms()  # not every producer starts with partition 0

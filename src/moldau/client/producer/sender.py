@@ -62,6 +62,8 @@ class ProducerOptions:
     delivery_timeout_ms: int = 120_000
     #: How long ``send`` may wait for a topic to be known.
     max_block_ms: int = 60_000
+    #: Whether a topic that is missing is created by asking for it, where the broker does that.
+    allow_auto_create_topics: bool = True
     #: Makes the producer a transactional one.
     transactional_id: str | None = None
     #: The coordinator aborts a transaction that is open for longer.

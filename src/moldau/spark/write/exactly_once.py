@@ -121,7 +121,13 @@ class Decisions:
         """Fences an earlier driver and learns what was decided."""
         if cluster.known_topic(DECISIONS_TOPIC) is None:
             await _make_topic(cluster)
-        producer = await Producer.open(cluster, transactional_id=_id_of(query), linger_ms=0)
+        producer = await Producer.open(
+            cluster,
+            transactional_id=_id_of(query),
+            linger_ms=0,
+            delivery_timeout_ms=cluster.api_timeout_ms,
+            allow_auto_create_topics=False,
+        )
         decisions = cls(cluster, query, producer)
         try:
             decisions.last = await _last_decision(cluster, query)
