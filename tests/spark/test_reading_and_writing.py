@@ -28,7 +28,7 @@ from moldau.spark.read.offsets import AtTimestamp, Earliest, Latest
 from moldau.spark.read.planning import OffsetRange
 from moldau.spark.read.ranges import RangeReader
 from moldau.spark.write import exactly_once, task_writer
-from moldau.spark.write.exactly_once import Decision, Decisions, Part, end_all, transactional_id
+from moldau.spark.write.exactly_once import BatchDecision, Decisions, Part, end_all, transactional_id
 from moldau.spark.write.rows import rows_of
 from moldau.spark.write.task_writer import TaskWriter
 from moldau.testing import Broker, drop
@@ -160,10 +160,10 @@ def test_topics_by_pattern_and_topics_that_are_not_there(broker: Broker, loop: B
         loop.run(partitions_of(loop.cluster, ReadOptions(reaching(loop), ("nowhere",))))
 
 
-@pytest.fixture(params=["direct", "patient"])
+@pytest.fixture(params=["direct", "retrying"])
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Over lines, and as with TLS, where there are none."""
-    if request.param == "patient":
+    """Over blocking connections, and as with TLS, where there are none."""
+    if request.param == "retrying":
         monkeypatch.setattr(BackgroundLoop, "has_blocking_connections", False)
 
 
@@ -242,7 +242,9 @@ def test_whatever_passes_each_row_arrives_once_and_in_order(
         assert values(loop, topic, partition) == wanted
 
 
-def test_lines_are_for_the_next_task_and_memory_is_used_again(broker: Broker, loop: BackgroundLoop) -> None:
+def test_connections_are_for_the_next_task_and_memory_is_used_again(
+    broker: Broker, loop: BackgroundLoop
+) -> None:
     broker.create_topic("out", 2)
     for _ in range(3):
         writer = TaskWriter(loop, WriteOptions(reaching(loop), "out"))
@@ -281,7 +283,7 @@ def test_the_jvm_hears_that_rows_cannot_be_sent(
     assert len(told) < 10
 
 
-def test_a_line_that_waits_for_answers_is_closed_with_the_writer(
+def test_a_connection_that_waits_for_answers_is_closed_with_the_writer(
     broker: Broker, loop: BackgroundLoop
 ) -> None:
     broker.create_topic("out")
@@ -347,7 +349,7 @@ def test_a_fetch_whose_answer_is_lost_is_made_again(broker: Broker, loop: Backgr
         found = [row["value"].rstrip(b"\0") for row in read(loop, "t", 0, 2000)]
     assert found == [b"%d" % index for index in range(2000)]
     assert len(fetches) > 5
-    assert len(loop._idle) == 1, "the line after the last failure is kept for the next range"
+    assert len(loop._idle) == 1, "the connection after the last failure is kept for the next range"
 
 
 # Exactly once.
@@ -420,8 +422,8 @@ def test_a_driver_reads_on_from_where_it_was(query: Query, monkeypatch: pytest.M
     for batch in range(3):
         query.commit(batch, query.task(0, b"%d" % batch))
     read: list[bytes] = []
-    decode = Decision.from_json
-    monkeypatch.setattr(Decision, "from_json", lambda value: read.append(value) or decode(value))
+    decode = BatchDecision.from_json
+    monkeypatch.setattr(BatchDecision, "from_json", lambda value: read.append(value) or decode(value))
     query.commit(3, query.task(0, b"3"))
     assert len(read) == 1, "of the four decisions only the one that came since"
     read.clear()
@@ -445,18 +447,18 @@ def test_decisions_whose_topic_was_deleted_are_transaction_anew(query: Query) ->
 
 
 def test_decisions_of_an_earlier_moldau_are_read() -> None:
-    old = Decision.from_json(b'{"version": 1, "batch": 3, "parts": [["t", 1, 2, 4]]}')
-    assert old == Decision(3, (Part("t", 1, 2, 4),))
+    old = BatchDecision.from_json(b'{"version": 1, "batch": 3, "parts": [["t", 1, 2, 4]]}')
+    assert old == BatchDecision(3, (Part("t", 1, 2, 4),))
     assert old.covers("any", 3)
     assert not old.covers("any", 4)
-    assert Decision.from_json(Decision(5, (), "q").to_json()) == Decision(5, (), "q")
+    assert BatchDecision.from_json(BatchDecision(5, (), "q").to_json()) == BatchDecision(5, (), "q")
 
 
 def test_a_driver_that_died_between_the_decision_and_the_end(query: Query) -> None:
     driver = query.start()
     part = query.task(0, b"a")
     loop = query.loop
-    loop.run(driver._append(Decision(0, (part,))))
+    loop.run(driver._append(BatchDecision(0, (part,))))
     assert values(loop, "out") == []
     query.start()
     assert values(loop, "out") == [b"a"], "what was decided is carried out at the next start"

@@ -28,7 +28,7 @@ from moldau.spark.options import READ, OptionError, option_name, read_options
 from moldau.spark.read.columns import COLUMNS, HEADERS_TYPE, arrow_batch
 from moldau.spark.read.listing import partitions_of, resolve
 from moldau.spark.read.planning import OffsetRange, ranges_between
-from moldau.spark.read.range_pieces import pieces_of_range
+from moldau.spark.read.ranges import pieces_of_range
 from moldau.spark.times import parse_time
 from moldau.spark.typed.options import typed_options
 

@@ -8,8 +8,8 @@
 There are two ways to end one. ``fence_producer`` asks the coordinator, as a new producer with the same id
 would: the old one is fenced, and the coordinator aborts what it had open in every partition.
 ``abort_transaction`` writes an abort marker into one partition, past the coordinator: for a transaction that
-hangs there because the coordinator knows nothing of it. Errors that pass (a coordinator that loads or has
-moved) are tried again for ``api_timeout_ms``.
+hangs there because the coordinator knows nothing of it. Errors that are retriable (a coordinator that loads
+or has moved) are tried again for ``api_timeout_ms``.
 
 Invariant: one method, one API, as in ``admin``; no method prints, guesses or writes a record of its own.
 """
@@ -73,7 +73,7 @@ class FencedProducer:
 
 
 class Transactions:
-    """The transactions of one cluster; holds nothing but the cluster."""
+    """The transactions of one cluster; no state but the cluster."""
 
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster

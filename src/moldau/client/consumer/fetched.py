@@ -112,7 +112,7 @@ class AbortFilter:
         return bool(attributes & TRANSACTIONAL_MASK) and producer_id in self._open
 
 
-class Step(NamedTuple):
+class BatchStep(NamedTuple):
     """How far reading has come, and what is to be shown there: None for a batch that nobody sees."""
 
     next_offset: int
@@ -127,7 +127,7 @@ def read_batches(
     fetch_offset: int,
     aborted_transactions: Sequence[AbortedTransaction] | None,
     check_crcs: bool = True,
-) -> Iterator[Step]:
+) -> Iterator[BatchStep]:
     """Every whole batch in the bytes of one partition; ``aborted_transactions`` None shows aborted ones too.
 
     CORRUPT_MESSAGE where a checksum does not fit.
@@ -143,10 +143,10 @@ def read_batches(
             )
         last_offset = header.last_offset
         if hides(buffer, position, header.attributes, header.producer_id, last_offset):
-            yield Step(last_offset + 1, None)
+            yield BatchStep(last_offset + 1, None)
         else:
             batch = FetchedBatch(topic, partition, header, buffer, position, fetch_offset)
-            yield Step(last_offset + 1, batch)
+            yield BatchStep(last_offset + 1, batch)
 
 
 def end_of(buffer: memoryview, fetch_offset: int) -> int:

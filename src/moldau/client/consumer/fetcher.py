@@ -55,7 +55,7 @@ class Assigned:
     partition: TopicPartition
     fetch_offset: int
     position: int
-    #: Grows with every move, so that answers to older requests are told apart.
+    #: Grows with every move, so that answers to older requests can be recognised.
     generation: int = 0
     high_watermark: int = -1
 

@@ -215,7 +215,7 @@ class GroupConsumer:
         return found if isinstance(found, FetchedBatch) else None
 
     async def _next_round(self) -> None:
-        """Commits and joins; what goes wrong on the way is begun again by the next call."""
+        """Commits and joins; what goes wrong in between is begun again by the next call."""
         if self._auto_commit and self.assignment:
             await self._commit_or_pass()
         await self._stop_beating()

@@ -23,7 +23,7 @@ from moldau.protocol.messages.produce import (
 _LAST_VERSION_WITH_NAMES = 12
 #: The last version of Produce that leaves it to the client to add partitions to a transaction.
 _LAST_VERSION_WITHOUT_ADDING = 11
-#: A broker remembers so many batches of a producer; more in flight could not be told from repeats.
+#: A broker remembers so many batches of a producer, to recognise repeats; no more may be in flight.
 MAX_IN_FLIGHT = 5
 #: The batch is in the log: now, or since an attempt whose answer was lost.
 _WRITTEN = frozenset({ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER})

@@ -8,7 +8,7 @@
 waits and returns None where ``send`` would, for a caller that counts microseconds. ``on_delivery`` is
 called with the outcome for those who do not await it. ``flush`` returns when everything sent so far has
 its outcome. The options are those of ``ProducerOptions``: acks=all, idempotent, batches of 16 KiB, linger
-5 ms unless told.
+5 ms by default.
 
 With a ``transactional_id`` records are sent in transactions, which ``Producer.open`` makes possible: it
 fences an earlier producer of that id and aborts what it left open.

@@ -46,7 +46,7 @@ _LOST_SEQUENCE = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class ProducerOptions:
-    """What a producer can be told; the defaults are those of Kafka 4's Java client."""
+    """The options of a producer; the defaults are those of Kafka 4's Java client."""
 
     acks: int = -1
     compression: Compression = Compression.NONE
@@ -385,7 +385,8 @@ class Sender:
             pause_ms = cluster.retry_backoff_ms * 2 ** min(max(attempts - 1, 0), 10)
             await asyncio.sleep(min(pause_ms, cluster.retry_backoff_max_ms) / 1000)
             self._expire()
-            await cluster.refresh()
+            # By name: a topic that was deleted and created again is not among those that are known.
+            await cluster.refresh(queue.topic for queue in self._queues())
             await self.connect()
             if self._new_identity_needed:
                 await self._restart_identity()

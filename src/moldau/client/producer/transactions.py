@@ -57,7 +57,7 @@ class OpenTransaction:
     adds_implicitly: bool
     #: Whether the transaction waits for its end however long that takes.
     two_phase: bool = False
-    #: What an earlier producer had prepared and ``begin`` was told to keep.
+    #: What an earlier producer had prepared and ``begin`` has kept.
     prepared: ProducerIdentity | None = None
 
     @property

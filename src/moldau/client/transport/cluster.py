@@ -250,9 +250,9 @@ class Cluster:
         )
         return self._learn(await (await self.any()).send(request))
 
-    async def refresh(self) -> None:
-        """Learns brokers, controller and the topics in use again."""
-        await self.topics(list(self._topics))
+    async def refresh(self, topics: Iterable[str] = ()) -> None:
+        """Learns brokers, controller and the known topics again, and these topics too."""
+        await self.topics(list({**self._topics, **dict.fromkeys(topics)}))
 
     def known_topic(self, name: str) -> Topic | None:
         """A topic from memory, without asking anyone."""

@@ -338,7 +338,7 @@ class Connection:
         self._pause(False)
 
     def _pause(self, pause: bool) -> None:
-        """The transport's buffer is full or has room again."""
+        """The transport's buffer is full, or has space again."""
         if pause:
             if self._writable is None:
                 self._writable = self._loop.create_future()

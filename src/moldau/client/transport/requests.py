@@ -1,6 +1,6 @@
 """Requests as bytes and answers as messages: versions, headers and frames, whatever carries them.
 
-Invariant: pure; nothing here knows what a request means.
+Pure: nothing here knows what a request means.
 """
 
 import struct

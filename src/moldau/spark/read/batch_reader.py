@@ -100,7 +100,7 @@ def read_range(wanted: OffsetRange, options: ReadOptions, output: Output) -> Ite
         batches = typed_batches(connect(options.cluster), wanted, options, names, output.plan)
     else:
         from moldau.spark.read.columns import arrow_batch
-        from moldau.spark.read.range_pieces import pieces_of_range
+        from moldau.spark.read.ranges import pieces_of_range
 
         keep_what_is_there()
         pieces = pieces_of_range(connect(options.cluster), wanted, options)

@@ -1,5 +1,8 @@
 """Reads one offset range of one partition: fetches ahead while the bytes before are decoded.
 
+``pieces_of_range`` is what a query wants of it: every record, or with ``asOf`` the last one of each key. It
+is the one place where the two part, so that typed and plain columns, with Spark and without, agree.
+
 Invariant: every visible record of [start, end) comes once and in order, or an error says which is missing;
 a task never ends early in silence.
 """
@@ -120,9 +123,21 @@ class RangeReader:
         )
 
     def _fetch_bytes(self, offset: int) -> int:
-        """No more than the rest of the range seems to need: what lies behind it would be fetched in vain."""
+        """No more than the rest of the range seems to need: what is behind it would be fetched in vain."""
         rest = int((self._wanted.end - offset) * self._record_bytes * 1.25)
         return min(self._most_bytes, self._options.partition_fetch_bytes, rest + _LEAST_FETCH_BYTES)
+
+
+def pieces_of_range(loop: BackgroundLoop, wanted: OffsetRange, options: ReadOptions) -> Iterator[Columns]:
+    """The records in pieces."""
+    if options.as_of_ms is None:
+        yield from RangeReader(loop, wanted, options)
+        return
+    from moldau.spark.read.as_of import last_of_keys
+
+    table = last_of_keys(RangeReader(loop, wanted, options))
+    if table is not None:
+        yield table
 
 
 def _is_compressed(records: memoryview) -> bool:

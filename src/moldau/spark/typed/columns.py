@@ -17,7 +17,7 @@ from moldau.protocol.errors import ErrorCode, KafkaError
 from moldau.spark.options import ReadOptions, WriteOptions
 from moldau.spark.read.columns import HEADERS_TYPE, Columns, column, microseconds
 from moldau.spark.read.planning import OffsetRange
-from moldau.spark.read.range_pieces import pieces_of_range
+from moldau.spark.read.ranges import pieces_of_range
 from moldau.spark.typed.plan import TypedPlan
 from moldau.spark.write.task_writer import TaskWriter
 

@@ -1,6 +1,6 @@
 """From rows to record batches, one for each partition.
 
-Invariant: pure; a record's place in its partition is its place among the rows. Rows are looked at twice,
+Pure. A record's place in its partition is its place among the rows. Rows are looked at twice,
 once to find how large each batch becomes and once to write it: they are neither sorted nor copied in
 between.
 """
@@ -63,7 +63,7 @@ def encoded_batches(
 ) -> list[EncodedBatch]:
     """Batches of at most ``batch_bytes`` before compression, unless one record alone is larger.
 
-    They lie in ``memory``, which is used again when they are gone.
+    They are in ``memory``, which is used again when they are gone.
     """
     if not rows.count:
         return []
@@ -140,7 +140,7 @@ def _encode_plain(rows: Rows, chosen: Array, batch_bytes: int) -> list[EncodedBa
         )
         size = RECORD_OVERHEAD + sum(len(content) for _, content in pieces[:2]) + max(len(pieces[2][1]), 1)
         batch = filling.get(partition)
-        if batch is None or batch.room + size > batch_bytes:
+        if batch is None or batch.size + size > batch_bytes:
             batch = filling[partition] = _PlainBatch(partition, timestamp, timestamp)
             made.append(batch)
         body = b"".join(
@@ -154,7 +154,7 @@ def _encode_plain(rows: Rows, chosen: Array, batch_bytes: int) -> list[EncodedBa
             )
         )
         batch.records += encode_varint(len(body)) + body
-        batch.room += size
+        batch.size += size
         batch.count += 1
         batch.last = max(batch.last, timestamp)
     return [
@@ -169,8 +169,8 @@ class _PlainBatch:
     first: int
     last: int
     count: int = 0
-    #: What the records take at most.
-    room: int = 0
+    #: Bytes that the records take at most.
+    size: int = 0
     records: bytearray = field(default_factory=lambda: bytearray(HEADER_SIZE))
 
 

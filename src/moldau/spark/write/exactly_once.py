@@ -56,7 +56,7 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
+class BatchDecision:
     """These transactions are the batch; everything else that was tried for it is not."""
 
     batch_id: int
@@ -70,7 +70,7 @@ class Decision:
         return json.dumps(said).encode()
 
     @classmethod
-    def from_json(cls, value: bytes) -> "Decision":
+    def from_json(cls, value: bytes) -> "BatchDecision":
         found = json.loads(value)
         if found["version"] != 1:
             raise ValueError(f"a decision of version {found['version']} was written by a later Moldau")
@@ -100,7 +100,7 @@ class _Seen:
 
     topic_id: Uuid
     offset: int
-    last: Decision | None
+    last: BatchDecision | None
 
 
 #: A driver opens its decisions for every batch: it reads on from where it was.
@@ -114,7 +114,7 @@ class Decisions:
         self._cluster = cluster
         self._query = query
         self._producer = producer
-        self.last: Decision | None = None
+        self.last: BatchDecision | None = None
 
     @classmethod
     async def open(cls, cluster: Cluster, query: str) -> "Decisions":
@@ -149,7 +149,7 @@ class Decisions:
         if self.last is not None and self.last.covers(query_id, batch_id):
             await end_all(self._cluster, parts, commit=False)
             return
-        decision = Decision(batch_id, tuple(parts), query_id)
+        decision = BatchDecision(batch_id, tuple(parts), query_id)
         await self._append(decision)
         self.last = decision
         await end_all(self._cluster, decision.parts, commit=True)
@@ -173,7 +173,7 @@ class Decisions:
                 await end_all(self._cluster, [part], commit=False)
         return len(orphans)
 
-    async def _append(self, decision: Decision) -> None:
+    async def _append(self, decision: BatchDecision) -> None:
         """One record in a transaction of its own, so that a driver which was fenced cannot write it."""
         async with self._producer.transaction():
             await self._producer.send(DECISIONS_TOPIC, decision.to_json(), self._query.encode())
@@ -216,7 +216,7 @@ async def _make_topic(cluster: Cluster) -> None:
     await cluster.retry(lambda: cluster.topic(DECISIONS_TOPIC, refresh=True))
 
 
-async def _last_decision(cluster: Cluster, query: str) -> Decision | None:
+async def _last_decision(cluster: Cluster, query: str) -> BatchDecision | None:
     """Everything up to the end is read, from the first record on or from where this process has come to."""
     key = query.encode()
     topic = await cluster.topic(DECISIONS_TOPIC)
@@ -231,6 +231,6 @@ async def _last_decision(cluster: Cluster, query: str) -> Decision | None:
         async for batch in consumer.batches(until=ends):
             for record in batch.records():
                 if record.key == key and record.value is not None:
-                    last = Decision.from_json(record.value)
+                    last = BatchDecision.from_json(record.value)
     _seen[cluster][query] = _Seen(topic.topic_id, ends[partition], last)
     return last

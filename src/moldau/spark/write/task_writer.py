@@ -1,8 +1,8 @@
 """One task's writing: Arrow batches in, record batches out; one is encoded while others are in flight.
 
 Invariant: rows keep their order within a partition. ``finish`` returns only when every row is acknowledged;
-what cannot be written fails the task. At most a few megabytes wait to be sent: who makes rows faster has to
-wait.
+what cannot be written fails the task. At most a few megabytes wait to be sent: whoever makes rows faster has
+to wait.
 """
 
 from collections.abc import Iterable, Iterator

@@ -37,7 +37,7 @@ class Written(WriterCommitMessage):
 def write_task(
     options: WriteOptions, batches: Iterator[Any], query: str | None, plan: "WritePlan | None" = None
 ) -> Written:
-    """Writes what one task has; under a transaction of its own where ``query`` names whose."""
+    """Writes what one task has; under a transaction of its own where a ``query`` is named."""
     from moldau.spark.jvm.shared_rows import are_notes
     from moldau.spark.write.task_writer import TaskWriter
 
