@@ -21,10 +21,11 @@ import numpy as np
 import pyarrow as pa
 
 from moldau.client.registry.schema_registry import RegistryClient
+from moldau.client.transport.background_loop import BackgroundLoop
 from moldau.schemas.schema_id import id_prefix
+from moldau.spark.background_loop import open_loop
 from moldau.spark.options import ClusterOptions, WriteOptions
 from moldau.spark.typed.avro.write import AvroEncoder
-from moldau.spark.wire import Wire
 from moldau.spark.write.task_writer import TaskWriter
 
 SCHEMA = json.dumps(
@@ -60,22 +61,23 @@ def fill_avro(bootstrap: str, registry: str, topic: str, count: int) -> None:
         schema_id = client.register(f"{topic}-value", SCHEMA)
     orders = _orders()
     encoded = AvroEncoder.from_text(SCHEMA, orders.type, id_prefix(schema_id)).encode(orders)
-    wire = Wire(ClusterOptions(bootstrap))
+    options = ClusterOptions(bootstrap)
+    loop = open_loop(options)
     partitions = pa.array(np.arange(_ROWS, dtype=np.int32) % 4)
     batch = pa.RecordBatch.from_arrays([encoded, partitions], names=["value", "partition"])
-    wire.ask(_create(wire, topic))
-    writer = TaskWriter(wire, WriteOptions(wire.options, topic))
+    loop.run(_create(loop, topic))
+    writer = TaskWriter(loop, WriteOptions(options, topic))
     for start in range(0, count, _ROWS):
         writer.write(batch.slice(0, min(_ROWS, count - start)))
     writer.finish()
-    wire.close()
+    loop.close()
 
 
-async def _create(wire: Wire, topic: str) -> None:
+async def _create(loop: BackgroundLoop, topic: str) -> None:
     from moldau.client.admin.admin import Admin
     from moldau.client.admin.descriptions import NewTopic
 
-    outcome = (await Admin(wire.cluster).create_topics([NewTopic(topic, 4, 1)]))[topic]
+    outcome = (await Admin(loop.cluster).create_topics([NewTopic(topic, 4, 1)]))[topic]
     if isinstance(outcome, Exception):
         raise outcome
 

@@ -69,8 +69,9 @@ ONLY_IN = {
     "starlette": "web",
     "uvicorn": "web",
     "httpx": "web/forwarding.py",
-    "threading": "testing node.py storage cluster/store spark/wire.py spark/session/prefork_server.py "
-    "schemas/protoc.py client/registry/schema_registry.py pipelines/metrics_server.py",
+    "threading": "testing node.py storage cluster/store client/transport/background_loop.py "
+    "spark/session/prefork_server.py schemas/protoc.py client/registry/schema_registry.py "
+    "pipelines/metrics_server.py",
     "pyspark": "spark pipelines",
     "numba": "spark/kernels/records.py spark/read/decoding.py spark/kernels/avro.py",
     "pyarrow": "spark",

@@ -90,8 +90,8 @@ def test_spark_options_reach_a_secured_cluster(secure: tuple[str, Path]) -> None
     import pyarrow as pa
 
     from moldau.spark import topic
+    from moldau.spark.background_loop import connect
     from moldau.spark.options import write_options
-    from moldau.spark.wire import connect
     from moldau.spark.write.task_writer import TaskWriter
 
     address, certificate = secure

@@ -66,8 +66,8 @@ def test_a_run_is_seen_everywhere_and_ends_when_it_is_told(
 
     def describe() -> None:
         """As an administrator sees the group while the query runs."""
-        wire = Topics(cluster).wire
-        found = wire.ask(Groups(wire.cluster).describe(["p-loud"]))["p-loud"]
+        loop = Topics(cluster).loop
+        found = loop.run(Groups(loop.cluster).describe(["p-loud"]))["p-loud"]
         assert isinstance(found, GroupDescription)
         described.append(found)
 

@@ -13,8 +13,8 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, Topi
 from moldau.client.groups.descriptions import GroupDescription
 from moldau.client.groups.groups import Groups
 from moldau.spark import topic
+from moldau.spark.background_loop import connect
 from moldau.spark.options import ClusterOptions
-from moldau.spark.wire import connect
 from moldau.testing import Broker
 
 if TYPE_CHECKING:
@@ -223,8 +223,8 @@ def test_a_query_is_seen_under_its_name(broker: Broker, spark: "SparkSession", t
 
 def members_of(broker: Broker, group: str) -> list[dict[str, Any]]:
     """What the members of a group say of themselves, when they have said it."""
-    wire = connect(ClusterOptions(broker.bootstrap_servers))
-    found = wire.ask(Groups(wire.cluster).describe([group]))[group]
+    loop = connect(ClusterOptions(broker.bootstrap_servers))
+    found = loop.run(Groups(loop.cluster).describe([group]))[group]
     assert isinstance(found, GroupDescription)
     return [dict(json.loads(member.user_data)) for member in found.members if member.user_data]
 

@@ -149,7 +149,7 @@ class RunningPipeline:
             self.home.forget_checkpoints()
         for step in self.home.notice_removed_checkpoints():
             log.warning("the checkpoint of %s is gone: it begins anew", step)
-        _ = self._topics.wire  # a cluster that is not there is told before Spark takes its seconds to start
+        _ = self._topics.loop  # a cluster that is not there is told before Spark takes its seconds to start
         if spark is None:
             spark = open_session(self.pipeline.name, self.options, self.home.log_path)
             self._held.callback(_end_session, spark)
@@ -238,7 +238,7 @@ class RunningPipeline:
         from moldau.spark.query.listener import Publisher, QueryListener
 
         if self.options.publish:
-            self._publisher = Publisher(self._topics.wire)
+            self._publisher = Publisher(self._topics.loop)
         self._listener = QueryListener(self._publisher.publish if self._publisher else None)
         spark.streams.addListener(self._listener)
         if self.options.metrics_port is not None:

@@ -23,14 +23,14 @@ import pyarrow as pa
 
 from moldau.client.registry.schema_registry import RegistryError
 from moldau.protocol.errors import KafkaError
+from moldau.spark.background_loop import connect
 from moldau.spark.options import READ, OptionError, option_name, read_options
 from moldau.spark.read.columns import COLUMNS, HEADERS_TYPE, arrow_batch
 from moldau.spark.read.listing import partitions_of, resolve
 from moldau.spark.read.planning import OffsetRange, ranges_between
-from moldau.spark.read.range_pieces import pieces_of_range
+from moldau.spark.read.ranges import pieces_of_range
 from moldau.spark.times import parse_time
 from moldau.spark.typed.options import typed_options
-from moldau.spark.wire import connect
 
 if TYPE_CHECKING:
     import pandas
@@ -103,12 +103,12 @@ class Topic:
     def _table(self, last: int | None) -> pa.Table:
         """Everything, or so many of the last offsets of each partition."""
         options = read_options(self._reading())
-        wire = connect(options.cluster)
+        loop = connect(options.cluster)
 
         async def plan() -> list[OffsetRange]:
-            partitions = await partitions_of(wire.cluster, options)
-            starts = await resolve(wire.cluster, partitions, options.start, options, "startingOffsets")
-            ends = await resolve(wire.cluster, partitions, options.end, options, "endingOffsets")
+            partitions = await partitions_of(loop.cluster, options)
+            starts = await resolve(loop.cluster, partitions, options.start, options, "startingOffsets")
+            ends = await resolve(loop.cluster, partitions, options.end, options, "endingOffsets")
             if last is not None and options.as_of_ms is None:
                 starts = {tp: max(start, ends[tp] - last) for tp, start in starts.items()}
             return ranges_between(starts, ends)
@@ -123,13 +123,13 @@ class Topic:
             columns = typed.columns()
         names = tuple(name for name, _ in columns)
         batches: list[pa.RecordBatch] = []
-        for wanted in wire.ask(plan()):
+        for wanted in loop.run(plan()):
             if typed is not None:
                 from moldau.spark.typed.columns import typed_batches
 
-                batches += typed_batches(wire, wanted, options, names, typed)
+                batches += typed_batches(loop, wanted, options, names, typed)
                 continue
-            for piece in pieces_of_range(wire, wanted, options):
+            for piece in pieces_of_range(loop, wanted, options):
                 batches.append(arrow_batch(piece, names, wanted.topic, wanted.partition))
         return pa.Table.from_batches(batches, pa.schema(columns))
 

@@ -1,4 +1,4 @@
-"""A line by itself, against a socket that plays the broker: frames in pieces, memory used again, ends."""
+"""A blocking connection against a socket that plays the broker: frames in pieces, memory used again, ends."""
 
 import socket
 import struct
@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from moldau.client.transport.blocking_connection import Line
+from moldau.client.transport.blocking_connection import BlockingConnection
 from moldau.client.transport.connection import ConnectionLost, RequestTimedOut
 from moldau.client.transport.requests import InPlace, encoded_request
 from moldau.protocol.api_keys import ApiKey
@@ -26,7 +26,7 @@ class Peer:
 
     def __init__(self, *pair: socket.socket) -> None:
         ours, self.sock = pair or socket.socketpair()
-        self.line = Line(ours, "broker:9092", "test", VERSIONS, timeout_ms=10_000)
+        self.connection = BlockingConnection(ours, "broker:9092", "test", VERSIONS, timeout_ms=10_000)
 
     def request(self) -> int:
         """The correlation id of the next request."""
@@ -55,17 +55,17 @@ def groups(count: int) -> bytes:
 def peer() -> Iterator[Peer]:
     peer = Peer()
     yield peer
-    peer.line.close()
+    peer.connection.close()
     peer.sock.close()
 
 
 def asked(peer: Peer, then: Callable[[int], None]) -> ListGroupsResponse:
     """Asks, lets the peer do its part in a thread of its own, and waits."""
-    peer.line.ask(ListGroupsRequest())
+    peer.connection.send(ListGroupsRequest())
     playing = threading.Thread(target=lambda: then(peer.request()))
     playing.start()
     try:
-        answer = peer.line.answer()
+        answer = peer.connection.receive()
     finally:
         playing.join()
     assert isinstance(answer, ListGroupsResponse)
@@ -77,24 +77,24 @@ def test_answers_come_whole_however_they_are_cut(peer: Peer, pieces: int) -> Non
     for count in (0, 1, 30_000, 2):
         answer = asked(peer, lambda number, count=count: peer.answer(number, groups(count), pieces))  # type: ignore[misc]
         assert [group.group_id for group in answer.groups] == ["g" * 90] * count
-        assert peer.line.idle
+        assert peer.connection.idle
 
 
 def test_a_line_that_waits_for_an_answer_is_not_idle(peer: Peer) -> None:
-    peer.line.ask(ListGroupsRequest())
-    assert not peer.line.idle
+    peer.connection.send(ListGroupsRequest())
+    assert not peer.connection.idle
 
 
 def test_several_requests_on_their_way(peer: Peer) -> None:
     for _ in range(3):
-        peer.line.ask(ListGroupsRequest())
+        peer.connection.send(ListGroupsRequest())
     numbers = [peer.request() for _ in range(3)]
     for count, number in enumerate(numbers):
         peer.answer(number, groups(count))
     for count in range(3):
-        assert not peer.line.idle
-        assert len(peer.line.answer().groups) == count
-    assert peer.line.idle
+        assert not peer.connection.idle
+        assert len(peer.connection.receive().groups) == count
+    assert peer.connection.idle
 
 
 def test_record_batches_are_sent_from_where_they_lie(peer: Peer) -> None:
@@ -113,7 +113,7 @@ def test_record_batches_are_sent_from_where_they_lie(peer: Peer) -> None:
 
     taking = threading.Thread(target=take)
     taking.start()
-    peer.line.ask(produce(*(InPlace(memoryview(batch)) for batch in batches)))
+    peer.connection.send(produce(*(InPlace(memoryview(batch)) for batch in batches)))
     taking.join()
     assert received == wanted
 
@@ -125,14 +125,14 @@ def test_a_whole_answer_arrives_before_anybody_reads() -> None:
         theirs, _ = server.accept()
     theirs.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 100 * 1024)  # as Kafka's brokers have
     peer = Peer(ours, theirs)
-    peer.line.ask(ListGroupsRequest())
+    peer.connection.send(ListGroupsRequest())
     sending = threading.Thread(target=lambda: peer.answer(peer.request(), groups(15_000)), daemon=True)
     sending.start()
     sending.join(20)
     arrived = not sending.is_alive()
-    assert len(peer.line.answer().groups) == 15_000
+    assert len(peer.connection.receive().groups) == 15_000
     sending.join()
-    peer.line.close()
+    peer.connection.close()
     theirs.close()
     assert arrived
 
@@ -141,7 +141,7 @@ def test_an_api_that_the_broker_lacks(peer: Peer) -> None:
     from moldau.protocol.messages.metadata import MetadataRequest
 
     with pytest.raises(KafkaError, match="does not offer METADATA"):
-        peer.line.ask(MetadataRequest(topics=None))
+        peer.connection.send(MetadataRequest(topics=None))
 
 
 @pytest.mark.parametrize(
@@ -159,31 +159,31 @@ def test_whatever_is_no_answer_ends_the_line(
 ) -> None:
     with pytest.raises(ConnectionLost, match=said):
         asked(peer, lambda number: play(peer, number))
-    assert not peer.line.idle
+    assert not peer.connection.idle
 
 
 def test_an_answer_that_does_not_come_in_time(peer: Peer) -> None:
-    peer.line._sock.settimeout(0.01)
-    peer.line.ask(ListGroupsRequest())
+    peer.connection._sock.settimeout(0.01)
+    peer.connection.send(ListGroupsRequest())
     with pytest.raises(RequestTimedOut):
-        peer.line.answer()
-    assert not peer.line.idle
+        peer.connection.receive()
+    assert not peer.connection.idle
 
 
 def test_half_an_answer_leaves_the_line_to_nobody(peer: Peer, monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(view: memoryview) -> None:
         raise KeyboardInterrupt
 
-    peer.line.ask(ListGroupsRequest())
-    monkeypatch.setattr(peer.line, "_fill", interrupted)
+    peer.connection.send(ListGroupsRequest())
+    monkeypatch.setattr(peer.connection, "_fill", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        peer.line.answer()
-    assert not peer.line.idle
+        peer.connection.receive()
+    assert not peer.connection.idle
 
 
 def test_asking_over_a_line_that_was_closed() -> None:
     peer = Peer()
-    peer.line.close()
+    peer.connection.close()
     with pytest.raises(ConnectionLost):
-        peer.line.ask(ListGroupsRequest())
+        peer.connection.send(ListGroupsRequest())
     peer.sock.close()

@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 
 from moldau.base.names import TopicPartition
-from moldau.client.transport.cluster import Cluster, may_pass, topic_error
+from moldau.client.transport.cluster import Cluster, is_retriable, topic_error
 from moldau.client.transport.connection import BrokerNotAvailable
 from moldau.protocol.api_keys import ApiKey
 from moldau.protocol.errors import ErrorCode, KafkaError
@@ -63,11 +63,11 @@ def test_a_leader_is_found_and_its_connection_shared(scripted: Any) -> None:
                 assert (await cluster.leader(P0)).address == first.address
                 # The connection that was made to begin with serves broker 1 as well.
                 assert first.connections == 1
-                lane = await cluster.leader(P0, lane="fetch")
-                assert lane is not await cluster.leader(P0)
+                purpose = await cluster.leader(P0, purpose="fetch")
+                assert purpose is not await cluster.leader(P0)
                 assert first.connections == 2
-                await cluster.hang_up(1, "fetch")
-                assert lane.closed
+                await cluster.disconnect(1, "fetch")
+                assert purpose.closed
 
     asyncio.run(run())
 
@@ -195,5 +195,5 @@ def test_a_broken_connection_is_made_again(scripted: Any) -> None:
 def test_errors_in_words() -> None:
     assert "not a legal name" in str(topic_error("a b", ErrorCode.INVALID_TOPIC_EXCEPTION))
     assert "not for this user" in str(topic_error("a", ErrorCode.TOPIC_AUTHORIZATION_FAILED))
-    assert may_pass(BrokerNotAvailable("gone"))
-    assert not may_pass(KafkaError(ErrorCode.INVALID_CONFIG))
+    assert is_retriable(BrokerNotAvailable("gone"))
+    assert not is_retriable(KafkaError(ErrorCode.INVALID_CONFIG))

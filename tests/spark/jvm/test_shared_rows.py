@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from moldau.protocol.compression import Compression
 from moldau.spark.jvm import shared_rows as shared_rows_module
 from moldau.spark.jvm.shared_rows import are_notes, shared_rows
-from moldau.spark.write.encode import choose_partitions, payloads
+from moldau.spark.write.encode import choose_partitions, encoded_batches
 from moldau.spark.write.rows import Rows, rows_of
 
 pytestmark = pytest.mark.skipif(
@@ -77,7 +77,7 @@ def nothing_from_before() -> Iterator[None]:
 
 
 def encoded(rows: Rows) -> list[Any]:
-    return list(payloads(rows, choose_partitions(rows, 3, 1), 3, 1000, 10_000, Compression.NONE))
+    return list(encoded_batches(rows, choose_partitions(rows, 3, 1), 3, 1000, 10_000, Compression.NONE))
 
 
 _row = st.fixed_dictionaries(

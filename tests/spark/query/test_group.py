@@ -9,41 +9,42 @@ from moldau.base.clock import SteppedClock
 from moldau.base.names import TopicPartition
 from moldau.client.groups.descriptions import GroupDescription
 from moldau.client.groups.groups import Groups
+from moldau.client.transport.background_loop import BackgroundLoop
+from moldau.spark.background_loop import open_loop
 from moldau.spark.options import ClusterOptions
 from moldau.spark.query.group import QueryGroup
-from moldau.spark.wire import Wire
 from moldau.testing import Broker
 
 PARTITION = TopicPartition("t", 0)
 
 
 @pytest.fixture
-def wire() -> Iterator[Wire]:
+def loop() -> Iterator[BackgroundLoop]:
     with Broker({"group.initial.rebalance.delay.ms": 0}) as broker:
         broker.create_topic("t")
-        wire = Wire(ClusterOptions(broker.bootstrap_servers, "p-counts.an-id"))
-        yield wire
-        wire.close()
+        loop = open_loop(ClusterOptions(broker.bootstrap_servers, "p-counts.an-id"))
+        yield loop
+        loop.close()
 
 
-def said(wire: Wire) -> dict[str, object]:
-    found = wire.ask(Groups(wire.cluster).describe(["p-counts"]))["p-counts"]
+def said(loop: BackgroundLoop) -> dict[str, object]:
+    found = loop.run(Groups(loop.cluster).describe(["p-counts"]))["p-counts"]
     assert isinstance(found, GroupDescription)
     (member,) = found.members
     assert member.client_id == "p-counts.an-id"
     return json.loads(member.user_data)  # type: ignore[no-any-return]
 
 
-def test_a_member_tells_its_query_and_its_rate(wire: Wire) -> None:
+def test_a_member_tells_its_query_and_its_rate(loop: BackgroundLoop) -> None:
     clock = SteppedClock()
-    group = QueryGroup(wire, "p-counts", clock)
+    group = QueryGroup(loop, "p-counts", clock)
     group.commit({PARTITION: 10})
-    assert said(wire)["query"] == "p-counts.an-id"
-    assert said(wire)["records/s"] == 0.0
+    assert said(loop)["query"] == "p-counts.an-id"
+    assert said(loop)["records/s"] == 0.0
     clock.advance(10)
     group.commit({PARTITION: 100})
-    assert said(wire)["records/s"] == 0.0, "it does not join again for every batch"
+    assert said(loop)["records/s"] == 0.0, "it does not join again for every batch"
     clock.advance(30)
     group.commit({PARTITION: 170})
-    assert said(wire)["records/s"] == pytest.approx(4.0, abs=0.1)
+    assert said(loop)["records/s"] == pytest.approx(4.0, abs=0.1)
     group.leave()

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+from moldau.spark.background_loop import open_loop
 from moldau.spark.options import ClusterOptions
 from moldau.spark.query.listener import PIPELINES_TOPIC, Publisher, QueryListener, listen
 from moldau.spark.query.progress import QueryStatus
-from moldau.spark.wire import Wire
 from moldau.testing import Broker
 
 PROGRESS = {
@@ -66,8 +66,8 @@ def broker() -> Iterator[Broker]:
 
 
 def test_statuses_are_published_to_a_compacted_topic(broker: Broker) -> None:
-    wire = Wire(ClusterOptions(broker.bootstrap_servers))
-    publisher = Publisher(wire)
+    loop = open_loop(ClusterOptions(broker.bootstrap_servers))
+    publisher = Publisher(loop)
     tell(QueryListener(publisher.publish))
     publisher.flush()
     records = broker.records(PIPELINES_TOPIC)
@@ -75,7 +75,7 @@ def test_statuses_are_published_to_a_compacted_topic(broker: Broker) -> None:
     found = [QueryStatus.from_json(json.loads(record.value or b"")) for record in records]
     assert [each.state for each in found] == ["starting", "running", "running", "stopped"]
     assert found[-1].lag == ({"t": 2},)
-    wire.close()
+    loop.close()
 
 
 def test_a_session_is_listened_to(broker: Broker) -> None:

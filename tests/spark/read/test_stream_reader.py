@@ -9,11 +9,11 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes, Rea
 
 from moldau.base.names import TopicPartition
 from moldau.client.admin.admin import Admin
+from moldau.spark.background_loop import connect
 from moldau.spark.options import read_options
 from moldau.spark.read.batch_reader import Output
 from moldau.spark.read.data_loss import DataLoss
 from moldau.spark.read.stream_reader import TopicStreamReader
-from moldau.spark.wire import connect
 from moldau.testing import Broker
 
 EVERYTHING = ReadAllAvailable()
@@ -82,8 +82,8 @@ def test_records_that_are_gone_before_they_were_read(broker: Broker, topic: str)
     source = reader(broker)
     start = source.initialOffset()
     end = source.latestOffset(start, EVERYTHING)
-    wire = connect(source._options.cluster)
-    wire.ask(Admin(wire.cluster).delete_records({TopicPartition("t", 0): 2}))
+    loop = connect(source._options.cluster)
+    loop.run(Admin(loop.cluster).delete_records({TopicPartition("t", 0): 2}))
     with pytest.raises(DataLoss, match="records 0 to 1 of t-0 are gone"):
         source.partitions(start, end)
     assert len(reader(broker, failOnDataLoss="false").partitions(start, end)) == 1

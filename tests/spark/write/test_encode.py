@@ -41,8 +41,10 @@ def written(
     """The records by partition, of three, as a consumer would decode them."""
     rows = rows_of(batch, NOW)
     found: dict[int, list[Any]] = {}
-    for payload in encode.payloads(rows, encode.choose_partitions(rows, 3, 1), 3, size, 1 << 20, codec):
-        made = payload.batch(7, 1, 0, transactional=False)
+    for payload in encode.encoded_batches(
+        rows, encode.choose_partitions(rows, 3, 1), 3, size, 1 << 20, codec
+    ):
+        made = payload.stamped(7, 1, 0, transactional=False)
         assert crc_matches(made, 0, len(made))
         header = read_header(made)
         assert header.max_timestamp == payload.max_timestamp
@@ -111,7 +113,7 @@ def test_a_batch_has_its_bound_and_one_large_record_still_goes() -> None:
     rows = rows_of(batch, NOW)
     sizes = [
         p.count
-        for p in encode.payloads(
+        for p in encode.encoded_batches(
             rows, encode.choose_partitions(rows, 1, 0), 1, 300, 1 << 20, Compression.NONE
         )
     ]
@@ -121,7 +123,7 @@ def test_a_batch_has_its_bound_and_one_large_record_still_goes() -> None:
 def test_a_record_that_no_request_holds() -> None:
     rows = rows_of(arrow([{"value": bytes(2000)}]), NOW)
     with pytest.raises(KafkaError, match=r"kafka\.max\.request\.size") as refused:
-        list(encode.payloads(rows, np.zeros(1, np.int64), 1, 300, 1000, Compression.NONE))
+        list(encode.encoded_batches(rows, np.zeros(1, np.int64), 1, 300, 1000, Compression.NONE))
     assert refused.value.code == ErrorCode.MESSAGE_TOO_LARGE
 
 

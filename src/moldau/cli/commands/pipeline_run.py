@@ -330,7 +330,7 @@ def _dry_run(pipeline: "Pipeline", options: "RunOptions", records: int) -> None:
     from moldau.pipelines.running import open_session
     from moldau.pipelines.topics import Topics
 
-    _ = Topics(options.cluster).wire  # not there: told before Spark takes its seconds to start
+    _ = Topics(options.cluster).loop  # not there: told before Spark takes its seconds to start
     note(f"starting Spark for {pipeline.path.name}: the last {records} records of each topic")
     with open_session(pipeline.name, options, os.devnull) as spark:
         for found in preview(pipeline, options, spark, records=records):

@@ -39,7 +39,7 @@ from moldau.client.admin.admin import Admin
 from moldau.client.consumer.consumer import BEGINNING, END, Consumer, Start, at_offset
 from moldau.client.consumer.fetched import ConsumerRecord
 from moldau.client.groups.group_consumer import GroupConsumer, Topics
-from moldau.client.transport.cluster import Cluster, may_pass
+from moldau.client.transport.cluster import Cluster, is_retriable
 from moldau.protocol.errors import ErrorCode, KafkaError
 
 _JAVA_CLASS = "org.apache.kafka.tools.consumer.ConsoleConsumer"
@@ -391,7 +391,7 @@ async def _wait_for_partitions(cluster: Cluster, given: Given, console: Console)
         try:
             found = await _partitions(cluster, given)
         except KafkaError as error:
-            if not may_pass(error):
+            if not is_retriable(error):
                 raise
             found = []
         if found:

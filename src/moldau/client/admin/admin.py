@@ -9,7 +9,8 @@ A method that is asked for several things returns a dict with one outcome for ea
 ``KafkaError`` that this one met (``None`` for "done" where there is nothing to tell). ``raise_errors``
 turns the first error of such a dict into an exception. What fails as a whole is raised. Requests go
 where they belong: changes to the controller, partitions to their leaders, configs and log directories of
-a broker to that broker. Errors that pass (a leader that moved) are tried again for ``api_timeout_ms``.
+a broker to that broker. Errors that are retriable (a leader that moved) are tried again for
+``api_timeout_ms``.
 
 Invariant: one method, one API; the values are in ``descriptions``. No method prints, guesses or asks twice.
 """
@@ -98,7 +99,7 @@ def outcome_error(code: int, message: str | None = None) -> KafkaError | None:
 
 
 class Admin:
-    """The administration of one cluster; holds nothing but the cluster."""
+    """The administration of one cluster; no state but the cluster."""
 
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
@@ -255,7 +256,7 @@ class Admin:
     async def delete_records(
         self, offsets: Mapping[TopicPartition, int], *, timeout_ms: int = 30_000
     ) -> dict[TopicPartition, int | KafkaError]:
-        """Deletes what lies before each offset (-1: everything); the outcome is the new low watermark."""
+        """Deletes what is before each offset (-1: everything); the outcome is the new low watermark."""
         return await self._to_leaders(
             offsets,
             lambda partitions: delete_records_request({p: offsets[p] for p in partitions}, timeout_ms),

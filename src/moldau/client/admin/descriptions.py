@@ -1,6 +1,6 @@
 """What goes into and comes out of ``admin``: values with Kafka's own words.
 
-Invariant: values only; nothing here sends or decides.
+Values only: nothing here sends or decides.
 """
 
 from dataclasses import dataclass, field

@@ -1,6 +1,6 @@
 """Between the values of ``admin`` and the messages of the protocol.
 
-Invariant: pure functions, a value in and a message out or the reverse; nothing here sends.
+Pure functions: a value in and a message out or the reverse; nothing here sends.
 """
 
 from collections.abc import Iterable, Mapping

@@ -8,8 +8,8 @@
 There are two ways to end one. ``fence_producer`` asks the coordinator, as a new producer with the same id
 would: the old one is fenced, and the coordinator aborts what it had open in every partition.
 ``abort_transaction`` writes an abort marker into one partition, past the coordinator: for a transaction that
-hangs there because the coordinator knows nothing of it. Errors that pass (a coordinator that loads or has
-moved) are tried again for ``api_timeout_ms``.
+hangs there because the coordinator knows nothing of it. Errors that are retriable (a coordinator that loads
+or has moved) are tried again for ``api_timeout_ms``.
 
 Invariant: one method, one API, as in ``admin``; no method prints, guesses or writes a record of its own.
 """
@@ -22,7 +22,7 @@ from moldau.base.names import TopicPartition
 from moldau.client.admin.admin import outcome_error
 from moldau.client.admin.descriptions import ProducerState
 from moldau.client.admin.messages import describe_producers_request, producer_state
-from moldau.client.transport.cluster import Cluster, may_pass
+from moldau.client.transport.cluster import Cluster, is_retriable
 from moldau.client.transport.connection import error_code
 from moldau.protocol.api_keys import ApiKey
 from moldau.protocol.errors import ErrorCode, KafkaError
@@ -73,7 +73,7 @@ class FencedProducer:
 
 
 class Transactions:
-    """The transactions of one cluster; holds nothing but the cluster."""
+    """The transactions of one cluster; no state but the cluster."""
 
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
@@ -208,7 +208,7 @@ class Transactions:
 
 def _leader_may_answer(error: KafkaError) -> bool:
     """A partition that is not there now was named by mistake: whoever did hears so at once."""
-    return may_pass(error) and error.code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    return is_retriable(error) and error.code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
 def _description(node_id: int, state: TransactionState) -> TransactionDescription:

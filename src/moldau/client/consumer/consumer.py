@@ -23,7 +23,7 @@ from typing import Any
 from moldau.base.names import TopicPartition
 from moldau.client.admin.admin import Admin, raise_errors
 from moldau.client.admin.descriptions import EARLIEST, LATEST, READ_COMMITTED, READ_UNCOMMITTED, ListedOffset
-from moldau.client.consumer.fetched import ConsumerRecord, FetchedBatch, Step, read_batches
+from moldau.client.consumer.fetched import BatchStep, ConsumerRecord, FetchedBatch, read_batches
 from moldau.client.consumer.fetcher import Arrival, Assigned, Fetcher
 from moldau.client.transport.cluster import Cluster
 from moldau.protocol.errors import KafkaError
@@ -52,7 +52,7 @@ def at_timestamp(timestamp_ms: int) -> Start:
 
 @dataclass(frozen=True, slots=True)
 class ConsumerOptions:
-    """What a consumer can be told; the defaults are those of Kafka's Java client."""
+    """The options of a consumer; the defaults are those of Kafka's Java client."""
 
     max_wait_ms: int = 500
     min_bytes: int = 1
@@ -77,7 +77,7 @@ class Consumer:
         self._fetcher = Fetcher(cluster, self.options, self._arrivals, self._reset)
         self._assigned: dict[TopicPartition, Assigned] = {}
         self._arrival: Arrival | None = None
-        self._steps: Iterator[tuple[Assigned, Step]] = iter(())
+        self._steps: Iterator[tuple[Assigned, BatchStep]] = iter(())
         #: What is left of the batch that is being read record by record.
         self._reading: Assigned | None = None
         self._records: Iterator[ConsumerRecord] = iter(())
@@ -133,7 +133,7 @@ class Consumer:
         return self._assigned[partition].position
 
     def high_watermark(self, partition: TopicPartition) -> int:
-        """The end of the partition as the last answer told it; -1 before the first."""
+        """The end of the partition as the last answer had it; -1 before the first."""
         return self._assigned[partition].high_watermark
 
     async def next_batch(self, *, timeout_ms: float | None = None) -> FetchedBatch | None:
@@ -174,7 +174,7 @@ class Consumer:
             return False
         return all(self._assigned[p].position >= end for p, end in until.items() if p in self._assigned)
 
-    async def _next_step(self) -> Step:
+    async def _next_step(self) -> BatchStep:
         while True:
             for assigned, step in self._steps:
                 assigned.position = step.next_offset
@@ -187,14 +187,14 @@ class Consumer:
                 raise arrival
             self._arrival, self._steps = arrival, self._read(arrival)
 
-    def _read(self, arrival: Arrival) -> Iterator[tuple[Assigned, Step]]:
+    def _read(self, arrival: Arrival) -> Iterator[tuple[Assigned, BatchStep]]:
         committed = self.options.isolation_level == READ_COMMITTED
         for part in arrival.parts:
             assigned = part.assigned
             if part.generation != assigned.generation:
                 continue
             if part.records is None:
-                yield assigned, Step(part.fetch_offset, None)  # the fetcher has jumped here
+                yield assigned, BatchStep(part.fetch_offset, None)  # the fetcher has jumped here
                 continue
             for step in read_batches(
                 *assigned.partition,

@@ -1,11 +1,11 @@
 """What a Fetch brought: batches, without those that a reader must not see.
 
-Invariant: pure. Control batches are never shown. With ``READ_COMMITTED`` neither are batches of
+Pure. Control batches are never shown. With ``READ_COMMITTED`` neither are batches of
 transactions that were aborted, as the broker names them; without it they are shown, as Kafka's own consumer
 does.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from moldau.base.names import TopicPartition
@@ -13,7 +13,17 @@ from moldau.protocol.control_records import decode_marker
 from moldau.protocol.errors import ErrorCode, KafkaError
 from moldau.protocol.messages.fetch import AbortedTransaction
 from moldau.protocol.payload import Headers
-from moldau.protocol.records import BatchHeader, Record, TimestampType, batches, crc_matches, decode_records
+from moldau.protocol.records import (
+    CONTROL_MASK,
+    TRANSACTIONAL_MASK,
+    BatchHeader,
+    Record,
+    TimestampType,
+    batches,
+    crc_matches,
+    decode_records,
+    read_header,
+)
 
 #: What a batch may grow to when it is decompressed: the broker's limit for a batch, many times over.
 MAX_DECOMPRESSED_BYTES = 256 * 1024 * 1024
@@ -76,7 +86,33 @@ class FetchedBatch:
             )
 
 
-class Step(NamedTuple):
+class AbortFilter:
+    """Which batches nobody is to see: markers, and those of aborted transactions as the broker names them."""
+
+    __slots__ = ("_open", "_waiting")
+
+    def __init__(self, aborted_transactions: Iterable[AbortedTransaction]) -> None:
+        self._waiting = sorted(aborted_transactions, key=lambda a: a.first_offset, reverse=True)
+        #: Producers whose transaction at this place of the log was aborted.
+        self._open: set[int] = set()
+
+    def hides(
+        self, buffer: memoryview, position: int, attributes: int, producer_id: int, last_offset: int
+    ) -> bool:
+        """To be asked for every batch, in the order of their offsets."""
+        waiting = self._waiting
+        while waiting and waiting[-1].first_offset <= last_offset:
+            self._open.add(waiting.pop().producer_id)
+        if attributes & CONTROL_MASK:
+            if producer_id in self._open:
+                marker = decode_marker(buffer, position, read_header(buffer, position))
+                if marker is not None and not marker.committed:
+                    self._open.discard(producer_id)
+            return True
+        return bool(attributes & TRANSACTIONAL_MASK) and producer_id in self._open
+
+
+class BatchStep(NamedTuple):
     """How far reading has come, and what is to be shown there: None for a batch that nobody sees."""
 
     next_offset: int
@@ -91,13 +127,12 @@ def read_batches(
     fetch_offset: int,
     aborted_transactions: Sequence[AbortedTransaction] | None,
     check_crcs: bool = True,
-) -> Iterator[Step]:
+) -> Iterator[BatchStep]:
     """Every whole batch in the bytes of one partition; ``aborted_transactions`` None shows aborted ones too.
 
     CORRUPT_MESSAGE where a checksum does not fit.
     """
-    waiting = sorted(aborted_transactions or (), key=lambda a: a.first_offset, reverse=True)
-    aborted: set[int] = set()
+    hides = AbortFilter(aborted_transactions or ()).hides
     for position, header in batches(buffer):
         if header.last_offset < fetch_offset:
             continue
@@ -106,18 +141,12 @@ def read_batches(
                 ErrorCode.CORRUPT_MESSAGE,
                 f"the batch of {topic}-{partition} at offset {header.base_offset} has a wrong checksum",
             )
-        while waiting and waiting[-1].first_offset <= header.last_offset:
-            aborted.add(waiting.pop().producer_id)
-        shown = True
-        if header.is_control:
-            shown = False
-            marker = decode_marker(buffer, position, header)
-            if marker is not None and not marker.committed:
-                aborted.discard(header.producer_id)
-        elif header.is_transactional and header.producer_id in aborted:
-            shown = False
-        batch = FetchedBatch(topic, partition, header, buffer, position, fetch_offset) if shown else None
-        yield Step(header.last_offset + 1, batch)
+        last_offset = header.last_offset
+        if hides(buffer, position, header.attributes, header.producer_id, last_offset):
+            yield BatchStep(last_offset + 1, None)
+        else:
+            batch = FetchedBatch(topic, partition, header, buffer, position, fetch_offset)
+            yield BatchStep(last_offset + 1, batch)
 
 
 def end_of(buffer: memoryview, fetch_offset: int) -> int:

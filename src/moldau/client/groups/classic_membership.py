@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from moldau.base.names import TopicPartition
 from moldau.client.groups.assignors import ASSIGNORS
-from moldau.client.groups.coordinator_connection import CoordinatorLine
+from moldau.client.groups.coordinator_connection import CoordinatorConnection
 from moldau.client.groups.descriptions import CommittedOffset
 from moldau.client.groups.groups import coordinator_moved
 from moldau.client.groups.messages import assigned_partitions, by_topic, commit_request
@@ -67,7 +67,7 @@ class Membership:
         #: What this member says of itself to whoever describes the group, from the next round on.
         self.user_data: bytes | None = None
         self._cluster = cluster
-        self._line = CoordinatorLine(cluster, group_id)
+        self._coordinator = CoordinatorConnection(cluster, group_id)
 
     @property
     def heartbeat_interval_ms(self) -> int:
@@ -97,9 +97,9 @@ class Membership:
         )
         generation_id = self.generation_id
         try:
-            answer = await self._line.send(request)
+            answer = await self._coordinator.send(request)
             if generation_id == self.generation_id:
-                self._line.check(answer.error_code, "a heartbeat")
+                self._coordinator.check(answer.error_code, "a heartbeat")
         except KafkaError as error:
             if coordinator_moved(error):
                 return False  # the next one finds the coordinator again
@@ -121,7 +121,9 @@ class Membership:
             member_id=self.member_id,
             group_instance_id=self.options.group_instance_id,
         )
-        return await self._cluster.retry(lambda: self._line.commit(request), retriable=coordinator_moved)
+        return await self._cluster.retry(
+            lambda: self._coordinator.commit(request), retriable=coordinator_moved
+        )
 
     async def leave(self) -> None:
         """Goes at once instead of when the session is over. A static member stays: it may come back."""
@@ -129,7 +131,7 @@ class Membership:
         if self.member_id and self.options.group_instance_id is None:
             identity = MemberIdentity(self.member_id, None, "the consumer is being closed")
             request = LeaveGroupRequest(self.group_id, self.member_id, [identity])
-        await self._line.close(request)
+        await self._coordinator.close(request)
         self.member_id, self.generation_id = "", -1
 
     # A round.
@@ -150,8 +152,10 @@ class Membership:
             protocol_name=joined.protocol_name,
             assignments=assignments,
         )
-        answer = await self._line.send(request, timeout_ms=self.options.rebalance_timeout_ms + _GRACE_MS)
-        self._line.check(answer.error_code, "to hand out partitions")
+        answer = await self._coordinator.send(
+            request, timeout_ms=self.options.rebalance_timeout_ms + _GRACE_MS
+        )
+        self._coordinator.check(answer.error_code, "to hand out partitions")
         return list(assigned_partitions(answer.assignment))
 
     async def _join(self, topics: Sequence[str], owned: Sequence[TopicPartition]) -> JoinGroupResponse:
@@ -175,13 +179,13 @@ class Membership:
                 protocol_type=_PROTOCOL_TYPE,
                 protocols=[JoinGroupRequestProtocol(name, metadata) for name in options.assignors],
             )
-            answer: JoinGroupResponse = await self._line.send(
+            answer: JoinGroupResponse = await self._coordinator.send(
                 request, timeout_ms=options.rebalance_timeout_ms + _GRACE_MS
             )
             if answer.error_code == ErrorCode.MEMBER_ID_REQUIRED:
                 self.member_id = answer.member_id
                 continue
-            self._line.check(answer.error_code, "a member")
+            self._coordinator.check(answer.error_code, "a member")
             self.member_id = answer.member_id
             return answer
 

@@ -1,6 +1,6 @@
 """Membership of one consumer in a group of the newer protocol (KIP-848): heartbeats, and nothing else.
 
-The coordinator shares the partitions out and tells each member its own with the answer to a heartbeat. The
+The coordinator shares the partitions out and names each member its own in the answer to a heartbeat. The
 member gives up what it shall not have any more, takes what is new, and says so with ``settle``; what another
 member has to give up first comes with a later answer. So a round stops nobody who keeps what it has.
 
@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from moldau.base.names import TopicPartition, Uuid, format_uuid
 from moldau.client.groups.classic_membership import MembershipOptions
-from moldau.client.groups.coordinator_connection import CoordinatorLine
+from moldau.client.groups.coordinator_connection import CoordinatorConnection
 from moldau.client.groups.descriptions import CommittedOffset
 from moldau.client.groups.groups import coordinator_moved
 from moldau.client.groups.messages import by_topic, commit_request
@@ -26,12 +26,12 @@ from moldau.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeart
 #: The epochs by which a member comes, goes, and goes for a while.
 _JOIN, _LEAVE, _LEAVE_FOR_A_WHILE = 0, -1, -2
 
-#: After these the partitions are another's, and a member begins anew.
+#: After these the partitions are another's, and a member begins again.
 _LOST = frozenset({ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_MEMBER_EPOCH})
 
 
 @dataclass(frozen=True, slots=True)
-class _Told:
+class _Reported:
     """What the coordinator has heard of this member."""
 
     topics: list[str]
@@ -55,21 +55,21 @@ class ConsumerMembership:
         #: How often the group has put this member out.
         self.times_lost = 0
         self._cluster = cluster
-        self._line = CoordinatorLine(cluster, group_id)
+        self._coordinator = CoordinatorConnection(cluster, group_id)
         #: Covers the epoch: it changes with an answer, and goes with the next request.
         self._turn = asyncio.Lock()
         self._topics: list[str] = []
         self._owned: list[TopicPartition] = []
-        self._told: _Told | None = None
+        self._reported: _Reported | None = None
         #: What the coordinator wants this member to read.
         self._target: dict[Uuid, list[int]] = {}
         #: Of the topics that this member had to read: one that is deleted is still given up by its id.
         self._ids: dict[str, Uuid] = {}
 
     async def join(self, topics: Sequence[str], owned: Sequence[TopicPartition]) -> list[TopicPartition]:
-        """Enters the group, or tells it of other topics; returns what this member has to read now."""
+        """Enters the group, or reports other topics to it; returns what this member has to read now."""
         self._topics = sorted(topics)
-        while self._told is None or self._told.topics != self._topics:
+        while self._reported is None or self._reported.topics != self._topics:
             try:
                 await self._cluster.retry(self._heartbeat, retriable=coordinator_moved)
             except KafkaError as error:
@@ -81,7 +81,7 @@ class ConsumerMembership:
     async def settle(self, owned: Sequence[TopicPartition]) -> bool:
         """Says what this member reads from now on; True when it has to join again."""
         self._owned = sorted(owned)
-        if self._told is not None and self._told.owned == self._owned:
+        if self._reported is not None and self._reported.owned == self._owned:
             return False
         return await self.beat()
 
@@ -116,7 +116,7 @@ class ConsumerMembership:
                     member_id=self.member_id,
                     group_instance_id=self.options.group_instance_id,
                 )
-                return await self._line.commit(request)
+                return await self._coordinator.commit(request)
 
         return await self._cluster.retry(attempt, retriable=coordinator_moved)
 
@@ -131,22 +131,22 @@ class ConsumerMembership:
                 member_epoch=_LEAVE_FOR_A_WHILE if static else _LEAVE,
                 instance_id=self.options.group_instance_id,
             )
-        await self._line.close(request)
-        self.generation_id, self._told, self._owned = -1, None, []
+        await self._coordinator.close(request)
+        self.generation_id, self._reported, self._owned = -1, None, []
 
     async def _heartbeat(self) -> None:
         async with self._turn:
-            told, self._told = self._told, None  # until the answer is here
-            saying = _Told(self._topics, self._owned)
-            answer = await self._line.send(self._request(told, saying))
-            self._line.check(answer.error_code, "a heartbeat", answer.error_message)
-            self._told = saying
+            reported, self._reported = self._reported, None  # until the answer is here
+            saying = _Reported(self._topics, self._owned)
+            answer = await self._coordinator.send(self._request(reported, saying))
+            self._coordinator.check(answer.error_code, "a heartbeat", answer.error_message)
+            self._reported = saying
             self.generation_id = answer.member_epoch
             self.heartbeat_interval_ms = answer.heartbeat_interval_ms
             if answer.assignment is not None:
                 self._target = {t.topic_id: t.partitions for t in answer.assignment.topic_partitions}
 
-    def _request(self, told: _Told | None, saying: _Told) -> ConsumerGroupHeartbeatRequest:
+    def _request(self, reported: _Reported | None, saying: _Reported) -> ConsumerGroupHeartbeatRequest:
         options = self.options
         request = ConsumerGroupHeartbeatRequest(
             group_id=self.group_id,
@@ -154,18 +154,18 @@ class ConsumerMembership:
             member_epoch=max(self.generation_id, _JOIN),
             instance_id=options.group_instance_id,
         )
-        if told is None:
+        if reported is None:
             request.rebalance_timeout_ms = options.rebalance_timeout_ms
             request.server_assignor = options.server_assignor
-        if told is None or told.topics != saying.topics:
+        if reported is None or reported.topics != saying.topics:
             request.subscribed_topic_names = saying.topics
-        if told is None or told.owned != saying.owned:
+        if reported is None or reported.owned != saying.owned:
             owned = by_topic(saying.owned).items()
             request.topic_partitions = [TopicPartitions(self._ids[name], indexes) for name, indexes in owned]
         return request
 
     async def _wanted(self) -> list[TopicPartition]:
-        """The target by names; a topic whose name the cluster does not tell (yet) is left for later."""
+        """The target by names; a topic whose name the cluster does not know (yet) is left for later."""
         if any(self._cluster.topic_name(topic_id) is None for topic_id in self._target):
             await self._cluster.topics(self._topics)
         wanted: list[TopicPartition] = []
@@ -177,7 +177,7 @@ class ConsumerMembership:
         return sorted(wanted)
 
     def _lose_membership(self) -> None:
-        self.generation_id, self._told = -1, None
+        self.generation_id, self._reported = -1, None
         self._owned, self._target = [], {}
         self.times_lost += 1
 

@@ -1,7 +1,7 @@
-"""The line of one member to the coordinator of its group: find it, ask it, find the next one when it moved.
+"""The connection of one member to the coordinator of its group, which is found again when it has moved.
 
-Invariant: one request of a member at a time is on its way, on a connection of its own, because a JoinGroup
-waits at the coordinator for the others. What the requests mean is the business of the memberships.
+Invariant: one request of a member at a time is in flight, on a connection of its own, because a JoinGroup
+waits at the coordinator for the other members. What the requests mean is the business of the memberships.
 """
 
 import asyncio
@@ -16,11 +16,11 @@ from moldau.protocol.errors import KafkaError
 from moldau.protocol.messages.offset_commit import OffsetCommitRequest
 
 
-class CoordinatorLine:
+class CoordinatorConnection:
     def __init__(self, cluster: Cluster, group_id: str) -> None:
         self._cluster = cluster
         self._group_id = group_id
-        self._lane = f"group-{id(self)}"
+        self._purpose = f"group-{id(self)}"
         self._node_id: int | None = None
         self._turn = asyncio.Lock()
 
@@ -58,17 +58,17 @@ class CoordinatorLine:
             self._node_id = None
         raise error
 
-    async def close(self, last_word: object | None = None) -> Any:
-        """Hangs up, and says a last word on the way out; None when there was nobody to say it to."""
+    async def close(self, last_request: object | None = None) -> Any:
+        """Closes, and sends a last request; None where there is no coordinator to send it to."""
         node_id, self._node_id = self._node_id, None
         if node_id is None:
             return None  # it never came to a coordinator, or has lost it: the session ends by itself
         # A JoinGroup may still wait on the connection of this member, and whoever comes behind it too.
-        await self._cluster.hang_up(node_id, self._lane)
-        if last_word is None:
+        await self._cluster.disconnect(node_id, self._purpose)
+        if last_request is None:
             return None
         try:
-            return await (await self._cluster.connection(node_id)).send(last_word)
+            return await (await self._cluster.connection(node_id)).send(last_request)
         except KafkaError as error:
             if not coordinator_moved(error):
                 raise
@@ -77,4 +77,4 @@ class CoordinatorLine:
     async def _connection(self) -> Connection:
         if self._node_id is None:
             self._node_id = (await find_coordinator(self._cluster, self._group_id)).node_id
-        return await self._cluster.connection(self._node_id, self._lane)
+        return await self._cluster.connection(self._node_id, self._purpose)

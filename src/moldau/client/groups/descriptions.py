@@ -1,6 +1,6 @@
 """What goes into and comes out of ``groups``: listings, descriptions, members and committed offsets.
 
-Invariant: values only; nothing here sends or decides. States and types have Kafka's own words.
+Values only; nothing here sends or decides. States and types have Kafka's own words.
 """
 
 from dataclasses import dataclass
@@ -16,6 +16,16 @@ STREAMS = "Streams"
 
 #: The protocol type of groups whose members read topics; a group that only commits offsets has none ("").
 CONSUMER_PROTOCOL = "consumer"
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerGroupMetadata:
+    """Who commits offsets with a transaction; the group alone where there is no member to check."""
+
+    group_id: str
+    generation_id: int = -1
+    member_id: str = ""
+    group_instance_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

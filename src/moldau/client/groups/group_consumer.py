@@ -28,7 +28,7 @@ from moldau.client.consumer.consumer import END, Consumer, Start, at_offset
 from moldau.client.consumer.fetched import FetchedBatch
 from moldau.client.groups.classic_membership import Membership, MembershipOptions
 from moldau.client.groups.consumer_membership import ConsumerMembership
-from moldau.client.groups.descriptions import CommittedOffset
+from moldau.client.groups.descriptions import CommittedOffset, ConsumerGroupMetadata
 from moldau.client.groups.groups import Groups
 from moldau.client.transport.cluster import Cluster
 from moldau.protocol.errors import ErrorCode, KafkaError
@@ -162,9 +162,27 @@ class GroupConsumer:
         """Goes on at another offset, which is then the one that is committed."""
         await self._consumer.seek(partition, at_offset(offset))
 
+    def progress(self) -> dict[TopicPartition, CommittedOffset]:
+        """How far the caller has come, where that is not committed yet."""
+        positions = {partition: self._consumer.position(partition) for partition in self.assignment}
+        return {
+            partition: CommittedOffset(position, self._epochs.get(partition, -1))
+            for partition, position in positions.items()
+            if self._committed.get(partition) != position
+        }
+
+    def group_metadata(self) -> ConsumerGroupMetadata:
+        """Who this member is, for ``Producer.send_offsets_to_transaction``."""
+        return ConsumerGroupMetadata(
+            self.membership.group_id,
+            self.membership.generation_id,
+            self.membership.member_id,
+            self.membership.options.group_instance_id,
+        )
+
     async def commit(self, offsets: dict[TopicPartition, CommittedOffset] | None = None) -> None:
         """Commits these offsets, or how far the caller has come; raises when the group refuses it."""
-        given = self._progress() if offsets is None else offsets
+        given = self.progress() if offsets is None else offsets
         if given:
             raise_errors(await self.membership.commit(given))
             self._committed |= {partition: each.offset for partition, each in given.items()}
@@ -197,7 +215,7 @@ class GroupConsumer:
         return found if isinstance(found, FetchedBatch) else None
 
     async def _next_round(self) -> None:
-        """Commits and joins; what goes wrong on the way is begun again by the next call."""
+        """Commits and joins; what goes wrong in between is begun again by the next call."""
         if self._auto_commit and self.assignment:
             await self._commit_or_pass()
         await self._stop_beating()
@@ -269,14 +287,6 @@ class GroupConsumer:
             else:
                 starts[partition] = self._offset_reset
         return starts
-
-    def _progress(self) -> dict[TopicPartition, CommittedOffset]:
-        positions = {partition: self._consumer.position(partition) for partition in self.assignment}
-        return {
-            partition: CommittedOffset(position, self._epochs.get(partition, -1))
-            for partition, position in positions.items()
-            if self._committed.get(partition) != position
-        }
 
     async def _commit_or_pass(self) -> None:
         """A commit that is too late for this generation is nobody's error."""

@@ -84,7 +84,7 @@ async def find_coordinator(cluster: Cluster, group_id: str) -> Broker:
 
 
 class Groups:
-    """The groups of one cluster; holds nothing but the cluster."""
+    """The groups of one cluster; no state but the cluster."""
 
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster

@@ -1,6 +1,6 @@
 """Between the values of ``groups`` and the messages of the protocol.
 
-Invariant: pure functions, a value in and a message out or the reverse; nothing here sends. Bytes of members
+Pure functions: a value in and a message out or the reverse; nothing here sends. Bytes of members
 that are not those of a consumer are shown as no topics and no partitions.
 """
 

@@ -1,18 +1,24 @@
 """Records that wait to be sent: batches in a queue for each partition, with their sequence numbers.
 
-Invariant: pure; no socket, no clock and no task. A queue keeps its batches in order: one that must be sent
-again goes before all that were never sent, and then only one is on its way until the rest of the failed
-ones is done.
+Pure: no socket, no clock and no task.
+
+Invariant: a queue keeps its batches in order. One that must be sent again goes before all that were never
+sent, and then only one is in flight until the rest of the failed ones is done.
 """
 
+import math
 import struct
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from moldau.base.names import TopicPartition
+from moldau.client.producer.encoded_batch import EncodedBatch
 from moldau.protocol.compression import Compression
 from moldau.protocol.errors import KafkaError
 from moldau.protocol.records import (
+    NO_PRODUCER_EPOCH,
+    NO_PRODUCER_ID,
     NO_SEQUENCE,
     PRODUCER_ID_AT,
     BatchBuilder,
@@ -24,6 +30,7 @@ from moldau.protocol.records import (
 RECORD_OVERHEAD = 36
 
 _STAMP = struct.Struct(">qhi")
+_NOBODY = (NO_PRODUCER_ID, NO_PRODUCER_EPOCH)
 
 
 class RecordMetadata(NamedTuple):
@@ -36,6 +43,8 @@ class RecordMetadata(NamedTuple):
 
 
 class ProducerIdentity(NamedTuple):
+    """What a broker knows a producer by; a producer of a higher epoch fences those before it."""
+
     producer_id: int
     producer_epoch: int
 
@@ -54,6 +63,7 @@ class Batch:
         "callbacks",
         "count",
         "deadline",
+        "encoded",
         "listeners",
         "order",
         "outcome",
@@ -62,15 +72,19 @@ class Batch:
         "reserved",
     )
 
-    def __init__(self, queue: "PartitionQueue", reserved: int, deadline: float) -> None:
+    def __init__(
+        self, queue: "PartitionQueue", reserved: int, deadline: float, encoded: EncodedBatch | None = None
+    ) -> None:
         self.queue = queue
         #: Bytes of the producer's memory that this batch takes until it is done.
         self.reserved = reserved
         self.deadline = deadline
         self.builder = BatchBuilder()
-        #: How many records it holds, once it is full.
-        self.count = 0
-        self.records: bytearray | None = None
+        #: Records that somebody else has encoded, instead of those of the builder.
+        self.encoded = encoded
+        #: How many records there are, once it is full.
+        self.count = 0 if encoded is None else encoded.count
+        self.records: bytearray | memoryview | None = None
         self.base_sequence = NO_SEQUENCE
         #: Counts the batches of a queue in the order in which they were first sent.
         self.order = -1
@@ -95,7 +109,7 @@ class Batch:
         )
 
     def finish(self, outcome: tuple[int, int] | KafkaError) -> None:
-        """Tells everyone who waits; a batch is finished once."""
+        """Notifies everyone who waits; a batch is finished once."""
         assert self.outcome is None
         self.outcome = outcome
         for index, timestamp, callback in self.callbacks:
@@ -105,13 +119,24 @@ class Batch:
 
 
 class PartitionQueue:
-    """The batches of one partition: one that is filled, those that are full, those on their way."""
+    """The batches of one partition: one that is filled, those that are full, those in flight."""
 
-    __slots__ = ("filling", "full", "in_flight", "index", "next_order", "next_sequence", "resending", "topic")
+    __slots__ = (
+        "filling",
+        "full",
+        "in_flight",
+        "index",
+        "next_order",
+        "next_sequence",
+        "partition",
+        "resending",
+        "topic",
+    )
 
     def __init__(self, topic: str, index: int) -> None:
         self.topic = topic
         self.index = index
+        self.partition = TopicPartition(topic, index)
         self.filling: Batch | None = None
         self.full: deque[Batch] = deque()
         self.in_flight: list[Batch] = []
@@ -126,17 +151,30 @@ class PartitionQueue:
             self.full.append(self.filling)
             self.filling = None
 
+    def add_encoded(self, encoded: EncodedBatch) -> Batch:
+        """The next batch, which is full; it has time until its deadline is set."""
+        batch = Batch(self, len(encoded.content), math.inf, encoded)
+        self.full.append(batch)
+        return batch
+
     def can_send(self, max_in_flight: int) -> bool:
         if not self.full:
             return False
         return len(self.in_flight) < (1 if self.resending else max_in_flight)
 
-    def take(self, identity: ProducerIdentity | None, compression: Compression, level: int | None) -> Batch:
-        """The next batch to send, with its bytes; it counts as on its way."""
+    def take(
+        self,
+        identity: ProducerIdentity | None,
+        compression: Compression = Compression.NONE,
+        level: int | None = None,
+        *,
+        transactional: bool = False,
+    ) -> Batch:
+        """The next batch to send, with its bytes; it counts as in flight."""
         batch = self.full.popleft()
         if batch.records is None:
             self.resending = False  # all that failed have arrived: this one was never sent
-            self._build(batch, identity, compression, level)
+            self._build(batch, identity, compression, level, transactional)
             batch.order = self.next_order
             self.next_order += 1
         batch.attempts += 1
@@ -157,7 +195,7 @@ class PartitionQueue:
         self.full = deque([*sent, *never_sent])
 
     def restart_sequences(self, identity: ProducerIdentity) -> None:
-        """A new producer id counts from 0; nothing may be on its way when this is called."""
+        """A new producer id or epoch counts from 0; nothing may be in flight when this is called."""
         assert not self.in_flight
         self.next_sequence = 0
         for batch in self.full:
@@ -167,7 +205,7 @@ class PartitionQueue:
                 update_crc(batch.records, 0)
 
     def drop_all(self) -> list[Batch]:
-        """Every batch that is not on its way, taken out of the queue."""
+        """Every batch that is not in flight, taken out of the queue."""
         self.close_batch()
         dropped = list(self.full)
         self.full.clear()
@@ -181,18 +219,28 @@ class PartitionQueue:
         return late
 
     def _build(
-        self, batch: Batch, identity: ProducerIdentity | None, compression: Compression, level: int | None
+        self,
+        batch: Batch,
+        identity: ProducerIdentity | None,
+        compression: Compression,
+        level: int | None,
+        transactional: bool,
     ) -> None:
-        if identity is None:
-            batch.records = batch.builder.build(compression=compression, level=level)
+        producer_id, producer_epoch = identity or _NOBODY
+        if identity is not None:
+            batch.base_sequence = self._count(batch)
+        if batch.encoded is not None:
+            batch.records = batch.encoded.stamped(
+                producer_id, producer_epoch, batch.base_sequence, transactional=transactional
+            )
             return
-        batch.base_sequence = self._count(batch)
         batch.records = batch.builder.build(
             compression=compression,
             level=level,
-            producer_id=identity.producer_id,
-            producer_epoch=identity.producer_epoch,
+            producer_id=producer_id,
+            producer_epoch=producer_epoch,
             base_sequence=batch.base_sequence,
+            transactional=transactional,
         )
 
     def _count(self, batch: Batch) -> int:

@@ -3,7 +3,7 @@
 A record with a key goes to ``murmur2(key)`` modulo the number of partitions, so that every client puts
 a key in the same place. Records without a key fill one batch of a partition and then go on to the next.
 
-Invariant: pure; the same key and count give the same partition, for ever.
+Pure: the same key and count give the same partition, for ever.
 """
 
 from functools import lru_cache

@@ -1,4 +1,4 @@
-"""Writes records: collects them in batches, and tells where each record went.
+"""Writes records: collects them in batches, and reports where each record went.
 
     async with await Producer.open(cluster, linger_ms=5) as producer:
         delivery = await producer.send("orders", b"value", key=b"key", headers=(("trace", b"1"),))
@@ -8,32 +8,63 @@
 waits and returns None where ``send`` would, for a caller that counts microseconds. ``on_delivery`` is
 called with the outcome for those who do not await it. ``flush`` returns when everything sent so far has
 its outcome. The options are those of ``ProducerOptions``: acks=all, idempotent, batches of 16 KiB, linger
-5 ms unless told.
+5 ms by default.
+
+With a ``transactional_id`` records are sent in transactions, which ``Producer.open`` makes possible: it
+fences an earlier producer of that id and aborts what it left open.
+
+    producer = await Producer.open(cluster, transactional_id="billing-0")
+    async with producer.transaction():  # begin_transaction, and commit_transaction or abort_transaction
+        await producer.send("bills", b"value")
+        await producer.send_offsets_to_transaction(consumer.progress(), consumer.group_metadata())
 
 Invariant: this file collects, ``sender`` sends. Records of a partition leave in the order of the sends;
-each has one outcome, told once, within ``delivery_timeout_ms``.
+each has one outcome, reported once, within ``delivery_timeout_ms``. A transaction is committed only if every
+record in it was written; a producer that was fenced writes nothing more (``ProducerFenced``).
 """
 
 import asyncio
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import AsyncIterator, Generator, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import replace
 from types import TracebackType
 from typing import Any, NamedTuple
 
 from moldau.base.clock import Clock, SystemClock
+from moldau.base.names import TopicPartition
+from moldau.client.groups.descriptions import CommittedOffset, ConsumerGroupMetadata
+from moldau.client.producer import transactions
 from moldau.client.producer.accumulator import (
     RECORD_OVERHEAD,
     Batch,
     OnDelivery,
     PartitionQueue,
+    ProducerIdentity,
     RecordMetadata,
     headers_size,
 )
 from moldau.client.producer.partitioner import partition_of
+from moldau.client.producer.produce_requests import Outcome
 from moldau.client.producer.sender import ProducerOptions, Sender
 from moldau.client.transport.cluster import Cluster
 from moldau.protocol.errors import ErrorCode, KafkaError
 
 _new_tuple = tuple.__new__  # a named tuple's own constructor is twice the price, and each record pays it
+
+
+#: What a broker says to a producer whose epoch is over.
+_FENCED = frozenset({ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH})
+
+
+class ProducerFenced(KafkaError):
+    """The epoch of the producer is over; where ``abort_transaction`` raises it too, for good."""
+
+    def __init__(self, transactional_id: str) -> None:
+        super().__init__(
+            ErrorCode.PRODUCER_FENCED,
+            f"another producer has taken over transactional id {transactional_id!r}, "
+            "or its transaction has timed out",
+        )
 
 
 class Delivery(NamedTuple):
@@ -92,12 +123,21 @@ class Producer:
         self._unfinished = 0
         self._progress: asyncio.Future[None] | None = None
         self._closed = False
+        #: Of a transactional producer: whether records may be sent now.
+        self._in_transaction = False
+        #: Whether the transaction may be committed, though no answer said so.
+        self._commit_tried = False
+        self._prepared: ProducerIdentity | None = None
+        self._fenced: ProducerFenced | None = None
 
     @classmethod
     async def open(cls, cluster: Cluster, *, clock: Clock | None = None, **options: Any) -> "Producer":
         """Takes the fields of ``ProducerOptions``; an idempotent producer asks for its id here."""
         producer = cls(cluster, ProducerOptions(**options), clock)
-        await producer._sender.start()
+        if producer.options.transactional_id is None:
+            await producer._sender.start()
+        else:
+            await producer._init_transactions(producer.options.transactional_id)
         return producer
 
     async def __aenter__(self) -> "Producer":
@@ -106,6 +146,8 @@ class Producer:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if error is not None:
+            await self._abort_what_is_open()
         await self.close(flush=error is None)
 
     async def send(
@@ -118,7 +160,7 @@ class Producer:
         timestamp_ms: int | None = None,
         on_delivery: OnDelivery | None = None,
     ) -> Delivery:
-        """Takes a record; waits while there is no room. The outcome comes with the delivery."""
+        """Takes a record; waits while there is no space. The outcome comes with the delivery."""
         while True:
             delivery = self.try_send(topic, value, key, partition, headers, timestamp_ms, on_delivery)
             if delivery is not None:
@@ -187,8 +229,12 @@ class Producer:
             await self._wait_for_progress()
 
     async def close(self, *, flush: bool = True) -> None:
-        """Without ``flush``, records that are not on their way yet are given up."""
+        """Without ``flush``, records that are not in flight yet are given up.
+
+        With it, a transaction that is open is aborted.
+        """
         if flush and not self._closed:
+            await self._abort_what_is_open()
             await self.flush()
         self._closed = True
         self._sender.close()
@@ -196,6 +242,171 @@ class Producer:
         for queue in self._queues():
             for batch in queue.drop_all():
                 self._finish(batch, gone)
+
+    # Transactions.
+
+    @property
+    def prepared(self) -> ProducerIdentity | None:
+        """The transaction that waits to be completed: prepared here, or before and kept by ``open``."""
+        return self._prepared
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncIterator[None]:
+        """A transaction that is committed at the end, or aborted when an exception leaves the block."""
+        await self.begin_transaction()
+        try:
+            yield
+            await self.commit_transaction()
+        except BaseException:
+            await self._abort_what_is_open()
+            raise
+
+    async def begin_transaction(self) -> None:
+        self._check_transactional()
+        if self._in_transaction or self._prepared is not None:
+            raise KafkaError(ErrorCode.INVALID_TXN_STATE, "the transaction before is not ended")
+        self._in_transaction = True
+
+    async def send_offsets_to_transaction(
+        self,
+        offsets: Mapping[TopicPartition, CommittedOffset | int],
+        group: ConsumerGroupMetadata | str,
+    ) -> None:
+        """Commits offsets of a consumer group with the transaction; nothing is committed without it."""
+        self._check_sendable()
+        given = {p: CommittedOffset(o) if isinstance(o, int) else o for p, o in offsets.items()}
+        metadata = ConsumerGroupMetadata(group) if isinstance(group, str) else group
+        self._sender.transaction_started = True
+        try:
+            await transactions.commit_offsets(self.cluster, self._open_transaction, given, metadata)
+        except KafkaError as error:
+            self._sender.stop(error)
+            raise self._in_words(error, final=True) from None
+
+    async def commit_transaction(self) -> None:
+        """Returns when the transaction is committed; the error of a record that was not written is raised.
+
+        After any other error than ``ProducerFenced`` the transaction may be aborted.
+        """
+        await self._written()
+        await self._end(commit=True)
+
+    async def abort_transaction(self) -> None:
+        """Records that are not in flight are not sent; no reader of committed records sees the others."""
+        self._check_in_transaction()
+        self._sender.stop(KafkaError(ErrorCode.TRANSACTION_ABORTABLE, "the transaction was aborted"))
+        while self._unfinished:
+            await self._wait_for_progress()
+        await self._end(commit=False)
+
+    async def prepare_transaction(self) -> ProducerIdentity:
+        """The first phase: everything is written, and the transaction waits for ``complete_transaction``.
+
+        What is returned is for whoever decides: with it, a later producer with ``keep_prepared`` can
+        complete the transaction too.
+        """
+        if not self.options.two_phase_commit:
+            raise KafkaError(ErrorCode.INVALID_TXN_STATE, "the producer has not two_phase_commit=True")
+        await self._written()
+        self._prepared = self._open_transaction.identity
+        self._in_transaction = False
+        return self._prepared
+
+    async def complete_transaction(self, prepared: ProducerIdentity) -> None:
+        """The second phase: commits if this is the transaction that was prepared, and aborts any other."""
+        self._check_transactional()
+        if self._prepared is None:
+            raise KafkaError(ErrorCode.INVALID_TXN_STATE, "no transaction is prepared")
+        self._sender.transaction_started = True
+        await self._end(commit=self._prepared == prepared)
+
+    async def _init_transactions(self, transactional_id: str) -> None:
+        options = self.options
+        found = await transactions.begin(
+            self.cluster,
+            transactional_id,
+            timeout_ms=options.transaction_timeout_ms,
+            two_phase=options.two_phase_commit,
+            keep_prepared=options.keep_prepared,
+        )
+        self._prepared = found.prepared
+        self._sender.enter(found)
+
+    async def _written(self) -> None:
+        """Returns when every record of the transaction is written; raises why one is not."""
+        self._check_in_transaction()
+        await self.flush()
+        self._check_sendable()
+
+    async def _end(self, *, commit: bool) -> None:
+        transaction = self._open_transaction
+        if self._sender.transaction_started:
+            try:
+                transaction = await self._ended(transaction, commit)
+            except KafkaError as error:
+                raise self._in_words(error, final=True) from None
+        self._in_transaction, self._commit_tried, self._prepared = False, False, None
+        self._sender.enter(replace(transaction, prepared=None))
+
+    async def _ended(
+        self, transaction: transactions.OpenTransaction, commit: bool
+    ) -> transactions.OpenTransaction:
+        """Ends a transaction; returns the producer in the epoch for the next one."""
+        identity = None
+        self._commit_tried = self._commit_tried or commit
+        try:
+            identity = await transactions.end(
+                self.cluster, transaction.transactional_id, *transaction.identity, commit=commit
+            )
+        except KafkaError as error:
+            # Nothing was open where the first request that would have begun it has failed.
+            if self._commit_tried or error.code != ErrorCode.INVALID_TXN_STATE:
+                raise
+        if identity is not None:
+            return replace(transaction, **identity._asdict())
+        if commit:
+            return transaction
+        # What was not written has left a gap in the sequences, which end with the epoch.
+        return await transactions.next_epoch(self.cluster, transaction, self.options.transaction_timeout_ms)
+
+    async def _abort_what_is_open(self) -> None:
+        """As well as that can be done: whoever takes the id next, or the timeout, does it otherwise."""
+        if self._in_transaction and self._fenced is None and not self._closed:
+            with suppress(KafkaError):
+                await self.abort_transaction()
+
+    @property
+    def _open_transaction(self) -> transactions.OpenTransaction:
+        assert self._sender.transaction is not None
+        return self._sender.transaction
+
+    def _check_transactional(self) -> None:
+        if self._fenced is not None:
+            raise self._fenced
+        if self.options.transactional_id is None:
+            raise KafkaError(ErrorCode.INVALID_TXN_STATE, "the producer has no transactional id")
+
+    def _check_in_transaction(self) -> None:
+        self._check_transactional()
+        if not self._in_transaction:
+            raise KafkaError(ErrorCode.INVALID_TXN_STATE, "no transaction is begun")
+
+    def _check_sendable(self) -> None:
+        """Whether the transaction can still be committed."""
+        self._check_in_transaction()
+        if self._sender.failure is not None:
+            raise self._in_words(self._sender.failure)
+
+    def _in_words(self, error: KafkaError, *, final: bool = False) -> KafkaError:
+        """An error as it is raised. What a coordinator says of an epoch is final."""
+        if error.code not in _FENCED:
+            return error
+        fenced = ProducerFenced(self.options.transactional_id or "")
+        if final:
+            self._fenced = fenced
+        return fenced
+
+    # Inside.
 
     def _queues(self) -> Iterator[PartitionQueue]:
         for topic in self._topics.values():
@@ -216,6 +427,8 @@ class Producer:
         options = self.options
         if self._closed:
             raise KafkaError(ErrorCode.NETWORK_EXCEPTION, "the producer is closed")
+        if options.transactional_id is not None:
+            self._check_sendable()
         if size > options.max_request_bytes:
             raise KafkaError(
                 ErrorCode.MESSAGE_TOO_LARGE,
@@ -241,7 +454,7 @@ class Producer:
             self._sender.ready(queue)
             self._sender.pump()
 
-    def _finish(self, batch: Batch, outcome: tuple[int, int] | KafkaError) -> None:
+    def _finish(self, batch: Batch, outcome: Outcome) -> None:
         self._free_bytes += batch.reserved
         self._unfinished -= 1
         if self._progress is not None and not self._progress.done():
@@ -256,9 +469,12 @@ class Producer:
 
     async def _learn_topic(self, name: str) -> None:
         """Waits for a topic that the cluster may be creating because we ask for it."""
+        options = self.options
         topic = await self.cluster.retry(
-            lambda: self.cluster.topic(name, refresh=True, allow_auto_topic_creation=True),
-            timeout_ms=self.options.max_block_ms,
+            lambda: self.cluster.topic(
+                name, refresh=True, allow_auto_topic_creation=options.allow_auto_create_topics
+            ),
+            timeout_ms=options.max_block_ms,
         )
         if name not in self._topics:
             first = self._now_ms()  # not every producer starts with partition 0

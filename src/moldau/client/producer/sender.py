@@ -1,12 +1,14 @@
 """Sends full batches to the leaders of their partitions, and again where that may help.
 
-``ready(queue)`` says that a queue has something to send; ``finish(batch, outcome)``, given by the
-producer, hears of each batch once. Up to ``max_in_flight`` requests are on their way to each broker, each
-with one batch of every partition that has one.
+``ready(queue)`` says that a queue has something to send; ``finish(batch, outcome)``, given by the owner, is
+called for each batch once. Up to ``max_in_flight`` requests are in flight to each broker, each with one batch
+of every partition that has one. ``encoded_sender`` sends over blocking connections and leaves what failed
+there to ``retry``.
 
-Invariant: the batches of a partition arrive in their order; with an identity (a producer id) each is
-written once. When the broker has lost count of the sequences, the batch that met this fails, and the rest
-goes on under a new id as soon as nothing of the old one is on its way.
+Invariant: the batches of a partition arrive in their order; with an identity (a producer id) each is written
+once. When the broker has lost count of the sequences, the batch that met this fails, and the rest goes on
+under a new id as soon as nothing of the old one is in flight. In a transaction, and where all is to fail at
+the first error, nothing goes on: what waits fails with the same error.
 """
 
 import asyncio
@@ -15,19 +17,22 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from moldau.base.names import ZERO_UUID
+from moldau.base.names import TopicPartition
 from moldau.client.producer.accumulator import Batch, PartitionQueue, ProducerIdentity
-from moldau.client.transport.cluster import Cluster, may_pass
+from moldau.client.producer.produce_requests import (
+    LEFT_OUT,
+    MAX_IN_FLIGHT,
+    Outcome,
+    outcomes,
+    produce_request,
+)
+from moldau.client.producer.transactions import OpenTransaction, add_partitions
+from moldau.client.transport.cluster import Cluster, is_retriable
 from moldau.client.transport.connection import Connection, error_code
 from moldau.protocol.compression import Compression
 from moldau.protocol.errors import ErrorCode, KafkaError
 from moldau.protocol.messages.init_producer_id import InitProducerIdRequest
-from moldau.protocol.messages.produce import (
-    PartitionProduceData,
-    PartitionProduceResponse,
-    ProduceRequest,
-    TopicProduceData,
-)
+from moldau.protocol.messages.produce import ProduceRequest
 
 #: The producer's sequence has no place in the log any more: only a new producer id helps.
 _LOST_SEQUENCE = frozenset(
@@ -38,13 +43,10 @@ _LOST_SEQUENCE = frozenset(
     }
 )
 
-#: The last version of Produce that names topics; later ones have their ids.
-_LAST_VERSION_WITH_NAMES = 12
-
 
 @dataclass(frozen=True, slots=True)
 class ProducerOptions:
-    """What a producer can be told; the defaults are those of Kafka 4's Java client."""
+    """The options of a producer; the defaults are those of Kafka 4's Java client."""
 
     acks: int = -1
     compression: Compression = Compression.NONE
@@ -55,11 +57,23 @@ class ProducerOptions:
     linger_ms: float = 5
     max_request_bytes: int = 1_048_576
     buffer_memory_bytes: int = 33_554_432
-    max_in_flight: int = 5
+    max_in_flight: int = MAX_IN_FLIGHT
     request_timeout_ms: int = 30_000
     delivery_timeout_ms: int = 120_000
     #: How long ``send`` may wait for a topic to be known.
     max_block_ms: int = 60_000
+    #: Whether a topic that is missing is created by asking for it, where the broker does that.
+    allow_auto_create_topics: bool = True
+    #: Makes the producer a transactional one.
+    transactional_id: str | None = None
+    #: The coordinator aborts a transaction that is open for longer.
+    transaction_timeout_ms: int = 60_000
+    #: Transactions are prepared first and wait for their end without a timeout.
+    two_phase_commit: bool = False
+    #: What an earlier producer of the id has prepared is kept, to be completed.
+    keep_prepared: bool = False
+    #: After an error that is not retriable nothing more is sent.
+    stop_at_first_error: bool = False
 
     @property
     def idempotent(self) -> bool:
@@ -69,37 +83,59 @@ class ProducerOptions:
         """ValueError for what cannot work."""
         if self.acks not in (-1, 0, 1):
             raise ValueError(f"acks={self.acks}: it is 0, 1 or -1 (all)")
+        if self.transactional_id is not None and not self.idempotent:
+            raise ValueError("a transactional producer needs acks=all (-1) and is idempotent")
+        if (self.two_phase_commit or self.keep_prepared) and self.transactional_id is None:
+            raise ValueError("two-phase commit needs a transactional id")
         if self.idempotent and self.acks != -1:
             raise ValueError("an idempotent producer needs acks=all (-1)")
-        if self.idempotent and self.max_in_flight > 5:
+        if self.idempotent and self.max_in_flight > MAX_IN_FLIGHT:
             raise ValueError("an idempotent producer has at most five requests on their way")
         if min(self.batch_size_bytes, self.linger_ms, self.buffer_memory_bytes) < 0 or self.max_in_flight < 1:
             raise ValueError("sizes and times are not negative, and at least one request must be on its way")
 
 
 class Sender:
+    """To be made on the event loop that it runs on.
+
+    ``identity`` or ``transaction`` is what batches are sent under; ``start`` asks for an identity.
+    """
+
     def __init__(
         self,
         cluster: Cluster,
         options: ProducerOptions,
         queues: Callable[[], Iterable[PartitionQueue]],
-        finish: Callable[[Batch, tuple[int, int] | KafkaError], None],
+        finish: Callable[[Batch, Outcome], None],
+        *,
+        identity: ProducerIdentity | None = None,
+        transaction: OpenTransaction | None = None,
     ) -> None:
         self.cluster = cluster
         self.options = options
+        self.identity = identity
+        self.transaction: OpenTransaction | None = None
         #: True from ``ready`` until the loop has turned and what could be sent is sent.
         self.pump_scheduled = False
         self._queues = queues
         self._finish = finish
         self._loop = asyncio.get_running_loop()
-        self._identity: ProducerIdentity | None = None
         self._new_identity_needed = False
+        #: Why nothing more is sent, until the next transaction.
+        self.failure: KafkaError | None = None
+        #: Whether the coordinator may have heard of the transaction.
+        self.transaction_started = False
+        #: What the coordinator knows of, before version 2 of transactions.
+        self._added: set[TopicPartition] = set()
+        self._adding: asyncio.Task[None] | None = None
         #: Queues with a full batch, in the order in which they are served.
         self._ready: dict[PartitionQueue, None] = {}
         self._connections: dict[int, Connection] = {}
         self._in_flight: dict[int, int] = {}
         self._recovery: asyncio.Task[None] | None = None
         self._closed = False
+        if transaction is not None:
+            self.enter(transaction)
 
     def ready(self, queue: PartitionQueue) -> None:
         """The queue has a full batch."""
@@ -109,14 +145,60 @@ class Sender:
             self._loop.call_soon(self.pump)
 
     async def start(self) -> None:
-        if self.options.idempotent:
-            await self._take_identity()
+        if self.options.idempotent and self.identity is None:
+            self.identity = await new_identity(self.cluster)
 
     def close(self) -> None:
-        """Sends nothing more; what is on its way keeps its outcome."""
+        """Sends nothing more; what is in flight keeps its outcome."""
         self._closed = True
-        if self._recovery is not None:
-            self._recovery.cancel()
+        for task in (self._recovery, self._adding):
+            if task is not None:
+                task.cancel()
+
+    def retry(self, failed: Iterable[tuple[Batch, KafkaError]]) -> None:
+        """Batches that somebody else has sent, of which it is not known that they are written."""
+        deadline = self._loop.time() + self.options.delivery_timeout_ms / 1000
+        for batch, error in sorted(failed, key=lambda each: each[0].order):
+            batch.deadline = deadline
+            self._failed(batch, error)
+
+    # Transactions.
+
+    def enter(self, transaction: OpenTransaction) -> None:
+        """Batches belong to this transaction from now on; nothing may be in flight."""
+        if self.identity != transaction.identity:
+            self.identity = transaction.identity
+            for queue in self._queues():
+                queue.restart_sequences(self.identity)
+        self.transaction = transaction
+        self.failure = None
+        self.transaction_started = False
+        self._added.clear()
+
+    def to_add(self, partitions: Iterable[TopicPartition]) -> set[TopicPartition]:
+        """Those that the coordinator has to know of before they are written to."""
+        if self.transaction is None or self.transaction.adds_implicitly:
+            return set()
+        return {*partitions} - self._added
+
+    async def add(self, partitions: Iterable[TopicPartition]) -> None:
+        assert self.transaction is not None
+        self.transaction_started = True
+        await add_partitions(self.cluster, self.transaction, sorted(partitions))
+        self._added.update(partitions)
+
+    async def drain(self) -> None:
+        """Returns when nothing is in flight."""
+        while any(self._in_flight.values()):
+            await asyncio.sleep(0.001)  # requests end by themselves, by their answer or their timeout
+
+    def stop(self, error: KafkaError) -> None:
+        """Everything that waits fails with this error, and nothing is sent again until ``enter``."""
+        if self.failure is None:
+            self.failure = error
+        self._lose_all(error)
+
+    # Sending.
 
     def pump(self) -> None:
         """Sends what can be sent."""
@@ -124,28 +206,71 @@ class Sender:
         if self._closed or self._new_identity_needed:
             return
         stuck = False
-        while True:
-            requests: dict[int, list[Batch]] = {}
-            sizes: dict[int, int] = {}
-            for queue in list(self._ready):
-                if not self._may_send(queue):
-                    continue
-                node_id = self._leader(queue)
-                connection = self._connections.get(node_id)
-                if connection is None or connection.closed:
-                    stuck = True
-                elif self._has_room(node_id, sizes.get(node_id, 0) + queue.full[0].reserved):
-                    batch = queue.take(
-                        self._identity, self.options.compression, self.options.compression_level
-                    )
-                    requests.setdefault(node_id, []).append(batch)
-                    sizes[node_id] = sizes.get(node_id, 0) + batch.reserved
-            if not requests:
-                break
+
+        def may_send(node_id: int) -> bool:
+            nonlocal stuck
+            connection = self._connections.get(node_id)
+            if connection is None or connection.closed:
+                stuck = True
+                return False
+            return self._in_flight.get(node_id, 0) < self.options.max_in_flight
+
+        while requests := self.requests([q for q in list(self._ready) if self._may_send(q)], may_send):
             for node_id, batches in requests.items():
                 self._send(node_id, batches)
         if stuck:
             self._recover()
+
+    def requests(
+        self, queues: Iterable[PartitionQueue], may_send: Callable[[int], bool] | None = None
+    ) -> dict[int, list[Batch]]:
+        """By broker, one batch of every queue that has space in the request; one batch always has."""
+        found: dict[int, list[Batch]] = {}
+        sizes: dict[int, int] = {}
+        options = self.options
+        limit = max(options.max_request_bytes, options.batch_size_bytes)
+        for queue in queues:
+            node_id = self.leader(queue)
+            size = sizes.get(node_id, 0) + queue.full[0].reserved
+            if (may_send is None or may_send(node_id)) and (size <= limit or node_id not in found):
+                batch = queue.take(
+                    self.identity,
+                    options.compression,
+                    options.compression_level,
+                    transactional=self.transaction is not None,
+                )
+                found.setdefault(node_id, []).append(batch)
+                sizes[node_id] = size
+        return found
+
+    def leader(self, queue: PartitionQueue) -> int:
+        known = self.cluster.partition(queue.partition)
+        return -1 if known is None else known.leader_id
+
+    def request(
+        self, batches: list[Batch], wrap: Callable[[Any], Any] | None = None
+    ) -> tuple[ProduceRequest, int | None]:
+        """The request, and the last version that it can be sent in; ``wrap`` is for each batch's records."""
+        return produce_request(
+            self.cluster,
+            [(b.queue.partition, b.records if wrap is None else wrap(b.records)) for b in batches],
+            acks=self.options.acks,
+            timeout_ms=self.options.request_timeout_ms,
+            transaction=self.transaction,
+        )
+
+    def take_answer(self, answer: Any, batches: list[Batch]) -> list[tuple[Batch, KafkaError]]:
+        """Finishes the batches that are written; returns those that are not."""
+        found = outcomes(self.cluster, answer)
+        failed: list[tuple[Batch, KafkaError]] = []
+        for batch in batches:
+            outcome = found.get(batch.queue.partition, LEFT_OUT)
+            if isinstance(outcome, KafkaError):
+                failed.append((batch, outcome))
+            else:
+                batch.queue.arrived(batch)
+                self._finish(batch, outcome)
+        return failed
 
     def _may_send(self, queue: PartitionQueue) -> bool:
         if not queue.full:
@@ -153,24 +278,14 @@ class Sender:
             return False
         if queue.resending and self._recovery is not None:
             return False  # the reason of the failure is being looked into
-        return queue.can_send(self.options.max_in_flight)
-
-    def _has_room(self, node_id: int, request_bytes: int) -> bool:
-        """Whether a request to this broker may start or grow; one batch always fits."""
-        if self._in_flight.get(node_id, 0) >= self.options.max_in_flight:
+        if self.to_add((queue.partition,)):
+            self._add_all_ready()
             return False
-        return request_bytes <= max(self.options.max_request_bytes, self.options.batch_size_bytes)
-
-    def _leader(self, queue: PartitionQueue) -> int:
-        topic = self.cluster.known_topic(queue.topic)
-        if topic is None or queue.index >= len(topic.partitions):
-            return -1
-        return topic.partitions[queue.index].leader_id
+        return queue.can_send(self.options.max_in_flight)
 
     def _send(self, node_id: int, batches: list[Batch]) -> None:
         connection = self._connections[node_id]
-        request, by_name = self._request(batches)
-        version = _LAST_VERSION_WITH_NAMES if by_name else None
+        request, version = self.request(batches)
         try:
             if self.options.acks == 0:
                 connection.post(request, max_version=version)
@@ -184,85 +299,79 @@ class Sender:
             for batch in batches:
                 self._failed(batch, error)
             return
+        self.transaction_started = True
         self._in_flight[node_id] = self._in_flight.get(node_id, 0) + 1
         answer.add_done_callback(partial(self._answered, node_id, batches))
-
-    def _request(self, batches: list[Batch]) -> tuple[ProduceRequest, bool]:
-        """The request, and whether it must name its topics because an id is not known."""
-        by_name = False
-        topics: dict[str, TopicProduceData] = {}
-        for batch in batches:
-            name = batch.queue.topic
-            data = topics.get(name)
-            if data is None:
-                known = self.cluster.known_topic(name)
-                topic_id = ZERO_UUID if known is None else known.topic_id
-                by_name = by_name or topic_id == ZERO_UUID
-                topics[name] = data = TopicProduceData(name=name, topic_id=topic_id, partition_data=[])
-            data.partition_data.append(PartitionProduceData(index=batch.queue.index, records=batch.records))
-        options = self.options
-        return ProduceRequest(None, options.acks, options.request_timeout_ms, list(topics.values())), by_name
 
     def _answered(self, node_id: int, batches: list[Batch], answer: "asyncio.Future[Any]") -> None:
         self._in_flight[node_id] -= 1
         error = answer.exception()
-        if error is not None:
+        if error is None:
+            failed = self.take_answer(answer.result(), batches)
+        else:
             assert isinstance(error, KafkaError), error
-            for batch in batches:
-                self._failed(batch, error)
-        else:
-            found = {
-                (topic.name or self.cluster.topic_name(topic.topic_id), p.index): p
-                for topic in answer.result().responses
-                for p in topic.partition_responses
-            }
-            for batch in batches:
-                self._outcome(batch, found.get((batch.queue.topic, batch.queue.index)))
+            failed = [(batch, error) for batch in batches]
+        for each in failed:
+            self._failed(*each)
         self.pump()
-
-    def _outcome(self, batch: Batch, given: PartitionProduceResponse | None) -> None:
-        if given is None:
-            self._failed(batch, KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, "the broker left a partition out"))
-        elif given.error_code in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
-            batch.queue.arrived(batch)
-            self._finish(batch, (given.base_offset, given.log_append_time_ms))
-        else:
-            said = given.error_message
-            if given.record_errors and given.record_errors[0].batch_index_error_message:
-                said = given.record_errors[0].batch_index_error_message
-            self._failed(batch, KafkaError(error_code(given.error_code), said))
 
     def _failed(self, batch: Batch, error: KafkaError) -> None:
         """Sends again what may still succeed. A batch out of order waits for the one before it."""
         queue = batch.queue
         lost = error.code in _LOST_SEQUENCE
         earlier = any(0 <= other.order < batch.order for other in (*queue.in_flight, *queue.full))
-        passes = may_pass(error) or (lost and (earlier or self._new_identity_needed))
-        if passes and self._loop.time() < batch.deadline and not self._closed:
+        retriable = is_retriable(error) or (lost and (earlier or self._new_identity_needed))
+        on_time = self._loop.time() < batch.deadline
+        if retriable and on_time and not self._closed and self.failure is None:
             queue.send_again(batch)
             self._ready[queue] = None
             self._recover()
             return
         queue.arrived(batch)
-        if self._identity is not None:
+        if self._all_or_nothing:
+            self.stop(error)
+        elif self.identity is not None:
             # The broker did not count this batch: those behind it would be out of order for ever.
             self._new_identity_needed = True
             self._recover()
         self._finish(batch, error)
 
+    @property
+    def _all_or_nothing(self) -> bool:
+        return self.transaction is not None or self.options.stop_at_first_error
+
+    def _lose_all(self, error: KafkaError) -> None:
+        for queue in self._queues():
+            for batch in queue.drop_all():
+                self._finish(batch, error)
+        self._ready.clear()
+
     # When something is missing.
 
     async def connect(self) -> None:
         """Opens what is missing of the connections to the leaders of the partitions in use."""
-        for node_id in {self._leader(queue) for queue in self._queues()} - {-1}:
+        for node_id in {self.leader(queue) for queue in self._queues()} - {-1}:
             connection = self._connections.get(node_id)
             if connection is not None and not connection.closed:
                 continue
             try:
                 self._connections[node_id] = await self.cluster.connection(node_id, "produce")
             except KafkaError as error:
-                if not may_pass(error):
+                if not is_retriable(error):
                     raise
+
+    def _add_all_ready(self) -> None:
+        if self._adding is None and not self._closed:
+            self._adding = self._loop.create_task(self._add_ready())
+
+    async def _add_ready(self) -> None:
+        try:
+            await self.add(self.to_add(queue.partition for queue in self._ready))
+        except KafkaError as error:
+            self.stop(error)
+        finally:
+            self._adding = None
+        self.pump()
 
     def _recover(self) -> None:
         if self._recovery is None and not self._closed:
@@ -276,13 +385,14 @@ class Sender:
             pause_ms = cluster.retry_backoff_ms * 2 ** min(max(attempts - 1, 0), 10)
             await asyncio.sleep(min(pause_ms, cluster.retry_backoff_max_ms) / 1000)
             self._expire()
-            await cluster.refresh()
+            # By name: a topic that was deleted and created again is not among those that are known.
+            await cluster.refresh(queue.topic for queue in self._queues())
             await self.connect()
             if self._new_identity_needed:
                 await self._restart_identity()
         except KafkaError as error:
-            if not may_pass(error):
-                self._give_up(error)
+            if not is_retriable(error):
+                (self.stop if self._all_or_nothing else self._lose_all)(error)
         finally:
             self._recovery = None
         self.pump()
@@ -293,26 +403,16 @@ class Sender:
             for batch in queue.expired(self._loop.time()):
                 late = KafkaError(ErrorCode.REQUEST_TIMED_OUT, f"not delivered within {waited} ms")
                 self._finish(batch, late)
-
-    def _give_up(self, error: KafkaError) -> None:
-        """An error that no retry mends ends everything that waits."""
-        for queue in self._queues():
-            for batch in queue.drop_all():
-                self._finish(batch, error)
-        self._ready.clear()
+                if self._all_or_nothing:
+                    self.stop(late)
 
     async def _restart_identity(self) -> None:
-        """A new producer id, once nothing of the old one is on its way."""
-        while any(self._in_flight.values()):
-            await asyncio.sleep(0.001)  # requests end by themselves, by their answer or their timeout
-        await self._take_identity()
-        assert self._identity is not None
+        """A new producer id, once nothing of the old one is in flight."""
+        await self.drain()
+        self.identity = await new_identity(self.cluster)
         for queue in self._queues():
-            queue.restart_sequences(self._identity)
+            queue.restart_sequences(self.identity)
         self._new_identity_needed = False
-
-    async def _take_identity(self) -> None:
-        self._identity = await new_identity(self.cluster)
 
 
 async def new_identity(cluster: Cluster) -> ProducerIdentity:

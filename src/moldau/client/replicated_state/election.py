@@ -16,7 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from moldau.client.groups.coordinator_connection import CoordinatorLine
+from moldau.client.groups.coordinator_connection import CoordinatorConnection
 from moldau.client.groups.groups import coordinator_moved
 from moldau.client.transport.cluster import Cluster
 from moldau.protocol.errors import ErrorCode, KafkaError
@@ -108,7 +108,7 @@ class Election:
         self._service = service
         self._session_timeout_ms = session_timeout_ms
         self._interval_seconds = heartbeat_interval_ms / 1000
-        self._coordinator = CoordinatorLine(cluster, group_id)
+        self._coordinator = CoordinatorConnection(cluster, group_id)
         self._member_id = ""
         self._task: asyncio.Task[None] | None = None
         self._settled = asyncio.Event()

@@ -1,4 +1,4 @@
-"""Where a snapshot lies: a directory, or an archive (``.tar``, ``.tar.gz``, ``.tar.zst``).
+"""Where a snapshot is: a directory, or an archive (``.tar``, ``.tar.gz``, ``.tar.zst``).
 
 A snapshot is a list of small files in order: ``manifest.json``, the batches, ``SHA256SUMS``. An archive is
 written and read as a stream, a directory can be looked at (``kafka-dump-log`` reads the ``.log`` files,
@@ -32,7 +32,7 @@ _PARTIAL = ".partial"
 
 
 class SnapshotFileError(Exception):
-    """What lies there is no snapshot that can be used, or no room for one; the text says why."""
+    """What is there is no snapshot that can be used, or no space for one; the text says why."""
 
 
 class SnapshotWriter(Protocol):

@@ -1,17 +1,17 @@
 """A connection for a thread that waits, for much data: large answers come into memory that is used again.
 
-    line = await cluster.line(node_id)       # on the loop that made the cluster
-    line.ask(FetchRequest(…))                # in any one thread from then on
-    ...                                      # the answer arrives meanwhile
-    answer = line.answer()                   # of the first request that has none yet
+    connection = await cluster.blocking_connection(node_id)   # on the loop that made the cluster
+    connection.send(FetchRequest(…))                          # in any one thread from then on
+    ...                                                       # the answer arrives meanwhile
+    answer = connection.receive()                             # of the oldest request without an answer
 
 An event loop is woken for every few packets and hands each of them from thread to thread; whoever reads
 gigabytes spends half of the time on that. Here the kernel keeps an answer until a good part of it is there,
-and one call takes it. Record batches that are ``InPlace`` are sent from where they lie.
+and one call takes it. Record batches that are ``InPlace`` are sent from their own memory, without a copy.
 
 Invariant: like ``connection`` this file knows frames and nothing of what a request means, and never
-retries. The memory of an answer is used again only when nobody holds a view of it. Whatever goes wrong is a
-``KafkaError``, and the line is closed.
+retries. The memory of an answer is used again only when no view of it is left. Whatever goes wrong is a
+``KafkaError``, and the connection is closed.
 """
 
 import socket
@@ -39,8 +39,8 @@ _LOW_WATER = socket.SO_RCVLOWAT if sys.platform == "linux" else None
 _SIZE = struct.Struct(">i")
 
 
-class Line:
-    """Made by ``Cluster.line`` from a connection that is open and logged in."""
+class BlockingConnection:
+    """Made by ``Cluster.blocking_connection`` from a connection that is open and logged in."""
 
     def __init__(
         self,
@@ -59,17 +59,17 @@ class Line:
         self._head = memoryview(bytearray(4))
         self._low_water = 1
         self._correlation_id = 0
-        #: Of each request on its way: its number, and how its answer is read.
+        #: Of each request in flight: its number, and how its answer is read.
         self._expected: deque[tuple[int, Callable[[memoryview], Any]]] = deque()
         self._sent_by_key: dict[tuple[ApiKey, int | None], tuple[int, Callable[[memoryview], Any]]] = {}
         sock.settimeout(timeout_ms / 1000)
 
     @property
     def idle(self) -> bool:
-        """Whether the next one may use it: open, and nothing on its way."""
+        """Whether the next one may use it: open, and nothing in flight."""
         return self._sock.fileno() >= 0 and not self._expected
 
-    def ask(self, request: object, *, max_version: int | None = None) -> None:
+    def send(self, request: object, *, max_version: int | None = None) -> None:
         """Sends a request. Answers have to be taken before the peer stops reading because of them."""
         api_key = api_key_of(request)
         agreed = self._sent_by_key.get((api_key, max_version))
@@ -86,12 +86,12 @@ class Line:
             raise self._lost(str(error)) from None
         self._expected.append((self._correlation_id, agreed[1]))
 
-    def answer(self, memory: Callable[[int], memoryview | None] | None = None) -> Any:
+    def receive(self, memory: Callable[[int], memoryview | None] | None = None) -> Any:
         """Waits for the next answer, which is read into what ``memory`` gives for its size, if anything.
 
         Otherwise views of it keep its memory from being used for another.
         """
-        assert self._expected, "nothing was asked"
+        assert self._expected, "no request is in flight"
         correlation_id, read = self._expected[0]
         try:
             self._fill(self._head)

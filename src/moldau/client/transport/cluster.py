@@ -7,9 +7,9 @@
 
 ``controller()``, ``any()`` and ``connection(node_id)`` give the other connections. ``open`` fails at once
 when none of the addresses answers. ``retry`` runs an attempt again, with a growing pause and fresh
-metadata in between, as long as it raises an error that may pass. A connection is shared by all who ask
-for the same broker and ``lane``; who sends requests that wait on the broker (a Fetch) takes a lane of its
-own, as answers come in order.
+metadata in between, as long as it raises an error that is retriable. A connection is shared by all who ask
+for the same broker and ``purpose``; requests that wait on the broker (a Fetch) need a purpose of their own,
+as answers come in order.
 
 Invariant: this file alone decides where a request goes and how often it is tried; it knows no API but
 Metadata.
@@ -22,7 +22,7 @@ from types import TracebackType
 from typing import TypeVar
 
 from moldau.base.names import ZERO_UUID, TopicPartition, Uuid
-from moldau.client.transport.blocking_connection import Line
+from moldau.client.transport.blocking_connection import BlockingConnection
 from moldau.client.transport.connection import (
     CLIENT_SOFTWARE_NAME,
     BrokerNotAvailable,
@@ -42,7 +42,7 @@ from moldau.protocol.messages.metadata import (
 
 _T = TypeVar("_T")
 
-#: Stands for "not told" where Kafka sends a bit field of allowed operations.
+#: Stands for "not known" where Kafka sends a bit field of allowed operations.
 NO_OPERATIONS = -2147483648
 
 
@@ -84,14 +84,14 @@ class Topic:
 
 
 @dataclass(slots=True)
-class _Lane:
-    """A connection to one broker; the lock keeps two callers from making it twice."""
+class _Slot:
+    """A connection to one broker for one purpose; the lock keeps two callers from making it twice."""
 
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     connection: Connection | None = None
 
 
-def may_pass(error: KafkaError) -> bool:
+def is_retriable(error: KafkaError) -> bool:
     """Whether the same attempt may succeed a little later, on the same or another broker."""
     return error.retriable or isinstance(error, BrokerNotAvailable)
 
@@ -127,7 +127,7 @@ class Cluster:
         self.brokers: dict[int, Broker] = {}
         self._topics: dict[str, Topic] = {}
         self._names: dict[Uuid, str] = {}
-        self._lanes: dict[tuple[int, str], _Lane] = {}
+        self._slots: dict[tuple[int, str], _Slot] = {}
         self._bootstrap: Connection | None = None
 
     @classmethod
@@ -154,14 +154,14 @@ class Cluster:
     async def close(self) -> None:
         for connection in self._open_connections():
             await connection.wait_closed()
-        self._lanes.clear()
+        self._slots.clear()
         self._bootstrap = None
 
     # Where to send.
 
     async def any(self) -> Connection:
         """A connection to some broker, an open one if there is one."""
-        own = [slot.connection for (_, lane), slot in self._lanes.items() if not lane]
+        own = [slot.connection for (_, purpose), slot in self._slots.items() if not purpose]
         for connection in (self._bootstrap, *own):
             if connection is not None and not connection.closed:
                 return connection
@@ -180,9 +180,9 @@ class Cluster:
             raise KafkaError(ErrorCode.NOT_CONTROLLER, "the cluster has no controller at the moment")
         return await self.connection(self.controller_id)
 
-    async def leader(self, partition: TopicPartition, lane: str = "") -> Connection:
+    async def leader(self, partition: TopicPartition, purpose: str = "") -> Connection:
         """A connection to the leader of a partition."""
-        return await self.connection(await self.leader_id(partition), lane)
+        return await self.connection(await self.leader_id(partition), purpose)
 
     async def leader_id(self, partition: TopicPartition) -> int:
         found = self.partition(partition)
@@ -195,19 +195,19 @@ class Cluster:
             raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, f"partition {partition} has no leader")
         return found.leader_id
 
-    async def connection(self, node_id: int, lane: str = "") -> Connection:
+    async def connection(self, node_id: int, purpose: str = "") -> Connection:
         """The connection to a broker by its id; made when it is not there or has broken."""
-        slot = self._lanes.setdefault((node_id, lane), _Lane())
+        slot = self._slots.setdefault((node_id, purpose), _Slot())
         async with slot.lock:
             if slot.connection is None or slot.connection.closed:
-                slot.connection = await self._connect_broker(node_id, lane)
+                slot.connection = await self._connect_broker(node_id, purpose)
             return slot.connection
 
-    async def line(self, node_id: int) -> Line:
-        """A connection for a thread that waits, which the caller closes; not with TLS."""
-        assert not self.security.encrypted, "a line cannot take over an encrypted connection"
-        connection = await self._connect_broker(node_id, "line")
-        return Line(
+    async def blocking_connection(self, node_id: int) -> BlockingConnection:
+        """A connection for a thread that waits, which the caller closes; never with TLS."""
+        assert not self.security.encrypted, "a blocking connection cannot take over an encrypted one"
+        connection = await self._connect_broker(node_id, "blocking")
+        return BlockingConnection(
             connection.hand_over(),
             connection.address,
             self.client_id,
@@ -215,9 +215,9 @@ class Cluster:
             self.request_timeout_ms,
         )
 
-    async def hang_up(self, node_id: int, lane: str) -> None:
+    async def disconnect(self, node_id: int, purpose: str) -> None:
         """Closes a connection that its only user needs no more."""
-        slot = self._lanes.pop((node_id, lane), None)
+        slot = self._slots.pop((node_id, purpose), None)
         if slot is not None and slot.connection is not None:
             await slot.connection.wait_closed()
 
@@ -250,9 +250,9 @@ class Cluster:
         )
         return self._learn(await (await self.any()).send(request))
 
-    async def refresh(self) -> None:
-        """Learns brokers, controller and the topics in use anew."""
-        await self.topics(list(self._topics))
+    async def refresh(self, topics: Iterable[str] = ()) -> None:
+        """Learns brokers, controller and the known topics again, and these topics too."""
+        await self.topics(list({**self._topics, **dict.fromkeys(topics)}))
 
     def known_topic(self, name: str) -> Topic | None:
         """A topic from memory, without asking anyone."""
@@ -265,6 +265,11 @@ class Cluster:
             return None
         return topic.partitions[partition.partition]
 
+    def topic_id(self, name: str) -> Uuid:
+        """The id of a topic from memory; ``ZERO_UUID`` where none is known."""
+        topic = self._topics.get(name)
+        return ZERO_UUID if topic is None else topic.topic_id
+
     def topic_name(self, topic_id: Uuid) -> str | None:
         """The name of a topic from memory, by its id."""
         return self._names.get(topic_id)
@@ -273,10 +278,10 @@ class Cluster:
         self,
         attempt: Callable[[], Awaitable[_T]],
         *,
-        retriable: Callable[[KafkaError], bool] = may_pass,
+        retriable: Callable[[KafkaError], bool] = is_retriable,
         timeout_ms: int | None = None,
     ) -> _T:
-        """Runs an attempt until it succeeds, its error will not pass, or the time is up."""
+        """Runs an attempt until it succeeds, its error is not retriable, or the time is up."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + (self.api_timeout_ms if timeout_ms is None else timeout_ms) / 1000
         backoff = self.retry_backoff_ms / 1000
@@ -291,12 +296,12 @@ class Cluster:
             try:
                 await self.refresh()
             except KafkaError as error:
-                if not may_pass(error):
+                if not is_retriable(error):
                     raise
 
     def _open_connections(self) -> list[Connection]:
-        held = [slot.connection for slot in self._lanes.values()]
-        return [c for c in (self._bootstrap, *held) if c is not None and not c.closed]
+        own = [slot.connection for slot in self._slots.values()]
+        return [c for c in (self._bootstrap, *own) if c is not None and not c.closed]
 
     async def _connect_bootstrap(self) -> Connection:
         failures = []
@@ -308,12 +313,12 @@ class Cluster:
                 failures.append(str(error))
         raise BrokerNotAvailable("; ".join(failures))
 
-    async def _connect_broker(self, node_id: int, lane: str) -> Connection:
+    async def _connect_broker(self, node_id: int, purpose: str) -> Connection:
         broker = self.brokers.get(node_id)
         if broker is None:
             raise BrokerNotAvailable(f"broker {node_id} is not in the cluster at the moment")
         first = self._bootstrap
-        if not lane and first is not None and not first.closed and first.address == broker.address:
+        if not purpose and first is not None and not first.closed and first.address == broker.address:
             return first
         try:
             return await self._open(broker.host, broker.port)

@@ -7,15 +7,15 @@
 that both sides know (``max_version`` lowers it) and returns the decoded answer, a message of
 ``moldau.protocol.messages``; error codes inside the answer are the caller's to read. ``submit`` does
 the same without waiting: it returns a future, and requests go out in the order of the calls, so that
-a caller may have many on the way. ``post`` is for requests that have no answer (acks=0).
+a caller may have many in flight. ``post`` is for requests that have no answer (acks=0).
 
 What goes wrong outside of an answer is one of three, each a ``KafkaError`` that names the address and
 what to check: ``BrokerNotAvailable`` (no connection was made), ``ConnectionLost`` (it broke with
-requests on the way), ``RequestTimedOut`` (no answer in time; the connection is closed, because what
-comes later can no longer be told apart).
+requests in flight), ``RequestTimedOut`` (no answer in time; the connection is closed, because a late
+answer could be taken for that of another request).
 
 Invariant: this file knows frames, headers and versions, and nothing of what a request means. It never
-retries: that is ``metadata``'s work. It never allocates from a length above ``MAX_FRAME_BYTES``.
+retries: that is ``cluster``'s work. It never allocates from a length above ``MAX_FRAME_BYTES``.
 """
 
 import asyncio
@@ -37,7 +37,7 @@ from moldau.protocol.messages import load
 from moldau.protocol.primitives import MalformedMessage
 from moldau.protocol.schema import Versions, declaration
 
-#: What the client calls itself in ApiVersions; the broker shows it in its metrics and logs.
+#: What the client calls itself in ApiVersions.
 CLIENT_SOFTWARE_NAME = "moldau"
 
 #: An answer above this is no answer of a Kafka broker: TLS and HTTP read as frames of 336 MiB and more.
@@ -62,7 +62,7 @@ class BrokerNotAvailable(KafkaError):
 
 
 class ConnectionLost(KafkaError):
-    """The connection broke; what was on the way may or may not have been done."""
+    """The connection broke; what was in flight may or may not have been done."""
 
     def __init__(self, message: str) -> None:
         super().__init__(ErrorCode.NETWORK_EXCEPTION, message)
@@ -194,9 +194,9 @@ class Connection:
     def hand_over(self) -> socket.socket:
         """The socket, for a caller who reads and writes it by himself; this connection is closed.
 
-        Only without TLS, whose state is not the socket's, and with nothing on its way.
+        Only without TLS, whose state is not the socket's, and with nothing in flight.
         """
-        assert not self._pending, "answers are on their way"
+        assert not self._pending, "requests are in flight"
         assert self._transport is not None
         sock: socket.socket = self._transport.get_extra_info("socket").dup()
         self.close()
@@ -334,11 +334,11 @@ class Connection:
         for each in pending:
             if not each.answer.done():
                 each.answer.set_exception(error)
-                each.answer.exception()  # heard here too: a caller that left must not cause a warning
+                each.answer.exception()  # marked as seen: a caller that left must not cause a warning
         self._pause(False)
 
     def _pause(self, pause: bool) -> None:
-        """The transport's buffer is full or has room again."""
+        """The transport's buffer is full, or has space again."""
         if pause:
             if self._writable is None:
                 self._writable = self._loop.create_future()

@@ -1,6 +1,6 @@
 """Requests as bytes and answers as messages: versions, headers and frames, whatever carries them.
 
-Invariant: pure; nothing here knows what a request means.
+Pure: nothing here knows what a request means.
 """
 
 import struct
@@ -38,7 +38,7 @@ def agreed_version(
 
 
 class InPlace(NamedTuple):
-    """A record batch that is sent from where it lies; for ``request_parts``."""
+    """A record batch that is sent from its own memory, without a copy; for ``request_parts``."""
 
     content: memoryview
 

@@ -5,7 +5,7 @@
     ... token goes to the broker, its challenge comes back ...
     token = exchange.answer(challenge)      # None when nothing is left to say
 
-Invariant: pure; the nonce comes in. A broker that cannot prove that it knows the password is refused
+Pure: the nonce comes in. A broker that cannot prove that it knows the password is refused
 (``SaslFailed``), as RFC 5802 asks of a client.
 """
 

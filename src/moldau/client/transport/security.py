@@ -120,8 +120,8 @@ class Security:
         """Python reads a chain from files only: they are made for a moment, for this user alone."""
         import tempfile
 
-        with tempfile.TemporaryDirectory(prefix="moldau-tls-") as home:
-            chain, key = Path(home) / "chain.pem", Path(home) / "key.pem"
+        with tempfile.TemporaryDirectory(prefix="moldau-tls-") as directory:
+            chain, key = Path(directory) / "chain.pem", Path(directory) / "key.pem"
             chain.write_text(self.certificate)
             key.write_text(self.key or self.certificate)
             try:

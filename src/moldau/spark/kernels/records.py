@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numba import njit, uint64
 
-from moldau.spark.write.batch_payload import RECORD_OVERHEAD
+from moldau.client.producer.encoded_batch import RECORD_OVERHEAD
 
 Array: TypeAlias = Any
 

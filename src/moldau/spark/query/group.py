@@ -20,9 +20,9 @@ from moldau.base.names import TopicPartition
 from moldau.client.groups.classic_membership import Membership, MembershipOptions
 from moldau.client.groups.descriptions import CommittedOffset
 from moldau.client.groups.groups import Groups
+from moldau.client.transport.background_loop import BackgroundLoop
 from moldau.protocol.errors import KafkaError
 from moldau.spark.query.name import Query
-from moldau.spark.wire import Wire
 
 log = logging.getLogger("moldau.spark")
 
@@ -38,9 +38,9 @@ class QueryGroup:
     """Made on the driver; ``leave`` when the query stops."""
 
     def __init__(
-        self, wire: Wire, group_id: str, clock: Clock | None = None, query: Query | None = None
+        self, loop: BackgroundLoop, group_id: str, clock: Clock | None = None, query: Query | None = None
     ) -> None:
-        self._wire = wire
+        self._loop = loop
         self._query = query or Query()
         self._monotonic = (clock or SystemClock()).monotonic
         #: When the rate was told last, the records since then, and what was told.
@@ -56,7 +56,7 @@ class QueryGroup:
     def resets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """Offsets of the group that someone else has set."""
         wanted = set(partitions)
-        found = self._wire.ask(Groups(self._wire.cluster).committed(self._group_id))
+        found = self._loop.run(Groups(self._loop.cluster).committed(self._group_id))
         return {
             tp: committed.offset
             for tp, committed in found.items()
@@ -70,7 +70,7 @@ class QueryGroup:
             return
         self._records += sum(max(o - self._committed.get(tp, o), 0) for tp, o in news.items())
         try:
-            self._wire.ask(self._commit(news, sorted({tp.topic for tp in offsets})))
+            self._loop.run(self._commit(news, sorted({tp.topic for tp in offsets})))
         except KafkaError as error:
             log.warning("group %s does not show the query's progress: %s", self._group_id, error)
             return
@@ -80,7 +80,7 @@ class QueryGroup:
         """Leaves the group, so that it can be reset at once."""
         if self._membership is not None:
             try:
-                self._wire.ask(self._leave())
+                self._loop.run(self._leave())
             except KafkaError as error:
                 log.warning("group %s: %s", self._group_id, error)
 
@@ -97,7 +97,7 @@ class QueryGroup:
     async def _join(self, topics: Sequence[str]) -> None:
         if self._membership is None:
             options = MembershipOptions(session_timeout_ms=_SESSION_TIMEOUT_MS, assignors=("range",))
-            self._membership = Membership(self._wire.cluster, self._group_id, options)
+            self._membership = Membership(self._loop.cluster, self._group_id, options)
         self._membership.user_data = self._about()
         await self._membership.join(topics, ())
         self._topics = topics
@@ -114,7 +114,7 @@ class QueryGroup:
         if self._told_at and now > self._told_at:
             self._rate = round(self._records / (now - self._told_at), 1)
         self._told_at, self._records = now, 0
-        said: dict[str, object] = {"query": self._query.name or self._wire.options.client_id}
+        said: dict[str, object] = {"query": self._query.name or self._loop.cluster.client_id}
         if self._query.query_id:
             said["id"] = self._query.query_id
         return json.dumps({**said, "host": platform.node(), "records/s": self._rate}).encode()

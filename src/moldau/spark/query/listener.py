@@ -23,12 +23,13 @@ from pyspark.sql.streaming.listener import StreamingQueryListener
 from moldau.client.admin.admin import Admin
 from moldau.client.admin.descriptions import NewTopic
 from moldau.client.producer.producer import Producer
+from moldau.client.transport.background_loop import BackgroundLoop
 from moldau.client.transport.cluster import Cluster
 from moldau.protocol.errors import ErrorCode, KafkaError
+from moldau.spark.background_loop import connect
 from moldau.spark.options import read_options
 from moldau.spark.query.failures import sentence
 from moldau.spark.query.progress import FAILED, STARTING, STOPPED, QueryStatus, with_progress
-from moldau.spark.wire import Wire, connect
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -43,15 +44,15 @@ _DELIVERY_TIMEOUT_MS = 30_000
 class Publisher:
     """Writes statuses to the topic, in the background; ``flush`` before the program ends."""
 
-    def __init__(self, wire: Wire) -> None:
-        self._wire = wire
+    def __init__(self, loop: BackgroundLoop) -> None:
+        self._loop = loop
         self._producer: Producer | None = None
         self._pending: list[Any] = []
         self._one_by_one = asyncio.Lock()
 
     def publish(self, status: QueryStatus) -> None:
         self._pending = [each for each in self._pending if not each.done()]
-        self._pending.append(self._wire.begin(self._send(status)))
+        self._pending.append(self._loop.submit(self._send(status)))
 
     def flush(self) -> None:
         """Waits for what is on its way."""
@@ -64,9 +65,9 @@ class Publisher:
         try:
             async with self._one_by_one:
                 if self._producer is None:
-                    await make_topic(self._wire.cluster)
+                    await make_topic(self._loop.cluster)
                     self._producer = await Producer.open(
-                        self._wire.cluster, linger_ms=0, delivery_timeout_ms=_DELIVERY_TIMEOUT_MS
+                        self._loop.cluster, linger_ms=0, delivery_timeout_ms=_DELIVERY_TIMEOUT_MS
                     )
                 await (await self._producer.send(PIPELINES_TOPIC, value, key))
         except KafkaError as error:

@@ -16,8 +16,8 @@ from uuid import uuid4
 from moldau.base.names import TopicPartition
 from moldau.client.groups.descriptions import CommittedOffset
 from moldau.client.groups.groups import Groups
+from moldau.client.transport.background_loop import BackgroundLoop
 from moldau.protocol.errors import KafkaError
-from moldau.spark.wire import Wire
 
 log = logging.getLogger("moldau.spark")
 
@@ -47,13 +47,15 @@ def query_of_job(query_id: str | None, description: str | None) -> Query:
     return Query(query_id, name.strip().removesuffix("<br/>").strip() if found else "")
 
 
-def answer(wire: Wire, question: Question, query: Query, partition: TopicPartition, offset: int) -> None:
+def answer(
+    loop: BackgroundLoop, question: Question, query: Query, partition: TopicPartition, offset: int
+) -> None:
     """In a task: tells the driver what it does not know."""
     if not query.query_id or query == question.known:
         return
     told = CommittedOffset(offset, metadata=f"{query.query_id} {query.name}")
     try:
-        outcome = wire.ask(Groups(wire.cluster).commit(question.group_id, {partition: told}))[partition]
+        outcome = loop.run(Groups(loop.cluster).commit(question.group_id, {partition: told}))[partition]
         if outcome is not None:
             raise outcome
     except KafkaError as error:
@@ -63,8 +65,8 @@ def answer(wire: Wire, question: Question, query: Query, partition: TopicPartiti
 class QueryName:
     """On the driver: what is known of the query, and what is to be asked."""
 
-    def __init__(self, wire: Wire) -> None:
-        self._wire = wire
+    def __init__(self, loop: BackgroundLoop) -> None:
+        self._loop = loop
         self._token = uuid4().hex[:16]
         self._asked = False
         self._heard = False
@@ -111,7 +113,7 @@ class QueryName:
 
     def _hear(self) -> None:
         try:
-            found = self._wire.ask(Groups(self._wire.cluster).committed(self._group_id))
+            found = self._loop.run(Groups(self._loop.cluster).committed(self._group_id))
             for committed in found.values():
                 if isinstance(committed, CommittedOffset) and committed.metadata:
                     query_id, _, name = committed.metadata.partition(" ")
@@ -123,6 +125,6 @@ class QueryName:
     def _remove(self) -> None:
         self._left_there = False
         try:
-            self._wire.ask(Groups(self._wire.cluster).delete([self._group_id]))
+            self._loop.run(Groups(self._loop.cluster).delete([self._group_id]))
         except KafkaError as error:
             log.warning("group %s stays: %s", self._group_id, error)

@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from moldau.base.names import TopicPartition
+from moldau.client.transport.background_loop import BackgroundLoop
+from moldau.spark.background_loop import connect
 from moldau.spark.options import OptionError, ReadOptions
 from moldau.spark.query.user_errors import shorten_user_errors
 from moldau.spark.read.listing import list_offsets, partitions_of, resolve
 from moldau.spark.read.planning import OffsetRange, ranges_between, split
 from moldau.spark.read.pushdown import Bounds, bounds_of
 from moldau.spark.session.worker import prepare_worker
-from moldau.spark.wire import Wire, connect
 
 if TYPE_CHECKING:
     from moldau.spark.query.name import Question
@@ -58,8 +59,8 @@ class TopicReader(DataSourceReader):
     @shorten_user_errors
     def partitions(self) -> Sequence[InputPartition]:
         options = self._options
-        wire = connect(options.cluster)
-        starts, ends = wire.ask(_limits(wire, options, self._bounds))
+        loop = connect(options.cluster)
+        starts, ends = loop.run(_limits(loop, options, self._bounds))
         ranges = ranges_between(starts, ends)
         if options.as_of_ms is not None:
             # The last of a key is known only to who reads the whole partition.
@@ -99,7 +100,7 @@ def read_range(wanted: OffsetRange, options: ReadOptions, output: Output) -> Ite
         batches = typed_batches(connect(options.cluster), wanted, options, names, output.plan)
     else:
         from moldau.spark.read.columns import arrow_batch
-        from moldau.spark.read.range_pieces import pieces_of_range
+        from moldau.spark.read.ranges import pieces_of_range
 
         prepare_worker()
         pieces = pieces_of_range(connect(options.cluster), wanted, options)
@@ -114,22 +115,22 @@ def read_range(wanted: OffsetRange, options: ReadOptions, output: Output) -> Ite
 
 
 async def _limits(
-    wire: Wire, options: ReadOptions, bounds: Bounds
+    loop: BackgroundLoop, options: ReadOptions, bounds: Bounds
 ) -> tuple[dict[TopicPartition, int], dict[TopicPartition, int]]:
-    partitions = await partitions_of(wire.cluster, options)
-    starts = await resolve(wire.cluster, partitions, options.start, options, "startingOffsets")
-    ends = await resolve(wire.cluster, partitions, options.end, options, "endingOffsets")
+    partitions = await partitions_of(loop.cluster, options)
+    starts = await resolve(loop.cluster, partitions, options.start, options, "startingOffsets")
+    ends = await resolve(loop.cluster, partitions, options.end, options, "endingOffsets")
     for partition, start in starts.items():
         if start > ends[partition]:
             raise OptionError(
                 f"{partition} would be read from {start} to {ends[partition]}: the start lies "
                 "behind the end; choose startingOffsets that are there"
             )
-    return await _narrowed(wire, starts, ends, bounds)
+    return await _narrowed(loop, starts, ends, bounds)
 
 
 async def _narrowed(
-    wire: Wire, starts: dict[TopicPartition, int], ends: dict[TopicPartition, int], bounds: Bounds
+    loop: BackgroundLoop, starts: dict[TopicPartition, int], ends: dict[TopicPartition, int], bounds: Bounds
 ) -> tuple[dict[TopicPartition, int], dict[TopicPartition, int]]:
     """What the filters of the query leave of the ranges."""
     if not bounds.narrow:
@@ -137,7 +138,7 @@ async def _narrowed(
     wanted = [tp for tp in starts if bounds.partitions is None or tp.partition in bounds.partitions]
     since = {}
     if bounds.since_ms is not None:
-        since = await list_offsets(wire.cluster, dict.fromkeys(wanted, bounds.since_ms), committed=False)
+        since = await list_offsets(loop.cluster, dict.fromkeys(wanted, bounds.since_ms), committed=False)
     narrowed = {}
     for tp in wanted:
         # -1: nothing there is as young.

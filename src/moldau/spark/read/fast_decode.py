@@ -11,8 +11,8 @@ from typing import Any, TypeAlias
 import numpy as np
 import pyarrow as pa
 
+from moldau.client.consumer.fetched import AbortFilter
 from moldau.protocol.checksum import crc32c
-from moldau.protocol.control_records import decode_marker
 from moldau.protocol.errors import KafkaError
 from moldau.protocol.messages.fetch import AbortedTransaction
 from moldau.protocol.records import (
@@ -21,8 +21,6 @@ from moldau.protocol.records import (
     CONTROL_MASK,
     HEADER_SIZE,
     TIMESTAMP_TYPE_MASK,
-    TRANSACTIONAL_MASK,
-    read_header,
 )
 from moldau.spark.jvm.column_memory import fresh_bytes, placed
 from moldau.spark.kernels import records as kernels
@@ -84,19 +82,11 @@ def _shown(records: memoryview, table: Array, aborted: Sequence[AbortedTransacti
     shown = (attributes & CONTROL_MASK) == 0
     if not aborted:
         return shown
-    waiting = sorted(aborted, key=lambda each: each.first_offset, reverse=True)
-    open_aborts: set[int] = set()
-    for index, row in enumerate(table.tolist()):
-        while waiting and waiting[-1].first_offset <= row[kernels.LAST_OFFSET]:
-            open_aborts.add(waiting.pop().producer_id)
-        if row[kernels.ATTRIBUTES] & CONTROL_MASK:
-            position = row[kernels.POSITION]
-            marker = decode_marker(records, position, read_header(records, position))
-            if marker is not None and not marker.committed:
-                open_aborts.discard(row[kernels.PRODUCER_ID])
-        elif row[kernels.ATTRIBUTES] & TRANSACTIONAL_MASK and row[kernels.PRODUCER_ID] in open_aborts:
-            shown[index] = False
-    return shown
+    hides = AbortFilter(aborted).hides
+    columns = table[
+        :, [kernels.POSITION, kernels.ATTRIBUTES, kernels.PRODUCER_ID, kernels.LAST_OFFSET]
+    ].tolist()
+    return np.array([not hides(records, *row) for row in columns], bool)
 
 
 def _payloads(

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 
 from moldau.base.names import TopicPartition
 from moldau.client.admin.admin import Admin
+from moldau.client.admin.descriptions import READ_COMMITTED, READ_UNCOMMITTED
 from moldau.client.transport.cluster import Cluster, Topic, topic_error
 from moldau.protocol.errors import ErrorCode, KafkaError
 from moldau.spark.options import OptionError, ReadOptions
@@ -23,8 +24,6 @@ from moldau.spark.read.offsets import (
     Limit,
     check_covered,
 )
-
-_READ_COMMITTED = 1
 
 
 async def partitions_of(cluster: Cluster, options: ReadOptions) -> list[TopicPartition]:
@@ -81,9 +80,10 @@ async def list_offsets(
     if not timestamps:
         return {}
     admin = Admin(cluster)
+    level = READ_COMMITTED if committed else READ_UNCOMMITTED
 
     async def attempt() -> dict[TopicPartition, int]:
-        listed = await admin.list_offsets(timestamps, isolation_level=_READ_COMMITTED if committed else 0)
+        listed = await admin.list_offsets(timestamps, isolation_level=level)
         found = {}
         for partition, outcome in listed.items():
             if isinstance(outcome, KafkaError):

@@ -1,5 +1,8 @@
 """Reads one offset range of one partition: fetches ahead while the bytes before are decoded.
 
+``pieces_of_range`` is what a query wants of it: every record, or with ``asOf`` the last one of each key. It
+is the one place where the two part, so that typed and plain columns, with Spark and without, agree.
+
 Invariant: every visible record of [start, end) comes once and in order, or an error says which is missing;
 a task never ends early in silence.
 """
@@ -7,6 +10,9 @@ a task never ends early in silence.
 from collections.abc import Iterator
 
 from moldau.base.names import TopicPartition
+from moldau.client.admin.descriptions import READ_COMMITTED, READ_UNCOMMITTED
+from moldau.client.consumer.partition_fetcher import BlockingPartitionFetcher, Fetched, PartitionFetcher
+from moldau.client.transport.background_loop import BackgroundLoop
 from moldau.protocol.errors import ErrorCode, KafkaError
 from moldau.protocol.records import ATTRIBUTES_AT, COMPRESSION_MASK, HEADER_SIZE
 from moldau.spark.jvm.column_memory import bytes_for_pieces
@@ -15,11 +21,9 @@ from moldau.spark.read.columns import Columns
 from moldau.spark.read.data_loss import DataLoss
 from moldau.spark.read.decoding import decode, next_offset_of
 from moldau.spark.read.decompression import Decompressor
-from moldau.spark.read.fetches import Fetched, Fetches
 from moldau.spark.read.listing import list_offset
 from moldau.spark.read.offsets import EARLIEST
 from moldau.spark.read.planning import OffsetRange
-from moldau.spark.wire import Wire
 
 #: What a record is taken to need before the first ones have come, and the least that is asked for.
 _FIRST_RECORD_BYTES = 4096
@@ -30,8 +34,8 @@ _FIRST_FETCH_BYTES = 256 * 1024
 
 
 class RangeReader:
-    def __init__(self, wire: Wire, wanted: OffsetRange, options: ReadOptions) -> None:
-        self._wire = wire
+    def __init__(self, loop: BackgroundLoop, wanted: OffsetRange, options: ReadOptions) -> None:
+        self._loop = loop
         self._wanted = wanted
         self._options = options
         self._partition = TopicPartition(wanted.topic, wanted.partition)
@@ -45,13 +49,21 @@ class RangeReader:
         """The records in pieces, one for each fetch that brought any."""
         if self._wanted.start >= self._wanted.end:
             return
-        fetches = Fetches(self._wire, self._partition, self._wanted.end, self._options)
+        options = self._options
+        fetcher = PartitionFetcher(
+            self._loop.cluster,
+            self._partition,
+            isolation_level=READ_COMMITTED if options.read_committed else READ_UNCOMMITTED,
+            max_bytes=options.fetch_max_bytes,
+            end=self._wanted.end,
+        )
+        fetches = BlockingPartitionFetcher(self._loop, fetcher)
         try:
             yield from self._pieces(fetches)
         finally:
             fetches.close()
 
-    def _pieces(self, fetches: Fetches) -> Iterator[Columns]:
+    def _pieces(self, fetches: BlockingPartitionFetcher) -> Iterator[Columns]:
         wanted, options = self._wanted, self._options
         decompressor = Decompressor()
         offset = wanted.start
@@ -78,7 +90,7 @@ class RangeReader:
                 name=str(self._partition),
                 first_offset=offset,
                 end_offset=wanted.end,
-                aborted=fetched.aborted if options.read_committed else None,
+                aborted=fetched.aborted_transactions if options.read_committed else None,
                 headers=options.include_headers,
             )
             offset = after
@@ -86,7 +98,7 @@ class RangeReader:
             if columns.rows:
                 yield columns
 
-    def _taken(self, fetches: Fetches, offset: int) -> Fetched | None:
+    def _taken(self, fetches: BlockingPartitionFetcher, offset: int) -> Fetched | None:
         """What the fetch brought; None where the offset is gone and that may be."""
         try:
             # What is compressed is of no use where columns are made; what comes out of it is.
@@ -100,20 +112,32 @@ class RangeReader:
 
     def _passed_over(self, offset: int) -> int:
         """Where reading goes on behind a hole; the end of the range when nothing is left of it."""
-        start = self._wire.ask(list_offset(self._wire.cluster, self._partition, EARLIEST))
+        start = self._loop.run(list_offset(self._loop.cluster, self._partition, EARLIEST))
         return min(max(start, offset), self._wanted.end) if start > offset else self._wanted.end
 
     def _lost(self, offset: int) -> DataLoss:
         return DataLoss(
             f"offset {offset} of {self._partition} is gone: retention or DeleteRecords has removed it, or "
-            "the topic was made anew, since this query planned to read it. Begin at what is left with "
+            "the topic was made again, since this query planned to read it. Begin at what is left with "
             "another checkpoint and startingOffsets=earliest, or set failOnDataLoss=false to pass over holes."
         )
 
     def _fetch_bytes(self, offset: int) -> int:
-        """No more than the rest of the range seems to need: what lies behind it would be fetched in vain."""
+        """No more than the rest of the range seems to need: what is behind it would be fetched in vain."""
         rest = int((self._wanted.end - offset) * self._record_bytes * 1.25)
         return min(self._most_bytes, self._options.partition_fetch_bytes, rest + _LEAST_FETCH_BYTES)
+
+
+def pieces_of_range(loop: BackgroundLoop, wanted: OffsetRange, options: ReadOptions) -> Iterator[Columns]:
+    """The records in pieces."""
+    if options.as_of_ms is None:
+        yield from RangeReader(loop, wanted, options)
+        return
+    from moldau.spark.read.as_of import last_of_keys
+
+    table = last_of_keys(RangeReader(loop, wanted, options))
+    if table is not None:
+        yield table
 
 
 def _is_compressed(records: memoryview) -> bool:

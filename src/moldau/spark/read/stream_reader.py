@@ -21,6 +21,7 @@ from pyspark.sql.streaming.datasource import (
 from moldau.base.clock import SystemClock
 from moldau.base.names import TopicPartition
 from moldau.protocol.errors import ErrorCode, KafkaError
+from moldau.spark.background_loop import connect
 from moldau.spark.options import DEFAULT_CLIENT_ID, ReadOptions
 from moldau.spark.query.group import QueryGroup
 from moldau.spark.query.name import QueryName, answer, query_of_job
@@ -30,7 +31,6 @@ from moldau.spark.read.data_loss import DataLoss
 from moldau.spark.read.listing import list_offsets, partitions_of, resolve
 from moldau.spark.read.offsets import EARLIEST, LATEST, Progress, offsets_to_json
 from moldau.spark.read.planning import admit, ranges_between, split
-from moldau.spark.wire import connect
 
 log = logging.getLogger("moldau.spark")
 
@@ -63,15 +63,15 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     @shorten_user_errors
     def initialOffset(self) -> dict[str, Any]:
         options = self._options
-        wire = connect(options.cluster)
+        loop = connect(options.cluster)
 
         async def work() -> Offsets:
-            partitions = await partitions_of(wire.cluster, options)
-            return await resolve(wire.cluster, partitions, options.start, options, "startingOffsets")
+            partitions = await partitions_of(loop.cluster, options)
+            return await resolve(loop.cluster, partitions, options.start, options, "startingOffsets")
 
         self._resumed = False
         name = self._naming()
-        return Progress(wire.ask(work()), query="" if name is None else name.text).to_json()
+        return Progress(loop.run(work()), query="" if name is None else name.text).to_json()
 
     def getDefaultReadLimit(self) -> ReadLimit:
         if self._options.max_offsets_per_trigger is not None:
@@ -166,32 +166,32 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return planned
 
     def _latest(self) -> Offsets:
-        wire = connect(self._options.cluster)
+        loop = connect(self._options.cluster)
         clock = SystemClock()
 
         async def work() -> Offsets:
             if clock.monotonic() - self._partitions_at > _PARTITIONS_SECONDS:
-                self._partitions = await partitions_of(wire.cluster, self._options)
+                self._partitions = await partitions_of(loop.cluster, self._options)
                 self._partitions_at = clock.monotonic()
             wanted = dict.fromkeys(self._partitions, LATEST)
-            return await list_offsets(wire.cluster, wanted, committed=self._options.read_committed)
+            return await list_offsets(loop.cluster, wanted, committed=self._options.read_committed)
 
         try:
-            self._newest = wire.ask(work())
+            self._newest = loop.run(work())
         except KafkaError as error:
             if error.code not in (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID):
                 raise
             self._partitions_at = -_PARTITIONS_SECONDS - 1  # it was deleted, or made anew, a moment ago
-            self._newest = wire.ask(work())
+            self._newest = loop.run(work())
         return self._newest
 
     def _beginnings(self, partitions: set[TopicPartition]) -> Offsets:
         """Partitions that came while the query ran are read from their first record."""
         if not partitions:
             return {}
-        wire = connect(self._options.cluster)
+        loop = connect(self._options.cluster)
         wanted = dict.fromkeys(partitions, EARLIEST)
-        return wire.ask(list_offsets(wire.cluster, wanted, committed=self._options.read_committed))
+        return loop.run(list_offsets(loop.cluster, wanted, committed=self._options.read_committed))
 
     def _check_loss(self, starts: Offsets, ends: Offsets) -> None:
         """Says on the driver, before tasks run, what is gone."""
@@ -222,7 +222,7 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         assert isinstance(partition, RangePartition)
         if partition.question is not None and (context := TaskContext.get()) is not None:
             properties = map(context.getLocalProperty, ("sql.streaming.queryId", "spark.job.description"))
-            wanted, wire = partition.wanted, connect(self._options.cluster)
+            wanted, loop = partition.wanted, connect(self._options.cluster)
             place = TopicPartition(wanted.topic, wanted.partition)
-            answer(wire, partition.question, query_of_job(*properties), place, wanted.start)
+            answer(loop, partition.question, query_of_job(*properties), place, wanted.start)
         return read_range(partition.wanted, self._options, self._output)

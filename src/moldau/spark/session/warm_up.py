@@ -20,7 +20,7 @@ from moldau.spark.session.class_archive import java_options, make_archive
 from moldau.spark.session.java import JavaNotFound, find_java
 from moldau.spark.typed.formats import FORMATS
 from moldau.spark.typed.registry import SchemaText
-from moldau.spark.write.encode import choose_partitions, payloads
+from moldau.spark.write.encode import choose_partitions, encoded_batches
 from moldau.spark.write.rows import rows_of
 
 #: A record with a text and two numbers, and one as Avro writes it.
@@ -50,10 +50,10 @@ def compile_kernels() -> None:
         "headers": pa.array([[("h", b"1")]], header),
     }
     rows = rows_of(pa.RecordBatch.from_pydict(given), 0)
-    for payload in payloads(
+    for payload in encoded_batches(
         rows, choose_partitions(rows, 1, 0), 1, _BATCH_BYTES, _BATCH_BYTES, Compression.NONE
     ):
-        batch = payload.batch(-1, -1, -1, transactional=False)
+        batch = payload.stamped(-1, -1, -1, transactional=False)
         for headers in (False, True):
             # As a task has it: bytes that a socket was read into.
             fetched = memoryview(bytearray(batch))

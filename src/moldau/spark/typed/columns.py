@@ -12,13 +12,13 @@ from typing import Any, TypeAlias
 import numpy as np
 import pyarrow as pa
 
+from moldau.client.transport.background_loop import BackgroundLoop
 from moldau.protocol.errors import ErrorCode, KafkaError
 from moldau.spark.options import ReadOptions, WriteOptions
 from moldau.spark.read.columns import HEADERS_TYPE, Columns, column, microseconds
 from moldau.spark.read.planning import OffsetRange
-from moldau.spark.read.range_pieces import pieces_of_range
+from moldau.spark.read.ranges import pieces_of_range
 from moldau.spark.typed.plan import TypedPlan
-from moldau.spark.wire import Wire
 from moldau.spark.write.task_writer import TaskWriter
 
 Array: TypeAlias = Any
@@ -36,16 +36,16 @@ class DecodeError(KafkaError):
 
 
 def typed_batches(
-    wire: Wire, wanted: OffsetRange, options: ReadOptions, names: tuple[str, ...], plan: TypedPlan
+    loop: BackgroundLoop, wanted: OffsetRange, options: ReadOptions, names: tuple[str, ...], plan: TypedPlan
 ) -> Iterator[pa.RecordBatch]:
     """The records of a range, typed."""
     letters = None
     if plan.decode_errors == "dead-letter":
         # A dead letter is the whole record.
         options = replace(options, include_headers=True)
-        letters = DeadLetters(wire, options, plan.dead_letter_topic or wanted.topic + DEAD_LETTER_SUFFIX)
+        letters = DeadLetters(loop, options, plan.dead_letter_topic or wanted.topic + DEAD_LETTER_SUFFIX)
     typed = TypedColumns(plan, names, wanted.topic, wanted.partition)
-    for columns in pieces_of_range(wire, wanted, options):
+    for columns in pieces_of_range(loop, wanted, options):
         batch, bad = typed.batch(columns)
         if bad and letters is not None:
             letters.send(columns, bad, wanted)
@@ -114,8 +114,8 @@ class TypedColumns:
 class DeadLetters:
     """Raw records to the dead-letter topic, acknowledged when ``send`` returns."""
 
-    def __init__(self, wire: Wire, options: ReadOptions, topic: str) -> None:
-        self._wire = wire
+    def __init__(self, loop: BackgroundLoop, options: ReadOptions, topic: str) -> None:
+        self._loop = loop
         self._options = WriteOptions(options.cluster, topic, include_headers=True)
         self._topic = topic
         self._writer: TaskWriter | None = None
@@ -145,7 +145,7 @@ class DeadLetters:
         )
         try:
             if self._writer is None:
-                self._writer = TaskWriter(self._wire, self._options)
+                self._writer = TaskWriter(self._loop, self._options)
             self._writer.write(batch)
             self._writer.finish()
         except KafkaError as error:

@@ -1,6 +1,6 @@
 """From rows to record batches, one for each partition.
 
-Invariant: pure; a record's place in its partition is its place among the rows. Rows are looked at twice,
+Pure. A record's place in its partition is its place among the rows. Rows are looked at twice,
 once to find how large each batch becomes and once to write it: they are neither sorted nor copied in
 between.
 """
@@ -11,13 +11,13 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from moldau.base.buffer_pool import BufferPool
+from moldau.client.producer.encoded_batch import RECORD_OVERHEAD, EncodedBatch
 from moldau.client.producer.partitioner import partition_of
 from moldau.protocol.compression import Compression
 from moldau.protocol.errors import ErrorCode, KafkaError
 from moldau.protocol.payload import encode_varint
 from moldau.protocol.records import HEADER_SIZE
 from moldau.spark.read.decoding import HAS_KERNELS
-from moldau.spark.write.batch_payload import RECORD_OVERHEAD, Payload
 from moldau.spark.write.rows import Pieces, Rows
 
 if HAS_KERNELS:
@@ -52,7 +52,7 @@ def choose_partitions(rows: Rows, partitions: int, sticky: int) -> Array:
     return chosen
 
 
-def payloads(
+def encoded_batches(
     rows: Rows,
     chosen: Array,
     partitions: int,
@@ -60,10 +60,10 @@ def payloads(
     max_record_bytes: int,
     compression: Compression,
     memory: BufferPool | None = None,
-) -> list[Payload]:
+) -> list[EncodedBatch]:
     """Batches of at most ``batch_bytes`` before compression, unless one record alone is larger.
 
-    They lie in ``memory``, which is used again when they are gone.
+    They are in ``memory``, which is used again when they are gone.
     """
     if not rows.count:
         return []
@@ -72,7 +72,7 @@ def payloads(
         made = _encode_fast(rows, chosen, partitions, batch_bytes, memory or BufferPool())
     else:
         made = _encode_plain(rows, chosen, batch_bytes)
-    return [payload.compressed(compression) for payload in made] if compression else made
+    return [batch.compressed(compression) for batch in made] if compression else made
 
 
 def _check_sizes(rows: Rows, max_record_bytes: int) -> None:
@@ -94,7 +94,7 @@ def _check_sizes(rows: Rows, max_record_bytes: int) -> None:
 
 def _encode_fast(
     rows: Rows, chosen: Array, partitions: int, batch_bytes: int, memory: BufferPool
-) -> list[Payload]:
+) -> list[EncodedBatch]:
     batch_of = np.empty(rows.count, np.int64)
     table = np.empty((rows.count, kernels.PLAN_COLUMNS), np.int64)
     parts = (rows.key, rows.value, rows.headers)
@@ -120,14 +120,14 @@ def _encode_fast(
         np.frombuffer(content, np.uint8),
     )
     return [
-        Payload(partition, records, first, last, Compression.NONE, content[start:end])
+        EncodedBatch(partition, records, first, last, Compression.NONE, content[start:end])
         for (partition, records, _, first, last), start, end in zip(
             plans.tolist(), starts.tolist(), ends.tolist(), strict=True
         )
     ]
 
 
-def _encode_plain(rows: Rows, chosen: Array, batch_bytes: int) -> list[Payload]:
+def _encode_plain(rows: Rows, chosen: Array, batch_bytes: int) -> list[EncodedBatch]:
     key, value, headers = (part.data.tobytes() for part in (rows.key, rows.value, rows.headers))
     made: list[_PlainBatch] = []
     filling: dict[int, _PlainBatch] = {}
@@ -140,7 +140,7 @@ def _encode_plain(rows: Rows, chosen: Array, batch_bytes: int) -> list[Payload]:
         )
         size = RECORD_OVERHEAD + sum(len(content) for _, content in pieces[:2]) + max(len(pieces[2][1]), 1)
         batch = filling.get(partition)
-        if batch is None or batch.room + size > batch_bytes:
+        if batch is None or batch.size + size > batch_bytes:
             batch = filling[partition] = _PlainBatch(partition, timestamp, timestamp)
             made.append(batch)
         body = b"".join(
@@ -154,11 +154,12 @@ def _encode_plain(rows: Rows, chosen: Array, batch_bytes: int) -> list[Payload]:
             )
         )
         batch.records += encode_varint(len(body)) + body
-        batch.room += size
+        batch.size += size
         batch.count += 1
         batch.last = max(batch.last, timestamp)
     return [
-        Payload(b.partition, b.count, b.first, b.last, Compression.NONE, memoryview(b.records)) for b in made
+        EncodedBatch(b.partition, b.count, b.first, b.last, Compression.NONE, memoryview(b.records))
+        for b in made
     ]
 
 
@@ -168,8 +169,8 @@ class _PlainBatch:
     first: int
     last: int
     count: int = 0
-    #: What the records take at most.
-    room: int = 0
+    #: Bytes that the records take at most.
+    size: int = 0
     records: bytearray = field(default_factory=lambda: bytearray(HEADER_SIZE))
 
 

@@ -3,7 +3,7 @@
 A task attempt writes under a transactional id of its own and leaves the transaction open. The driver appends
 the decision (which transactions make up the batch) to a compacted topic, and then ends them. The decision is
 the one moment that counts: before it nothing of the batch is visible, after it everything will be, whoever
-has to finish it. A batch that is run again finds its decision, and what it wrote anew is aborted.
+has to finish it. A batch that is run again finds its decision, and what it wrote this time is aborted.
 
 Invariant: a transaction is committed if and only if a decision names it. Decisions of one query are written
 by one driver at a time: a new driver fences the old one before it reads what was decided.
@@ -15,22 +15,16 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from weakref import WeakKeyDictionary
 
-from moldau.base.clock import SystemClock
 from moldau.base.names import TopicPartition, Uuid
 from moldau.client.admin.admin import Admin
 from moldau.client.admin.descriptions import READ_COMMITTED, NewTopic
 from moldau.client.admin.transactions import TransactionDescription, Transactions
 from moldau.client.consumer.consumer import BEGINNING, END, Consumer, at_offset
+from moldau.client.producer import transactions
 from moldau.client.producer.partitioner import partition_of
+from moldau.client.producer.producer import Producer
 from moldau.client.transport.cluster import Cluster
-from moldau.protocol.compression import Compression
 from moldau.protocol.errors import ErrorCode, KafkaError
-from moldau.protocol.payload import append_record
-from moldau.protocol.records import HEADER_SIZE
-from moldau.spark.options import WriteOptions
-from moldau.spark.write import transactions
-from moldau.spark.write.batch_payload import Payload
-from moldau.spark.write.sending import PayloadSender
 
 #: Compacted: the key is the query, the value its last decision.
 DECISIONS_TOPIC = "__moldau_decisions"
@@ -62,12 +56,12 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
+class BatchDecision:
     """These transactions are the batch; everything else that was tried for it is not."""
 
     batch_id: int
     parts: tuple[Part, ...]
-    #: Spark's id of the query: one that was begun anew counts its batches from 0 again. Empty for a job.
+    #: Spark's id of the query: one that was begun again counts its batches from 0 again. Empty for a job.
     query_id: str = ""
 
     def to_json(self) -> bytes:
@@ -76,7 +70,7 @@ class Decision:
         return json.dumps(said).encode()
 
     @classmethod
-    def from_json(cls, value: bytes) -> "Decision":
+    def from_json(cls, value: bytes) -> "BatchDecision":
         found = json.loads(value)
         if found["version"] != 1:
             raise ValueError(f"a decision of version {found['version']} was written by a later Moldau")
@@ -106,7 +100,7 @@ class _Seen:
 
     topic_id: Uuid
     offset: int
-    last: Decision | None
+    last: BatchDecision | None
 
 
 #: A driver opens its decisions for every batch: it reads on from where it was.
@@ -116,22 +110,25 @@ _seen: WeakKeyDictionary[Cluster, dict[str, _Seen]] = WeakKeyDictionary()
 class Decisions:
     """The decisions of one query; made by ``open`` on the driver."""
 
-    def __init__(
-        self, cluster: Cluster, options: WriteOptions, query: str, begun: transactions.Begun
-    ) -> None:
+    def __init__(self, cluster: Cluster, query: str, producer: Producer) -> None:
         self._cluster = cluster
-        self._options = options
         self._query = query
-        #: None once it was used: the next decision takes a new epoch, with which sequences begin at 0.
-        self._begun: transactions.Begun | None = begun
-        self.last: Decision | None = None
+        self._producer = producer
+        self.last: BatchDecision | None = None
 
     @classmethod
-    async def open(cls, cluster: Cluster, options: WriteOptions, query: str) -> "Decisions":
+    async def open(cls, cluster: Cluster, query: str) -> "Decisions":
         """Fences an earlier driver and learns what was decided."""
         if cluster.known_topic(DECISIONS_TOPIC) is None:
             await _make_topic(cluster)
-        decisions = cls(cluster, options, query, await transactions.begin(cluster, _id_of(query)))
+        producer = await Producer.open(
+            cluster,
+            transactional_id=_id_of(query),
+            linger_ms=0,
+            delivery_timeout_ms=cluster.api_timeout_ms,
+            allow_auto_create_topics=False,
+        )
+        decisions = cls(cluster, query, producer)
         try:
             decisions.last = await _last_decision(cluster, query)
         except KafkaError as error:
@@ -152,7 +149,7 @@ class Decisions:
         if self.last is not None and self.last.covers(query_id, batch_id):
             await end_all(self._cluster, parts, commit=False)
             return
-        decision = Decision(batch_id, tuple(parts), query_id)
+        decision = BatchDecision(batch_id, tuple(parts), query_id)
         await self._append(decision)
         self.last = decision
         await end_all(self._cluster, decision.parts, commit=True)
@@ -176,26 +173,17 @@ class Decisions:
                 await end_all(self._cluster, [part], commit=False)
         return len(orphans)
 
-    async def _append(self, decision: Decision) -> None:
+    async def _append(self, decision: BatchDecision) -> None:
         """One record in a transaction of its own, so that a driver which was fenced cannot write it."""
-        key = self._query.encode()
-        topic = await self._cluster.topic(DECISIONS_TOPIC)
-        partition = partition_of(key, len(topic.partitions))
-        begun = self._begun or await transactions.begin(self._cluster, _id_of(self._query))
-        self._begun = None
-        sender = PayloadSender(self._cluster, self._options, begun=begun)
-        await sender.send(DECISIONS_TOPIC, [_payload(partition, key, decision.to_json())])
-        await sender.flush()
-        await transactions.end(
-            self._cluster, begun.transactional_id, begun.producer_id, begun.producer_epoch, commit=True
-        )
+        async with self._producer.transaction():
+            await self._producer.send(DECISIONS_TOPIC, decision.to_json(), self._query.encode())
 
 
 async def end_all(cluster: Cluster, parts: Iterable[Part], *, commit: bool, again: bool = False) -> None:
     """Ends transactions, several at once.
 
     Whoever ends them ``again`` may find one that its slot has moved on from: it was ended then, because a
-    slot is used anew only after that. The first time, such an answer means that someone else ended it.
+    slot is used again only after that. The first time, such an answer means that someone else ended it.
     """
     lenient = again or not commit
     gate = asyncio.Semaphore(_ENDS_AT_ONCE)
@@ -228,7 +216,7 @@ async def _make_topic(cluster: Cluster) -> None:
     await cluster.retry(lambda: cluster.topic(DECISIONS_TOPIC, refresh=True))
 
 
-async def _last_decision(cluster: Cluster, query: str) -> Decision | None:
+async def _last_decision(cluster: Cluster, query: str) -> BatchDecision | None:
     """Everything up to the end is read, from the first record on or from where this process has come to."""
     key = query.encode()
     topic = await cluster.topic(DECISIONS_TOPIC)
@@ -243,13 +231,6 @@ async def _last_decision(cluster: Cluster, query: str) -> Decision | None:
         async for batch in consumer.batches(until=ends):
             for record in batch.records():
                 if record.key == key and record.value is not None:
-                    last = Decision.from_json(record.value)
+                    last = BatchDecision.from_json(record.value)
     _seen[cluster][query] = _Seen(topic.topic_id, ends[partition], last)
     return last
-
-
-def _payload(partition: int, key: bytes, value: bytes) -> Payload:
-    buffer = bytearray(HEADER_SIZE)
-    append_record(buffer, 0, 0, key, value, ())
-    now_ms = SystemClock().now_ms()
-    return Payload(partition, 1, now_ms, now_ms, Compression.NONE, memoryview(buffer))

@@ -15,13 +15,13 @@ from moldau.spark.options import OptionError
 
 Array: TypeAlias = Any
 
-#: Not to be written, as the bytes of any column: numba compiles a kernel anew for memory that may be.
+#: Not to be written, as the bytes of any column: numba compiles a kernel again for memory that may be.
 _NOTHING: Array = np.frombuffer(b"", np.uint8)
 
 
 @dataclass(frozen=True, slots=True)
 class Pieces:
-    """Byte strings that lie in one buffer; a size of -1 is a null."""
+    """Byte strings in one buffer; a size of -1 is a null."""
 
     data: Array
     at: Array
@@ -65,7 +65,7 @@ def rows_of(batch: pa.RecordBatch, now_ms: int) -> Rows:
 
 
 def pieces_of(array: Any, name: str) -> Pieces:
-    """A column of bytes or text, where it lies."""
+    """A column of bytes or text, in place."""
     kind = array.type
     if pa.types.is_large_string(kind) or pa.types.is_large_binary(kind):
         width: Any = np.int64

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 
+from moldau.client.producer import transactions
+from moldau.spark.background_loop import connect
 from moldau.spark.options import WriteOptions
 from moldau.spark.query.user_errors import shorten_user_errors
 from moldau.spark.record_columns import check_columns
 from moldau.spark.session.worker import prepare_worker
-from moldau.spark.wire import connect
-from moldau.spark.write import transactions
 from moldau.spark.write.exactly_once import Decisions, Part, end_all, transactional_id
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class Written(WriterCommitMessage):
-    """What a task tells the driver: how many rows, and the open transaction that holds them."""
+    """What a task reports to the driver: how many rows, and the open transaction that they are in."""
 
     rows: int
     part: Part | None = None
@@ -37,23 +37,23 @@ class Written(WriterCommitMessage):
 def write_task(
     options: WriteOptions, batches: Iterator[Any], query: str | None, plan: "WritePlan | None" = None
 ) -> Written:
-    """Writes what one task has; under a transaction of its own where ``query`` names whose."""
+    """Writes what one task has; under a transaction of its own where a ``query`` is named."""
     from moldau.spark.jvm.shared_rows import are_notes
     from moldau.spark.write.task_writer import TaskWriter
 
     prepare_worker()
     context = TaskContext.get()
     query_id = (context.getLocalProperty("sql.streaming.queryId") if context is not None else None) or ""
-    wire = connect(options.cluster)
+    loop = connect(options.cluster)
     first = next((batch for batch in batches if batch.num_rows), None)
     if first is None:
         return Written(0, query_id=query_id)
-    begun = None
+    transaction = None
     if query is not None:
         assert context is not None, "a task runs in a task"
         slot = transactional_id(query, context.partitionId(), context.attemptNumber())
-        begun = wire.ask(transactions.begin(wire.cluster, slot))
-    writer = TaskWriter(wire, options, begun)
+        transaction = loop.run(transactions.begin(loop.cluster, slot))
+    writer = TaskWriter(loop, options, transaction)
     try:
         encoding = None if plan is None else plan.encoding()
         if are_notes(first):
@@ -66,9 +66,9 @@ def write_task(
         writer.done()
     finally:
         writer.close()
-    if begun is None:
+    if transaction is None:
         return Written(rows)
-    part = Part(begun.transactional_id, begun.producer_id, begun.producer_epoch, rows)
+    part = Part(transaction.transactional_id, *transaction.identity, rows)
     return Written(rows, part, query_id)
 
 
@@ -86,14 +86,14 @@ def open_decisions(options: WriteOptions, query: str) -> Decisions:
 
     Tasks use the slots of those who came before them, so nothing decided may still be open then.
     """
-    wire = connect(options.cluster)
+    loop = connect(options.cluster)
 
     async def work() -> Decisions:
-        decisions = await Decisions.open(wire.cluster, options, query)
+        decisions = await Decisions.open(loop.cluster, query)
         await decisions.finish_last()
         return decisions
 
-    return wire.ask(work())
+    return loop.run(work())
 
 
 def decide(
@@ -105,7 +105,7 @@ def decide(
         await decisions.decide(batch_id, parts, query_id)
         await decisions.clean_up()
 
-    connect(options.cluster).ask(work())
+    connect(options.cluster).run(work())
 
 
 def numbered(job_id: str) -> tuple[str, int]:
@@ -156,12 +156,12 @@ class TopicWriter(DataSourceArrowWriter):
     @shorten_user_errors
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         if parts := parts_of(messages):
-            wire = connect(self._options.cluster)
-            wire.ask(end_all(wire.cluster, parts, commit=False))
+            loop = connect(self._options.cluster)
+            loop.run(end_all(loop.cluster, parts, commit=False))
 
 
 class TopicStreamWriter(DataSourceStreamArrowWriter):
-    """Made anew on the driver for the plan and for the commit of each batch; nothing is kept between them."""
+    """Created on the driver for the plan and again for the commit of each batch; nothing is kept between."""
 
     @shorten_user_errors
     def __init__(
@@ -192,5 +192,5 @@ class TopicStreamWriter(DataSourceStreamArrowWriter):
     @shorten_user_errors
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         if parts := parts_of(messages):
-            wire = connect(self._options.cluster)
-            wire.ask(end_all(wire.cluster, parts, commit=False))
+            loop = connect(self._options.cluster)
+            loop.run(end_all(loop.cluster, parts, commit=False))

@@ -1,10 +1,10 @@
-"""Producers that outlive a task: an id with its sequences, and how many partitions a topic has.
+"""Idempotent producers that outlive a task, and how many partitions a topic has.
 
-A task of a micro-batch writes a few records and is gone. Asking for a new producer id and for the topic each
-time would take longer than writing them, so a process keeps both for the next task.
+A task that writes a few records and is gone would take longer to ask for a producer id and for the topic than
+to write, so a process keeps both for the next task.
 
-Invariant: a producer serves one task at a time, and only one that came to a good end gives it back: what a
-failed one has left on its way is nobody's business. A topic that has grown is noticed within a second.
+Invariant: a producer serves one task at a time, and only one that came to a good end gives it back: nobody
+knows what a failed one has left in flight. A topic that has more partitions now is noticed within a second.
 """
 
 import asyncio
@@ -12,24 +12,24 @@ from dataclasses import dataclass, field
 from weakref import WeakKeyDictionary
 
 from moldau.base.names import TopicPartition
+from moldau.client.producer.accumulator import PartitionQueue, ProducerIdentity
 from moldau.client.producer.sender import new_identity
 from moldau.client.transport.cluster import Cluster
 
 _PARTITIONS_KNOWN_SECONDS = 1.0
 
 
-@dataclass(slots=True)
-class Producer:
-    """``sequences`` is the next one of each partition that was written to."""
+@dataclass(frozen=True, slots=True)
+class IdempotentProducer:
+    """``queues`` have the next sequence of each partition that was written to."""
 
-    producer_id: int
-    producer_epoch: int
-    sequences: dict[TopicPartition, int] = field(default_factory=dict)
+    identity: ProducerIdentity
+    queues: dict[TopicPartition, PartitionQueue] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
 class _Kept:
-    producers: list[Producer] = field(default_factory=list)
+    producers: list[IdempotentProducer] = field(default_factory=list)
     #: By topic: the number, and until when it is believed.
     partitions: dict[str, tuple[int, float]] = field(default_factory=dict)
 
@@ -37,22 +37,19 @@ class _Kept:
 _kept: WeakKeyDictionary[Cluster, _Kept] = WeakKeyDictionary()
 
 
-async def take_producer(cluster: Cluster) -> Producer:
+async def take_producer(cluster: Cluster) -> IdempotentProducer:
     """One that is idle, or a new one."""
     idle = _of(cluster).producers
-    if idle:
-        return idle.pop()
-    identity = await new_identity(cluster)
-    return Producer(identity.producer_id, identity.producer_epoch)
+    return idle.pop() if idle else IdempotentProducer(await new_identity(cluster))
 
 
-def give_back(cluster: Cluster, producer: Producer) -> None:
+def give_back(cluster: Cluster, producer: IdempotentProducer) -> None:
     """After everything that it sent was acknowledged."""
     _of(cluster).producers.append(producer)
 
 
 async def partition_count(cluster: Cluster, topic: str) -> int:
-    """How many partitions a topic has; one that is missing is made where the broker does that."""
+    """How many partitions a topic has; one that is missing is created where the broker does that."""
     now = asyncio.get_running_loop().time()
     known = _of(cluster).partitions.get(topic)
     if known is not None and now < known[1] and cluster.known_topic(topic) is not None:

@@ -1,7 +1,7 @@
-"""The records of one batch on their way to the broker, and the header that is put before them.
+"""The encoded records of one batch, and the header that is put before them.
 
-Invariant: a payload carries no producer id and no sequence: whoever sends it stamps the header, so that the
-same payload can be sent under another identity.
+Invariant: they carry no producer id and no sequence: whoever sends them stamps the header, so that the same
+records can be sent under another identity.
 """
 
 import struct
@@ -20,8 +20,8 @@ _BODY = struct.Struct(">hiqqqhii")
 
 
 @dataclass(frozen=True, slots=True)
-class Payload:
-    """The records of one batch, with room for the header before them."""
+class EncodedBatch:
+    """The records of one batch, with space for the header before them."""
 
     partition: int
     count: int
@@ -31,15 +31,15 @@ class Payload:
     #: Can be written: the first ``HEADER_SIZE`` bytes are the header's.
     content: memoryview
 
-    def compressed(self, compression: Compression) -> "Payload":
-        """The same records in less room."""
+    def compressed(self, compression: Compression) -> "EncodedBatch":
+        """The same records in less space."""
         packed = bytearray(HEADER_SIZE) + compress(compression, self.content[HEADER_SIZE:])
         return replace(self, compression=compression, content=memoryview(packed))
 
-    def batch(
+    def stamped(
         self, producer_id: int, producer_epoch: int, base_sequence: int, *, transactional: bool
     ) -> memoryview:
-        """The whole batch under an identity: this payload's own memory, with the header written."""
+        """The whole batch under an identity: in its own memory, with the header written."""
         content = self.content
         _BODY.pack_into(
             content,
