@@ -79,11 +79,10 @@ IMPURE = {"asyncio", "os", "socket", "threading", "time", "random", "ssl", "sqli
 PURE = [
     "protocol",
     "coordinators/machine.py",
-    "coordinators/regular_expressions.py",
-    "coordinators/character_classes.py",
     "coordinators/groups",
     "coordinators/transactions",
     "base/names.py",
+    "base/re2",
     "base/settings.py",
     "cluster/records.py",
     "cluster/image.py",

@@ -6,9 +6,9 @@ Law: a memory of answers that hold for one version of the topics, and of nothing
 from collections.abc import Iterable
 
 from moldau.base.names import Uuid
+from moldau.base.re2.regular_expressions import BadExpression, Program, compile_expression
 from moldau.coordinators.groups.metadata_hash import group_hash, topic_hash
 from moldau.coordinators.groups.surroundings import ConsumerConfig, Surroundings, Topic, Topics
-from moldau.coordinators.regular_expressions import BadExpression, Program, compile_expression
 from moldau.protocol.errors import ErrorCode, KafkaError
 
 #: Subscriptions whose ids are remembered.

@@ -6,7 +6,7 @@ Law: reads only. A list is made over all shards of a node, a description asks th
 from collections.abc import Iterable
 from itertools import groupby
 
-from moldau.coordinators.regular_expressions import BadExpression, compile_expression
+from moldau.base.re2.regular_expressions import BadExpression, compile_expression
 from moldau.coordinators.transactions.states import NAMES, STATES_BY_NAME
 from moldau.coordinators.transactions.transaction import Transaction
 from moldau.protocol.errors import ErrorCode

@@ -6,13 +6,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from moldau.coordinators.groups.consumer_cluster import subscription_program
-from moldau.coordinators.regular_expressions import (
+from moldau.base.re2.regular_expressions import (
     MAX_LENGTH,
     MAX_STATES,
     BadExpression,
     compile_expression,
 )
+from moldau.coordinators.groups.consumer_cluster import subscription_program
 from moldau.protocol.errors import ErrorCode, KafkaError
 
 #: As Kafka 4.3.0 with re2j 1.8 answered.

@@ -12,7 +12,7 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import NamedTuple
 
-from moldau.coordinators.character_classes import (
+from moldau.base.re2.character_classes import (
     ANY,
     ANY_BUT_NEWLINE,
     PERL,
