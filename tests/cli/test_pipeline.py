@@ -70,12 +70,12 @@ def home(tmp_path: Path) -> PipelineHome:
 def running(home: PipelineHome) -> Iterator["subprocess.Popen[str]"]:
     """Another process that holds the lock of the pipeline, and ends when it is asked to."""
     program = (
-        "import signal, sys, time\n"
+        "import signal, sys\n"
         "from moldau.pipelines.home import PipelineHome\n"
         "if sys.argv[3] == 'deaf': signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
         "with PipelineHome(sys.argv[1], sys.argv[2]).running():\n"
         "    print('ready', flush=True)\n"
-        "    time.sleep(60)\n"
+        "    while True: signal.pause()\n"
     )
     started = []
 
