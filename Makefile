@@ -13,12 +13,13 @@ READY_BENCH := $(VENV)/.ready-bench
 # Where there is Python of ours.
 CODE := src tests benchmarks docs examples tools
 
-.PHONY: help setup run broker test lint format bench bench-spark conformance soak docs release-check clean
+.PHONY: help setup run broker test test-fast lint format bench bench-spark conformance soak docs release-check clean
 
 help:
 	@echo "make run          broker, schema registry and a live demo on Spark; PORT=9092 DATA_DIR=data; q stops it"
 	@echo "make broker       a broker alone on 127.0.0.1:$(PORT) with its data in ./$(DATA_DIR)"
 	@echo "make test         lint, types and all tests"
+	@echo "make test-fast    the tests without Spark and without slow ones, in less than two minutes"
 	@echo "make setup        the environment in .venv with the command .venv/bin/moldau"
 	@echo "make lint         ruff and mypy only            make format   rewrite the code in house style"
 	@echo "make bench        Moldau against Apache Kafka (needs Java 17 and Maven; about 45 minutes)"
@@ -93,6 +94,11 @@ java: $(READY)
 test: lint java
 	@$(BIN)/python -m moldau.spark.warm_up
 	@$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder
+
+# The folders that are about Spark are left out whole: it takes long only to import what they use.
+test-fast: $(READY_DEV)
+	@$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not slow and not spark" \
+		--ignore tests/spark --ignore tests/pipelines
 
 bench: $(READY_BENCH)
 	@$(BIN)/python -m benchmarks.compare

@@ -177,6 +177,7 @@ _WORKER = textwrap.dedent(
 )
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(240)
 def test_a_copier_that_is_killed_again_and_again_copies_exactly_once(broker: Broker) -> None:
     """Thirty kills at random points; the output is the input, each record once and in order."""

@@ -324,6 +324,7 @@ record_lists = st.lists(
 codecs = st.sampled_from(list(Compression))
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(
     record_lists, codecs, st.integers(0, 2**62), st.lists(st.integers(1, 10_000), min_size=30, max_size=30)

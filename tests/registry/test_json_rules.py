@@ -710,6 +710,7 @@ def edited(draw: st.DrawFn, schema: Any, depth: int = 2) -> Any:
     return made
 
 
+@pytest.mark.slow
 @settings(max_examples=120, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.data())
 def test_what_is_allowed_keeps_old_data_valid(data: st.DataObject) -> None:
