@@ -10,6 +10,8 @@ from moldau.base.names import TopicPartition as Name
 from moldau.storage.log import Log
 from moldau.testing import Broker
 
+pytestmark = pytest.mark.slow
+
 SETTINGS = {
     "log.cleaner.backoff.ms": 1000,
     "log.cleaner.min.cleanable.ratio": 0.01,

@@ -14,6 +14,8 @@ from confluent_kafka import Consumer, ConsumerGroupState, ConsumerGroupType, Pro
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 from waiting import wait_until
 
+pytestmark = pytest.mark.slow
+
 PATIENCE_SECONDS = 30.0
 #: A group finds its balance in the time of a few heartbeats, and a dead member is missed soon.
 SETTINGS = {

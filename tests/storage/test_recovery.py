@@ -17,6 +17,8 @@ from moldau.storage.errors import StorageError
 from moldau.storage.files import Files, MemoryFiles
 from moldau.storage.log import Log, LogConfig
 
+pytestmark = pytest.mark.slow
+
 NOW = 1_700_000_000_000
 FAR = 1 << 62
 ZEROS = "0" * 20
@@ -237,7 +239,6 @@ class TestKilled:
         assert len(read_all(node.kill())) == 4
 
 
-@pytest.mark.slow
 def test_a_torn_tail_leaves_the_complete_batches(make_node: Any, make_batch: MakeBatch) -> None:
     """The last segment cut at every byte: exactly the complete batches remain."""
     files = MemoryFiles()
@@ -572,7 +573,6 @@ def test_a_full_disk_while_indexes_are_rebuilt(
     assert picture(make_node(after, ["/data"]).log(), read_all) == before
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("clean", [True, False], ids=["clean", "killed"])
 def test_noise_in_any_file(make_node: Any, make_batch: MakeBatch, read_all: ReadAll, clean: bool) -> None:
     """Whatever happens to a file, opening and reading end in an answer or in an error of ours."""

@@ -149,6 +149,7 @@ def open_files() -> int:
     return len(os.listdir("/proc/self/fd"))
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="needs /proc")
 @pytest.mark.parametrize("place", ["memory", "disk"])
 def test_nothing_is_left_behind(place: str, tmp_path: Path) -> None:
@@ -179,6 +180,7 @@ print(len(broker.records("t")))
     assert (ended.returncode, ended.stdout, ended.stderr) == (0, "1\n", "")
 
 
+@pytest.mark.slow
 def test_importing_is_cheap() -> None:
     program = """
 import sys
