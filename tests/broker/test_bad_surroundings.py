@@ -2,7 +2,6 @@
 metadata. The broker says what is wrong, answers with a code that fits, and goes on where it can.
 """
 
-import asyncio
 import gc
 import os
 import socket
@@ -15,6 +14,7 @@ from typing import Any
 import pytest
 from batches import batch
 from scene import produce_request
+from waiting import turns
 from wire import Wire
 
 from moldau.cluster.store.contract import MetadataStoreError
@@ -186,7 +186,7 @@ def test_a_flush_that_fails_while_nobody_waits_for_it(
     faults.flush_fails = True
     for _ in range(6):
         client.produce(topic="rolls")
-    broker.run(asyncio.sleep(0))
+    broker.run(turns())
     gc.collect()
     assert client.is_answered()
     assert "never retrieved" not in caplog.text

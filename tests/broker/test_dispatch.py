@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from fake_transport import Line
+from waiting import turns
 from wire import frame, header, raw_frame
 
 from moldau.base.clock import SteppedClock
@@ -71,8 +72,7 @@ class World:
 
     async def settle(self) -> None:
         """Lets all background work run that can run."""
-        for _ in range(10):
-            await asyncio.sleep(0)
+        await turns(10)
 
 
 @pytest.fixture
@@ -375,7 +375,7 @@ def test_a_coroutine_may_end_in_a_parked_request(in_world: Play) -> None:
 
     async def play(world: World) -> None:
         async def work() -> Parked:
-            await asyncio.sleep(0)
+            await turns()
             return Parked((place,), 5, lambda expired: InitProducerIdResponse(producer_id=1))
 
         world.handle = lambda request, context: work()

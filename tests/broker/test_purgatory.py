@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from fake_transport import FakeTransport
+from waiting import turns
 from wire import frame
 
 from moldau.base.buffer_pool import BufferPool
@@ -210,7 +211,7 @@ class Work:
 
     def run(self) -> None:
         """Lets the loop do what is due."""
-        self.loop.run_until_complete(asyncio.sleep(0))
+        self.loop.run_until_complete(turns())
 
 
 @pytest.fixture
@@ -337,7 +338,7 @@ def test_a_producer_is_answered_before_the_readers_that_it_wakes() -> None:
             receive(reader, fetch())
         receive(producer, produce(), produce(), produce())
         assert written == ["producer"], "three answers in one write, and nobody else's before them"
-        await asyncio.sleep(0)
+        await turns()
         assert set(written[1:]) == {"reader 0", "reader 1"}
         for connection in (*readers, producer):
             connection.connection_lost(None)
@@ -360,15 +361,15 @@ def test_a_produce_that_waits_for_the_disk_is_parked(monkeypatch: pytest.MonkeyP
         receive(second, produce())
         assert (written, len(node.services.purgatory)) == ([], 3)
         syncs[1].set_result(None)
-        await asyncio.sleep(0)
+        await turns()
         assert (written, len(node.services.purgatory)) == ([], 2), "answers of a connection keep their order"
         syncs[0].set_exception(KafkaError(ErrorCode.KAFKA_STORAGE_ERROR))
-        await asyncio.sleep(0)
+        await turns()
         assert written == ["first", "first"]
         second.connection_lost(None)
         assert len(node.services.purgatory) == 0, "who is gone waits for nothing"
         syncs[2].set_result(None)
-        await asyncio.sleep(0)
+        await turns()
         assert written == ["first", "first"]
         first.connection_lost(None)
 

@@ -6,6 +6,7 @@ import gc
 from types import SimpleNamespace
 
 import pytest
+from waiting import turns
 
 from moldau.base.names import TopicPartition
 from moldau.base.tasks import Background
@@ -90,8 +91,7 @@ def in_a_loop(test):
 
 
 async def settle():
-    for _ in range(5):
-        await asyncio.sleep(0)
+    await turns(5)
 
 
 def test_what_is_known_is_answered_at_once(replicas):

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from fake_transport import framed
+from waiting import turns, until
 
 from moldau.base.clock import SteppedClock
 from moldau.base.tasks import Timers
@@ -72,8 +73,7 @@ class House:
         return reader, writer
 
     async def until(self, condition: Callable[[], bool]) -> None:
-        while not condition():
-            await asyncio.sleep(0)
+        await until(condition)
 
     async def close(self) -> None:
         await self.server.stop(0)
@@ -185,8 +185,7 @@ def test_a_peer_that_takes_nothing_does_not_stay_forever() -> None:
         await house.until(lambda: any(not each.quiet for each in house.server.connections))
         (connection,) = house.server.connections
         connection.close("for a reason")
-        for _ in range(10):
-            await asyncio.sleep(0)
+        await turns(10)
         assert house.server.connections, "it cannot end while its bytes are not taken"
         house.server.close_idle()
         await house.until(lambda: not house.server.connections)

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, Producer
+from waiting import until
 from wire import Wire
 
 from moldau.client.snapshots.time_travel import ForkedTopic, fork_topic
@@ -316,10 +317,5 @@ def test_a_restore_that_nobody_goes_on_with_is_given_up(broker: Broker) -> None:
 
     assert ask(broker, two) == [0, 0, ErrorCode.POLICY_VIOLATION]
     broker.clock.advance(301)
-
-    async def gone() -> None:
-        while len(broker.node.services.restores):
-            await asyncio.sleep(0.001)
-
-    broker.run(gone())
+    broker.run(until(lambda: not len(broker.node.services.restores)))
     assert ask(broker, two) == [0, 0, ErrorCode.POLICY_VIOLATION]

@@ -4,6 +4,7 @@ import asyncio
 import threading
 
 import pytest
+from waiting import until
 
 from moldau.base.names import TopicPartition
 from moldau.broker.topic_creation import MANY_PARTITIONS
@@ -37,8 +38,7 @@ def test_others_are_answered_while_the_files_are_made(
 
         async def create() -> None:
             large = asyncio.create_task(create_topic(node, "large", MANY_PARTITIONS))
-            while not begun.is_set():
-                await asyncio.sleep(0)
+            await until(begun.is_set)
             await create_topic(node, "small", 1)
             assert "large" not in node.metadata.image.topics_by_name
             assert not large.done()
@@ -60,8 +60,7 @@ def test_of_two_with_the_same_name_one_is_there_and_nothing_is_left_of_the_other
 
         async def create() -> list[BaseException | None]:
             both = [asyncio.create_task(create_topic(node, "large", MANY_PARTITIONS + n)) for n in range(2)]
-            while not begun.is_set():
-                await asyncio.sleep(0)
+            await until(begun.is_set)
             released.set()
             return await asyncio.gather(*both, return_exceptions=True)
 

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from waiting import turns
 
 from moldau.protocol.api_keys import ApiKey
 from moldau.protocol.codec import decode, encode
@@ -67,7 +68,7 @@ class ScriptedBroker:
     async def __aexit__(self, *_: object) -> None:
         self._server.close()
         self.drop_connections()
-        await asyncio.sleep(0)
+        await turns()
         if self.failures:
             raise self.failures[0]
 

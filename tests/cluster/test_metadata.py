@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any
 
 import pytest
+from waiting import turns
 
 from moldau.cluster.controller.commands import ControllerResult
 from moldau.cluster.image import ClusterImage
@@ -240,7 +241,7 @@ def test_a_broker_that_was_left_behind_gets_the_difference() -> None:
         received: list[Record] = []
         metadata.on_change(lambda old, new, records: received.extend(records))
         pending = asyncio.ensure_future(metadata.submit(feature("ours")))
-        await asyncio.sleep(0)
+        await turns()
         await other.submit(lambda image: [TopicDeleted(bytes(16))])
         await other.submit(lambda image: [FeatureLevel("g", level + 1) for level in range(6_000)])
         assert log.snapshot_version == log.version
@@ -338,7 +339,7 @@ def test_a_cancelled_command_that_waits_is_not_run() -> None:
         first = asyncio.ensure_future(metadata.submit(feature("first")))
         await store.reached.wait()
         second = asyncio.ensure_future(metadata.submit(feature("second")))
-        await asyncio.sleep(0)
+        await turns()
         second.cancel()
         await asyncio.gather(second, return_exceptions=True)
         store.gate.set()
@@ -357,7 +358,7 @@ def test_close_refuses_what_is_not_stored() -> None:
         under_way: list[Awaitable[ClusterImage]] = [asyncio.ensure_future(metadata.submit(feature("a")))]
         await store.reached.wait()
         under_way.append(asyncio.ensure_future(metadata.submit(feature("b"))))
-        await asyncio.sleep(0)
+        await turns()
         await metadata.close()
         for result in await asyncio.gather(*under_way, return_exceptions=True):
             assert isinstance(result, KafkaError)
@@ -383,7 +384,7 @@ def test_a_gap_in_what_is_watched_is_filled() -> None:
         arrived = asyncio.Event()
         metadata.on_change(lambda old, new, records: arrived.set())
         await other.submit(feature("a"))
-        await asyncio.sleep(0)
+        await turns()
         assert metadata.image.version == 0
         await other.submit(feature("b"))
         await arrived.wait()

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -42,6 +43,8 @@ from moldau.cluster.records import (
     encode_all,
 )
 from moldau.protocol.errors import KafkaError
+
+pytestmark = pytest.mark.slow
 
 NAMES = st.sampled_from(["a", "b.c", "b_c", "d-e", "x.y_z", "bad name", ""])
 BROKERS = st.integers(1, 4)

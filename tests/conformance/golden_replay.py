@@ -110,7 +110,7 @@ class Replay:
             return Outcome(self._scenario.transcript, block, self._tools.name, self._broker.name, *lacking)
         printed = self._tools.run(block.tool, self._arguments(block), block.stdin)
         if self._broker.name == "kafka" and CHANGES.search(block.line):
-            time.sleep(KAFKA_SETTLES_S)
+            time.sleep(KAFKA_SETTLES_S)  # nothing tells when it has applied it everywhere
         self._golden_ids |= dict(TOPIC_ID.findall(block.expected.stdout))
         self._ids |= dict(TOPIC_ID.findall(printed.stdout))
         expected = normalise(block, block.expected, Place(GOLDEN_ADDRESS, Path("DATA")))

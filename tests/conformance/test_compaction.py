@@ -14,6 +14,7 @@ from benchmarks.moldau_broker import MoldauBroker
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 from kafka_tools import JavaTools
+from waiting import wait_until
 
 from moldau.protocol.records import batches, decode_records
 
@@ -98,21 +99,23 @@ class Life:
 
     def _wait_for_markers(self, count: int) -> None:
         """The answer to the end of a transaction may come before its marker."""
-        deadline = time.monotonic() + PATIENCE_S
-        while sum(batch[2][1] for batch in self.content()) < count:
-            assert time.monotonic() < deadline, f"{self._broker.name}: no marker"
-            time.sleep(0.05)
+        wait_until(
+            lambda: sum(batch[2][1] for batch in self.content()) >= count,
+            f"{self._broker.name}: no marker",
+            seconds=PATIENCE_S,
+        )
 
     def _wait_until_compacted(self) -> None:
         checkpoint = self._broker.data_dir / "cleaner-offset-checkpoint"
-        deadline = time.monotonic() + PATIENCE_S
-        while True:
+
+        def text() -> str:
+            return checkpoint.read_text() if checkpoint.exists() else ""
+
+        def compacted() -> bool:
             active = max(int(path.stem) for path in self.directory.glob("*.log"))
-            text = checkpoint.read_text() if checkpoint.exists() else ""
-            if f"{self._topic} 0 {active}" in text.splitlines():
-                return
-            assert time.monotonic() < deadline, f"{self._broker.name}: {text}"
-            time.sleep(0.05)
+            return f"{self._topic} 0 {active}" in text().splitlines()
+
+        wait_until(compacted, lambda: f"{self._broker.name}: {text()}", seconds=PATIENCE_S)
 
     def content(self) -> list[Batch]:
         """Everything of every batch but times and checksums."""

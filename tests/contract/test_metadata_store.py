@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import pytest
+from waiting import until
 
 from moldau.cluster.image import EMPTY_IMAGE, ClusterImage
 from moldau.cluster.metadata import Metadata
@@ -64,7 +65,7 @@ def feature(level: int) -> list[Record]:
     return [FeatureLevel("f", level)]
 
 
-async def until(queue: "asyncio.Queue[Any]", wanted: Callable[[Any], bool]) -> Any:
+async def told(queue: "asyncio.Queue[Any]", wanted: Callable[[Any], bool]) -> Any:
     while not wanted(value := await queue.get()):
         pass
     return value
@@ -179,8 +180,12 @@ def test_a_long_log_gives_way_to_a_snapshot(cluster: Cluster) -> None:
             ]
             assert await store.append(records, version, None) == version + 1
             image = image.apply_all(records)
-        while (changes := await store.load(2)).after_version:
-            await asyncio.sleep(0)
+
+        async def cut() -> Changes | None:
+            found = await store.load(2)
+            return None if found.after_version else found
+
+        changes = await until(cut)
         assert changes.version == 13
         assert len(changes.records) < 2_000
         assert EMPTY_IMAGE.apply_all(changes.records, version=13) == image
@@ -227,11 +232,11 @@ def test_sessions_are_watched(cluster: Cluster) -> None:
         one.watch_sessions(seen.put_nowait)
         assert await seen.get() == frozenset()
         await one.open_session(1, not_lost)
-        await until(seen, lambda sessions: sessions == {1})
+        await told(seen, lambda sessions: sessions == {1})
         await two.open_session(2, not_lost)
-        await until(seen, lambda sessions: sessions == {1, 2})
+        await told(seen, lambda sessions: sessions == {1, 2})
         await two.close()
-        await until(seen, lambda sessions: sessions == {1})
+        await told(seen, lambda sessions: sessions == {1})
         await one.close()
 
     run(scenario)

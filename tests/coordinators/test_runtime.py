@@ -5,6 +5,7 @@ from collections.abc import Callable, Coroutine, Hashable, Iterator
 from typing import Any
 
 import pytest
+from waiting import turns, until
 
 from moldau.base.clock import SteppedClock
 from moldau.base.tasks import Background, Timers
@@ -104,8 +105,7 @@ class Stage:
 
     async def loaded(self) -> None:
         self.runtime.load(0)
-        while self.runtime.loading:
-            await asyncio.sleep(0)
+        await until(lambda: not self.runtime.loading)
 
 
 def play(
@@ -196,8 +196,7 @@ def test_alarms_ring_by_the_clock_and_are_replaced_and_taken_back() -> None:
 
         async def step(seconds: float) -> None:
             stage.clock.advance(seconds)
-            await asyncio.sleep(0)
-            await asyncio.sleep(0)
+            await turns(2)
 
         set_alarm("a", 10)
         set_alarm("a", 20)
@@ -213,8 +212,7 @@ def test_alarms_ring_by_the_clock_and_are_replaced_and_taken_back() -> None:
 
 async def pass_time(stage: Stage, seconds: float) -> None:
     stage.clock.advance(seconds)
-    await asyncio.sleep(0)
-    await asyncio.sleep(0)
+    await turns(2)
 
 
 def test_an_alarm_goes_off_again_until_its_records_are_appended() -> None:
@@ -435,7 +433,7 @@ def test_shards_load_one_after_the_other_and_others_have_their_turn() -> None:
         runtime.load(1)
         seen = []
         while runtime.loading:
-            await asyncio.sleep(0)
+            await turns()
             seen.append(tuple(runtime.partitions()))
             for partition in {0, 1}.difference(seen[-1]):
                 with pytest.raises(KafkaError) as refused:
@@ -452,7 +450,7 @@ def test_shards_load_one_after_the_other_and_others_have_their_turn() -> None:
 def test_a_shard_that_goes_while_it_loads_and_comes_back_is_loaded_from_the_start() -> None:
     async def scenario(stage: Stage) -> None:
         stage.runtime.load(0)
-        await asyncio.sleep(0)
+        await turns()
         stage.runtime.unload(0)
         await stage.loaded()
         assert stage.shard.total == 10_000

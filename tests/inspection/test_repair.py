@@ -264,6 +264,7 @@ class Stopping(Quick):
         super().write_atomically(path, data)
 
 
+@pytest.mark.slow
 def test_it_may_be_stopped_at_any_moment(built_directory: Path, tmp_path: Path, make_node: MakeNode) -> None:
     """What was whole is there after every single change, and the next repair brings it to the end."""
     done = False

@@ -117,7 +117,11 @@ def test_only_headers_are_read_unless_asked(tmp_path: Path) -> None:
     )
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=150,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
 @given(data=st.data())
 def test_whatever_happens_to_a_file(tmp_path: Path, data: st.DataObject) -> None:
     """All bytes are accounted for, and batches that were not touched are found again."""

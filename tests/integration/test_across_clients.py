@@ -10,6 +10,8 @@ from scenario_table import CODECS
 
 from moldau.testing import Broker
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def clients(moldau_broker: Broker) -> Iterator[dict[str, Client]]:

@@ -1,15 +1,17 @@
 """Compaction in a running broker, as real clients see it."""
 
-import asyncio
 from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
+from waiting import turns, until
 
 from moldau.base.names import TopicPartition as Name
 from moldau.storage.log.log import Log
 from moldau.testing import Broker
 from moldau.testing.broker import empty
+
+pytestmark = pytest.mark.slow
 
 SETTINGS = {
     "log.cleaner.backoff.ms": 1000,
@@ -25,15 +27,14 @@ def compact(broker: Broker, topic: str) -> None:
 
     async def wait() -> None:
         cleaning = broker.node.cleaning
-        deadline = asyncio.get_running_loop().time() + PATIENCE_SECONDS
         cleaning.look()
-        while True:
+
+        def done() -> bool:
             held = log_of(broker, topic)
-            done = cleaning.cleaner.offset_of(held)
-            if not cleaning.cleaner.jobs and done == held.segments.active.base_offset:
-                return
-            assert asyncio.get_running_loop().time() < deadline, (done, cleaning.cleaner.uncleanable)
-            await asyncio.sleep(0.01)
+            offset = cleaning.cleaner.offset_of(held)
+            return not cleaning.cleaner.jobs and offset == held.segments.active.base_offset
+
+        await until(done, lambda: cleaning.cleaner.uncleanable)
 
     broker.run(wait())
 
@@ -175,14 +176,11 @@ def test_it_happens_by_itself_after_the_backoff(broker: Broker) -> None:
         broker.produce("levels", b"%d" % at, key=b"k")
     roll(broker, "levels")
 
-    async def wait() -> None:
-        deadline = asyncio.get_running_loop().time() + PATIENCE_SECONDS
-        while broker.node.cleaning.cleaner.offset_of(log_of(broker, "levels")) != 10:
-            broker.clock.advance(1)
-            assert asyncio.get_running_loop().time() < deadline
-            await asyncio.sleep(0.01)
+    def compacted() -> bool:
+        broker.clock.advance(1)
+        return broker.node.cleaning.cleaner.offset_of(log_of(broker, "levels")) == 10
 
-    broker.run(wait())
+    broker.run(until(compacted))
     assert [record.offset for record in broker.records("levels")] == [9]
 
 
@@ -196,10 +194,7 @@ def test_a_topic_that_is_deleted_while_it_is_compacted(broker: Broker) -> None:
         broker.node.cleaning.look()
         assert broker.node.cleaning.cleaner.jobs
         await empty(broker.node)
-        deadline = asyncio.get_running_loop().time() + PATIENCE_SECONDS
-        while broker.node.cleaning.cleaner.jobs:
-            assert asyncio.get_running_loop().time() < deadline
-            await asyncio.sleep(0.01)
+        await until(lambda: not broker.node.cleaning.cleaner.jobs)
 
     broker.run(begin_and_delete())
     assert broker.node.cleaning.cleaner.uncleanable == {}
@@ -215,5 +210,6 @@ def test_switched_off(tmp_path: Path) -> None:
             broker.produce("levels", b"%d" % at, key=b"k")
         roll(broker, "levels")
         broker.clock.advance(60)
-        broker.run(asyncio.sleep(0.05))
+        broker.run(turns(10))  # a look begins its jobs at once
+        assert not broker.node.cleaning.cleaner.jobs
         assert len(broker.records("levels")) == 10

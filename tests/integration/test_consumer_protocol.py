@@ -4,7 +4,6 @@ import signal
 import subprocess
 import sys
 import textwrap
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -13,6 +12,9 @@ import pytest
 from broker_process import BrokerProcess
 from confluent_kafka import Consumer, ConsumerGroupState, ConsumerGroupType, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
+from waiting import wait_until
+
+pytestmark = pytest.mark.slow
 
 PATIENCE_SECONDS = 30.0
 #: A group finds its balance in the time of a few heartbeats, and a dead member is missed soon.
@@ -77,15 +79,18 @@ class Team:
         return [{(each.topic, each.partition) for each in member.assignment()} for member in self.members]
 
     def until(self, condition: Callable[[], bool]) -> None:
-        deadline = time.monotonic() + PATIENCE_SECONDS
-        while not condition():
-            assert time.monotonic() < deadline, f"never came to pass; the members have {self.shares()}"
+        def polled() -> bool:
+            if condition():
+                return True
             for member in self.members:
                 message = member.poll(0.02)
                 if message is not None and message.error() is None:
                     self.values[message.value()] += 1
             seen = Counter(partition for share in self.shares() for partition in share)
             assert max(seen.values(), default=1) == 1, f"two members at one partition: {self.shares()}"
+            return False
+
+        wait_until(polled, lambda: f"the members have {self.shares()}")
 
     def until_shared(self, wanted: set[tuple[str, int]]) -> None:
         """Everything is assigned, and nobody has two more than another."""

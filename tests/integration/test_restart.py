@@ -19,6 +19,8 @@ from moldau.protocol.messages.produce import PartitionProduceData, ProduceReques
 from moldau.protocol.records import Record, encode_batch
 from moldau.testing import Broker
 
+pytestmark = pytest.mark.slow
+
 #: Rounds of kill -9 for each client; each takes a second or two, most of it the client's own back-off.
 KILLS = 5
 

@@ -3,6 +3,8 @@
 import json
 from collections import Counter
 
+import pytest
+
 from moldau.pipelines.demo.records import ORDER_SCHEMA, customer_record, json_order, record_of
 from moldau.pipelines.demo.shop import (
     CLICKS,
@@ -33,6 +35,7 @@ def arrival(event: Click | Order) -> int:
     return event.at_ms if isinstance(event, Click) else event.arrives_ms
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_events_however_they_are_asked_for() -> None:
     assert events() == events(step_ms=100)
     assert events() != events(seed=2)

@@ -6,12 +6,12 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
 
 import pytest
+from waiting import wait_until
 
 from moldau.pipelines.directory import PipelineDirectory
 from moldau.spark import JavaNotFound, find_java
@@ -78,9 +78,8 @@ def test_in_the_background(broker: Broker, tmp_path: Path) -> None:
         text=True,
         start_new_session=True,
     )
-    while counted(broker).get(b"fox") != b"3":
-        assert child.poll() is None
-        time.sleep(0.05)
+    wait_until(lambda: counted(broker).get(b"fox") == b"3" or child.poll() is not None, seconds=200)
+    assert child.poll() is None
     os.killpg(child.pid, signal.SIGINT)  # Ctrl-C reaches everyone in front of the terminal
     _, said = child.communicate(timeout=100)
     assert child.returncode == 0, said
@@ -93,10 +92,12 @@ def test_in_the_background(broker: Broker, tmp_path: Path) -> None:
 
 def awaited(path: Path, pattern: str, process: "subprocess.Popen[bytes]") -> "re.Match[str]":
     """Waits for words in the log of a process."""
-    while (found := re.search(pattern, path.read_text(errors="replace"))) is None:
+
+    def found() -> "re.Match[str] | None":
         assert process.poll() is None, path.read_text()
-        time.sleep(0.05)
-    return found
+        return re.search(pattern, path.read_text(errors="replace"))
+
+    return wait_until(found, path.read_text, seconds=200)
 
 
 class SparkCluster:

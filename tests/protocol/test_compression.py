@@ -324,6 +324,7 @@ def defuse(codec: Compression, bomb: bytes, limit: int) -> tuple[int, int]:
     return int(size), int(grown_kib)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 def test_bombs_take_little_memory() -> None:
     for name, (codec, bomb) in bombs().items():

@@ -23,6 +23,8 @@ from moldau.protocol.messages import load
 from moldau.protocol.primitives import MalformedMessage
 from moldau.protocol.schema import declaration
 
+pytestmark = pytest.mark.slow
+
 _SECONDS = float(os.environ.get("MOLDAU_FUZZ_SECONDS", "0"))
 _FILES = {path.stem for path in Path(moldau.protocol.messages.__file__).parent.glob("*.py")}
 _APIS = [api_key for api_key in ApiKey if api_key.name.lower() in _FILES]

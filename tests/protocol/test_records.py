@@ -320,6 +320,7 @@ record_lists = st.lists(
 codecs = st.sampled_from(list(Compression))
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(
     record_lists, codecs, st.integers(0, 2**62), st.lists(st.integers(1, 10_000), min_size=30, max_size=30)
@@ -342,6 +343,7 @@ def test_round_trip(records: list[Record], codec: Compression, base_offset: int,
     assert has_null_key(payload, len(placed)) == (keyless[0] if keyless else None)
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(record_lists, codecs, codecs, st.booleans())
 def test_recompressed_batches_hold_the_same(
@@ -411,6 +413,7 @@ def test_a_batch_without_records() -> None:
     assert decode_records(batch, 0, header, limit=LIMIT) == []
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(record_lists, codecs)
 def test_the_builder_agrees_with_encode_batch(records: list[Record], codec: Compression) -> None:

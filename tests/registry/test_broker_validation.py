@@ -11,6 +11,8 @@ from confluent_kafka.serialization import MessageField, SerializationContext
 
 from moldau.testing import Broker
 
+pytestmark = pytest.mark.slow
+
 ORDER = '{"type":"record","name":"Order","fields":[{"name":"id","type":"long"}]}'
 OTHER = '{"type":"record","name":"Other","fields":[{"name":"id","type":"long"}]}'
 VALUE = SerializationContext("orders", MessageField.VALUE)

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from waiting import turns
 
 from moldau.base.names import TopicPartition
 from moldau.broker.topic_branches import Fork, fork
@@ -42,7 +43,7 @@ def test_forks_beside_appends(broker: Broker) -> None:
                 batch = encode_batch([Record(0, 1000 + number, b"k", b"%d" % number)])
                 partition.append(memoryview(batch), 1, 1000, 13)
                 number += 1
-                await asyncio.sleep(0)
+                await turns()
 
         appending = asyncio.create_task(append())
         for number in range(5):

@@ -6,6 +6,7 @@ from concurrent.futures import Executor, Future
 from typing import Any
 
 import pytest
+from waiting import turns
 
 from moldau.base.clock import SteppedClock
 from moldau.base.names import TopicPartition
@@ -112,7 +113,7 @@ def test_a_deleted_topic_lets_go_of_its_logs_and_wakes_who_waits(node: Node) -> 
         found.commit_listeners[node] = lambda: heard.append(found.leader)
         node.change(TopicDeleted(ORDERS))
         assert heard == [], "not in the middle of the change"
-        await asyncio.sleep(0)
+        await turns()
         assert (heard, found.log) == ([-1], None)
 
     asyncio.run(play())
@@ -130,10 +131,10 @@ def test_listeners_are_called_once_for_all_that_was_appended_together(node: Node
         for _ in range(3):
             found.append(memoryview(bytearray(batch)), 1, NOW, 13)
         assert heard == []
-        await asyncio.sleep(0)
+        await turns()
         assert heard == [3]
         found.append(memoryview(bytearray(batch)), 1, NOW, 13)
-        await asyncio.sleep(0)
+        await turns()
         assert heard == [3, 4]
 
     asyncio.run(play())

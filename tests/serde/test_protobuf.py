@@ -132,7 +132,7 @@ def test_failures(registry, topic):
         unregistered.serialize(f"{topic}-2", order())
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow], deadline=None)
 @given(st.integers(-(2**63), 2**63 - 1), st.lists(st.text(), max_size=3))
 def test_random_messages_go_there_and_back(registry, number, skus):
     value = Order(id=number, lines=[Line(sku=sku) for sku in skus])

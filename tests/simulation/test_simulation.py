@@ -11,6 +11,8 @@ import pytest
 from faults import Faults
 from simulated_run import Simulation, simulate
 
+pytestmark = pytest.mark.slow
+
 #: Simulated seconds of trouble in each run here; the soak gives it more.
 SECONDS = 15.0
 #: Runs that once found something, here or in a mutant: they stay.

@@ -34,7 +34,7 @@ class Chaos:
         if what == "pause":
             self.pauses += 1
             os.kill(self._broker.pid, signal.SIGSTOP)
-            time.sleep(self._dice.random() * 2)
+            time.sleep(self._dice.random() * 2)  # so long the broker stands still
             os.kill(self._broker.pid, signal.SIGCONT)
             return
         if what == "kill":
@@ -44,7 +44,7 @@ class Chaos:
             self.stops += 1
             code = self._broker.stop()
             assert code == 0, f"the broker ended with {code}"
-        time.sleep(self._dice.choice((0, 0, self._dice.random() * 2)))
+        time.sleep(self._dice.choice((0, 0, self._dice.random() * 2)))  # so long the broker is away
         self._broker.start()
 
     def end(self) -> None:

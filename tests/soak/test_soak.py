@@ -152,7 +152,7 @@ class Soak:
         try:
             deadline = time.monotonic() + seconds
             while (rest := deadline - time.monotonic()) > 0 and chaos.failure is None:
-                time.sleep(min(rest, PROGRESS_SECONDS))
+                time.sleep(min(rest, PROGRESS_SECONDS))  # the load lasts as long as was asked for
                 self.tell(round_.ledger, chaos)
             chaos.end()
         finally:

@@ -16,6 +16,7 @@ from pathlib import Path
 from broker_process import BrokerProcess
 from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
+from waiting import wait_until
 
 JOB = Path(__file__).with_name("exactly_once_job.py")
 VICTIMS = ("driver", "worker", "broker")
@@ -138,12 +139,12 @@ class Trial:
 
     def _began_to_write(self, job: Job) -> bool:
         before = self._written()
-        deadline = time.monotonic() + _PATIENCE_SECONDS
-        while job.running and time.monotonic() < deadline:
-            if self._written() > before:
-                return True
-            time.sleep(0.1)
-        return False
+        wait_until(
+            lambda: not job.running or self._written() > before,
+            lambda: job.output[-3000:],
+            seconds=_PATIENCE_SECONDS,
+        )
+        return job.running
 
     def _kill(self, job: Job, victim: str) -> bool:
         if victim == "driver":
@@ -152,7 +153,7 @@ class Trial:
         if victim == "worker":
             return job.kill_worker(self._dice)
         self._broker.kill()
-        time.sleep(self._dice.uniform(0.0, 1.0))
+        time.sleep(self._dice.uniform(0.0, 1.0))  # so long the broker is away
         self._broker.start()
         return True
 

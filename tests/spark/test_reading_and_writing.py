@@ -219,7 +219,11 @@ def test_answers_that_are_lost_write_nothing_twice(broker: Broker, loop: Backgro
 
 
 @pytest.mark.usefixtures("way")
-@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=20,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
 @given(st.lists(st.sampled_from([None, None, None, *FAULTS]), max_size=30), st.integers(1, 3))
 def test_whatever_passes_each_row_arrives_once_and_in_order(
     broker: Broker, loop: BackgroundLoop, faults: list[Any], partitions: int

@@ -2,13 +2,13 @@
 
 import json
 import shutil
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
+from waiting import wait_until
 
 from moldau.client.groups.descriptions import GroupDescription
 from moldau.client.groups.groups import Groups
@@ -206,12 +206,10 @@ def test_a_query_is_seen_under_its_name(broker: Broker, spark: "SparkSession", t
     assert rows == 20
     assert committed(broker, "copies", "t") == [10, 10], "also when there was one batch only"
     query = named("copies").start()
-    while not (members := members_of(broker, "copies")):
-        time.sleep(0.1)
+    members = wait_until(lambda: members_of(broker, "copies"))
     assert (members[0]["query"], members[0]["id"]) == ("copies", query_id)
     query.stop()
-    while members_of(broker, "copies"):
-        time.sleep(0.1)
+    wait_until(lambda: not members_of(broker, "copies"))
     # A reset while it is stopped is taken up, as with a group that was named.
     reset(broker, "copies", [TopicPartition("t", 0, 5), TopicPartition("t", 1, 10)])
     assert run("copies") == (query_id, 5)
@@ -232,14 +230,17 @@ def members_of(broker: Broker, group: str) -> list[dict[str, Any]]:
 def reset(broker: Broker, group: str, offsets: list[TopicPartition]) -> None:
     """Commits as one who is no member, as soon as the group has noticed that its member is gone."""
     consumer = Consumer({"bootstrap.servers": broker.bootstrap_servers, "group.id": group})
-    while True:
+
+    def taken() -> bool:
         try:
             consumer.commit(offsets=offsets, asynchronous=False)
-            break
         except KafkaException as refused:
             if refused.args[0].code() != KafkaError.UNKNOWN_MEMBER_ID:
                 raise
-            time.sleep(0.5)
+            return False
+        return True
+
+    wait_until(taken)
     consumer.close()
 
 

@@ -15,6 +15,7 @@ import confluent_kafka as ck
 import pytest
 from confluent_kafka.admin import AdminClient, ConfigResource
 from one_connection import ask, batch, fetch, parked, produce, values
+from waiting import turns, until, wait_until
 
 from moldau.base.settings import SettingError
 from moldau.client.transport.connection import Connection
@@ -148,6 +149,7 @@ def open_files() -> int:
     return len(os.listdir("/proc/self/fd"))
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="needs /proc")
 @pytest.mark.parametrize("place", ["memory", "disk"])
 def test_nothing_is_left_behind(place: str, tmp_path: Path) -> None:
@@ -178,6 +180,7 @@ print(len(broker.records("t")))
     assert (ended.returncode, ended.stdout, ended.stderr) == (0, "1\n", "")
 
 
+@pytest.mark.slow
 def test_importing_is_cheap() -> None:
     program = """
 import sys
@@ -439,8 +442,7 @@ def test_deleted_files_go_when_their_delay_is_over(tmp_path: Path) -> None:
         admin.delete_topics(["t"])["t"].result()
         assert len(list(tmp_path.glob("t-0*-delete"))) == 1
         broker.clock.advance(70)
-        while list(tmp_path.glob("t-0*")):  # they go in another thread
-            broker.run(asyncio.sleep(0.001))
+        wait_until(lambda: not list(tmp_path.glob("t-0*")))  # they go in another thread
 
 
 def test_idle_connections_are_closed_in_their_time() -> None:
@@ -449,9 +451,8 @@ def test_idle_connections_are_closed_in_their_time() -> None:
         async def idle(connection: Connection) -> None:
             for _ in range(3):
                 broker.clock.advance(61)
-                await asyncio.to_thread(broker.run, asyncio.sleep(0))
-            while not connection.closed:
-                await asyncio.sleep(0.001)
+                await asyncio.to_thread(broker.run, turns())
+            await until(lambda: connection.closed)
 
         ask(broker, idle)
 
@@ -467,5 +468,5 @@ def test_producers_that_are_silent_for_a_day_are_forgotten() -> None:
 
         assert broker.run(producers()) == 1
         broker.clock.advance(2 * 86_400)
-        broker.run(asyncio.sleep(0))
+        broker.run(turns())
         assert broker.run(producers()) == 0

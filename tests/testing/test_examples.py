@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from moldau.testing import Broker
 
 PROJECT = Path(__file__).parents[2]
@@ -35,6 +37,7 @@ def test_the_readme_shows_the_quickstart() -> None:
     assert missing == ['servers = {"bootstrap.servers": "127.0.0.1:9092"}']
 
 
+@pytest.mark.slow
 def test_the_tests_of_the_example() -> None:
     said = run("-m", "pytest", "-q", "-p", "no:cacheprovider", "examples/test_with_moldau.py")
     count = sum(

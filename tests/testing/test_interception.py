@@ -8,6 +8,7 @@ from typing import Any
 import confluent_kafka as ck
 import pytest
 from one_connection import ask, batch, fetch, produce, values
+from waiting import turns, until
 
 from moldau.client.transport.connection import Connection, ConnectionLost
 from moldau.protocol.api_keys import ApiKey
@@ -43,8 +44,7 @@ async def held(broker: Broker) -> None:
     async def look() -> int:
         return len(broker._interceptors.delayed)
 
-    while not await asyncio.to_thread(broker.run, look()):
-        pass
+    await until(lambda: asyncio.to_thread(broker.run, look()))
 
 
 # which ------------------------------------------------------------------------------------------------------
@@ -280,7 +280,7 @@ def test_after_a_delay_anything_can_happen(broker: Broker, then: Any) -> None:
         await held(broker)
         for _ in range(2):
             broker.clock.advance(1.5)
-            await asyncio.to_thread(broker.run, asyncio.sleep(0))
+            await asyncio.to_thread(broker.run, turns())
         return int((await waiting).responses[0].partition_responses[0].error_code)
 
     with broker.intercept("Produce", lambda request: delay(1, then)):
@@ -373,7 +373,7 @@ def test_a_delayed_long_poll(broker: Broker) -> None:
         waiting = connection.submit(fetch(broker, "t", 0, max_wait_ms=600_000))
         await held(broker)
         broker.clock.advance(11)
-        await asyncio.to_thread(broker.run, asyncio.sleep(0))
+        await asyncio.to_thread(broker.run, turns())
         await asyncio.to_thread(broker.produce, "t", b"v")
         return len(bytes((await waiting).responses[0].partitions[0].records))
 

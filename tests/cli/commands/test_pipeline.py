@@ -70,12 +70,12 @@ def home(tmp_path: Path) -> PipelineDirectory:
 def running(home: PipelineDirectory) -> Iterator["subprocess.Popen[str]"]:
     """Another process that holds the lock of the pipeline, and ends when it is asked to."""
     program = (
-        "import signal, sys, time\n"
+        "import signal, sys\n"
         "from moldau.pipelines.directory import PipelineDirectory\n"
         "if sys.argv[3] == 'deaf': signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
         "with PipelineDirectory(sys.argv[1], sys.argv[2]).running():\n"
         "    print('ready', flush=True)\n"
-        "    time.sleep(60)\n"
+        "    while True: signal.pause()\n"
     )
     started = []
 

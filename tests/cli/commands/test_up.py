@@ -29,6 +29,8 @@ from moldau.cli.up.services import (
     why_no_registry,
 )
 
+pytestmark = pytest.mark.slow
+
 BROKER_ROW = re.compile(r"broker +(127\.0\.0\.1:\d+) +(\S+broker\.log)")
 REGISTRY_ROW = re.compile(r"registry +(http://127\.0\.0\.1:\d+) +(\S+registry\.log)")
 

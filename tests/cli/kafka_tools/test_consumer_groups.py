@@ -21,6 +21,8 @@ from moldau.client.groups.descriptions import CommittedOffset
 from moldau.client.groups.group_consumer import GroupConsumer
 from moldau.client.groups.groups import Groups
 from moldau.client.transport.cluster import Cluster
+from moldau.coordinators.groups.consumer.cluster_view import subscription_program
+from moldau.protocol.errors import KafkaError
 from moldau.testing import Broker
 
 MINUTE_MS = 60_000
@@ -228,13 +230,25 @@ def test_words_that_make_no_command(words: tuple[str, ...], message: str, tool: 
     [
         ("a|b", "valid"),
         ("(a", "invalid: missing closing )"),
-        ("a)", "invalid: unexpected )"),
-        ("(?=a)", "invalid: invalid or unsupported Perl syntax: `(?=`"),
-        (r"(a)\1", "invalid: invalid escape sequence: `\\1`"),
+        ("a)", "invalid: regexp/syntax: internal error"),
+        ("(?=a)", "invalid: invalid or unsupported Perl syntax"),
+        (r"(a)\1", "invalid: invalid escape sequence"),
+        # Python's own expressions know neither of these, or take them for something else.
+        (r"\pL+\z", "valid"),
+        ("a(?i)b", "valid"),
+        ("a{1001}", "invalid: invalid repeat count"),
+        ("a*+", "invalid: invalid nested repetition operator"),
     ],
 )
 def test_patterns(pattern: str, verdict: str) -> None:
+    """As the broker says: a pattern that is valid here can be subscribed to."""
     assert pattern_line(pattern) == f"The regular expression `{pattern}` is {verdict}."
+    if verdict == "valid":
+        subscription_program(pattern)
+    else:
+        with pytest.raises(KafkaError) as refused:
+            subscription_program(pattern)
+        assert refused.value.message.endswith(f" is not a valid regular expression{verdict[7:]}.")
 
 
 def test_a_group_without_members_and_offsets_has_no_table(orders: Broker, tool_at: Tool) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from waiting import until
 
 from moldau.cli.up import processes as up_processes
 from moldau.cli.up.processes import Processes, Service, ServiceFailed
@@ -21,13 +22,14 @@ def service(name: str, script: str, **options: Any) -> Service:
 
 async def _ended(status: Path) -> None:
     """Waits until a process that was killed is gone, or waits for somebody to take note of it."""
-    while True:
+
+    def ended() -> bool:
         try:
-            if "State:\tZ" in status.read_text():
-                return
+            return "State:\tZ" in status.read_text()
         except (FileNotFoundError, ProcessLookupError):
-            return
-        await asyncio.sleep(0.01)
+            return True
+
+    await until(ended)
 
 
 def run(coroutine: Coroutine[Any, Any, None]) -> None:
@@ -119,8 +121,8 @@ while True: signal.pause()
     async def work() -> None:
         async with Processes(tmp_path) as processes:
             await processes.start(service("stubborn", stubborn, stop_seconds=0.05))
-            while "child" not in (said := processes.log_of("stubborn").read_text()):
-                await asyncio.sleep(0)
+            log = processes.log_of("stubborn")
+            said = await until(lambda: text if "child" in (text := log.read_text()) else "")
         for line in said.splitlines():
             await _ended(Path(f"/proc/{line.split()[1]}/status"))
 

@@ -5,6 +5,7 @@ import json
 from collections.abc import Awaitable, Callable
 
 from confluent_kafka import Consumer, Producer, TopicPartition
+from waiting import until
 
 from moldau.base.clock import SteppedClock
 from moldau.cli.reports.live_view import Picture, Revenue
@@ -37,10 +38,12 @@ def watched(broker: Broker, work: Callable[[Watch, SteppedClock], Awaitable[None
 
 async def seen(watch: Watch, done: Callable[[Picture], bool]) -> Picture:
     """Looks until the readers have seen what is to be seen."""
-    async with asyncio.timeout(60):
-        while not done(picture := await watch.look()):
-            await asyncio.sleep(0)
-    return picture
+
+    async def look() -> Picture | None:
+        picture = await watch.look()
+        return picture if done(picture) else None
+
+    return await until(look)
 
 
 def produce(broker: Broker, topic: str, *values: bytes, **options: object) -> None:
@@ -120,9 +123,7 @@ def test_lag_is_what_a_group_has_not_committed(broker: Broker) -> None:
         producer.produce(CONVERSIONS, b"{}")
         producer.commit_transaction()
         await seen(watch, lambda p: p.results[1].total == 1)
-        async with asyncio.timeout(60):
-            while not await watch.caught_up():
-                await asyncio.sleep(0)
+        await until(watch.caught_up)
 
     watched(broker, work)
 

@@ -3,6 +3,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from waiting import turns, until
 
 from moldau.base.names import TopicPartition
 from moldau.client.admin.descriptions import READ_COMMITTED
@@ -172,7 +173,7 @@ def test_what_comes_later_is_read_too(with_consumer: Any) -> None:
         await consumer.assign({P0: END})
         reading = asyncio.ensure_future(read(consumer, 3))
         for number in range(3):
-            await asyncio.sleep(0)
+            await turns()
             logs.append(0, b"%d" % number)
         assert await reading == [b"0", b"1", b"2"]
 
@@ -275,10 +276,8 @@ def test_no_more_is_fetched_than_may_wait(with_consumer: Any) -> None:
             logs.append(0, b"%d" % number)
         await consumer.assign({P0: BEGINNING})
         await read(consumer, 1)
-        while len(broker.of(FetchRequest)) < 3:
-            await asyncio.sleep(0)
-        for _ in range(100):
-            await asyncio.sleep(0)
+        await until(lambda: len(broker.of(FetchRequest)) >= 3)
+        await turns(100)
         assert len(broker.of(FetchRequest)) == 3  # one is being read, two wait
         assert await read(consumer, 49) == [b"%d" % n for n in range(1, 50)]
 

@@ -3,6 +3,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from waiting import turns, until
 
 from moldau.base.clock import SteppedClock
 from moldau.client.producer.accumulator import RecordMetadata
@@ -312,13 +313,11 @@ def test_send_waits_while_the_memory_is_full(with_producer: Any) -> None:
 
         broker.handlers[ApiKey.PRODUCE] = slow
         await producer.send("orders", bytes(50))
-        while (
-            taken := producer.try_send("orders", bytes(50))
-        ) is not None or producer._sender.pump_scheduled:
-            await asyncio.sleep(0)
-        assert taken is None
+        await until(
+            lambda: producer.try_send("orders", bytes(50)) is None and not producer._sender.pump_scheduled
+        )
         waiting = asyncio.ensure_future(producer.send("orders", b"last"))
-        await asyncio.sleep(0)
+        await turns()
         assert not waiting.done()
         gate.set()
         await (await waiting)

@@ -3,6 +3,7 @@
 import asyncio
 
 import pytest
+from waiting import until
 
 from moldau.client.replicated_state.election import Identity
 from moldau.client.replicated_state.replicated_state import (
@@ -49,15 +50,13 @@ def test_one_leads_and_the_next_one_takes_over(broker):
             first, second = Counter(cluster, 1), Counter(cluster, 2)
             await first.replicated.open()
             await second.replicated.open()
-            while not (first.replicated.election.leads and second.replicated.election.leader):
-                await asyncio.sleep(0.01)
+            await until(lambda: first.replicated.election.leads and second.replicated.election.leader)
             assert [await first.add(b"a") for _ in range(3)] == [1, 2, 3]
             with pytest.raises(NotLeader) as elsewhere:
                 await second.add(b"a")
             assert elsewhere.value.leader.url == "http://127.0.0.1:1"
             await first.replicated.close()
-            while not second.replicated.election.leads:
-                await asyncio.sleep(0.01)
+            await until(lambda: second.replicated.election.leads)
             assert await second.add(b"a") == 4  # it knew all before it decided
             await second.replicated.close()
 
@@ -87,8 +86,7 @@ def test_two_instances_with_one_address_have_no_leader(broker, caplog):
             pair = Counter(cluster, 1, options), Counter(cluster, 1, options)
             for each in pair:
                 await each.replicated.open()
-            while "two instances have the address" not in caplog.text:
-                await asyncio.sleep(0.01)
+            await until(lambda: "two instances have the address" in caplog.text)
             with pytest.raises(NoLeader):
                 await pair[0].add(b"a")
             for each in pair:

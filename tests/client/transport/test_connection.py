@@ -3,6 +3,7 @@ import struct
 from typing import Any
 
 import pytest
+from waiting import turns
 
 from moldau.client.transport.connection import (
     BrokerNotAvailable,
@@ -130,7 +131,7 @@ def test_a_caller_who_leaves_does_not_disturb_the_others(scripted: Any) -> None:
             connection = await connect(broker)
             first = asyncio.ensure_future(connection.send(DescribeClusterRequest(endpoint_type=1)))
             second = asyncio.ensure_future(connection.send(DescribeClusterRequest(endpoint_type=2)))
-            await asyncio.sleep(0)
+            await turns()
             first.cancel()
             gate.set()
             assert (await second).cluster_id == "type 2"
@@ -166,7 +167,7 @@ def test_frames_that_arrive_byte_by_byte(scripted: Any) -> None:
                     for byte in answer:
                         writer.write(bytes((byte,)))
                         await writer.drain()
-                        await asyncio.sleep(0)
+                        await turns()
 
             broker.raw = drip
             connection = await connect(broker)
@@ -335,8 +336,7 @@ def test_who_gives_up_while_a_connection_is_made_gives_up(scripted: Any) -> None
         async with scripted() as broker:
             for steps in range(12):  # of the loop, from the first one to where the connection is there
                 opening = asyncio.ensure_future(connect(broker))
-                for _ in range(steps):
-                    await asyncio.sleep(0)
+                await turns(steps)
                 finished = opening.done()
                 opening.cancel()
                 (outcome,) = await asyncio.gather(opening, return_exceptions=True)

@@ -160,6 +160,7 @@ def test_the_client_shows_its_certificate(scripted: Any, certificates: Path) -> 
     asyncio.run(run())
 
 
+@pytest.mark.slow
 def test_a_plaintext_client_at_a_tls_listener_and_the_other_way_round(
     scripted: Any, certificates: Path
 ) -> None:

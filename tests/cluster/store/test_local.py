@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from waiting import turns, until
 
 from moldau.cluster.metadata import Metadata
 from moldau.cluster.records import FeatureLevel
@@ -192,7 +193,7 @@ def test_a_campaign_that_is_given_up_leaves_no_lock(tmp_path: Path) -> None:
         one, two = LocalStore(tmp_path), LocalStore(tmp_path)
         for _ in range(20):
             campaign = asyncio.ensure_future(one.campaign(1, nothing))
-            await asyncio.sleep(0)
+            await turns()
             campaign.cancel()
             await asyncio.gather(campaign, return_exceptions=True)
         assert (await asyncio.wait_for(two.campaign(2, nothing), 30)).epoch > 0
@@ -257,8 +258,7 @@ def test_a_failure_of_the_watch_is_told_once_and_tried_again(
         hidden.write_text("not a directory")
         arrived: asyncio.Queue[Any] = asyncio.Queue()
         store.watch(arrived.put_nowait)
-        while not caplog.records:
-            await asyncio.sleep(0)
+        await until(lambda: caplog.records)
         hidden.unlink()
         await writer.append([FeatureLevel("f", 1)], 0, None)
         assert (await arrived.get()).version == 1

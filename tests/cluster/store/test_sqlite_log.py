@@ -190,7 +190,12 @@ def test_a_read_only_directory(tmp_path: Path) -> None:
         SqliteLog(tmp_path)
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@pytest.mark.slow
+@settings(
+    max_examples=150,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
 @given(data=st.data())
 def test_any_damage_is_seen_or_harmless(tmp_path: Path, data: st.DataObject) -> None:
     """Bytes changed anywhere, or the end cut off: the same records or a refusal, never others."""

@@ -14,6 +14,8 @@ from moldau.protocol.messages.delete_groups import DeleteGroupsRequest
 from moldau.protocol.messages.join_group import JoinGroupResponse
 from moldau.protocol.messages.sync_group import SyncGroupResponse
 
+pytestmark = pytest.mark.slow
+
 GROUPS = ["a", "b"]
 INSTANCES = [None, None, "i1", "i2"]
 

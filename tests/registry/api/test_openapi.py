@@ -22,6 +22,7 @@ def running(start):
         yield running
 
 
+@pytest.mark.slow
 def test_no_request_is_too_much(running):
     """One registry for all of them: what one request leaves behind is what the next one meets."""
     for operation in OPERATIONS:

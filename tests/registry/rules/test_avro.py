@@ -294,6 +294,7 @@ def test_a_long_chain_of_names_ends_with_an_answer() -> None:
     assert unreadable(new.branches[-1], old.branches[-1])
 
 
+@pytest.mark.slow
 def test_large_enums_and_unions_are_compared_in_no_time() -> None:
     many = [f"a{index}" for index in range(20_000)]
     assert unreadable(root(enum(*many)), root(enum(*reversed(many)))) == []

@@ -719,6 +719,7 @@ def valid(validator: Any, value: Any) -> bool:
         raise
 
 
+@pytest.mark.slow
 @settings(max_examples=120, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.data())
 def test_what_is_allowed_keeps_old_data_valid(data: st.DataObject) -> None:

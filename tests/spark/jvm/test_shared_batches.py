@@ -174,6 +174,7 @@ _rows = st.lists(
 )
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(st.lists(_rows, max_size=4), st.integers(0, 3))
 def test_what_is_read_is_what_was_put_in(rows: list[list[dict[str, Any]]], cut: int) -> None:
@@ -294,6 +295,7 @@ def pieces(fetched: list[list[tuple[bytes | None, bytes | None]]]) -> Iterator[p
 _bytes = st.none() | st.binary(max_size=30) | st.integers(0, 400_000).map(bytes)
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(st.lists(st.lists(st.tuples(_bytes, _bytes), min_size=1, max_size=6), max_size=6), st.booleans())
 def test_columns_are_pieces_of_what_was_fetched(

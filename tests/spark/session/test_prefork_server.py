@@ -14,8 +14,9 @@ CLIENT = prefork_client.__file__
 
 #: In the place of Spark's JVM: leaves a ready process behind, whose forks do ``work``.
 JAVA = """
-import os, signal, subprocess, sys, time
+import os, signal, subprocess, sys
 from pathlib import Path
+from waiting import wait_until
 from moldau.spark.session import prefork_server
 
 directory, client, work = Path(sys.argv[1]), sys.argv[2], sys.argv[3]
@@ -28,8 +29,7 @@ if os.fork() == 0:
     prefork_server.serve(directory, java)
     exec(work)
     os._exit(1)
-while not (directory / str(java)).exists():
-    time.sleep(0.01)
+wait_until((directory / str(java)).exists)
 command = [sys.executable, "-I", "-S", client, str(directory), "-c", "print('ordinary')"]
 asking = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env={**os.environ, "ASKED": "a=b"})
 """
@@ -38,6 +38,7 @@ asking = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env={**os.
 def java(tmp_path: Path, work: str, then: str) -> str:
     done = subprocess.run(
         [sys.executable, "-c", JAVA + then, str(tmp_path / "ready"), CLIENT, work],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},  # it waits as tests do
         capture_output=True,
         text=True,
         timeout=60,
@@ -52,17 +53,21 @@ def test_a_fork_has_the_environment_and_the_output_of_who_asked(tmp_path: Path) 
 
 
 def test_a_fork_ends_with_who_asked(tmp_path: Path) -> None:
-    work = "print(os.getpid(), flush=True); time.sleep(50)"
+    work = "print(os.getpid(), flush=True)\nwhile True: signal.pause()"
     then = """
 fork = int(asking.stdout.readline())
 os.kill(fork, 0)
 asking.kill()
-while True:
+
+
+def ended():
     try:
         os.kill(fork, 0)
     except ProcessLookupError:
-        break
-    time.sleep(0.01)
+        return True
+
+
+wait_until(ended)
 print("ended")
 """
     assert java(tmp_path, work, then) == "ended\n"
@@ -96,11 +101,12 @@ def test_a_name_that_was_left_behind_is_taken_over(tmp_path: Path) -> None:
         "java = os.getpid()\nimport socket\nold = socket.socket(socket.AF_UNIX)\n"
         "old.bind(str(directory / str(java)))\nold.close()",
     ).replace(
-        "while not (directory / str(java)).exists():",
-        "while socket.socket(socket.AF_UNIX).connect_ex(str(directory / str(java))) != 0:",
+        "wait_until((directory / str(java)).exists)",
+        "wait_until(lambda: not socket.socket(socket.AF_UNIX).connect_ex(str(directory / str(java))))",
     )
     done = subprocess.run(
         [sys.executable, "-c", script + "print(asking.communicate()[0])", str(tmp_path / "r"), CLIENT, work],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},  # it waits as tests do
         capture_output=True,
         text=True,
         timeout=60,

@@ -13,6 +13,8 @@ from moldau.storage.branches.branch import MARKER_FILE, remove_unfinished_branch
 from moldau.storage.files import MemoryFiles
 from moldau.storage.log.log import Log, LogConfig
 
+pytestmark = pytest.mark.slow
+
 NOW = 1_700_000_000_000
 SMALL = LogConfig(segment_bytes=500, index_interval_bytes=100)
 COPY = TopicPartition("copy", 0)

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 from tempfile import TemporaryDirectory
 
+import pytest
 from forks import FORK_ID, committed, fork
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
@@ -16,6 +17,8 @@ from moldau.protocol.records import Record, encode_batch
 from moldau.storage.directory.logs import Logs
 from moldau.storage.files import Files, MemoryFiles, OsFiles
 from moldau.storage.log.log import Log, LogConfig
+
+pytestmark = pytest.mark.slow
 
 NOW = 1_700_000_000_000
 FAR = 1 << 62

@@ -9,6 +9,8 @@ from cleaning_scene import CONFIG, NOW, TP, Scene
 
 from moldau.storage.files import MemoryFiles
 
+pytestmark = pytest.mark.slow
+
 IDS = {"producer_id": 9, "producer_epoch": 0}
 
 

@@ -15,6 +15,8 @@ from moldau.protocol.errors import KafkaError
 from moldau.protocol.records import Record, encode_batch
 from moldau.storage.compaction.log_cleaner import CleanerConfig
 
+pytestmark = pytest.mark.slow
+
 KEYS = 6
 RETENTION_MS = 1000
 #: Producers without transactions, and with.

@@ -11,6 +11,8 @@ from moldau.protocol.errors import KafkaError
 from moldau.protocol.records import Record, encode_batch, payload_of, read_header
 from moldau.storage.compaction.record_keys import keys_of, records_at, retained_records
 
+pytestmark = pytest.mark.slow
+
 NOW = 1_700_000_000_000
 BASE = 5000
 contents = st.binary(max_size=12) | st.sampled_from([b"k" * 63, b"k" * 64, b"k" * 200, b"k" * 20_000])

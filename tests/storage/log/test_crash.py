@@ -9,6 +9,8 @@ from moldau.protocol.records import Record
 from moldau.storage.files import MemoryFiles
 from moldau.storage.log.log import Log, LogConfig
 
+pytestmark = pytest.mark.slow
+
 NOW = 1_700_000_000_000
 
 MakeBatch = Callable[..., memoryview]

@@ -5,6 +5,8 @@ from collections import Counter
 import pytest
 from damage_cases import Damage, Original, check, draw
 
+pytestmark = pytest.mark.slow
+
 CASES = 1000
 
 

@@ -5,6 +5,8 @@ import random
 import pytest
 from crash_lives import CUTS, crash, operations_of
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize("cut", CUTS)
 def test_random_lives(cut: str) -> None:

@@ -17,6 +17,8 @@ from moldau.storage.errors import StorageError
 from moldau.storage.files import Files, MemoryFiles
 from moldau.storage.log.log import Log, LogConfig
 
+pytestmark = pytest.mark.slow
+
 NOW = 1_700_000_000_000
 FAR = 1 << 62
 ZEROS = "0" * 20

@@ -6,10 +6,10 @@ cluster. As in Kafka's tool a command that was understood ends with 0, also when
 """
 
 import asyncio
-import re
 from collections.abc import Mapping, Sequence
 
 from moldau.base.names import TopicPartition
+from moldau.base.re2.regular_expressions import BadExpression, compile_expression
 from moldau.cli.kafka_tools import consumer_group_tables as tables
 from moldau.cli.kafka_tools.framework.bootstrap import (
     BOOTSTRAP_SERVER,
@@ -207,32 +207,13 @@ def _known(text: str | None, words: Sequence[str], complaint: str) -> list[str]:
     return [word for word in found if word is not None]
 
 
-#: What Python says of a pattern, in the words of RE2/J.
-_PATTERN_ERRORS = (
-    ("unterminated character set", "missing closing ]"),
-    ("missing ), unterminated subpattern", "missing closing )"),
-    ("unbalanced parenthesis", "unexpected )"),
-    ("nothing to repeat", "missing argument to repetition operator"),
-    ("multiple repeat", "invalid nested repetition operator"),
-    ("bad escape (end of pattern)", "trailing backslash at end of expression"),
-    ("bad escape", "invalid escape sequence"),
-)
-
-
 def pattern_line(pattern: str) -> str:
-    """Whether consumers may subscribe to a pattern: RE2 has no look-around and no back references."""
-    perl = re.search(r"(?<!\\)(?:\\\\)*(\(\?[=!]|\(\?<[=!]|\(\?>|\\[1-9])", pattern)
-    error = ""
-    if perl is not None:
-        kind = "invalid escape sequence" if perl[1].startswith("\\") else "invalid or unsupported Perl syntax"
-        error = f"{kind}: `{perl[1]}`"
-    else:
-        try:
-            re.compile(pattern)
-        except re.error as failure:
-            error = next((ours for theirs, ours in _PATTERN_ERRORS if theirs in failure.msg), failure.msg)
-    verdict = f"invalid: {error}" if error else "valid"
-    return f"The regular expression `{pattern}` is {verdict}."
+    """Whether consumers may subscribe to a pattern: what the broker would say of it."""
+    try:
+        compile_expression(pattern)
+    except BadExpression as refused:
+        return f"The regular expression `{pattern}` is invalid: {refused}."
+    return f"The regular expression `{pattern}` is valid."
 
 
 # The cluster -------------------------------------------------------------------------------------------

@@ -5,7 +5,7 @@ from itertools import groupby
 from typing import Any
 
 from moldau.base.names import TopicPartition
-from moldau.coordinators.regular_expressions import BadExpression, compile_expression
+from moldau.base.re2.regular_expressions import BadExpression, compile_expression
 from moldau.coordinators.shard import CoordinatorResult, Reply, Token
 from moldau.coordinators.transactions.transaction import NAMES, STATES_BY_NAME, Transaction
 from moldau.protocol.errors import ErrorCode

@@ -14,6 +14,8 @@ from moldau.protocol import consumer_protocol
 from moldau.protocol.consumer_protocol import ConsumerProtocolSubscription
 from moldau.protocol.errors import ErrorCode, KafkaError
 
+pytestmark = pytest.mark.slow
+
 STEPS = 250
 SUBSCRIPTIONS: list[dict[str, Any]] = [
     {"names": ["a"]},

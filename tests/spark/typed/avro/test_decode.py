@@ -207,6 +207,7 @@ ORDER_2 = {
 ORDER_3 = record(("id", "long"), ("amount", "double"), ("client", "string"), name="Order")
 
 
+@pytest.mark.slow
 def test_many_schemas_in_one_batch() -> None:
     values = [
         written(ORDER_1, {"id": 1, "gone": ["a", "b"], "amount": 1.5}),
@@ -355,6 +356,7 @@ def test_schemas_that_cannot_be_used(text: str, message: str) -> None:
         parse(text)
 
 
+@pytest.mark.slow
 def test_the_same_without_numba() -> None:
     code = """
 import numpy, pyarrow

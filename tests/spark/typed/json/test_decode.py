@@ -195,6 +195,7 @@ def typed(draw: st.DrawFn, depth: int = 2) -> tuple[pa.DataType, st.SearchStrate
     )
 
 
+@pytest.mark.slow
 @settings(max_examples=80, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.data())
 def test_what_is_written_is_read_again(data: st.DataObject) -> None:

@@ -258,6 +258,7 @@ def without_order(column: pa.Array) -> list[Any]:
     ]
 
 
+@pytest.mark.slow
 @settings(max_examples=80, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.lists(_messages, min_size=1, max_size=4))
 def test_the_kernel_reads_what_protobufs_own_library_reads(rows: list[dict[str, Any]]) -> None:
@@ -271,6 +272,7 @@ def test_the_kernel_reads_what_protobufs_own_library_reads(rows: list[dict[str, 
     assert without_order(fast) == without_order(slow)
 
 
+@pytest.mark.slow
 @settings(max_examples=120, deadline=None, suppress_health_check=list(HealthCheck))
 @given(_messages, st.data())
 def test_broken_bytes_are_told_by_both(row: dict[str, Any], data: st.DataObject) -> None:

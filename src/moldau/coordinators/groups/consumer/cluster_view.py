@@ -6,9 +6,9 @@ Invariant: caches are valid for one version of the topics and are cleared when t
 from collections.abc import Iterable
 
 from moldau.base.names import Uuid
+from moldau.base.re2.regular_expressions import BadExpression, Program, compile_expression
 from moldau.coordinators.groups.consumer.metadata_hash import group_hash, topic_hash
 from moldau.coordinators.groups.environment import ConsumerConfig, Environment, Topic, Topics
-from moldau.coordinators.regular_expressions import BadExpression, Program, compile_expression
 from moldau.protocol.errors import ErrorCode, KafkaError
 
 #: Bound of the cache of topic ids.

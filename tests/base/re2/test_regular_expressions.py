@@ -6,13 +6,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from moldau.coordinators.groups.consumer.cluster_view import subscription_program
-from moldau.coordinators.regular_expressions import (
+from moldau.base.re2.regular_expressions import (
     MAX_LENGTH,
     MAX_STATES,
     BadExpression,
     compile_expression,
 )
+from moldau.coordinators.groups.consumer.cluster_view import subscription_program
 from moldau.protocol.errors import ErrorCode, KafkaError
 
 #: As Kafka 4.3.0 with re2j 1.8 answered.
@@ -42,10 +42,15 @@ REFUSED = {
     "\\": "trailing backslash at end of expression",
     "[b-a]": "invalid character class range",
     "[[:foo:]]": "invalid character class range",
+    "{*": "invalid nested repetition operator",
+    "a{{2}": "invalid nested repetition operator",
+    "(?i)*": "missing argument to repetition operator",
+    "(?P<n>a)(?<n>b)": "duplicate capture group name",
 }
 TAKEN = [
     "(?P<n>x)", "(?<n>x)", "\\pN", "\\Q", "x{,2}", "[[:alpha:]]", "\\z", "\\A", "(?i)x", "(?s-m:x)", "a+?",
     "\\d\\w\\s\\b", "a{1000}", "\\x{41}", "\\101", "\\07", "", "a||b", "()", "[]a]", "[a-]", "{", "a{x}",
+    "\\é", "\\\n", "[\\é]", "a*(?i)*",
 ]  # fmt: skip
 
 
@@ -82,6 +87,7 @@ def test_taken_as_the_real_broker_does(expression: str) -> None:
         ("a{2,3}", ["aa", "aaa"], ["a", "aaaa"]),
         ("(ab?){2}", ["aa", "aba"], ["a"]),
         ("(?P<n>o)rders", ["orders"], ["rders"]),
+        ("a(?i){2}B", ["aab", "aaB"], ["ab", "aabb"]),  # flags are nothing that could be repeated
         ("topic-(one|two)", ["topic-one", "topic-two"], ["topic-three"]),
     ],
 )
@@ -105,6 +111,8 @@ def test_matches_whole_names(expression: str, matched: list[str], unmatched: lis
         ("\\p{Cyrillic}\\P{Cyrillic}", ["яa"], ["яя"]),
         ("\\w", ["a", "_"], ["ä"]),
         ("[[:^alpha:]]", ["ä", "1"], ["a"]),
+        ("(?i)\\W", ["ä"], ["ſ", "\u212a"]),  # the long s and the sign of Kelvin are forms of s and k
+        ("\\é\\ ", ["é "], ["e "]),
         ("a\\sb", ["a b", "a\tb"], ["a_b"]),
         ("(?m)a$\n^b", ["a\nb"], ["ab"]),
         ("a$\nb", [], ["a\nb"]),

@@ -12,7 +12,7 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import NamedTuple
 
-from moldau.coordinators.character_classes import (
+from moldau.base.re2.character_classes import (
     ANY,
     ANY_BUT_NEWLINE,
     PERL,
@@ -31,7 +31,6 @@ MAX_REMEMBERED = 10_000
 MAX_DEPTH = 150
 
 _CONTROLS = {"a": "\a", "f": "\f", "t": "\t", "n": "\n", "r": "\r", "v": "\v"}
-_PUNCTUATION = frozenset("!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~ ")
 
 
 class BadExpression(Exception):
@@ -61,7 +60,6 @@ class Repeat(NamedTuple):
 
 
 Node = Characters | Edge | Sequence | Choice | Repeat
-_EMPTY = Sequence(())
 
 
 # --- reading ------------------------------------------------------------------------------------
@@ -74,6 +72,7 @@ class _Reader:
         #: The flags that hold: i (case does not matter), s (a point is a newline too), m (lines have edges).
         self.flags: frozenset[str] = frozenset()
         self.depth = 0
+        self.names: set[str] = set()
 
     def read(self) -> Node:
         node = self._choice()
@@ -105,7 +104,8 @@ class _Reader:
         while self.position < len(self.text) and self.text[self.position] not in "|)":
             bounds = self._repetition()
             if bounds is None:
-                repeated = False
+                # RE2/J counts a brace that begins no count as a repetition, when a true one follows.
+                repeated = self._starts("{")
                 parts += self._atom()
                 continue
             if repeated:
@@ -143,7 +143,7 @@ class _Reader:
     def _atom(self) -> list[Node]:
         character = self._take()
         if character == "(":
-            return [self._group()]
+            return self._group()
         if character == "[":
             return [self._class()]
         if character == ".":
@@ -163,7 +163,7 @@ class _Reader:
 
     # --- groups ---------------------------------------------------------------------------------
 
-    def _group(self) -> Node:
+    def _group(self) -> list[Node]:
         self.depth += 1
         if self.depth > MAX_DEPTH:
             raise BadExpression("expression nests too deeply")
@@ -172,14 +172,14 @@ class _Reader:
             self._name()
         elif self._starts("?") and not self._flags():
             self.depth -= 1
-            return _EMPTY  # flags for the rest of the group around it
+            return []  # flags for the rest of the group around it; a repetition is of what stands before
         node = self._choice()
         if not self._starts(")"):
             raise BadExpression("missing closing )")
         self.position += 1
         self.flags = flags
         self.depth -= 1
-        return node
+        return [node]
 
     def _name(self) -> None:
         start = self.text.index("<", self.position) + 1
@@ -187,6 +187,9 @@ class _Reader:
         name = self.text[start : max(end, start)]
         if end < 0 or not name or not all(each in PERL["w"] for each in name):
             raise BadExpression("invalid named capture")
+        if name in self.names:
+            raise BadExpression("duplicate capture group name")
+        self.names.add(name)
         self.position = end + 1
 
     def _flags(self) -> bool:
@@ -222,7 +225,7 @@ class _Reader:
 
     def _named_class(self, character: str) -> Characters | None:
         if character.lower() in PERL:
-            found = PERL[character.lower()]
+            found = self._cased(PERL[character.lower()])
             return found if character.islower() else found.opposite()
         if character not in "pP":
             return None
@@ -244,7 +247,7 @@ class _Reader:
         """The character behind an escape that stands for one."""
         if character in _CONTROLS:
             return _CONTROLS[character]
-        if character in _PUNCTUATION:
+        if not (character.isascii() and character.isalnum()):
             return character
         if character in "01234567":
             return self._octal(character)
