@@ -1,7 +1,6 @@
 import re
 import subprocess
 import sys
-from types import SimpleNamespace
 
 import pytest
 from click.testing import CliRunner
@@ -74,11 +73,11 @@ def test_the_installed_command_answers() -> None:
 def test_a_kafka_tool_gets_its_arguments_as_they_were_typed(monkeypatch: pytest.MonkeyPatch) -> None:
     given: list[list[str]] = []
 
-    def run(arguments: list[str]) -> int:
+    def run_standard(tool: object, main: object, arguments: list[str]) -> int:
         given.append(arguments)
         return 3
 
-    monkeypatch.setitem(sys.modules, "moldau.cli.kafka_tools.topics", SimpleNamespace(run=run))
+    monkeypatch.setattr("moldau.cli.kafka_tools.framework.tool.run_standard", run_standard)
     words = ["--list", "-x", "--", "--help", "a b", "--y=1"]
     assert CliRunner().invoke(cli, ["kafka-topics", *words]).exit_code == 3
     assert given == [words]

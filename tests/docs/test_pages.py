@@ -37,3 +37,11 @@ def test_links_lead_somewhere(page: str) -> None:
     for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", text):
         if not target.startswith(("http:", "https:")):
             assert ((ROOT / page).parent / target).exists(), f"{page} links to {target}"
+
+
+@pytest.mark.parametrize("page", ["docs/architecture.md", "docs/glossary.md", "CONTRIBUTING.md"])
+def test_paths_in_the_pages_about_the_code_exist(page: str) -> None:
+    """``broker/apis/`` and ``cluster/store/local.py`` are below src/moldau, or below the project."""
+    for path in re.findall(r"`([a-z_0-9]+(?:/[a-z_0-9]+)*/?(?:[a-z_0-9]+\.py)?)`", (ROOT / page).read_text()):
+        if "/" in path:
+            assert any((base / path).exists() for base in (ROOT / "src" / "moldau", ROOT)), f"{page}: {path}"

@@ -25,8 +25,8 @@ from moldau.pipelines.declarative import (
     spec_for,
 )
 from moldau.pipelines.declarative_failures import failure_in
+from moldau.pipelines.directory import PipelineDirectory
 from moldau.pipelines.errors import PipelineError
-from moldau.pipelines.home import PipelineHome
 from moldau.pipelines.running import RunOptions
 from moldau.spark import JavaNotFound, find_java
 from moldau.testing import Broker
@@ -161,7 +161,7 @@ def test_options_that_have_no_place_are_refused(tmp_path: Path) -> None:
         assert (told.exit_code, message in told.output) == (2, True), told.output
     with pytest.raises(PipelineError, match="a Spark Connect server has its own catalogue"):
         run_declared(load_spec(Path(path)), RunOptions(home=tmp_path, master="sc://host"))
-    state = PipelineHome(tmp_path, "shop").state()
+    state = PipelineDirectory(tmp_path, "shop").state()
     assert state is not None
     assert state.state == "failed"
 

@@ -5,8 +5,8 @@ import urllib.request
 
 import pytest
 
+from moldau.pipelines.directory import PipelineState
 from moldau.pipelines.errors import PipelineError
-from moldau.pipelines.home import PipelineState
 from moldau.pipelines.metrics import prometheus_text
 from moldau.pipelines.metrics_server import MetricsServer
 from moldau.spark.query.progress import QueryStatus

@@ -13,7 +13,7 @@ from typing import IO
 
 import pytest
 
-from moldau.pipelines.home import PipelineHome
+from moldau.pipelines.directory import PipelineDirectory
 from moldau.spark import JavaNotFound, find_java
 from moldau.testing import Broker
 
@@ -86,7 +86,7 @@ def test_in_the_background(broker: Broker, tmp_path: Path) -> None:
     assert child.returncode == 0, said
     assert "pipeline word_count is over" in said
     assert counted(broker) == {b"quick": b"2", b"fox": b"3", b"a": b"1"}
-    ended = PipelineHome(tmp_path, "word_count").state()
+    ended = PipelineDirectory(tmp_path, "word_count").state()
     assert ended is not None
     assert ended.state == "stopped"
 

@@ -11,9 +11,9 @@ from confluent_kafka import Consumer, TopicPartition
 from moldau.client.groups.descriptions import GroupDescription
 from moldau.client.groups.groups import Groups
 from moldau.pipelines import PipelineError, run_file
+from moldau.pipelines.directory import PipelineDirectory
 from moldau.pipelines.dry_run import preview
 from moldau.pipelines.files import load
-from moldau.pipelines.home import PipelineHome
 from moldau.pipelines.running import RunOptions
 from moldau.pipelines.topics import Topics
 from moldau.spark.query.progress import QueryStatus
@@ -72,7 +72,7 @@ def test_a_run_is_seen_everywhere_and_ends_when_it_is_told(
         described.append(found)
 
     def look(running: "RunningPipeline") -> None:
-        state = PipelineHome(tmp_path, "p").state()
+        state = PipelineDirectory(tmp_path, "p").state()
         if state is not None and state.queries and state.queries[0].rows == 3 and not looked:
             looked.append(state)
             describe()
@@ -91,7 +91,7 @@ def test_a_run_is_seen_everywhere_and_ends_when_it_is_told(
     assert (query.name, query.state, query.rows, query.total_lag) == ("p-loud", "stopped", 3, 0)
     assert looked[0].state == "running"
     assert looked[0].queries[0].state == "running"
-    state = PipelineHome(tmp_path, "p").state()
+    state = PipelineDirectory(tmp_path, "p").state()
     assert state is not None
     assert (state.state, state.queries) == ("stopped", (query,))
     # The group shows who reads, and how far the query has come, and the topic how it did.
@@ -146,7 +146,7 @@ def test_mistakes_in_a_function_are_told_with_their_line(
     with pytest.raises(PipelineError, match=message) as told:
         run_file(path, bootstrap_servers=broker.bootstrap_servers, home=tmp_path, spark=spark, publish=False)
     assert "\n" not in str(told.value)
-    state = PipelineHome(tmp_path, "p").state()
+    state = PipelineDirectory(tmp_path, "p").state()
     assert state is not None
     assert (state.state, state.error) == ("failed", str(told.value))
 

@@ -1,8 +1,9 @@
 """The ``moldau`` command: a table of commands, each imported when it is called.
 
 A command of our own is a ``click.Command`` named by "module:attribute". A tool with Kafka's flags lives in
-``moldau.cli.kafka_tools.<module>`` and is one function, ``run(arguments: list[str]) -> int``: it gets the
-arguments as they were typed, parses them as Kafka's own tool does, and returns the exit code.
+``moldau.cli.kafka_tools.<module>`` and has two names: ``TOOL`` describes it, ``main(words, console) ->
+int`` gets its arguments as they were typed, parses them as Kafka's own tool does, and returns the exit
+code.
 
 Invariant: nothing is imported here but click, so that ``moldau --help`` stays fast; every error ends as one
 line on stderr with a next step, exit code 1 (2 for wrong usage).
@@ -54,12 +55,12 @@ KAFKA_TOOLS = {
     "kafka-topics": ("topics", "Create, list, describe, alter and delete topics."),
     "kafka-console-producer": ("console_producer", "Write lines of standard input to a topic."),
     "kafka-console-consumer": ("console_consumer", "Print the records of a topic."),
-    "kafka-avro-console-producer": ("avro_console_producer", "Write lines of JSON as Avro records."),
-    "kafka-avro-console-consumer": ("avro_console_consumer", "Print Avro records as JSON."),
-    "kafka-json-schema-console-producer": ("json_schema_console_producer", "The same with JSON Schema."),
-    "kafka-json-schema-console-consumer": ("json_schema_console_consumer", "The same with JSON Schema."),
-    "kafka-protobuf-console-producer": ("protobuf_console_producer", "The same with Protobuf."),
-    "kafka-protobuf-console-consumer": ("protobuf_console_consumer", "The same with Protobuf."),
+    "kafka-avro-console-producer": ("typed_console", "Write lines of JSON as Avro records."),
+    "kafka-avro-console-consumer": ("typed_console", "Print Avro records as JSON."),
+    "kafka-json-schema-console-producer": ("typed_console", "The same with JSON Schema."),
+    "kafka-json-schema-console-consumer": ("typed_console", "The same with JSON Schema."),
+    "kafka-protobuf-console-producer": ("typed_console", "The same with Protobuf."),
+    "kafka-protobuf-console-consumer": ("typed_console", "The same with Protobuf."),
     "kafka-configs": ("configs", "Show and change configs."),
     "kafka-consumer-groups": ("consumer_groups", "List, describe, delete and reset consumer groups."),
     "kafka-groups": ("groups", "List the groups of every type."),
@@ -67,9 +68,9 @@ KAFKA_TOOLS = {
     "kafka-delete-records": ("delete_records", "Delete records up to an offset."),
     "kafka-log-dirs": ("log_dirs", "Describe the log directories of brokers."),
     "kafka-dump-log": ("dump_log", "Print what the files of a log hold."),
-    "kafka-producer-perf-test": ("producer_perf_test", "Measure how fast records are written."),
-    "kafka-consumer-perf-test": ("consumer_perf_test", "Measure how fast records are read."),
-    "kafka-e2e-latency": ("e2e_latency", "Measure the time from producer to consumer."),
+    "kafka-producer-perf-test": ("performance.producer_perf_test", "Measure how fast records are written."),
+    "kafka-consumer-perf-test": ("performance.consumer_perf_test", "Measure how fast records are read."),
+    "kafka-e2e-latency": ("performance.e2e_latency", "Measure the time from producer to consumer."),
     "kafka-transactions": ("transactions", "Show transactions, find and end those that hang."),
     "kafka-verifiable-producer": ("verifiable_producer", "Write numbers, and tell the fate of each in JSON."),
     "kafka-verifiable-consumer": ("verifiable_consumer", "Read records, and tell what was read in JSON."),
@@ -121,12 +122,20 @@ class KafkaTool(click.Command):
         return []
 
 
+def load_kafka_tool(name: str) -> tuple[Any, Any]:
+    """The description of a tool and its main function; a module with several tools has them in ``TOOLS``."""
+    module: Any = import_module(f"moldau.cli.kafka_tools.{KAFKA_TOOLS[name][0]}")
+    tool, main = module.TOOLS[name] if hasattr(module, "TOOLS") else (module.TOOL, module.main)
+    return tool, main
+
+
 def _kafka_tool(name: str) -> click.Command:
-    module, text = KAFKA_TOOLS[name]
+    text = KAFKA_TOOLS[name][1]
 
     def callback(arguments: list[str]) -> None:
-        tool: Any = import_module(f"moldau.cli.kafka_tools.{module}")
-        sys.exit(tool.run(arguments))
+        from moldau.cli.kafka_tools.framework.tool import run_standard
+
+        sys.exit(run_standard(*load_kafka_tool(name), arguments))
 
     return KafkaTool(name, callback=callback, help=text)
 

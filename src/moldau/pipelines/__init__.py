@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from moldau.pipelines.errors import PipelineError as PipelineError
     from moldau.pipelines.running import run_file as run_file
 
-_HOMES = {
+_EXPORTS = {
     "Context": "context",
     "PipelineError": "errors",
     "run_file": "running",
@@ -29,12 +29,12 @@ _HOMES = {
     "to_parquet": "definitions",
     "to_topic": "definitions",
 }
-__all__ = sorted(_HOMES)
+__all__ = sorted(_EXPORTS)
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
+    if name not in _EXPORTS:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    found = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+    found = getattr(import_module(f"{__name__}.{_EXPORTS[name]}"), name)
     globals()[name] = found
     return found

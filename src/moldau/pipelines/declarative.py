@@ -29,8 +29,8 @@ from typing import IO, Any
 
 from moldau.pipelines.declarative_failures import failure_in
 from moldau.pipelines.definitions import check_name
+from moldau.pipelines.directory import PipelineDirectory, PipelineState
 from moldau.pipelines.errors import PipelineError
-from moldau.pipelines.home import PipelineHome, PipelineState
 from moldau.pipelines.running import RunOptions, now
 from moldau.spark.query.failures import sentence
 from moldau.spark.query.progress import FAILED, RUNNING, STOPPED
@@ -102,7 +102,7 @@ def run_declared(
     on_event: Callable[[str], None] = lambda event: None,
 ) -> None:
     """Processes what is there, then ends; ``on_event`` is told what becomes of each flow."""
-    place = PipelineHome(options.home, pipeline.name)
+    place = PipelineDirectory(options.home, pipeline.name)
     state = PipelineState(
         pipeline.name,
         str(pipeline.path),

@@ -5,7 +5,7 @@ Invariant: a state to text. Names end with their unit; a value that is not known
 
 from collections.abc import Callable, Iterator
 
-from moldau.pipelines.home import PipelineState
+from moldau.pipelines.directory import PipelineState
 from moldau.spark.query.progress import RUNNING, QueryStatus
 
 _METRICS: tuple[tuple[str, str, str, Callable[[QueryStatus], float | None]], ...] = (

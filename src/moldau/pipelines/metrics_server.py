@@ -7,8 +7,8 @@ import threading
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
+from moldau.pipelines.directory import PipelineState
 from moldau.pipelines.errors import PipelineError
-from moldau.pipelines.home import PipelineState
 from moldau.pipelines.metrics import prometheus_text
 
 _CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"

@@ -27,9 +27,9 @@ from py4j.protocol import Py4JError
 from moldau.base.clock import SystemClock
 from moldau.pipelines.context import Context, Shared, checked
 from moldau.pipelines.definitions import ParquetOutput, Pipeline, Step, TopicOutput
+from moldau.pipelines.directory import PipelineDirectory, PipelineState, home_directory
 from moldau.pipelines.errors import PipelineError
 from moldau.pipelines.files import line_in, load
-from moldau.pipelines.home import PipelineHome, PipelineState, home_directory
 from moldau.pipelines.topics import Topics
 from moldau.pipelines.writing import shaped, start_query, target, trigger_of, write_batch
 from moldau.spark.query.failures import sentence
@@ -94,7 +94,7 @@ class RunningPipeline:
     def __init__(self, pipeline: Pipeline, options: RunOptions) -> None:
         self.pipeline = pipeline
         self.options = options
-        self.home = PipelineHome(options.home, pipeline.name, options.checkpoints)
+        self.home = PipelineDirectory(options.home, pipeline.name, options.checkpoints)
         self.queries: dict[str, StreamingQuery] = {}
         self.metrics: MetricsServer | None = None
         self._topics = Topics(options.cluster)

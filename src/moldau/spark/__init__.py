@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from moldau.spark.topic_frames import Topic as Topic
     from moldau.spark.topic_frames import topic as topic
 
-_HOMES = {
+_EXPORTS = {
     "JavaNotFound": "session.create",
     "OptionError": "options",
     "Topic": "topic_frames",
@@ -30,12 +30,12 @@ _HOMES = {
     "spark_session": "session.create",
     "topic": "topic_frames",
 }
-__all__ = sorted(_HOMES)
+__all__ = sorted(_EXPORTS)
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
+    if name not in _EXPORTS:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    found = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+    found = getattr(import_module(f"{__name__}.{_EXPORTS[name]}"), name)
     globals()[name] = found
     return found

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Broker", "Interception", "SteppedClock", "delay", "drop", "fail"]
 
-_HOMES = {
+_EXPORTS = {
     "Broker": "moldau.testing.broker",
     "Interception": "moldau.testing.interception",
     "SteppedClock": "moldau.base.clock",
@@ -32,9 +32,9 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
+    if name not in _EXPORTS:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(_HOMES[name]), name)
+    return getattr(import_module(_EXPORTS[name]), name)
 
 
 def __dir__() -> list[str]:

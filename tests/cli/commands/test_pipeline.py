@@ -15,8 +15,8 @@ from moldau.cli.commands.pipeline import listed, query_row, remarks
 from moldau.cli.commands.pipeline_run import child_command, find_file
 from moldau.cli.main import cli
 from moldau.pipelines.definitions import Pipeline
+from moldau.pipelines.directory import PipelineDirectory, PipelineState
 from moldau.pipelines.errors import PipelineError
-from moldau.pipelines.home import PipelineHome, PipelineState
 from moldau.spark.query.progress import QueryStatus
 
 QUERY = QueryStatus(
@@ -62,18 +62,18 @@ def pipeline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
 
 
 @pytest.fixture
-def home(tmp_path: Path) -> PipelineHome:
-    return PipelineHome(tmp_path / "home", "p")
+def home(tmp_path: Path) -> PipelineDirectory:
+    return PipelineDirectory(tmp_path / "home", "p")
 
 
 @pytest.fixture
-def running(home: PipelineHome) -> Iterator["subprocess.Popen[str]"]:
+def running(home: PipelineDirectory) -> Iterator["subprocess.Popen[str]"]:
     """Another process that holds the lock of the pipeline, and ends when it is asked to."""
     program = (
         "import signal, sys, time\n"
-        "from moldau.pipelines.home import PipelineHome\n"
+        "from moldau.pipelines.directory import PipelineDirectory\n"
         "if sys.argv[3] == 'deaf': signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
-        "with PipelineHome(sys.argv[1], sys.argv[2]).running():\n"
+        "with PipelineDirectory(sys.argv[1], sys.argv[2]).running():\n"
         "    print('ready', flush=True)\n"
         "    time.sleep(60)\n"
     )
@@ -108,7 +108,7 @@ def test_init_writes_a_file_once(pipeline: Run, tmp_path: Path) -> None:
     assert "cannot be the name" in pipeline("init", "a b", code=2).stderr
 
 
-def test_lists_and_states(pipeline: Run, home: PipelineHome) -> None:
+def test_lists_and_states(pipeline: Run, home: PipelineDirectory) -> None:
     assert "no pipeline was run yet" in pipeline("list").stderr
     home.directory.mkdir(parents=True)
     home.write_state(PipelineState(**{**_fields(STATE), "state": "stopped"}))
@@ -133,7 +133,7 @@ def test_rows() -> None:
     assert "moldau pipeline logs p" in remarks(PipelineState("p", "/p.py", "died"))[0]
 
 
-def test_a_pipeline_is_asked_to_end(pipeline: Run, home: PipelineHome, running: Any) -> None:
+def test_a_pipeline_is_asked_to_end(pipeline: Run, home: PipelineDirectory, running: Any) -> None:
     child = running("good")
     assert "p: running" in pipeline("status", "p").stdout
     assert "runs already" in pipeline("run", _file(), "--name", "p", "--detach", code=1).stderr
@@ -143,14 +143,16 @@ def test_a_pipeline_is_asked_to_end(pipeline: Run, home: PipelineHome, running: 
     assert "does not run (it died without a word)" in pipeline("stop", "p", code=1).stderr
 
 
-def test_one_that_does_not_listen_is_ended_by_force(pipeline: Run, home: PipelineHome, running: Any) -> None:
+def test_one_that_does_not_listen_is_ended_by_force(
+    pipeline: Run, home: PipelineDirectory, running: Any
+) -> None:
     child = running("deaf")
     assert "end it with --force" in pipeline("stop", "p", "--timeout", "0.1", code=1).stderr
     assert "is stopped" in pipeline("stop", "p", "--timeout", "0.1", "--force").stdout
     child.wait(10)
 
 
-def test_logs(pipeline: Run, home: PipelineHome) -> None:
+def test_logs(pipeline: Run, home: PipelineDirectory) -> None:
     home.directory.mkdir(parents=True)
     home.write_state(PipelineState(**{**_fields(STATE), "state": "stopped"}))
     assert "has no log yet" in pipeline("logs", "p", code=1).stderr
@@ -198,7 +200,7 @@ def test_a_failed_start_is_remembered(pipeline: Run) -> None:
     assert "cannot be reached" in pipeline("logs", "p").stdout
 
 
-def test_where_a_pipeline_is_found(pipeline: Run, home: PipelineHome, tmp_path: Path) -> None:
+def test_where_a_pipeline_is_found(pipeline: Run, home: PipelineDirectory, tmp_path: Path) -> None:
     Path("a.py").write_text("")
     Path("b.sql").write_text("")
     assert find_file("a.py", tmp_path) == Path("a.py")
@@ -211,7 +213,7 @@ def test_where_a_pipeline_is_found(pipeline: Run, home: PipelineHome, tmp_path: 
         find_file("c", tmp_path / "home")
 
 
-def test_the_child_is_told_everything(home: PipelineHome) -> None:
+def test_the_child_is_told_everything(home: PipelineDirectory) -> None:
     given: dict[str, Any] = {
         "bootstrap_servers": "here:9092",
         "master": "local[1]",

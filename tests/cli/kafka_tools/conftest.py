@@ -5,13 +5,12 @@ import re
 import shlex
 from collections.abc import Callable
 from dataclasses import dataclass
-from importlib import import_module
 from pathlib import Path
 
 import pytest
 
 from moldau.cli.kafka_tools.framework.tool import Console, run_tool
-from moldau.cli.main import KAFKA_TOOLS
+from moldau.cli.main import load_kafka_tool
 from moldau.testing import Broker
 
 DATA = Path(__file__).parents[2] / "data" / "cli"
@@ -53,9 +52,8 @@ class Block:
 
 
 def run(name: str, *words: str, stdin: bytes = b"") -> Result:
-    module = import_module(f"moldau.cli.kafka_tools.{KAFKA_TOOLS[name][0]}")
     console = Console(io.BytesIO(stdin), io.BytesIO(), io.BytesIO())
-    code = run_tool(module.TOOL, module.main, words, console)
+    code = run_tool(*load_kafka_tool(name), words, console)
     stdout, stderr = console.stdout, console.stderr
     assert isinstance(stdout, io.BytesIO)
     assert isinstance(stderr, io.BytesIO)

@@ -7,16 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from moldau.spark.session import prefork_client as ready_client
+from moldau.spark.session import prefork_client
 
 pytestmark = [pytest.mark.skipif(os.name != "posix", reason="needs fork"), pytest.mark.slow]
-CLIENT = ready_client.__file__
+CLIENT = prefork_client.__file__
 
 #: In the place of Spark's JVM: leaves a ready process behind, whose forks do ``work``.
 JAVA = """
 import os, signal, subprocess, sys, time
 from pathlib import Path
-from moldau.spark import ready_process
+from moldau.spark.session import prefork_server
 
 directory, client, work = Path(sys.argv[1]), sys.argv[2], sys.argv[3]
 directory.mkdir(mode=0o700)
@@ -25,7 +25,7 @@ if os.fork() == 0:
     nothing = os.open(os.devnull, os.O_RDWR)
     for number in range(3):
         os.dup2(nothing, number)
-    ready_process.serve(directory, java)
+    prefork_server.serve(directory, java)
     exec(work)
     os._exit(1)
 while not (directory / str(java)).exists():
@@ -47,7 +47,7 @@ def java(tmp_path: Path, work: str, then: str) -> str:
 
 
 def test_a_fork_has_the_environment_and_the_output_of_who_asked(tmp_path: Path) -> None:
-    work = "print(os.environ['ASKED'], flush=True); ready_process._asked.sendall(b'\\7'); os._exit(7)"
+    work = "print(os.environ['ASKED'], flush=True); prefork_server._asked.sendall(b'\\7'); os._exit(7)"
     assert java(tmp_path, work, "print(asking.communicate()[0], asking.returncode)") == "a=b\n 7\n"
 
 
@@ -73,7 +73,7 @@ def test_who_asks_learns_that_a_fork_has_died(tmp_path: Path) -> None:
     assert java(tmp_path, work, "print(asking.communicate()[0], asking.returncode)") == " 1\n"
 
 
-def test_without_a_ready_process_it_starts_in_the_ordinary_way(tmp_path: Path) -> None:
+def test_without_a_prefork_server_it_starts_in_the_ordinary_way(tmp_path: Path) -> None:
     command = [sys.executable, "-I", "-S", CLIENT, str(tmp_path), "-c", "print('ordinary')"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stdout) == (0, "ordinary\n")
@@ -81,16 +81,16 @@ def test_without_a_ready_process_it_starts_in_the_ordinary_way(tmp_path: Path) -
 
 def test_a_directory_of_somebody_elses_is_not_trusted(tmp_path: Path) -> None:
     tmp_path.chmod(0o700)
-    assert ready_client.trusted(str(tmp_path))
+    assert prefork_client.trusted(str(tmp_path))
     (tmp_path / "link").symlink_to(tmp_path)
-    assert not ready_client.trusted(str(tmp_path / "link"))
+    assert not prefork_client.trusted(str(tmp_path / "link"))
     tmp_path.chmod(0o770)
-    assert not ready_client.trusted(str(tmp_path))
+    assert not prefork_client.trusted(str(tmp_path))
 
 
 def test_a_name_that_was_left_behind_is_taken_over(tmp_path: Path) -> None:
     """Numbers of processes come again, and what has their name need not be alive."""
-    work = "print('fork', flush=True); ready_process._asked.sendall(b'\\0'); os._exit(0)"
+    work = "print('fork', flush=True); prefork_server._asked.sendall(b'\\0'); os._exit(0)"
     script = JAVA.replace(
         "java = os.getpid()",
         "java = os.getpid()\nimport socket\nold = socket.socket(socket.AF_UNIX)\n"

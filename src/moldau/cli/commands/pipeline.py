@@ -18,7 +18,7 @@ from moldau.cli.output import note, print_json, print_table
 from moldau.cli.session import json_option
 
 if TYPE_CHECKING:
-    from moldau.pipelines.home import PipelineHome, PipelineState
+    from moldau.pipelines.directory import PipelineDirectory, PipelineState
     from moldau.spark.query.progress import QueryStatus
 
 _LOOK_SECONDS = 0.2
@@ -90,7 +90,7 @@ def list_pipelines(as_json: bool, home: str | None) -> None:
       moldau pipeline list
       moldau pipeline list --json
     """
-    from moldau.pipelines.home import home_directory, known_pipelines
+    from moldau.pipelines.directory import home_directory, known_pipelines
 
     found = known_pipelines(home_directory(home))
     if as_json:
@@ -192,12 +192,12 @@ def logs(name: str, follow: bool, lines: int, home: str | None) -> None:
         raise SystemExit(130) from None
 
 
-def _known(name: str, home: str | None) -> "tuple[PipelineHome, PipelineState]":
+def _known(name: str, home: str | None) -> "tuple[PipelineDirectory, PipelineState]":
+    from moldau.pipelines.directory import PipelineDirectory, home_directory
     from moldau.pipelines.errors import PipelineError
-    from moldau.pipelines.home import PipelineHome, home_directory
 
     try:
-        place = PipelineHome(home_directory(home), name)
+        place = PipelineDirectory(home_directory(home), name)
         state = place.state()
     except PipelineError as error:
         raise click.ClickException(str(error)) from error
@@ -209,7 +209,7 @@ def _known(name: str, home: str | None) -> "tuple[PipelineHome, PipelineState]":
     return place, state
 
 
-def _ended(place: "PipelineHome", seconds: float) -> bool:
+def _ended(place: "PipelineDirectory", seconds: float) -> bool:
     deadline = time.monotonic() + seconds
     while place.is_running():
         if time.monotonic() > deadline:

@@ -23,7 +23,7 @@ from moldau.cli.session import pairs
 if TYPE_CHECKING:
     from moldau.pipelines.declarative import DeclaredPipeline
     from moldau.pipelines.definitions import Pipeline
-    from moldau.pipelines.home import PipelineHome
+    from moldau.pipelines.directory import PipelineDirectory
     from moldau.pipelines.running import RunningPipeline, RunOptions
 
 #: How often a pipeline without a terminal says how it does.
@@ -96,8 +96,8 @@ def run(file: str, verbose: bool, dry_run: bool, detach: bool, **given: Any) -> 
         raise click.UsageError("--dry-run shows what it finds: leave --detach out")
     with _one_line(verbose):
         from moldau.pipelines.declarative import SUFFIXES, DeclaredPipeline, load_spec
+        from moldau.pipelines.directory import PipelineDirectory, home_directory
         from moldau.pipelines.files import load
-        from moldau.pipelines.home import PipelineHome, home_directory
 
         home = home_directory(given["home"])
         path, name = find_file(file, home), given["name"] or _known_name(file, home)
@@ -106,7 +106,7 @@ def run(file: str, verbose: bool, dry_run: bool, detach: bool, **given: Any) -> 
         if isinstance(loaded, DeclaredPipeline):
             _check_declared_options(given)
         if detach:
-            _detach(loaded, PipelineHome(home, loaded.name), given)
+            _detach(loaded, PipelineDirectory(home, loaded.name), given)
         elif isinstance(loaded, DeclaredPipeline):
             _declared(loaded, options, dry_run)
         elif dry_run:
@@ -118,8 +118,8 @@ def run(file: str, verbose: bool, dry_run: bool, detach: bool, **given: Any) -> 
 def find_file(given: str, home: Path) -> Path:
     """A path that is there, NAME.py or NAME.sql beside us, or the file that was run under that name."""
     from moldau.pipelines.declarative import find_spec
+    from moldau.pipelines.directory import PipelineDirectory
     from moldau.pipelines.errors import PipelineError
-    from moldau.pipelines.home import PipelineHome
 
     path = Path(given)
     if (spec := find_spec(path)) is not None:
@@ -128,7 +128,7 @@ def find_file(given: str, home: Path) -> Path:
         if candidate.is_file():
             return candidate
     if path.suffix not in (".py", ".sql") and path.name == given:
-        state = PipelineHome(home, given).state()
+        state = PipelineDirectory(home, given).state()
         if state is not None:
             return Path(state.file)
     stem = path.name.removesuffix(".py").removesuffix(".sql")
@@ -138,11 +138,11 @@ def find_file(given: str, home: Path) -> Path:
 def _known_name(given: str, home: Path) -> str | None:
     """The name, where a pipeline is called by it and not by its file."""
     from moldau.pipelines.declarative import find_spec
-    from moldau.pipelines.home import PipelineHome
+    from moldau.pipelines.directory import PipelineDirectory
 
     beside = any(Path(f"{given}{suffix}").is_file() for suffix in ("", ".py", ".sql"))
     beside = beside or find_spec(Path(given)) is not None
-    return None if beside or os.sep in given or not PipelineHome(home, given).exists else given
+    return None if beside or os.sep in given or not PipelineDirectory(home, given).exists else given
 
 
 def _run_options(given: dict[str, Any], home: Path) -> "RunOptions":
@@ -275,7 +275,9 @@ def plain_lines(running: "RunningPipeline") -> list[str]:
 # In the background.
 
 
-def _detach(pipeline: "Pipeline | DeclaredPipeline", place: "PipelineHome", given: dict[str, Any]) -> None:
+def _detach(
+    pipeline: "Pipeline | DeclaredPipeline", place: "PipelineDirectory", given: dict[str, Any]
+) -> None:
     from moldau.pipelines.errors import PipelineError
 
     if place.is_running():
@@ -307,7 +309,7 @@ def _detach(pipeline: "Pipeline | DeclaredPipeline", place: "PipelineHome", give
 
 
 def child_command(
-    pipeline: "Pipeline | DeclaredPipeline", place: "PipelineHome", given: dict[str, Any]
+    pipeline: "Pipeline | DeclaredPipeline", place: "PipelineDirectory", given: dict[str, Any]
 ) -> list[str]:
     """The same run, in the foreground of a process of its own."""
     command = [sys.executable, "-m", "moldau", "pipeline", "run", str(pipeline.path), "--name", pipeline.name]

@@ -19,7 +19,7 @@ from moldau.cli.kafka_tools.framework.bootstrap import (
 )
 from moldau.cli.kafka_tools.framework.exceptions import ToolError, exception_line, sentence
 from moldau.cli.kafka_tools.framework.options import Given, OptionError, Options, require
-from moldau.cli.kafka_tools.framework.tool import Console, Tool, run_standard
+from moldau.cli.kafka_tools.framework.tool import Console, Tool
 from moldau.client.admin.admin import Admin
 from moldau.client.transport.cluster import Broker
 from moldau.protocol.api_keys import FIRST_PRIVATE_KEY, ApiKey
@@ -115,10 +115,6 @@ _CLIENT = {
 }
 
 _KNOWN = frozenset(int(key) for key in ApiKey)
-
-
-def run(arguments: list[str]) -> int:
-    return run_standard(TOOL, main, arguments)
 
 
 def main(words: Sequence[str], console: Console) -> int:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from moldau.cli.kafka_tools.framework.bootstrap import modern, open_cluster, read_properties
 from moldau.cli.kafka_tools.framework.exceptions import ToolError, exception_line, execution_lines, sentence
 from moldau.cli.kafka_tools.framework.options import Given, Option, OptionError, Options
-from moldau.cli.kafka_tools.framework.tool import Console, Tool, complain, run_standard
+from moldau.cli.kafka_tools.framework.tool import Console, Tool, complain
 from moldau.client.admin.admin import Admin
 from moldau.client.transport.cluster import Broker
 from moldau.protocol.errors import ErrorCode, KafkaError
@@ -39,10 +39,6 @@ TOOL = Tool(
         "unregister --id 7 --bootstrap-server localhost:9092",
     ),
 )
-
-
-def run(arguments: list[str]) -> int:
-    return run_standard(TOOL, main, arguments)
 
 
 def main(words: Sequence[str], console: Console) -> int:

@@ -35,7 +35,7 @@ from moldau.cli.kafka_tools.framework.exceptions import (
     illegal_argument,
 )
 from moldau.cli.kafka_tools.framework.options import Given, Option, OptionError, Options
-from moldau.cli.kafka_tools.framework.tool import Console, Tool, complain, run_standard
+from moldau.cli.kafka_tools.framework.tool import Console, Tool, complain
 from moldau.client.admin.admin import Admin, raise_errors
 from moldau.client.admin.descriptions import (
     ConfigChange,
@@ -79,10 +79,6 @@ TOOL = Tool(
         "--bootstrap-server localhost:9092 --describe --entity-type brokers --entity-default",
     ),
 )
-
-
-def run(arguments: list[str]) -> int:
-    return run_standard(TOOL, main, arguments)
 
 
 def main(words: Sequence[str], console: Console) -> int:

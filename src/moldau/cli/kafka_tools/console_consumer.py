@@ -32,7 +32,7 @@ from moldau.cli.kafka_tools.framework.options import (
     parse_pairs,
     require,
 )
-from moldau.cli.kafka_tools.framework.tool import Console, Tool, complain, run_async, run_standard
+from moldau.cli.kafka_tools.framework.tool import Console, Tool, complain, run_async
 from moldau.cli.kafka_tools.framework.topic_filter import whole_match
 from moldau.cli.kafka_tools.records.message_formatter import DEFAULT_FORMATTER, Format, formatter
 from moldau.client.admin.admin import Admin
@@ -88,10 +88,6 @@ TOOL = Tool(
     "Without --group partitions are assigned by hand: all of the topic's are read, whoever else reads them, "
     "and nothing is committed.",
 )
-
-
-def run(arguments: list[str]) -> int:
-    return run_standard(TOOL, main, arguments)
 
 
 def main(

@@ -22,7 +22,7 @@ from moldau.cli.kafka_tools.framework.exceptions import ToolError, exception_lin
 from moldau.cli.kafka_tools.framework.line_reader import LineReader, LineRecord, Lines
 from moldau.cli.kafka_tools.framework.options import Given, Option, OptionError, Options, parse_pairs, require
 from moldau.cli.kafka_tools.framework.standard_input import chunks
-from moldau.cli.kafka_tools.framework.tool import Console, Tool, run_standard
+from moldau.cli.kafka_tools.framework.tool import Console, Tool
 from moldau.cli.kafka_tools.get_offsets import check_addresses
 from moldau.client.producer.accumulator import RecordMetadata
 from moldau.client.producer.producer import Producer
@@ -94,10 +94,6 @@ TOOL = Tool(
         "--reader-property key.separator=:",
     ),
 )
-
-
-def run(arguments: list[str]) -> int:
-    return run_standard(TOOL, main, arguments)
 
 
 class RecordReader(Protocol):

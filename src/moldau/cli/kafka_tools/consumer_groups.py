@@ -25,7 +25,7 @@ from moldau.cli.kafka_tools.framework.exceptions import (
     sentence,
 )
 from moldau.cli.kafka_tools.framework.options import Given, Option, OptionError, Options, refuse_with, require
-from moldau.cli.kafka_tools.framework.tool import Console, Tool, run_standard
+from moldau.cli.kafka_tools.framework.tool import Console, Tool
 from moldau.cli.kafka_tools.group_offset_resets import reset_offsets
 from moldau.client.admin.admin import Admin
 from moldau.client.admin.descriptions import LATEST, ListedOffset
@@ -115,10 +115,6 @@ TOOL = Tool(
         "--bootstrap-server localhost:9092 --delete --group billing",
     ),
 )
-
-
-def run(arguments: list[str]) -> int:
-    return run_standard(TOOL, main, arguments)
 
 
 def main(words: Sequence[str], console: Console) -> int:

@@ -20,7 +20,7 @@ from moldau.cli.kafka_tools.framework.bootstrap import (
 )
 from moldau.cli.kafka_tools.framework.exceptions import ToolError, exception_line, execution_lines, sentence
 from moldau.cli.kafka_tools.framework.options import Given, Option, OptionError, Options, require
-from moldau.cli.kafka_tools.framework.tool import Console, Tool, run_standard
+from moldau.cli.kafka_tools.framework.tool import Console, Tool
 from moldau.client.admin.admin import Admin
 from moldau.protocol.errors import KafkaError
 
@@ -43,10 +43,6 @@ TOOL = Tool(
 _OPERATION = "org.apache.kafka.tools.AdminOperationException"
 _FAILED = "org.apache.kafka.tools.AdminCommandFailedException"
 _MAPPING = "com.fasterxml.jackson.databind.JsonMappingException"
-
-
-def run(arguments: list[str]) -> int:
-    return run_standard(TOOL, main, arguments)
 
 
 def main(words: Sequence[str], console: Console) -> int:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from moldau.cli.kafka_tools.framework.exceptions import ToolError
 from moldau.cli.kafka_tools.framework.options import Given, Option, OptionError, Options, require
-from moldau.cli.kafka_tools.framework.tool import Console, Tool, run_standard
+from moldau.cli.kafka_tools.framework.tool import Console, Tool
 from moldau.cli.kafka_tools.records.group_record_decoders import group_records
 from moldau.cli.kafka_tools.records.record_decoders import RecordDecoder, transaction_log
 from moldau.cli.kafka_tools.records.share_record_decoders import control_record, share_group_state
@@ -56,10 +56,6 @@ TOOL = Tool(
         "--files data/orders-0/00000000000000000000.index --index-sanity-check",
     ),
 )
-
-
-def run(arguments: list[str]) -> int:
-    return run_standard(TOOL, main, arguments)
 
 
 def main(words: Sequence[str], console: Console) -> int:

@@ -17,7 +17,7 @@ from moldau.cli.kafka_tools.framework.bootstrap import (
 )
 from moldau.cli.kafka_tools.framework.exceptions import ToolError, exception_line, execution_lines, sentence
 from moldau.cli.kafka_tools.framework.options import Given, Option, OptionError, Options, require
-from moldau.cli.kafka_tools.framework.tool import Console, Tool, complain, run_standard
+from moldau.cli.kafka_tools.framework.tool import Console, Tool, complain
 from moldau.cli.kafka_tools.framework.topic_filter import include_list, select
 from moldau.client.admin.admin import Admin
 from moldau.client.admin.descriptions import (
@@ -70,10 +70,6 @@ _RULE = re.compile(r"([^:,]*)(?::(?:([0-9]*)|(?:([0-9]*)-([0-9]*))))?")
 _TERSE = "org.apache.kafka.tools.TerseException"
 
 Filter = Callable[[TopicPartition], bool]
-
-
-def run(arguments: list[str]) -> int:
-    return run_standard(TOOL, main, arguments)
 
 
 def main(words: Sequence[str], console: Console) -> int:

@@ -21,7 +21,7 @@ from moldau.cli.kafka_tools.framework.exceptions import (
     sentence,
 )
 from moldau.cli.kafka_tools.framework.options import Given, Option, OptionError, Options, refuse_with
-from moldau.cli.kafka_tools.framework.tool import Console, Tool, run_standard
+from moldau.cli.kafka_tools.framework.tool import Console, Tool
 from moldau.client.groups.descriptions import CLASSIC, CONSUMER, SHARE, STREAMS, GroupListing
 from moldau.client.groups.groups import Groups
 from moldau.protocol.errors import KafkaError
@@ -47,10 +47,6 @@ TOOL = Tool(
         "--bootstrap-server localhost:9092 --list --consumer",
     ),
 )
-
-
-def run(arguments: list[str]) -> int:
-    return run_standard(TOOL, main, arguments)
 
 
 def main(words: Sequence[str], console: Console) -> int:

@@ -24,7 +24,7 @@ from moldau.cli.kafka_tools.framework.exceptions import (
     sentence,
 )
 from moldau.cli.kafka_tools.framework.options import Given, Option, OptionError, Options, require
-from moldau.cli.kafka_tools.framework.tool import Console, Tool, run_standard
+from moldau.cli.kafka_tools.framework.tool import Console, Tool
 from moldau.client.admin.admin import Admin
 from moldau.client.admin.descriptions import LogDir
 from moldau.client.transport.connection import error_code
@@ -42,10 +42,6 @@ TOOL = Tool(
     ),
     ("--bootstrap-server localhost:9092 --describe --topic-list orders,payments",),
 )
-
-
-def run(arguments: list[str]) -> int:
-    return run_standard(TOOL, main, arguments)
 
 
 def main(words: Sequence[str], console: Console) -> int:

@@ -18,7 +18,7 @@ from moldau.cli.kafka_tools.framework.bootstrap import (
 )
 from moldau.cli.kafka_tools.framework.exceptions import ToolError, exception_line, illegal_argument, sentence
 from moldau.cli.kafka_tools.framework.options import Given, Option, OptionError, Options, refuse_with, require
-from moldau.cli.kafka_tools.framework.tool import Console, Tool, run_standard
+from moldau.cli.kafka_tools.framework.tool import Console, Tool
 from moldau.cli.kafka_tools.framework.topic_filter import select
 from moldau.client.admin.admin import Admin, raise_errors
 from moldau.client.admin.descriptions import (
@@ -78,10 +78,6 @@ TOOL = Tool(
         "--bootstrap-server localhost:9092 --delete --topic orders",
     ),
 )
-
-
-def run(arguments: list[str]) -> int:
-    return run_standard(TOOL, main, arguments)
 
 
 def main(words: Sequence[str], console: Console) -> int:

@@ -22,7 +22,7 @@ from moldau.cli.kafka_tools.framework.bootstrap import (
 )
 from moldau.cli.kafka_tools.framework.exceptions import sentence
 from moldau.cli.kafka_tools.framework.options import Given, Option, OptionError, Options
-from moldau.cli.kafka_tools.framework.tool import Console, Tool, complain, run_standard
+from moldau.cli.kafka_tools.framework.tool import Console, Tool, complain
 from moldau.cli.kafka_tools.hanging_transactions import OpenTransaction, Search, find_hanging
 from moldau.client.admin.admin import Admin
 from moldau.client.admin.descriptions import ProducerState
@@ -82,10 +82,6 @@ TOOL = Tool(
 
 class Failed(Exception):
     """What Kafka's tool prints before it exits with 1."""
-
-
-def run(arguments: list[str]) -> int:
-    return run_standard(TOOL, main, arguments)
 
 
 def main(words: Sequence[str], console: Console) -> int:

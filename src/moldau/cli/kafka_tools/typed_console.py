@@ -7,7 +7,7 @@ Invariant: everything but the reader and the formatter is the console tools' own
 Confluent's tools call the reader's and the formatter's properties, so it is taken without a word.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -15,7 +15,7 @@ from typing import Any
 from moldau.cli.kafka_tools import console_consumer, console_producer
 from moldau.cli.kafka_tools.framework.exceptions import ToolError
 from moldau.cli.kafka_tools.framework.line_reader import LineReader, LineRecord
-from moldau.cli.kafka_tools.framework.tool import Console, Tool
+from moldau.cli.kafka_tools.framework.tool import Console, Main, Tool
 from moldau.cli.kafka_tools.records.message_formatter import DefaultFormatter, Format
 from moldau.client.consumer.fetched import ConsumerRecord
 
@@ -140,9 +140,19 @@ def _consumer(name: str, schema_type: str) -> Tool:
 
 
 _AVRO = '{"type":"record","name":"Order","fields":[{"name":"id","type":"long"}]}'
-AVRO_PRODUCER = _producer("avro", "AVRO", _AVRO)
-AVRO_CONSUMER = _consumer("avro", "AVRO")
-JSON_PRODUCER = _producer("json-schema", "JSON", '{"type":"object"}')
-JSON_CONSUMER = _consumer("json-schema", "JSON")
-PROTOBUF_PRODUCER = _producer("protobuf", "PROTOBUF", 'syntax = "proto3"; message Order { int64 id = 1; }')
-PROTOBUF_CONSUMER = _consumer("protobuf", "PROTOBUF")
+_PROTOBUF = 'syntax = "proto3"; message Order { int64 id = 1; }'
+
+
+def _variants() -> Iterator[tuple[str, tuple[Tool, Main]]]:
+    for name, schema_type, schema in (
+        ("avro", "AVRO", _AVRO),
+        ("json-schema", "JSON", '{"type":"object"}'),
+        ("protobuf", "PROTOBUF", _PROTOBUF),
+    ):
+        producer, consumer = _producer(name, schema_type, schema), _consumer(name, schema_type)
+        yield producer.name, (producer, partial(produce, schema_type, producer))
+        yield consumer.name, (consumer, partial(consume, schema_type, consumer))
+
+
+#: The six tools of this file by their names.
+TOOLS: dict[str, tuple[Tool, Main]] = dict(_variants())

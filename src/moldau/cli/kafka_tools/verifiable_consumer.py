@@ -18,7 +18,7 @@ from moldau.cli.kafka_tools.framework.bootstrap import BOOTSTRAP_SERVER, modern,
 from moldau.cli.kafka_tools.framework.client_settings import consumer_options, group_options
 from moldau.cli.kafka_tools.framework.exceptions import exception_line, illegal_argument, sentence
 from moldau.cli.kafka_tools.framework.options import Given, Option, OptionError, Options
-from moldau.cli.kafka_tools.framework.tool import Console, Tool, complain, run_async, run_standard
+from moldau.cli.kafka_tools.framework.tool import Console, Tool, complain, run_async
 from moldau.cli.kafka_tools.verifiable_producer import parse_words, print_event
 from moldau.client.consumer.fetched import ConsumerRecord, FetchedBatch
 from moldau.client.groups.descriptions import CommittedOffset
@@ -48,10 +48,6 @@ TOOL = Tool(
     ),
     ("--bootstrap-server localhost:9092 --topic numbers --group-id readers --max-messages 100",),
 )
-
-
-def run(arguments: list[str]) -> int:
-    return run_standard(TOOL, main, arguments)
 
 
 def main(words: Sequence[str], console: Console) -> int:

@@ -20,7 +20,7 @@ from moldau.cli.kafka_tools.framework.client_settings import producer_options
 from moldau.cli.kafka_tools.framework.exceptions import exception_name, sentence
 from moldau.cli.kafka_tools.framework.line_reader import LineRecord
 from moldau.cli.kafka_tools.framework.options import Given, Option, OptionError, Options
-from moldau.cli.kafka_tools.framework.tool import Console, Tool, complain, run_async, run_standard
+from moldau.cli.kafka_tools.framework.tool import Console, Tool, complain, run_async
 from moldau.client.producer.accumulator import OnDelivery, RecordMetadata
 from moldau.client.producer.producer import Producer
 from moldau.protocol.errors import KafkaError
@@ -42,10 +42,6 @@ TOOL = Tool(
     ),
     ("--bootstrap-server localhost:9092 --topic numbers --max-messages 100",),
 )
-
-
-def run(arguments: list[str]) -> int:
-    return run_standard(TOOL, main, arguments)
 
 
 def main(words: Sequence[str], console: Console) -> int:

@@ -60,7 +60,7 @@ def _trained(java_home: Path, draft: Path) -> bool:
     job = [
         sys.executable,
         "-m",
-        "moldau.spark.session.class_training",
+        "moldau.spark.session.cds_training",
         f"-XX:ArchiveClassesAtExit={draft} {_QUIET}",
     ]
     environment = {**os.environ, "JAVA_HOME": str(java_home)}

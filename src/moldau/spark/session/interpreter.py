@@ -3,7 +3,7 @@
 Spark starts many Python processes, and gives each of them ``pyspark.zip``. Modules in it are compiled anew by
 every process, a second of work; the same modules are installed beside the zip, compiled already. A small
 script takes the zips out of the path and becomes the interpreter. The source of a stream has a process of its
-own for each query, and that one is asked of a process that is ready (``ready_process``).
+own for each query, and that one is asked of a process that is ready (``prefork_server``).
 
 Invariant: only for workers on this machine, and only for a Spark that pip has installed. Whoever sets
 PYSPARK_PYTHON gets that, and nothing is said about it.

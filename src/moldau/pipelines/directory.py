@@ -74,7 +74,7 @@ def home_directory(given: str | os.PathLike[str] | None = None) -> Path:
     return Path(chosen).expanduser().absolute() if chosen else Path.home() / ".moldau" / "pipelines"
 
 
-class PipelineHome:
+class PipelineDirectory:
     """The directory of one pipeline."""
 
     def __init__(self, home: str | os.PathLike[str], name: str, checkpoints: str | None = None) -> None:
@@ -213,7 +213,9 @@ def known_pipelines(home: Path) -> list[PipelineState]:
     if not home.is_dir():
         return []
     homes = [
-        PipelineHome(home, each.name) for each in sorted(home.iterdir()) if (each / "state.json").exists()
+        PipelineDirectory(home, each.name)
+        for each in sorted(home.iterdir())
+        if (each / "state.json").exists()
     ]
     return [state for each in homes if (state := each.state()) is not None]
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from moldau.cli.kafka_tools.e2e_latency import Sizes, message
+from moldau.cli.kafka_tools.performance.e2e_latency import Sizes, message
 from moldau.testing import Broker
 
 PRODUCER = ("--topic", "perf", "--throughput", "-1")

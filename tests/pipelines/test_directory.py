@@ -6,8 +6,14 @@ from pathlib import Path
 
 import pytest
 
+from moldau.pipelines.directory import (
+    PipelineDirectory,
+    PipelineState,
+    home_directory,
+    is_up,
+    known_pipelines,
+)
 from moldau.pipelines.errors import PipelineError
-from moldau.pipelines.home import PipelineHome, PipelineState, home_directory, is_up, known_pipelines
 from moldau.spark.query.progress import QueryStatus
 
 
@@ -21,18 +27,18 @@ def test_the_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_places(tmp_path: Path) -> None:
-    home = PipelineHome(tmp_path, "p")
+    home = PipelineDirectory(tmp_path, "p")
     assert home.checkpoint("counts") == str(tmp_path / "p/checkpoints/counts")
     assert home.table("t") == str(tmp_path / "p/tables/t")
     assert home.table("/data/t") == "/data/t"
     assert home.table("s3a://bucket/t") == "s3a://bucket/t"
-    assert PipelineHome(tmp_path, "p", "hdfs://n/c/").checkpoint("s") == "hdfs://n/c/p/s"
+    assert PipelineDirectory(tmp_path, "p", "hdfs://n/c/").checkpoint("s") == "hdfs://n/c/p/s"
     with pytest.raises(PipelineError):
-        PipelineHome(tmp_path, "../p")
+        PipelineDirectory(tmp_path, "../p")
 
 
 def test_a_state_is_read_as_it_was_written(tmp_path: Path) -> None:
-    home = PipelineHome(tmp_path, "p")
+    home = PipelineDirectory(tmp_path, "p")
     assert home.state() is None
     assert not home.exists
     query = QueryStatus("p-counts", state="running", batch_id=3, lag=({"t": 5},))
@@ -50,7 +56,7 @@ def test_a_state_is_read_as_it_was_written(tmp_path: Path) -> None:
 
 
 def test_a_state_of_a_later_version_is_read(tmp_path: Path) -> None:
-    home = PipelineHome(tmp_path, "p")
+    home = PipelineDirectory(tmp_path, "p")
     home.directory.mkdir()
     home.state_path.write_text(
         json.dumps(
@@ -64,7 +70,7 @@ def test_a_state_of_a_later_version_is_read(tmp_path: Path) -> None:
 
 
 def test_one_process_runs_a_pipeline(tmp_path: Path) -> None:
-    home, other = PipelineHome(tmp_path, "p"), PipelineHome(tmp_path, "p")
+    home, other = PipelineDirectory(tmp_path, "p"), PipelineDirectory(tmp_path, "p")
     assert not home.is_running()
     with home.running():
         home.write_state(PipelineState("p", "x", pid=77))
@@ -78,7 +84,7 @@ def test_one_process_runs_a_pipeline(tmp_path: Path) -> None:
 
 
 def test_a_checkpoint_belongs_to_its_topics(tmp_path: Path) -> None:
-    home = PipelineHome(tmp_path, "p")
+    home = PipelineDirectory(tmp_path, "p")
     home.directory.mkdir()
     home.check_topics("counts", ["a"])
     home.check_topics("counts", ["b"])  # no checkpoint was made yet
@@ -91,11 +97,11 @@ def test_a_checkpoint_belongs_to_its_topics(tmp_path: Path) -> None:
     home.check_topics("counts", ["a", "c"])
     # A new beginning has a name of its own, here and elsewhere.
     assert home.checkpoint("counts") == str(tmp_path / "p/checkpoints/counts~1")
-    assert PipelineHome(tmp_path, "p", "hdfs://n").checkpoint("counts") == "hdfs://n/p/counts~1"
+    assert PipelineDirectory(tmp_path, "p", "hdfs://n").checkpoint("counts") == "hdfs://n/p/counts~1"
 
 
 def test_a_checkpoint_that_someone_removed(tmp_path: Path) -> None:
-    home = PipelineHome(tmp_path, "p")
+    home = PipelineDirectory(tmp_path, "p")
     home.directory.mkdir()
     assert home.notice_removed_checkpoints() == []
     for step in ("counts", "table"):
@@ -110,12 +116,12 @@ def test_a_checkpoint_that_someone_removed(tmp_path: Path) -> None:
 
 
 def test_a_query_keeps_its_id(tmp_path: Path) -> None:
-    home = PipelineHome(tmp_path, "p")
+    home = PipelineDirectory(tmp_path, "p")
     made = home.query_id("counts")
     assert made is not None
     assert home.query_id("counts") == made
     assert home.query_id("other") != made
-    assert PipelineHome(tmp_path, "p", "hdfs://n").query_id("counts") is None
+    assert PipelineDirectory(tmp_path, "p", "hdfs://n").query_id("counts") is None
     (Path(home.checkpoint("counts")) / "metadata").write_text("{")
     assert home.query_id("counts") is None
 

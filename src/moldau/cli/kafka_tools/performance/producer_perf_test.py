@@ -19,9 +19,9 @@ from moldau.cli.kafka_tools.framework.bootstrap import open_cluster, read_proper
 from moldau.cli.kafka_tools.framework.client_settings import producer_options
 from moldau.cli.kafka_tools.framework.exceptions import ToolError, exception_line, illegal_argument
 from moldau.cli.kafka_tools.framework.line_reader import LineRecord
-from moldau.cli.kafka_tools.framework.measurements import ProducerFigures, metric_lines
 from moldau.cli.kafka_tools.framework.options import Given, Option, OptionError, Options
-from moldau.cli.kafka_tools.framework.tool import Console, Tool, complain, run_async, run_standard
+from moldau.cli.kafka_tools.framework.tool import Console, Tool, complain, run_async
+from moldau.cli.kafka_tools.performance.measurements import ProducerFigures, metric_lines
 from moldau.client.producer.accumulator import OnDelivery, RecordMetadata
 from moldau.client.producer.producer import Producer
 from moldau.protocol.errors import KafkaError
@@ -63,10 +63,6 @@ TOOL = Tool(
         "--command-property bootstrap.servers=localhost:9092 acks=1 linger.ms=10",
     ),
 )
-
-
-def run(arguments: list[str]) -> int:
-    return run_standard(TOOL, main, arguments)
 
 
 def main(words: Sequence[str], console: Console) -> int:

@@ -21,14 +21,6 @@ from moldau.cli.kafka_tools.framework.bootstrap import (
 )
 from moldau.cli.kafka_tools.framework.client_settings import consumer_options, group_options
 from moldau.cli.kafka_tools.framework.exceptions import ToolError, exception_line, illegal_argument, sentence
-from moldau.cli.kafka_tools.framework.measurements import (
-    CONSUMER_HEADER,
-    DETAILED_CONSUMER_HEADER,
-    consumer_progress_line,
-    consumer_total_line,
-    date_format,
-    metric_lines,
-)
 from moldau.cli.kafka_tools.framework.options import (
     Given,
     Option,
@@ -39,8 +31,16 @@ from moldau.cli.kafka_tools.framework.options import (
     refuse_with,
     require,
 )
-from moldau.cli.kafka_tools.framework.tool import Console, Tool, run_async, run_standard
+from moldau.cli.kafka_tools.framework.tool import Console, Tool, run_async
 from moldau.cli.kafka_tools.framework.topic_filter import whole_match
+from moldau.cli.kafka_tools.performance.measurements import (
+    CONSUMER_HEADER,
+    DETAILED_CONSUMER_HEADER,
+    consumer_progress_line,
+    consumer_total_line,
+    date_format,
+    metric_lines,
+)
 from moldau.client.admin.admin import Admin
 from moldau.client.consumer.consumer import BEGINNING, END, Consumer
 from moldau.client.groups.group_consumer import GroupConsumer, Topics
@@ -74,10 +74,6 @@ TOOL = Tool(
     "Without --group partitions are assigned by hand, nothing is committed, and rebalance.time.ms is the "
     "time until the partitions and their offsets were known.",
 )
-
-
-def run(arguments: list[str]) -> int:
-    return run_standard(TOOL, main, arguments)
 
 
 def main(words: Sequence[str], console: Console) -> int:

@@ -1,4 +1,4 @@
-"""The job whose classes ``class_archive`` keeps: ``python -m moldau.spark.session.class_training OPTIONS``.
+"""The job whose classes ``class_archive`` keeps: ``python -m moldau.spark.session.cds_training OPTIONS``.
 
 It does in a few seconds what sessions of ours do: a source and a sink in Python, a batch, a stream with a
 window, a join, JSON. Nothing is asked of a cluster: the source makes its rows up.

@@ -16,7 +16,6 @@ from moldau.base.names import TopicPartition
 from moldau.cli.kafka_tools.framework.bootstrap import modern, open_cluster, read_properties
 from moldau.cli.kafka_tools.framework.client_settings import consumer_options, producer_options
 from moldau.cli.kafka_tools.framework.exceptions import ToolError, exception_line, sentence
-from moldau.cli.kafka_tools.framework.measurements import latency_lines
 from moldau.cli.kafka_tools.framework.options import (
     Given,
     Option,
@@ -25,7 +24,8 @@ from moldau.cli.kafka_tools.framework.options import (
     looks_like_an_option,
     require,
 )
-from moldau.cli.kafka_tools.framework.tool import Console, Tool, run_async, run_standard
+from moldau.cli.kafka_tools.framework.tool import Console, Tool, run_async
+from moldau.cli.kafka_tools.performance.measurements import latency_lines
 from moldau.client.admin.admin import Admin, raise_errors
 from moldau.client.admin.descriptions import NewTopic
 from moldau.client.consumer.consumer import END, Consumer
@@ -61,10 +61,6 @@ TOOL = Tool(
     ),
     "Partitions are assigned by hand, as in Kafka's own tool.",
 )
-
-
-def run(arguments: list[str]) -> int:
-    return run_standard(TOOL, main, arguments)
 
 
 def main(words: Sequence[str], console: Console) -> int:

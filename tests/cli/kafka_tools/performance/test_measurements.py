@@ -5,7 +5,7 @@ from datetime import datetime
 
 import pytest
 
-from moldau.cli.kafka_tools.framework.measurements import (
+from moldau.cli.kafka_tools.performance.measurements import (
     CONSUMER_HEADER,
     DETAILED_CONSUMER_HEADER,
     ProducerFigures,
