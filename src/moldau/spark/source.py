@@ -20,9 +20,9 @@ from pyspark.sql.types import StructType
 
 from moldau.spark.jvm.shared_columns import Asked, asked
 from moldau.spark.options import READ, WRITE, OptionError, WriteOptions, read_options, write_options
-from moldau.spark.query.telling import plainly
+from moldau.spark.query.user_errors import shorten_user_errors
 from moldau.spark.record_columns import HEADERS_SQL, NEVER_NULL, READ_COLUMNS
-from moldau.spark.session.heap import keep_what_is_there
+from moldau.spark.session.worker import prepare_worker
 from moldau.spark.typed.options import typed_options
 
 if TYPE_CHECKING:
@@ -43,9 +43,9 @@ class MoldauSource(DataSource):
     #: How keys and values are typed, once that was found out; it travels with the source.
     _plan: "TypedPlan | None" = None
 
-    @plainly
+    @shorten_user_errors
     def schema(self) -> str | StructType:
-        keep_what_is_there()
+        prepare_worker()
         self._plan = self._planned()
         if self._plan is not None:
             import pyarrow as pa
@@ -59,11 +59,11 @@ class MoldauSource(DataSource):
             columns.append(f"headers {HEADERS_SQL}")
         return ", ".join(columns)
 
-    @plainly
+    @shorten_user_errors
     def reader(self, schema: StructType) -> DataSourceReader:
         from moldau.spark.read.batch_reader import FilteringReader, TopicReader
 
-        keep_what_is_there()
+        prepare_worker()
         options = read_options(self.options)
         wanted = asked(schema)
         if wanted.shared:
@@ -71,7 +71,7 @@ class MoldauSource(DataSource):
         kind = FilteringReader if options.push_filters else TopicReader
         return kind(options, self._output(wanted))
 
-    @plainly
+    @shorten_user_errors
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         from moldau.spark.read.stream_reader import TopicStreamReader
 
@@ -105,21 +105,21 @@ class MoldauSource(DataSource):
                     raise OptionError(f"there is no column {name!r}: there are {', '.join(known)}")
         return plan
 
-    @plainly
+    @shorten_user_errors
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
         from moldau.spark.write.writers import TopicWriter
 
-        keep_what_is_there()
+        prepare_worker()
         if overwrite:
             raise OptionError('a topic is only ever appended to: use mode("append")')
         options = write_options(self.options)
         return TopicWriter(options, _names(schema), self._writing(options, schema))
 
-    @plainly
+    @shorten_user_errors
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:
         from moldau.spark.write.writers import TopicStreamWriter
 
-        keep_what_is_there()
+        prepare_worker()
         if overwrite:
             raise OptionError('a topic is only ever appended to: use outputMode("append") or "update"')
         options = write_options(self.options, streaming=True)

@@ -235,7 +235,7 @@ def test_null_keys_and_values_and_only_values(broker: Broker, spark: "SparkSessi
     assert nulls == (10_000, given[0], 2 * given[1], 2 * given[2])
 
 
-def test_a_row_that_is_larger_than_a_room(broker: Broker, spark: "SparkSession") -> None:
+def test_a_row_that_is_larger_than_a_segment(broker: Broker, spark: "SparkSession") -> None:
     broker.create_topic("large", configs={"max.message.bytes": "20000000"})
     frame = spark.sql("SELECT cast(repeat('x', if(id = 5, 7000000, 10)) AS BINARY) value FROM range(10)")
     options = {

@@ -1,4 +1,7 @@
-"""Batches in shared memory: what the JVM finds there is what was put in, and rooms change hands in turn."""
+"""Batches in shared memory.
+
+What the JVM finds there is what was put in, and segments change hands in turn.
+"""
 
 import os
 import struct
@@ -17,7 +20,7 @@ from moldau.protocol.compression import Compression
 from moldau.protocol.payload import Record
 from moldau.protocol.records import encode_batch
 from moldau.spark.jvm import shared_batches
-from moldau.spark.jvm.column_memory import bytes_for_pieces, fresh_bytes, lending
+from moldau.spark.jvm.column_memory import allocating_from, bytes_for_pieces, fresh_bytes
 from moldau.spark.jvm.shared_batches import hand_over
 from moldau.spark.read.columns import arrow_batch
 from moldau.spark.read.decompression import Decompressor
@@ -49,8 +52,8 @@ class Jvm:
     def __init__(self, schema: pa.Schema) -> None:
         self.schema = schema
         self.pipe: int | None = None
-        #: The numbers of the rooms, in the order in which they came.
-        self.rooms: list[int] = []
+        #: The numbers of the segments, in the order in which they came.
+        self.segments: list[int] = []
         #: How many columns were pieces of what was fetched.
         self.placed = 0
 
@@ -58,15 +61,15 @@ class Jvm:
         assert note.schema.names == ["__moldau_shared"]
         (text,) = (value.as_py() for value in note.column(0))
         assert len(text) > 65536, "Spark would keep it back"
-        process, pipe, room, rows, number, size, arrays, buffers, placed = HEAD.unpack_from(text)
+        process, pipe, segment, rows, number, size, arrays, buffers, placed = HEAD.unpack_from(text)
         if process == 0:
             return None
         if self.pipe is None:
             self.pipe = os.open(f"/proc/{process}/fd/{pipe}", os.O_WRONLY)
-        opened = os.open(f"/proc/{process}/fd/{room}", os.O_RDONLY)
+        opened = os.open(f"/proc/{process}/fd/{segment}", os.O_RDONLY)
         content = os.pread(opened, size, 0)
         os.close(opened)
-        self.rooms.append(number)
+        self.segments.append(number)
         numbers = struct.unpack_from(f"<{2 * (arrays + buffers)}q", text, HEAD.size)
         pairs = list(zip(numbers[::2], numbers[1::2], strict=True))
         nodes = iter(pairs[:arrays])
@@ -119,7 +122,7 @@ class Jvm:
 
 
 @pytest.fixture(autouse=True)
-def no_rooms_from_before() -> Iterator[None]:
+def no_segments_from_before() -> Iterator[None]:
     shared_batches._left.clear()
     yield
     shared_batches._left.clear()
@@ -183,13 +186,13 @@ def test_what_is_read_is_what_was_put_in(rows: list[list[dict[str, Any]]], cut: 
 
 
 def test_a_fast_reader_waits_for_a_slow_query(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shared_batches, "_SIGN_OF_LIFE_SECONDS", 0.01)
+    monkeypatch.setattr(shared_batches, "_HEARTBEAT_SECONDS", 0.01)
     jvm = Jvm(numbers(1).schema)
     notes = hand_over([numbers(3, index * 3) for index in range(5)])
     found = [jvm.read(next(notes)) for _ in range(3)]
     assert [batch.column(0).to_pylist() for batch in found] == [[0, 1, 2], [3, 4, 5], [6, 7, 8]]
-    assert len(set(jvm.rooms)) == 3
-    # All rooms are taken: signs of life, until one is given back.
+    assert len(set(jvm.segments)) == 3
+    # All segments are taken: heartbeats, until one is given back.
     assert jvm.read(next(notes)) is None
     assert jvm.read(next(notes)) is None
     jvm.acknowledge()
@@ -197,10 +200,10 @@ def test_a_fast_reader_waits_for_a_slow_query(monkeypatch: pytest.MonkeyPatch) -
     while (batch := jvm.read(again)) is None:
         again = next(notes)
     assert batch.column(0).to_pylist() == [9, 10, 11]
-    assert jvm.rooms[3] == jvm.rooms[0]
+    assert jvm.segments[3] == jvm.segments[0]
     jvm.acknowledge(3)
     assert jvm.read(next(notes)).column(0).to_pylist() == [12, 13, 14]
-    assert jvm.read(next(notes)) is None, "the last room has to be taken before the process may end"
+    assert jvm.read(next(notes)) is None, "the last segment has to be taken before the process may end"
     jvm.acknowledge()
     assert [each for each in notes if jvm.read(each) is not None] == []
     jvm.close()
@@ -218,25 +221,25 @@ def test_a_query_that_has_enough_is_noticed() -> None:
             pass
 
 
-def test_rooms_are_left_to_the_next_task_unless_somebody_may_look_at_them() -> None:
+def test_segments_are_left_to_the_next_task_unless_somebody_may_look_at_them() -> None:
     _, first = all_read([numbers(5)] * 3, numbers(1).schema)
     _, second = all_read([numbers(5)] * 3, numbers(1).schema)
-    assert set(second.rooms) <= set(first.rooms)
+    assert set(second.segments) <= set(first.segments)
     jvm = Jvm(numbers(1).schema)
     notes = hand_over([numbers(5)])
     jvm.read(next(notes))
     notes.close()  # type: ignore[attr-defined]
     jvm.close()
     _, third = all_read([numbers(5)] * 3, numbers(1).schema)
-    assert jvm.rooms[0] not in third.rooms
+    assert jvm.segments[0] not in third.segments
 
 
-def test_a_batch_that_is_larger_than_its_room() -> None:
+def test_a_batch_that_is_larger_than_its_segment() -> None:
     batches = [numbers(10), numbers(1_000_000), numbers(10)]
     found, jvm = all_read(batches, numbers(1).schema)
     assert found == batches
-    # One behind the other, as each is acknowledged at once: the small room makes way for a large one.
-    assert jvm.rooms[0] != jvm.rooms[1] == jvm.rooms[2]
+    # One behind the other, as each is acknowledged at once: the small segment makes way for a large one.
+    assert jvm.segments[0] != jvm.segments[1] == jvm.segments[2]
 
 
 def test_a_batch_above_the_largest_goes_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -259,7 +262,7 @@ def test_columns_are_written_where_they_will_be_read() -> None:
 
     found, _ = all_read(batches(), numbers(1).schema)
     assert [batch.column(0)[0].as_py() for batch in found] == [0, 1, 2, 3]
-    # Memory of the one room that came back each time, not of the heap.
+    # Memory of the one segment that came back each time, not of the heap.
     assert len(set(places)) == 1
 
 
@@ -294,23 +297,23 @@ _bytes = st.none() | st.binary(max_size=30) | st.integers(0, 400_000).map(bytes)
 @settings(deadline=None)
 @given(st.lists(st.lists(st.tuples(_bytes, _bytes), min_size=1, max_size=6), max_size=6), st.booleans())
 def test_columns_are_pieces_of_what_was_fetched(
-    fetched: list[list[tuple[bytes | None, bytes | None]]], as_they_lie: bool
+    fetched: list[list[tuple[bytes | None, bytes | None]]], in_place: bool
 ) -> None:
-    found, jvm = all_read(pieces(fetched), PIECES, as_they_lie=as_they_lie)
+    found, jvm = all_read(pieces(fetched), PIECES, in_place=in_place)
     assert [
         list(zip(*(batch.column(i).to_pylist() for i in (0, 1)), strict=True)) for batch in found
     ] == fetched
-    if not as_they_lie:
+    if not in_place:
         assert not jvm.placed
 
 
-def test_pieces_are_not_copied_once_a_room_is_large_enough() -> None:
+def test_pieces_are_not_copied_once_a_segment_is_large_enough() -> None:
     fetched: Any = [[(b"k", bytes(400_000)), (None, bytes(500_000))]] * 6
-    found, jvm = all_read(pieces(fetched), PIECES, as_they_lie=True)
+    found, jvm = all_read(pieces(fetched), PIECES, in_place=True)
     assert len(found) == 6
     assert jvm.placed >= 2 * 4
-    # The room grew, and stays what it is.
-    assert len(set(jvm.rooms)) <= 3
+    # The segment grew, and stays what it is.
+    assert len(set(jvm.segments)) <= 3
 
 
 def test_what_is_not_lent_has_memory_of_its_own() -> None:
@@ -323,7 +326,7 @@ def test_what_is_not_lent_has_memory_of_its_own() -> None:
         def take(self, size: int) -> Any:
             return np.zeros(size, np.uint8) if size <= 10 else None
 
-    with lending(Small()):
+    with allocating_from(Small()):
         assert fresh_bytes(10).tolist() == [0] * 10
         assert len(fresh_bytes(11)) == 11
         assert bytes_for_pieces(5) is None

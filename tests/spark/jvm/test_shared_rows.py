@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from moldau.protocol.compression import Compression
-from moldau.spark.jvm import shared_rows as room_module
+from moldau.spark.jvm import shared_rows as shared_rows_module
 from moldau.spark.jvm.shared_rows import are_notes, shared_rows
 from moldau.spark.write.encode import choose_partitions, payloads
 from moldau.spark.write.rows import Rows, rows_of
@@ -28,13 +28,13 @@ NOTES = pa.schema([pa.field("__moldau_shared", pa.binary(), nullable=False)])
 _numbers = iter(range(1, 1_000_000))
 
 
-class JvmRoom:
+class JvmSegment:
     """As the JVM fills one."""
 
     def __init__(self, size: int = 1 << 16) -> None:
         self.size = size
         self.number = next(_numbers)
-        self.descriptor = os.memfd_create("room", 0)
+        self.descriptor = os.memfd_create("segment", 0)
         os.ftruncate(self.descriptor, size)
         self.memory = mmap.mmap(self.descriptor, size)
 
@@ -71,9 +71,9 @@ def as_batches(*notes: bytes) -> list[Any]:
 
 @pytest.fixture(autouse=True)
 def nothing_from_before() -> Iterator[None]:
-    room_module._rooms.clear()
+    shared_rows_module._segments.clear()
     yield
-    room_module._rooms.clear()
+    shared_rows_module._segments.clear()
 
 
 def encoded(rows: Rows) -> list[Any]:
@@ -100,15 +100,15 @@ _TYPES = {
 @given(st.lists(_row, min_size=1, max_size=64), st.sets(st.sampled_from(["key", "partition", "timestamp"])))
 def test_they_are_written_as_arrows_rows_are(rows: list[dict[str, Any]], also: set[str]) -> None:
     names = ("value", *sorted(also))
-    room = JvmRoom()
+    segment = JvmSegment()
     given_rows = [{name: row[name] for name in names} for row in rows]
-    (shared,) = shared_rows(as_batches(room.note(given_rows, names)), NOW)
+    (shared,) = shared_rows(as_batches(segment.note(given_rows, names)), NOW)
     arrow = pa.RecordBatch.from_pylist(given_rows, schema=pa.schema([(n, _TYPES[n]) for n in names]))
     assert encoded(shared.rows) == encoded(rows_of(arrow, NOW))
 
 
-def test_a_room_is_given_back_when_its_rows_are_done_with() -> None:
-    one, other = JvmRoom(), JvmRoom()
+def test_a_segment_is_given_back_when_its_rows_are_done_with() -> None:
+    one, other = JvmSegment(), JvmSegment()
     found = shared_rows(
         as_batches(one.note([{"value": b"a"}], ()), bytes(70_000), other.note([{"value": b"b"}], ())), NOW
     )
@@ -118,30 +118,30 @@ def test_a_room_is_given_back_when_its_rows_are_done_with() -> None:
     assert one.memory[:8] == b"\2" + bytes(7)
     first.done()
     assert one.free()
-    # The sign of life between the two is no row.
+    # The heartbeat between the two is no row.
     assert next(found).rows.count == 1
     assert not other.free()
-    # The same room again, which is open already.
+    # The same segment again, which is open already.
     (again,) = shared_rows(as_batches(one.note([{"value": b"c"}] * 3, ())), NOW)
     assert again.rows.count == 3
     assert bytes(again.rows.value.data[again.rows.value.at[2] :][:1]) == b"c"
 
 
-def test_a_room_that_has_grown_is_opened_anew() -> None:
-    room = JvmRoom()
-    list(shared_rows(as_batches(room.note([{"value": b"a"}], ())), NOW))
-    room.size *= 4
-    os.ftruncate(room.descriptor, room.size)
-    room.memory = mmap.mmap(room.descriptor, room.size)
-    (shared,) = shared_rows(as_batches(room.note([{"value": b"x" * 100_000}], ())), NOW)
+def test_a_segment_that_has_grown_is_opened_anew() -> None:
+    segment = JvmSegment()
+    list(shared_rows(as_batches(segment.note([{"value": b"a"}], ())), NOW))
+    segment.size *= 4
+    os.ftruncate(segment.descriptor, segment.size)
+    segment.memory = mmap.mmap(segment.descriptor, segment.size)
+    (shared,) = shared_rows(as_batches(segment.note([{"value": b"x" * 100_000}], ())), NOW)
     assert shared.rows.value.sizes.tolist() == [100_000]
     assert bytes(shared.rows.value.data[shared.rows.value.at[0] :][:100_000]) == b"x" * 100_000
 
 
-def test_rooms_of_jvms_long_gone_are_not_kept() -> None:
+def test_segments_of_jvms_long_gone_are_not_kept() -> None:
     for _ in range(40):
-        list(shared_rows(as_batches(JvmRoom().note([{"value": b"a"}], ())), NOW))
-    assert len(room_module._rooms) <= 16
+        list(shared_rows(as_batches(JvmSegment().note([{"value": b"a"}], ())), NOW))
+    assert len(shared_rows_module._segments) <= 16
 
 
 def test_notes_are_told_from_rows() -> None:

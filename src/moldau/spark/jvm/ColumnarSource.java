@@ -6,7 +6,7 @@
  * columns that a batch query does not name are not even read from the records. Planning, reading and writing stay
  * in Python; where this class is missing, Spark finds the Python source itself and everything works as before.
  *
- * Law: nothing is decided here. What Spark's own classes for Python sources do is left to them; what is taken
+ * Invariant: nothing is decided here. What Spark's own classes for Python sources do is left to them; what is taken
  * from their inside is named in one place each, and Moldau uses this class only with the Spark it was compiled
  * against. Compiled by Janino, which is a part of Spark: no lambdas, no generics where a bridge would be needed.
  */
@@ -116,7 +116,7 @@ public final class ColumnarSource extends PythonDataSourceV2 implements DataSour
 
         public WriteBuilder newWriteBuilder(LogicalWriteInfo info) {
             WriteBuilder rows = super.newWriteBuilder(info);
-            return RowRoom.holds(info) ? new SharedWrite.Builder(this.source, info) : rows;
+            return RowSegment.holds(info) ? new SharedWrite.Builder(this.source, info) : rows;
         }
     }
 
@@ -169,7 +169,7 @@ public final class ColumnarSource extends PythonDataSourceV2 implements DataSour
         }
 
         public Scan build() {
-            return new ColumnarScan(this.source, this.named(), this.options, Filters.told(this.filters));
+            return new ColumnarScan(this.source, this.named(), this.options, Filters.encode(this.filters));
         }
 
         /** The columns that the query names, in the table's order; a count needs any one that is small. */
@@ -189,21 +189,21 @@ public final class ColumnarSource extends PythonDataSourceV2 implements DataSour
 
     /** Filters as text: kind, column and numbers, with tabs between; a time is microseconds with a T before. */
     static final class Filters {
-        static String[] told(Filter[] filters) {
-            List told = new ArrayList();
+        static String[] encode(Filter[] filters) {
+            List texts = new ArrayList();
             for (int i = 0; i < filters.length; ++i) {
-                String text = told(filters[i]);
-                if (text != null) told.add(text);
+                String text = encode(filters[i]);
+                if (text != null) texts.add(text);
             }
-            return (String[]) told.toArray(new String[0]);
+            return (String[]) texts.toArray(new String[0]);
         }
 
-        private static String told(Filter filter) {
-            if (filter instanceof EqualTo) return told(filter, ((EqualTo) filter).value());
-            if (filter instanceof GreaterThan) return told(filter, ((GreaterThan) filter).value());
-            if (filter instanceof GreaterThanOrEqual) return told(filter, ((GreaterThanOrEqual) filter).value());
-            if (filter instanceof LessThan) return told(filter, ((LessThan) filter).value());
-            if (filter instanceof LessThanOrEqual) return told(filter, ((LessThanOrEqual) filter).value());
+        private static String encode(Filter filter) {
+            if (filter instanceof EqualTo) return encode(filter, ((EqualTo) filter).value());
+            if (filter instanceof GreaterThan) return encode(filter, ((GreaterThan) filter).value());
+            if (filter instanceof GreaterThanOrEqual) return encode(filter, ((GreaterThanOrEqual) filter).value());
+            if (filter instanceof LessThan) return encode(filter, ((LessThan) filter).value());
+            if (filter instanceof LessThanOrEqual) return encode(filter, ((LessThanOrEqual) filter).value());
             if (!(filter instanceof In)) return null;
             Object[] values = ((In) filter).values();
             String numbers = "";
@@ -215,7 +215,7 @@ public final class ColumnarSource extends PythonDataSourceV2 implements DataSour
             return head(filter) + numbers;
         }
 
-        private static String told(Filter filter, Object value) {
+        private static String encode(Filter filter, Object value) {
             String number = number(value);
             return number == null ? null : head(filter) + "\t" + number;
         }
@@ -373,8 +373,8 @@ public final class ColumnarSource extends PythonDataSourceV2 implements DataSour
         public boolean next() throws IOException {
             this.batches.release();
             while (this.notes.hasNext()) {
-                ColumnarBatch told = (ColumnarBatch) this.notes.next();
-                byte[] note = ((ArrowColumnVector) told.column(0)).getChild(0).getBinary(0);
+                ColumnarBatch message = (ColumnarBatch) this.notes.next();
+                byte[] note = ((ArrowColumnVector) message.column(0)).getChild(0).getBinary(0);
                 if (this.batches.load(ByteBuffer.wrap(note).order(ByteOrder.LITTLE_ENDIAN))) return true;
             }
             return false;
@@ -393,7 +393,7 @@ public final class ColumnarSource extends PythonDataSourceV2 implements DataSour
         }
     }
 
-    /** The rooms of one worker, mapped; shared_batches.py is the other side. */
+    /** The segments of one worker, mapped; shared_batches.py is the other side. */
     static final class SharedBatches {
         private final BufferAllocator allocator;
         private final VectorSchemaRoot root;
@@ -401,7 +401,7 @@ public final class ColumnarSource extends PythonDataSourceV2 implements DataSour
         private final ColumnVector[] vectors;
         /** Of this batch: some may be placed, where the batch before had them otherwise. */
         private ColumnVector[] shown;
-        private final Map rooms = new HashMap();
+        private final Map segments = new HashMap();
         private OutputStream acknowledgements;
         private boolean held;
 
@@ -417,7 +417,7 @@ public final class ColumnarSource extends PythonDataSourceV2 implements DataSour
             }
         }
 
-        /** False for a note that is only a sign of life. */
+        /** False for a note that is only a heartbeat. */
         boolean load(ByteBuffer note) throws IOException {
             int worker = note.getInt();
             if (worker == 0) return false;
@@ -425,15 +425,15 @@ public final class ColumnarSource extends PythonDataSourceV2 implements DataSour
             int pipe = note.getInt();
             int descriptor = note.getInt();
             int rows = note.getInt();
-            ByteBuffer room = this.room(process + descriptor, note.getLong(), note.getLong());
+            ByteBuffer segment = this.segment(process + descriptor, note.getLong(), note.getLong());
             if (this.acknowledgements == null) this.acknowledgements = new FileOutputStream(process + pipe);
             int arrays = note.getInt();
             int buffers = note.getInt();
             int placed = note.getInt();
             List nodes = new ArrayList(arrays);
             for (int i = 0; i < arrays; ++i) nodes.add(new ArrowFieldNode(note.getLong(), note.getLong()));
-            long address = MemoryUtil.getByteBufferAddress(room);
-            ArrowBuf bytes = this.allocator.wrapForeignAllocation(new Room(room.capacity(), address));
+            long address = MemoryUtil.getByteBufferAddress(segment);
+            ArrowBuf bytes = this.allocator.wrapForeignAllocation(new MappedSegment(segment.capacity(), address));
             List parts = new ArrayList(buffers);
             for (int i = 0; i < buffers; ++i) parts.add(bytes.slice(note.getLong(), note.getLong()));
             ArrowRecordBatch batch = new ArrowRecordBatch(rows, nodes, parts);
@@ -472,9 +472,9 @@ public final class ColumnarSource extends PythonDataSourceV2 implements DataSour
                 this.root.close();
                 this.allocator.close();
             } finally {
-                Iterator each = this.rooms.values().iterator();
+                Iterator each = this.segments.values().iterator();
                 while (each.hasNext()) StorageUtils.dispose((ByteBuffer) each.next());
-                this.rooms.clear();
+                this.segments.clear();
                 if (this.acknowledgements != null) this.acknowledgements.close();
             }
         }
@@ -487,9 +487,9 @@ public final class ColumnarSource extends PythonDataSourceV2 implements DataSour
             }
         }
 
-        private ByteBuffer room(String path, long number, long size) throws IOException {
+        private ByteBuffer segment(String path, long number, long size) throws IOException {
             Long key = Long.valueOf(number);
-            ByteBuffer known = (ByteBuffer) this.rooms.get(key);
+            ByteBuffer known = (ByteBuffer) this.segments.get(key);
             if (known == null) {
                 FileInputStream file = opened(path);
                 try {
@@ -498,7 +498,7 @@ public final class ColumnarSource extends PythonDataSourceV2 implements DataSour
                     file.close();
                 }
                 known.order(ByteOrder.LITTLE_ENDIAN);
-                this.rooms.put(key, known);
+                this.segments.put(key, known);
             }
             return known;
         }
@@ -520,8 +520,8 @@ public final class ColumnarSource extends PythonDataSourceV2 implements DataSour
     }
 
     /** Memory that is not Arrow's to free. */
-    static final class Room extends ForeignAllocation {
-        Room(long size, long address) {
+    static final class MappedSegment extends ForeignAllocation {
+        MappedSegment(long size, long address) {
             super(size, address);
         }
 

@@ -10,33 +10,33 @@ import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
 import org.apache.spark.sql.types.StructType;
 
-/** One note for each room that was filled with rows, each as a batch of its own. */
+/** One note for each segment that was filled with rows, each as a batch of its own. */
 public final class RowNotes extends scala.collection.AbstractIterator {
-    private static final int ROOMS = RowRoom.A_TASK;
+    private static final int SEGMENTS = RowSegment.A_TASK;
     private static final long SIGN_OF_LIFE_NANOS = 1000000000L;
     private static final long LOOK_NANOS = 50000L;
     /** What is smaller may be kept back on its way. */
     private static final int NOTE_BYTES = 65536 + 64;
     /** Too large for a socket: Spark has to wait until it is taken, and looks meanwhile whether the worker says anything. */
-    private static final int SIGN_OF_LIFE_BYTES = 1 << 20;
+    private static final int HEARTBEAT_BYTES = 1 << 20;
 
     private final Iterator records;
-    private final RowRoom.Columns columns;
-    private final RowRoom[] rooms = new RowRoom[ROOMS];
+    private final RowSegment.Columns columns;
+    private final RowSegment[] segments = new RowSegment[SEGMENTS];
     private int turn;
     private InternalRow waiting;
     private boolean failed;
 
-    private RowNotes(Iterator records, RowRoom.Columns columns) {
+    private RowNotes(Iterator records, RowSegment.Columns columns) {
         this.records = records;
         this.columns = columns;
     }
 
     /** None where there is no memory to share. */
     public static RowNotes of(Iterator records, StructType schema) {
-        RowNotes notes = new RowNotes(records, new RowRoom.Columns(schema));
+        RowNotes notes = new RowNotes(records, new RowSegment.Columns(schema));
         try {
-            notes.rooms[0] = RowRoom.take();
+            notes.segments[0] = RowSegment.take();
         } catch (IOException refused) {
             return null;
         }
@@ -48,50 +48,50 @@ public final class RowNotes extends scala.collection.AbstractIterator {
     }
 
     public Object next() {
-        RowRoom room = this.free();
-        byte[] note = new byte[room != null ? NOTE_BYTES : SIGN_OF_LIFE_BYTES];
-        if (room != null) this.fill(room, ByteBuffer.wrap(note).order(ByteOrder.LITTLE_ENDIAN));
+        RowSegment segment = this.free();
+        byte[] note = new byte[segment != null ? NOTE_BYTES : HEARTBEAT_BYTES];
+        if (segment != null) this.fill(segment, ByteBuffer.wrap(note).order(ByteOrder.LITTLE_ENDIAN));
         InternalRow row = new GenericInternalRow(new Object[] {new GenericInternalRow(new Object[] {note})});
         return scala.collection.Iterator$.MODULE$.single(row);
     }
 
-    /** The next room, when the worker is done with it; none if that takes long, or if the worker has failed. */
-    private RowRoom free() {
-        RowRoom room = this.rooms[this.turn];
-        if (room == null) {
+    /** The next segment, when the worker is done with it; none if that takes long, or if the worker has failed. */
+    private RowSegment free() {
+        RowSegment segment = this.segments[this.turn];
+        if (segment == null) {
             try {
-                room = this.rooms[this.turn] = RowRoom.take();
+                segment = this.segments[this.turn] = RowSegment.take();
             } catch (IOException refused) {
                 this.turn = 0;
-                room = this.rooms[0];
+                segment = this.segments[0];
             }
         }
         long until = System.nanoTime() + SIGN_OF_LIFE_NANOS;
-        while (!room.free()) {
-            this.failed = room.failed();
+        while (!segment.free()) {
+            this.failed = segment.failed();
             if (this.failed || System.nanoTime() > until) return null;
             LockSupport.parkNanos(LOOK_NANOS);
         }
-        this.turn = (this.turn + 1) % ROOMS;
-        return room;
+        this.turn = (this.turn + 1) % SEGMENTS;
+        return segment;
     }
 
-    private void fill(RowRoom room, ByteBuffer note) {
-        room.begin();
+    private void fill(RowSegment segment, ByteBuffer note) {
+        segment.begin();
         while (this.hasNext()) {
             InternalRow row = this.waiting != null ? this.waiting : (InternalRow) this.records.next();
             this.waiting = null;
-            if (!room.add(row, this.columns)) {
+            if (!segment.add(row, this.columns)) {
                 this.waiting = row;
                 break;
             }
         }
-        room.tell(note, this.columns);
+        segment.tell(note, this.columns);
     }
 
     public void close(boolean done) {
-        for (int i = 0; i < ROOMS; ++i) {
-            if (this.rooms[i] != null) this.rooms[i].give(done);
+        for (int i = 0; i < SEGMENTS; ++i) {
+            if (this.segments[i] != null) this.segments[i].give(done);
         }
     }
 }

@@ -142,7 +142,7 @@ public final class SharedWrite {
                     ColumnarBatch answer = (ColumnarBatch) answers.next();
                     for (int i = 0; i < answer.numRows(); ++i) this.take((ArrowColumnVector) answer.column(0), i);
                 }
-                if (this.message == null) throw new IllegalStateException("the worker has told nothing");
+                if (this.message == null) throw new IllegalStateException("the worker has sent no result");
                 done = true;
             } finally {
                 notes.close(done);
@@ -150,7 +150,7 @@ public final class SharedWrite {
         }
 
         private void take(ArrowColumnVector answers, int row) {
-            if (this.message != null) throw new IllegalStateException("the worker has told more than one thing");
+            if (this.message != null) throw new IllegalStateException("the worker has sent more than one result");
             this.message = new PythonWriterCommitMessage(answers.getChild(0).getBinary(row));
         }
 

@@ -1,10 +1,10 @@
-"""Where the bytes of columns lie: in memory of their own, or in memory that was lent for a batch.
+"""Memory for the bytes of columns: of their own, or from an allocator that lends it for a batch.
 
-A lender may take columns of bytes as they lie: then what is fetched goes into its memory, and a column is
-only where each piece begins and how long it is (``PLACED``); nothing is copied to stand one behind the other.
+An allocator may take columns of bytes in place: fetched bytes are then received into its memory, and a column
+is only the position and size of each value in it (``PLACED``), so that nothing is copied.
 
-Invariant: who lends takes back before lending again, and one batch is made at a time. What does not fit has
-memory of its own; nobody notices but by the time it takes.
+Invariant: one allocator at a time, for one batch. What does not fit gets memory of its own, which costs
+time and nothing else.
 """
 
 from collections.abc import Iterator
@@ -16,54 +16,54 @@ import pyarrow as pa
 
 Array: TypeAlias = Any
 
-#: A column of bytes as they lie in the lender's memory: where, and how long, below 0 for a null.
+#: A column of bytes in the allocator's memory: position and size of each value, a size below 0 for null.
 PLACED = pa.struct([pa.field("at", pa.int64(), nullable=False), pa.field("size", pa.int64(), nullable=False)])
 
 
-class Lender(Protocol):
+class ColumnAllocator(Protocol):
     @property
     def takes_pieces(self) -> bool:
         """Whether columns may be ``PLACED``."""
 
     def take(self, size: int) -> Array | None:
-        """So many bytes; None where there are not so many."""
+        """That many bytes; None where there are not enough left."""
 
     def place_of(self, data: Array) -> int | None:
-        """Where in its memory these bytes lie; None for elsewhere."""
+        """The position of these bytes in its memory; None if they are elsewhere."""
 
 
 #: At most one.
-_lenders: list[Lender] = []
+_allocators: list[ColumnAllocator] = []
 
 
 @contextmanager
-def lending(lender: Lender) -> Iterator[None]:
-    """For the batch that is made within."""
-    _lenders.append(lender)
+def allocating_from(allocator: ColumnAllocator) -> Iterator[None]:
+    """While the batch within is made, its columns get their memory from the allocator."""
+    _allocators.append(allocator)
     try:
         yield
     finally:
-        _lenders.pop()
+        _allocators.pop()
 
 
 def fresh_bytes(size: int) -> Array:
-    """Memory to write so many bytes to."""
-    taken = _lenders[-1].take(size) if _lenders else None
+    """Memory for that many bytes."""
+    taken = _allocators[-1].take(size) if _allocators else None
     return np.empty(size, np.uint8) if taken is None else taken
 
 
 def bytes_for_pieces(size: int) -> memoryview | None:
-    """Memory for bytes that columns may then be pieces of; None where nobody lends any."""
-    if not _lenders or not _lenders[-1].takes_pieces:
+    """Memory for bytes that columns may point into; None where no allocator offers any."""
+    if not _allocators or not _allocators[-1].takes_pieces:
         return None
-    taken = _lenders[-1].take(size)
+    taken = _allocators[-1].take(size)
     return None if taken is None else memoryview(taken)
 
 
 def placed(data: Array, at: Array, sizes: Array) -> pa.Array | None:
-    """A column of pieces of ``data`` as they lie; None where they have to be copied."""
-    lender = _lenders[-1] if _lenders else None
-    if lender is None or not lender.takes_pieces or (start := lender.place_of(data)) is None:
+    """A column of pieces of ``data`` in place; None where they have to be copied."""
+    allocator = _allocators[-1] if _allocators else None
+    if allocator is None or not allocator.takes_pieces or (start := allocator.place_of(data)) is None:
         return None
     places, lengths = (fresh_bytes(8 * len(at)).view(np.int64) for _ in range(2))
     np.add(at, start, out=places)

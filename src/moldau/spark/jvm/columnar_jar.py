@@ -23,7 +23,7 @@ _HOME = Path(__file__).parent
 #: Each file needs only those before it.
 _SOURCES = tuple(
     _HOME / f"{name}.java"
-    for name in ("Worker", "RowRoom", "RowNotes", "SharedWrite", "PlacedVector", "ColumnarSource")
+    for name in ("Worker", "RowSegment", "RowNotes", "SharedWrite", "PlacedVector", "ColumnarSource")
 )
 _CLASS = "moldau.spark.ColumnarSource"
 _SERVICE = "META-INF/services/org.apache.spark.sql.sources.DataSourceRegister"

@@ -1,14 +1,14 @@
 """Arrow batches for a JVM on the same machine, in memory that it maps: no byte of them goes through a socket.
 
-Spark's protocol between a worker and its JVM stays as it is; what goes through it is a note for each batch
-that says where its buffers lie: in a room, memory without a name (memfd) that the JVM opens below ``/proc``
-of this process. Where the decoder asks ``column_memory`` for space, what is fetched comes straight into the
-room and columns of bytes are pieces of it; other columns are written or copied there. The other side is
-``jvm/ColumnarSource.java``. It acknowledges what it has done with through a pipe, a byte for each batch, and
-a room is written again only after that.
+Spark's protocol between a worker and its JVM stays as it is. What goes through it is a small note for each
+batch that says where the batch's buffers are: in a shared segment, that is, anonymous memory (memfd) which
+the JVM opens below ``/proc`` of this process. Where the decoder asks ``column_memory`` for space, fetched
+bytes are received straight into the segment, and columns of bytes point into it; other columns are written
+or copied there. The other side is ``ColumnarSource.java``. It acknowledges each batch that it has finished
+with by a byte in a pipe, and a segment is written again only after that.
 
-Invariant: there are a few rooms for each process, so that a fast reader waits for a slow query. Nothing
-outlives both processes, however they end. A JVM that has gone away is noticed within seconds.
+Invariant: a process has only a few segments, so that a fast reader waits for a slow query. No memory outlives
+both processes, however they end. A JVM that has gone away is noticed within seconds.
 """
 
 import mmap
@@ -22,40 +22,41 @@ from typing import Any, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from moldau.spark.jvm.column_memory import PLACED, lending
+from moldau.spark.jvm.column_memory import PLACED, allocating_from
 from moldau.spark.jvm.shared_columns import COLUMN
 
 Array: TypeAlias = Any
 
-#: What is written while the JVM works on the one before, and one that lies ready between.
-_ROOMS = 3
+#: One that is being written, one that the JVM works on, and one that is ready in between.
+_SEGMENTS = 3
 #: A batch above this goes in parts: the JVM maps two gigabytes at most.
 _LARGEST_BYTES = 1024**3
-_SIGN_OF_LIFE_SECONDS = 1.0
+_HEARTBEAT_SECONDS = 1.0
 _GRAIN = 1024 * 1024
-#: A room does not grow above this for what is fetched, which is copied then.
+#: A segment does not grow above this for fetched bytes; larger ones are copied.
 _LARGEST_FOR_PIECES = 64 * _GRAIN
 _ALIGNMENT = 64
 _SCHEMA = pa.schema([pa.field(COLUMN, pa.binary(), nullable=False)])
-#: Process, pipe, room, rows; the room's number and size; how many arrays, buffers and placed columns. After
-#: it come the length and the nulls of each array, then the place and the size of each buffer, then of each
-#: placed column its index, its nulls and where places and sizes lie. Its array and its buffers are empty.
+#: Process id, pipe, segment, rows; the segment's number and size; how many arrays, buffers and placed
+#: columns. It is followed by the length and null count of each array, the position and size of each buffer,
+#: and for each placed column its index, its null count and the positions of its two arrays. The array and
+#: buffers of a placed column are empty.
 _HEAD = struct.Struct("<iiiiqqiii")
-_SIGN_OF_LIFE = bytes(_HEAD.size)
-#: Spark's stream to the JVM keeps back what is smaller than this, and nobody here can ask it not to.
+_HEARTBEAT = bytes(_HEAD.size)
+#: Spark's stream to the JVM buffers what is smaller than this, and it cannot be flushed from here.
 _LEAST_NOTE_BYTES = max(int(os.environ.get("SPARK_BUFFER_SIZE", 0)), 65536) + 1
 
 
-class _Room:
+class _SharedSegment:
     """Memory that another process can open while this one lives."""
 
     _made = 0
 
     def __init__(self, size: int) -> None:
         size = -(-size // _GRAIN) * _GRAIN
-        _Room._made += 1
-        #: Tells a new room from an old one with the same descriptor.
-        self.number = _Room._made
+        _SharedSegment._made += 1
+        #: Distinguishes a new segment from an old one with the same file descriptor.
+        self.number = _SharedSegment._made
         self.size = size
         self.descriptor = os.memfd_create("moldau-batches", os.MFD_CLOEXEC)
         os.ftruncate(self.descriptor, size)
@@ -65,7 +66,7 @@ class _Room:
         self._used = 0
         #: See ``column_memory``.
         self.takes_pieces = False
-        #: What would have been enough for what was wanted of it.
+        #: The size that would have been enough for the last request.
         self.wanted = size
 
     def clear(self, *, takes_pieces: bool) -> None:
@@ -85,14 +86,17 @@ class _Room:
         return within if 0 <= within < self.size else None
 
     def pieces(self, column: Any) -> Any:
-        """A column that is ``PLACED`` here, with its bytes one behind the other and elsewhere."""
+        """A copy of a column that is ``PLACED`` here, with its bytes one after the other."""
         from moldau.spark.read.fast_decode import binary_array
 
         at, sizes = (column.field(name).to_numpy() for name in ("at", "size"))
         return binary_array(self._bytes, at, sizes)
 
     def place(self, buffer: Any) -> tuple[int, int]:
-        """Where a buffer lies; it is copied here unless it was written here. -1 where there is no space."""
+        """The position of a buffer, which is copied here unless it was written here.
+
+        -1 where there is no space.
+        """
         if buffer is None or buffer.size == 0:
             return 0, 0
         within = buffer.address - self._address
@@ -105,31 +109,31 @@ class _Room:
         return within, buffer.size
 
     def close(self) -> None:
-        """The memory goes when nobody here or there looks at it any more."""
+        """The memory is freed when neither process maps it any more."""
         os.close(self.descriptor)
 
 
 #: Rooms that the task before has left; a worker has one task at a time.
-_left: list[_Room] = []
+_left: list[_SharedSegment] = []
 
 
-def hand_over(batches: Iterable[Any], *, as_they_lie: bool = False) -> Iterator[Any]:
-    """Notes in place of the batches, whose columns of bytes may be ``PLACED`` where that is said."""
-    sharing = _Sharing(as_they_lie)
+def hand_over(batches: Iterable[Any], *, in_place: bool = False) -> Iterator[Any]:
+    """Notes instead of the batches; with ``in_place`` columns of bytes may be ``PLACED``."""
+    sharing = _Sharing(in_place)
     each = iter(batches)
     try:
         while True:
-            yield from sharing.wait_for_room()
-            with lending(sharing.room):
+            yield from sharing.wait_for_segment()
+            with allocating_from(sharing.segment):
                 batch = next(each, None)
             if batch is None:
                 break
             for index, part in enumerate(_parts(batch)):
                 if index:
-                    yield from sharing.wait_for_room()
+                    yield from sharing.wait_for_segment()
                 yield sharing.put(part)
             del batch
-        # A process that ends here may be gone before the JVM has opened the last room.
+        # If this process ended now, the JVM might not have opened the last segment yet.
         yield from sharing.until_taken()
     finally:
         sharing.close()
@@ -155,8 +159,11 @@ def _arrays(array: Any) -> Iterator[Any]:
         yield from _arrays(array.values)
 
 
-def _places(room: _Room, columns: Sequence[Any]) -> tuple[tuple[int, int, int], list[int]] | None:
-    """What a note says of the columns, which are put into the room; None where there is no space for them."""
+def _places(segment: _SharedSegment, columns: Sequence[Any]) -> tuple[tuple[int, int, int], list[int]] | None:
+    """Puts the columns into the segment, and returns what a note says of them.
+
+    None where there is no space.
+    """
     nodes: list[int] = []
     buffers: list[tuple[int, int]] = []
     placed: list[int] = []
@@ -164,7 +171,7 @@ def _places(room: _Room, columns: Sequence[Any]) -> tuple[tuple[int, int, int], 
         if column.type == PLACED:
             places, sizes = (column.field(name).buffers()[1] for name in ("at", "size"))
             nulls = int((np.frombuffer(sizes, np.int64) < 0).sum()) if len(column) else 0
-            positions = room.place(places)[0], room.place(sizes)[0]
+            positions = segment.place(places)[0], segment.place(sizes)[0]
             if min(positions) < 0:
                 return None
             placed += (index, nulls, *positions)
@@ -172,7 +179,7 @@ def _places(room: _Room, columns: Sequence[Any]) -> tuple[tuple[int, int, int], 
             buffers += [(0, 0)] * 3
         else:
             nodes += (number for each in _arrays(column) for number in (len(each), each.null_count))
-            buffers += (room.place(each) for each in column.buffers())
+            buffers += (segment.place(each) for each in column.buffers())
     if (-1, 0) in buffers:
         return None
     counts = len(nodes) // 2, len(buffers), len(placed) // 4
@@ -180,54 +187,61 @@ def _places(room: _Room, columns: Sequence[Any]) -> tuple[tuple[int, int, int], 
 
 
 class _Sharing:
-    """The rooms of one task."""
+    """The segments of one task."""
 
-    def __init__(self, as_they_lie: bool) -> None:
-        self._as_they_lie = as_they_lie
-        self._free = _left[:] or [_Room(_GRAIN)]
+    def __init__(self, in_place: bool) -> None:
+        self._in_place = in_place
+        self._free = _left[:] or [_SharedSegment(_GRAIN)]
         _left.clear()
         #: In the order in which the JVM acknowledges them.
-        self._taken: deque[_Room] = deque()
+        self._taken: deque[_SharedSegment] = deque()
         self._acknowledged, self._acknowledge = os.pipe()
 
     @property
-    def room(self) -> _Room:
+    def segment(self) -> _SharedSegment:
         """The one that is written next."""
         return self._free[-1]
 
-    def wait_for_room(self) -> Iterator[Any]:
-        """Signs of life while that takes long."""
+    def wait_for_segment(self) -> Iterator[Any]:
+        """Yields heartbeats while that takes long."""
         self._take_back(0)
-        if not self._free and len(self._taken) < _ROOMS:
-            self._free.append(_Room(self._taken[-1].size))
+        if not self._free and len(self._taken) < _SEGMENTS:
+            self._free.append(_SharedSegment(self._taken[-1].size))
         while not self._free:
             yield from self._wait()
-        if self.room.size < self.room.wanted <= _LARGEST_FOR_PIECES:
-            self._enlarge(self.room.wanted)
-        self.room.clear(takes_pieces=self._as_they_lie)
+        if self.segment.size < self.segment.wanted <= _LARGEST_FOR_PIECES:
+            self._enlarge(self.segment.wanted)
+        self.segment.clear(takes_pieces=self._in_place)
 
     def put(self, batch: Any) -> Any:
-        """Sees that all of the batch is in the room, and tells where."""
+        """Puts all of the batch into the segment, and returns the note that says where."""
         if any(each.offset for column in batch.columns for each in _arrays(column)):
-            # A part of something larger: only what belongs to it.
+            # A slice of something larger: copy only what belongs to it.
             return self.put(pa.ipc.read_record_batch(batch.serialize(), batch.schema))
-        columns, room = batch.columns, self.room
-        found = _places(room, columns)
+        columns, segment = batch.columns, self.segment
+        found = _places(segment, columns)
         if found is None:
-            columns = [room.pieces(each) if each.type == PLACED else each for each in columns]
+            columns = [segment.pieces(each) if each.type == PLACED else each for each in columns]
             buffers = (buffer for each in columns for buffer in each.buffers() if buffer is not None)
             self._enlarge(sum(buffer.size + _ALIGNMENT for buffer in buffers))
-            room = self.room
-            found = _places(room, columns)
-            assert found is not None, "the room was made for these columns"
+            segment = self.segment
+            found = _places(segment, columns)
+            assert found is not None, "the segment was made for these columns"
         counts, numbers = found
         self._taken.append(self._free.pop())
-        head = (os.getpid(), self._acknowledge, room.descriptor, batch.num_rows, room.number, room.size)
+        head = (
+            os.getpid(),
+            self._acknowledge,
+            segment.descriptor,
+            batch.num_rows,
+            segment.number,
+            segment.size,
+        )
         return _note(_HEAD.pack(*head, *counts) + struct.pack(f"<{len(numbers)}q", *numbers))
 
     def _enlarge(self, needed: int) -> None:
         self._free.pop().close()
-        self._free.append(_Room(needed * 3 // 2))
+        self._free.append(_SharedSegment(needed * 3 // 2))
 
     def until_taken(self) -> Iterator[Any]:
         while self._taken:
@@ -237,14 +251,14 @@ class _Sharing:
         for descriptor in (self._acknowledged, self._acknowledge):
             if descriptor >= 0:
                 os.close(descriptor)
-        # A room that was not acknowledged may still be looked at: it is given up, not written again.
+        # A segment that was not acknowledged may still be read by the JVM: close it, do not write it again.
         _left.extend(self._free)
-        for room in self._taken:
-            room.close()
+        for segment in self._taken:
+            segment.close()
 
     def _wait(self) -> Iterator[Any]:
-        if not self._take_back(_SIGN_OF_LIFE_SECONDS):
-            yield _note(_SIGN_OF_LIFE)
+        if not self._take_back(_HEARTBEAT_SECONDS):
+            yield _note(_HEARTBEAT)
 
     def _take_back(self, seconds: float) -> bool:
         if not self._taken or not select.select([self._acknowledged], [], [], seconds)[0]:
@@ -253,7 +267,7 @@ class _Sharing:
         if not acknowledged:
             raise BrokenPipeError("Spark has ended the task")
         if self._acknowledge >= 0:
-            # The JVM has the pipe open now; without our own end, its end of it is seen.
+            # The JVM has opened the pipe; once our own end is closed, we see when the JVM closes its end.
             os.close(self._acknowledge)
             self._acknowledge = -1
         for _ in acknowledged:

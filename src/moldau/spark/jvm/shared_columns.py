@@ -1,7 +1,7 @@
-"""How the JVM asks for batches in shared memory: a schema of one column, whose metadata say what is wanted.
+"""How the JVM asks for batches in shared memory: a schema of one column whose metadata say what it wants.
 
-Invariant: ``jvm/ColumnarSource.java`` writes what is read here, and nobody else: a user's column is never
-taken for it, because a topic has no column of that name. A filter that is not understood is left out.
+Invariant: only ``ColumnarSource.java`` makes such a schema; no topic has a column of that name, so a user's
+column is never mistaken for it. A filter that is not understood is left out.
 """
 
 import json
@@ -18,7 +18,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What Spark wants of a source."""
+    """What Spark asks of a source."""
 
     columns: StructType
     #: Whether batches go through shared memory.
@@ -33,8 +33,8 @@ def asked(schema: StructType) -> Asked:
     if first is None or first.name != COLUMN:
         return Asked(schema)
     columns = StructType.fromJson(json.loads(first.metadata["columns"]))
-    told = [_filter(*text.split("\t")) for text in first.metadata["filters"]]
-    return Asked(columns, True, tuple(each for each in told if each is not None))
+    filters = [_filter(*text.split("\t")) for text in first.metadata["filters"]]
+    return Asked(columns, True, tuple(each for each in filters if each is not None))
 
 
 def _filter(kind: str, column: str, *numbers: str) -> Any:

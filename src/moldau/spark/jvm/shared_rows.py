@@ -1,10 +1,10 @@
-"""Rows that Spark's JVM has put into memory for this worker to map: the way of ``shared_batches`` back.
+"""Rows that Spark's JVM has put into memory for this worker to map: ``shared_batches`` the other way round.
 
-``jvm/RowRoom.java`` fills a room with keys and values, one behind the other, and their places and sizes;
-a note of it comes through Spark's protocol. The rows are taken as they lie there.
+``RowSegment.java`` fills a segment with keys and values, one after the other, with their positions and sizes;
+a note of it comes through Spark's protocol. The rows are read in place.
 
-Invariant: a room belongs to this process until ``done`` is called for its rows, and then to the JVM again.
-Rows are not to be looked at after that.
+Invariant: a segment belongs to this process until ``done`` is called for its rows, and then to the JVM again;
+its rows must not be read after that.
 """
 
 import mmap
@@ -21,12 +21,12 @@ from moldau.spark.write.rows import Pieces, Rows, no_pieces
 
 Array: TypeAlias = Any
 
-#: Process, room, rows, which columns; the room's number and size, and the bytes of one column.
+#: Process, segment, rows, which columns; the segment's number and size, and the bytes of one column.
 _NOTE = struct.Struct("<iiiiqqq")
 _COLUMNS_AT = 64
 _KEY, _PARTITION, _TIMESTAMP = 1, 2, 4
 _NO_TIMESTAMP = -(2**63)
-_KEPT_ROOMS = 16
+_KEPT_SEGMENTS = 16
 _DONE, _FAILED = struct.pack("<q", 1), struct.pack("<q", 2)
 
 
@@ -36,11 +36,11 @@ class SharedRows:
     _memory: mmap.mmap
 
     def done(self) -> None:
-        """The JVM may write the room again."""
+        """The JVM may write the segment again."""
         self._memory[:8] = _DONE
 
     def failed(self) -> None:
-        """The JVM need not wait for the room: it will hear why."""
+        """The JVM need not wait for the segment: the task is about to fail."""
         self._memory[:8] = _FAILED
 
 
@@ -50,38 +50,38 @@ def are_notes(batch: Any) -> bool:
 
 
 def shared_rows(batches: Iterable[Any], now_ms: int) -> Iterator[SharedRows]:
-    """The rows that notes tell of; signs of life among them are passed over."""
+    """The rows that notes describe; heartbeats among them are skipped."""
     for batch in batches:
         for note in batch.column(0):
             if (found := _rows(memoryview(note.as_buffer()), now_ms)) is not None:
                 yield found
 
 
-#: By process, number and size: what was opened before.
-_rooms: dict[tuple[int, int, int], mmap.mmap] = {}
+#: Segments that are mapped already, by process, number and size.
+_segments: dict[tuple[int, int, int], mmap.mmap] = {}
 
 
-def _room(process: int, descriptor: int, number: int, size: int) -> mmap.mmap:
+def _segment(process: int, descriptor: int, number: int, size: int) -> mmap.mmap:
     key = process, number, size
-    if (known := _rooms.get(key)) is not None:
+    if (known := _segments.get(key)) is not None:
         return known
-    if len(_rooms) >= _KEPT_ROOMS:
-        _rooms.clear()
+    if len(_segments) >= _KEPT_SEGMENTS:
+        _segments.clear()
     opened = os.open(f"/proc/{process}/fd/{descriptor}", os.O_RDWR)
     try:
-        _rooms[key] = mmap.mmap(opened, size)
+        _segments[key] = mmap.mmap(opened, size)
     finally:
         os.close(opened)
-    return _rooms[key]
+    return _segments[key]
 
 
 def _rows(note: memoryview, now_ms: int) -> SharedRows | None:
     process, descriptor, count, columns, number, size, width = _NOTE.unpack_from(note)
     if process == 0:
         return None
-    memory = _room(process, descriptor, number, size)
+    memory = _segment(process, descriptor, number, size)
     content = np.frombuffer(memory, np.uint8)
-    # As Arrow's own memory is: numba compiles a kernel anew for any other.
+    # Read-only like Arrow's own memory: for any other kind numba would compile the kernels again.
     content.flags.writeable = False
 
     def numbers(column: int) -> Array:

@@ -12,11 +12,11 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from moldau.base.names import TopicPartition
 from moldau.spark.options import OptionError, ReadOptions
-from moldau.spark.query.telling import plainly
+from moldau.spark.query.user_errors import shorten_user_errors
 from moldau.spark.read.listing import list_offsets, partitions_of, resolve
 from moldau.spark.read.planning import OffsetRange, ranges_between, split
 from moldau.spark.read.pushdown import Bounds, bounds_of
-from moldau.spark.session.heap import keep_what_is_there
+from moldau.spark.session.worker import prepare_worker
 from moldau.spark.wire import Wire, connect
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ class TopicReader(DataSourceReader):
         if options.as_of_ms is None:
             self._narrow(filters)
 
-    @plainly
+    @shorten_user_errors
     def partitions(self) -> Sequence[InputPartition]:
         options = self._options
         wire = connect(options.cluster)
@@ -84,32 +84,32 @@ class FilteringReader(TopicReader):
         return iter(filters)
 
 
-@plainly
+@shorten_user_errors
 def read_range(wanted: OffsetRange, options: ReadOptions, output: Output) -> Iterator[Any]:
     """Arrow batches of one range; typed where there is a plan for that."""
     # Only tasks come here: a driver that plans need not wait for Arrow and the kernels.
     from moldau.spark.read.columns import declared
 
     names = output.names
-    as_they_lie = False
+    in_place = False
     if output.plan is not None:
         from moldau.spark.typed.columns import typed_batches
 
-        keep_what_is_there()
+        prepare_worker()
         batches = typed_batches(connect(options.cluster), wanted, options, names, output.plan)
     else:
         from moldau.spark.read.columns import arrow_batch
         from moldau.spark.read.range_pieces import pieces_of_range
 
-        keep_what_is_there()
+        prepare_worker()
         pieces = pieces_of_range(connect(options.cluster), wanted, options)
         batches = (arrow_batch(piece, names, wanted.topic, wanted.partition) for piece in pieces)
-        as_they_lie = options.as_of_ms is None
+        in_place = options.as_of_ms is None
     batches = declared(batches, output.never_null)
     if output.shared:
         from moldau.spark.jvm.shared_batches import hand_over
 
-        batches = hand_over(batches, as_they_lie=as_they_lie)
+        batches = hand_over(batches, in_place=in_place)
     yield from batches
 
 

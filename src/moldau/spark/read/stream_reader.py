@@ -24,7 +24,7 @@ from moldau.protocol.errors import ErrorCode, KafkaError
 from moldau.spark.options import DEFAULT_CLIENT_ID, ReadOptions
 from moldau.spark.query.group import QueryGroup
 from moldau.spark.query.name import QueryName, answer, query_of_job
-from moldau.spark.query.telling import plainly
+from moldau.spark.query.user_errors import shorten_user_errors
 from moldau.spark.read.batch_reader import Output, RangePartition, read_range
 from moldau.spark.read.data_loss import DataLoss
 from moldau.spark.read.listing import list_offsets, partitions_of, resolve
@@ -60,7 +60,7 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     # On the driver.
 
-    @plainly
+    @shorten_user_errors
     def initialOffset(self) -> dict[str, Any]:
         options = self._options
         wire = connect(options.cluster)
@@ -83,7 +83,7 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def prepareForTriggerAvailableNow(self) -> None:
         self._target = self._latest()
 
-    @plainly
+    @shorten_user_errors
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         before = Progress.from_json(start)
         starts = before.ends
@@ -107,7 +107,7 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         query = before.query if name is None or (ends == starts and not resets) else name.text
         return Progress(ends, resets, query).to_json()
 
-    @plainly
+    @shorten_user_errors
     def commit(self, end: dict[str, Any]) -> None:
         self._show_progress(Progress.from_json(end).ends)
 
@@ -150,7 +150,7 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """For progress events: what there was when the batch was planned; to ask again would cost time."""
         return offsets_to_json(self._latest() if self._newest is None else self._newest)
 
-    @plainly
+    @shorten_user_errors
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         options = self._options
         before, after = Progress.from_json(start), Progress.from_json(end)
@@ -217,7 +217,7 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     # In a task.
 
-    @plainly
+    @shorten_user_errors
     def read(self, partition: InputPartition) -> Iterator[Any]:
         assert isinstance(partition, RangePartition)
         if partition.question is not None and (context := TaskContext.get()) is not None:

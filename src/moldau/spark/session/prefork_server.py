@@ -24,8 +24,8 @@ import pyspark.sql.streaming.python_streaming_source_runner  # noqa: F401
 
 import moldau.spark.read.stream_reader  # noqa: F401
 import pyspark_moldau  # noqa: F401
-from moldau.spark.session.heap import keep_what_is_there
 from moldau.spark.session.prefork_client import trusted
+from moldau.spark.session.worker import prepare_worker
 
 _PROGRAM = "pyspark.sql.streaming.python_streaming_source_runner"
 _LOOK_AT_JAVA_SECONDS = 2.0
@@ -42,7 +42,7 @@ def serve(directory: Path, java: int) -> None:
         listener.listen()
         listener.settimeout(_LOOK_AT_JAVA_SECONDS)
         signal.signal(signal.SIGCHLD, signal.SIG_IGN)
-        keep_what_is_there()
+        prepare_worker()
         importlib.invalidate_caches()  # what Spark does first in each fork is little then
         while _lives(java):
             try:

@@ -13,9 +13,9 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 
 from moldau.spark.options import WriteOptions
-from moldau.spark.query.telling import plainly
+from moldau.spark.query.user_errors import shorten_user_errors
 from moldau.spark.record_columns import check_columns
-from moldau.spark.session.heap import keep_what_is_there
+from moldau.spark.session.worker import prepare_worker
 from moldau.spark.wire import connect
 from moldau.spark.write import transactions
 from moldau.spark.write.exactly_once import Decisions, Part, end_all, transactional_id
@@ -41,7 +41,7 @@ def write_task(
     from moldau.spark.jvm.shared_rows import are_notes
     from moldau.spark.write.task_writer import TaskWriter
 
-    keep_what_is_there()
+    prepare_worker()
     context = TaskContext.get()
     query_id = (context.getLocalProperty("sql.streaming.queryId") if context is not None else None) or ""
     wire = connect(options.cluster)
@@ -118,7 +118,7 @@ def numbered(job_id: str) -> tuple[str, int]:
 
 
 class TopicWriter(DataSourceArrowWriter):
-    @plainly
+    @shorten_user_errors
     def __init__(
         self, options: WriteOptions, names: tuple[str, ...], plan: "WritePlan | None" = None
     ) -> None:
@@ -140,20 +140,20 @@ class TopicWriter(DataSourceArrowWriter):
         """What travels to tasks: they write, and have nothing to decide."""
         return {**self.__dict__, "_decisions": None}
 
-    @plainly
+    @shorten_user_errors
     def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
         if self._done:
             return Written(0)
         query = self._query if self._options.exactly_once else None
         return write_task(self._options, iterator, query, self._plan)
 
-    @plainly
+    @shorten_user_errors
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         if self._options.exactly_once and not self._done:
             decisions = self._decisions or open_decisions(self._options, self._query)
             decide(self._options, decisions, self._number, parts_of(messages))
 
-    @plainly
+    @shorten_user_errors
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         if parts := parts_of(messages):
             wire = connect(self._options.cluster)
@@ -163,7 +163,7 @@ class TopicWriter(DataSourceArrowWriter):
 class TopicStreamWriter(DataSourceStreamArrowWriter):
     """Made anew on the driver for the plan and for the commit of each batch; nothing is kept between them."""
 
-    @plainly
+    @shorten_user_errors
     def __init__(
         self, options: WriteOptions, names: tuple[str, ...], query: str, plan: "WritePlan | None" = None
     ) -> None:
@@ -178,18 +178,18 @@ class TopicStreamWriter(DataSourceStreamArrowWriter):
         """What travels to tasks: they write, and have nothing to decide."""
         return {**self.__dict__, "_decisions": None}
 
-    @plainly
+    @shorten_user_errors
     def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
         query = self._query if self._options.exactly_once else None
         return write_task(self._options, iterator, query, self._plan)
 
-    @plainly
+    @shorten_user_errors
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         if self._options.exactly_once:
             decisions = self._decisions or open_decisions(self._options, self._query)
             decide(self._options, decisions, batchId, parts_of(messages), query_id_of(messages))
 
-    @plainly
+    @shorten_user_errors
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         if parts := parts_of(messages):
             wire = connect(self._options.cluster)

@@ -9,21 +9,21 @@ from zipimport import zipimporter
 
 import pytest
 
-from moldau.spark.session import archives
+from moldau.spark.session import worker
 
 
 @pytest.fixture(autouse=True)
 def as_before(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     read: list[str] = []
-    before = archives._read_all
+    before = worker._read_directory
 
     def counted(archive: zipimporter) -> None:
         read.append(archive.archive)
         before(archive)
 
-    monkeypatch.setattr(archives, "_read_all", counted)
+    monkeypatch.setattr(worker, "_read_directory", counted)
     monkeypatch.setattr(zipimporter, "invalidate_caches", before)
-    archives.know_archives()
+    worker.prepare_worker()
     return read
 
 

@@ -39,7 +39,7 @@ import org.apache.spark.unsafe.types.UTF8String;
  * behind them the bytes. A file without a name; the worker opens it below /proc, and writes a 1 to its first
  * bytes when it is done with the rows, or a 2 when it has failed and is about to say why.
  */
-public final class RowRoom {
+public final class RowSegment {
     /** One that is filled, one that is read, and one that lies ready between. */
     public static final int A_TASK = 3;
     private static final int ROWS = 32768;
@@ -61,7 +61,7 @@ public final class RowRoom {
     private int rows;
     private int used;
 
-    private RowRoom() throws IOException {
+    private RowSegment() throws IOException {
         Path path = Files.createTempFile(Paths.get("/dev/shm", new String[0]), "moldau-", null, new FileAttribute[0]);
         this.file = new RandomAccessFile(path.toFile(), "rw");
         Files.delete(path);
@@ -97,12 +97,12 @@ public final class RowRoom {
         return true;
     }
 
-    public static RowRoom take() throws IOException {
-        RowRoom kept = (RowRoom) KEPT.poll();
-        return kept != null ? kept : new RowRoom();
+    public static RowSegment take() throws IOException {
+        RowSegment kept = (RowSegment) KEPT.poll();
+        return kept != null ? kept : new RowSegment();
     }
 
-    /** Back, for another task; a room that the worker may still look at goes away. */
+    /** Back, for another task; a segment that the worker may still look at goes away. */
     public void give(boolean done) {
         if (done && this.size == SIZE && KEPT.size() < A_TASK * Runtime.getRuntime().availableProcessors()) {
             this.memory.putLong(0, 1L);
@@ -148,7 +148,7 @@ public final class RowRoom {
         this.used = BYTES_AT;
     }
 
-    /** False where the row has to wait for the next room. */
+    /** False where the row has to wait for the next segment. */
     public boolean add(InternalRow row, Columns columns) {
         if (this.rows == ROWS) return false;
         UTF8String key = columns.text(row, columns.key, columns.keyText);

@@ -7,7 +7,7 @@ import pytest
 
 from moldau.protocol.errors import ErrorCode, KafkaError
 from moldau.spark.options import OptionError
-from moldau.spark.query.telling import plainly
+from moldau.spark.query.user_errors import shorten_user_errors
 
 
 def _deep(depth: int, error: Exception) -> None:
@@ -19,12 +19,12 @@ def _deep(depth: int, error: Exception) -> None:
         raise error  # noqa: B904 (the context is what is left out)
 
 
-@plainly
+@shorten_user_errors
 def _whole(error: Exception) -> None:
     _deep(20, error)
 
 
-@plainly
+@shorten_user_errors
 def _pieces(error: Exception) -> Iterator[int]:
     yield 1
     _deep(20, error)
@@ -59,4 +59,4 @@ def test_everything_on_request_and_for_mistakes_of_ours(monkeypatch: pytest.Monk
 
 
 def test_what_is_right_passes_through() -> None:
-    assert list(plainly(lambda: iter([1, 2]))()) == [1, 2]
+    assert list(shorten_user_errors(lambda: iter([1, 2]))()) == [1, 2]

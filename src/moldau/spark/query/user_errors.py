@@ -1,10 +1,10 @@
-"""What a user sees of a mistake: one sentence, not the way through forty frames that led to it.
+"""Shows users one sentence for a mistake, without the forty stack frames that led to it.
 
-Spark shows the whole traceback of whatever its Python workers raise. The errors that are meant for users say
-what is wrong and what to do; they leave this room without the frames below. Set ``MOLDAU_TRACEBACK=1`` in the
-environment of driver and workers to see those as well.
+Spark prints the whole traceback of whatever its Python workers raise. Errors that are meant for users say
+what is wrong and what to do, so their traceback is cut off where Spark called us. Set
+``MOLDAU_TRACEBACK=1`` in the environment of driver and workers to see it.
 
-Invariant: only errors that were written for users are shortened. A mistake of our own keeps every frame.
+Invariant: only errors that were written for users are shortened. A bug of our own keeps every frame.
 """
 
 import functools
@@ -21,8 +21,8 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 _FOR_USERS = (KafkaError, OptionError, RegistryError)
 
 
-def plainly(function: _F) -> _F:
-    """A method that Spark calls, whose errors for users come out as they are worded."""
+def shorten_user_errors(function: _F) -> _F:
+    """A decorator for methods that Spark calls."""
     if inspect.isgeneratorfunction(function):
 
         @functools.wraps(function)
