@@ -253,8 +253,6 @@ WITHOUT_TEST_OF_ITS_OWN = {
     "client/groups/classic_membership": "client/groups/test_group_consumer",
     "client/groups/coordinator_connection": "client/groups/test_group_consumer",
     "client/producer/sender": "client/producer/test_producer",
-    "client/snapshots/files": "client/snapshots/test_snapshots",
-    "cluster/store/memory": "cluster/store/test_contract",
     "coordinators/groups/classic/membership": "coordinators/groups/test_shard",
     "coordinators/groups/classic/rebalance": "coordinators/groups/test_shard",
     "coordinators/groups/classic/states": "coordinators/groups/test_shard",
