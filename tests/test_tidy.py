@@ -1,24 +1,25 @@
-"""The architecture, checked: one table says which room may import which, and this file is its guard."""
+"""The architecture, checked: which package may import which, what pure files may touch, how large things are,
+and that the tests have the shape of the code.
+
+Invariant: a failure names every place at once, in words that say what to do. The lists at the top are meant
+to be edited; a line that is no longer needed fails like one that is missing.
+"""
 
 import ast
+import gc
 import graphlib
-from collections.abc import Iterator
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
-ROOT = Path(__file__).parent.parent / "src" / "moldau"
+TESTS = Path(__file__).parent
+ROOT = TESTS.parent / "src" / "moldau"
 
+# --- imports ----------------------------------------------------------------------------------------
 
-def parsed(source: str) -> ast.Module:
-    """CPython 3.11 fails where another thread or the collector makes a tree at the same time (gh-106905)."""
-    while True:
-        try:
-            return ast.parse(source)
-        except SystemError:
-            continue
-
-
-#: Which rooms lie below each room; a room imports itself and these, nothing else of ours.
+#: Which packages each package may import, beside itself.
 BELOW = {
     "__init__": "",
     "__main__": "cli",
@@ -165,95 +166,444 @@ PURE = [
     "storage/log/producer_state.py",
     "storage/log/config.py",
 ]
+
+# --- sizes and names --------------------------------------------------------------------------------
+
 FORBIDDEN_NAMES = {"utils.py", "helpers.py", "common.py", "misc.py"}
 MAX_FILE_LINES = 600
 MAX_FUNCTION_LINES = 60
+MAX_MODULES_IN_A_FOLDER = 20
+#: Folders that are a list of Kafka's APIs or tools, one file for each, and have no other order.
+LONG_FOLDERS = {"protocol/messages", "broker/apis", "cli/commands"}
+
+# --- the mirror: src/moldau/a/b.py is tested by tests/a/test_b.py ------------------------------------
+
+#: Folders of tests that are about the whole, and follow no package.
+OTHER_FOLDERS = {
+    "benchmarks",
+    "conformance",
+    "contract",
+    "data",
+    "docs",
+    "integration",
+    "shared",
+    "simulation",
+    "soak",
+}
+#: Tests in a mirrored folder that are about several modules, and what they are about.
+CROSS_CUTTING = {
+    "broker/test_bad_directories": "a whole broker on damaged directories",
+    "broker/test_bad_input": "a whole broker and frames that make no sense",
+    "broker/test_bad_surroundings": "a whole broker when memory, files or peers fail it",
+    "cli/kafka_tools/performance/test_perf_tools": "both perf tools",
+    "cli/kafka_tools/test_transcripts": "every tool against transcripts of Kafka's own",
+    "cluster/test_replay": "image, records and store over random histories",
+    "coordinators/groups/consumer/test_replay": "consumer groups against captured answers of a real broker",
+    "coordinators/groups/test_replay": "classic groups against captured answers of a real broker",
+    "coordinators/transactions/test_last_epoch": "the whole coordinator where epochs end",
+    "coordinators/transactions/test_replay": "the whole coordinator, loaded again from its log",
+    "coordinators/transactions/test_transaction_moves": "one transactional id as a value, move by move",
+    "coordinators/transactions/test_traps": "the whole coordinator where others have failed",
+    "coordinators/transactions/test_two_phase_commit": "the whole coordinator with prepared transactions",
+    "pipelines/test_examples": "the examples of the documentation",
+    "pipelines/test_processes": "pipelines in processes of their own",
+    "pipelines/test_with_spark": "pipelines on a real Spark",
+    "protocol/test_fuzz": "every message, with random values and random bytes",
+    "registry/test_broker_validation": "broker and registry together",
+    "registry/test_confluent": "the registry with Confluent's own client",
+    "registry/test_golden_cases": "the rules against captured answers of a real registry",
+    "replication/test_partition_markers": "markers of transactions in a partition",
+    "replication/test_retention": "retention from the settings to the files",
+    "serde/test_catalogue": "every serializer over one catalogue of schemas",
+    "serde/test_interoperation": "our serializers and Confluent's together",
+    "serde/test_page": "the page of the documentation",
+    "spark/jvm/test_columnar_with_spark": "shared columns on a real Spark",
+    "spark/query/test_numbered_jobs": "query names and jobs on a real Spark",
+    "spark/read/test_decode": "the fast decoder and the plain one give the same",
+    "spark/session/test_imports": "what a worker imports",
+    "spark/test_reading_and_writing": "the source without Spark",
+    "spark/test_with_spark": "the source on a real Spark",
+    "spark/typed/test_reading": "every format, read",
+    "spark/typed/test_with_spark": "every format on a real Spark",
+    "spark/write/test_exactly_once_kills": "exactly once while processes are killed",
+    "storage/branches/test_fork_compaction": "forks and the cleaner together",
+    "storage/branches/test_fork_crash": "forks and crashes",
+    "storage/branches/test_fork_model": "forks against a model",
+    "storage/branches/test_sharing": "segments that several topics share",
+    "storage/compaction/test_cleaner_crash": "the cleaner and crashes",
+    "storage/compaction/test_cleaner_model": "the cleaner against a model",
+    "storage/log/test_crash": "a log and crashes at every step",
+    "storage/log/test_damage": "damage of every kind, and what recovery makes of it",
+    "storage/log/test_indexes": "the three indexes of a segment",
+    "storage/log/test_model": "a log against a model",
+    "storage/log/test_random_crashes": "a log and crashes at random",
+    "testing/test_examples": "the examples of the documentation",
+    "testing/test_fork": "forks of topics for tests",
+    "testing/test_rewriting": "pytest keeps its hands off the broker's modules",
+}
+#: Packages whose modules each have a test of the same name.
+MIRRORED = {
+    "base",
+    "broker",
+    "client",
+    "cluster",
+    "coordinators",
+    "inspection",
+    "protocol",
+    "registry",
+    "replication",
+    "schemas",
+    "storage",
+    "web",
+}
+#: Modules of these packages without one, and the test that covers them. Keep it short.
+WITHOUT_TEST_OF_ITS_OWN = {
+    "broker/coordination/group_requests": "broker/apis/test_describe_groups",
+    "broker/coordination/groups": "broker/apis/test_consumer_group_heartbeat",
+    "broker/coordination/journal": "broker/apis/test_offset_commit",
+    "broker/coordination/markers": "broker/apis/test_write_txn_markers",
+    "broker/coordination/producer_ids": "broker/apis/test_init_producer_id",
+    "broker/coordination/shards": "broker/apis/test_find_coordinator",
+    "broker/coordination/transactional_writes": "broker/apis/test_produce",
+    "broker/coordination/transactions": "broker/apis/test_end_txn",
+    "broker/held_records": "broker/apis/test_produce",
+    "client/consumer/fetcher": "client/consumer/test_consumer",
+    "client/consumer/raw_reader": "client/snapshots/test_snapshots",
+    "client/groups/classic_membership": "client/groups/test_group_consumer",
+    "client/groups/coordinator_connection": "client/groups/test_group_consumer",
+    "client/producer/sender": "client/producer/test_producer",
+    "coordinators/groups/classic/membership": "coordinators/groups/test_shard",
+    "coordinators/groups/classic/rebalance": "coordinators/groups/test_shard",
+    "coordinators/groups/classic/states": "coordinators/groups/test_shard",
+    "coordinators/groups/consumer/change": "coordinators/groups/consumer/test_group",
+    "coordinators/groups/consumer/classic_members": "coordinators/groups/test_migration",
+    "coordinators/groups/consumer/heartbeat": "coordinators/groups/consumer/test_group",
+    "coordinators/groups/consumer/shard": "coordinators/groups/consumer/test_group",
+    "coordinators/groups/consumer/topics": "coordinators/groups/consumer/test_group",
+    "coordinators/groups/decision": "coordinators/groups/test_shard",
+    "coordinators/groups/surroundings": "coordinators/groups/test_shard",
+    "coordinators/machine": "coordinators/test_runtime",
+    "coordinators/transactions/adding": "coordinators/transactions/test_shard",
+    "coordinators/transactions/alarms": "coordinators/transactions/test_traps",
+    "coordinators/transactions/answers": "coordinators/transactions/test_shard",
+    "coordinators/transactions/queries": "coordinators/transactions/test_shard",
+    "coordinators/transactions/settings": "coordinators/transactions/test_shard",
+    "coordinators/transactions/transaction": "coordinators/transactions/test_transaction_moves",
+    "registry/api/call": "registry/api/test_app",
+    "registry/api/forwarding": "registry/test_service",
+    "registry/api/resources": "registry/api/test_app",
+    "registry/api/routes": "registry/api/test_app",
+    "registry/decisions": "registry/test_state",
+    "registry/election": "registry/test_service",
+    "registry/fenced_writer": "registry/test_service",
+    "registry/server": "registry/test_service",
+    "replication/partition": "replication/test_partition_markers",
+    "replication/replicas": "replication/test_retention",
+    "schemas/avro/schema": "registry/rules/test_avro",
+    "schemas/json_schema/schema": "registry/rules/test_json_schema",
+    "schemas/protobuf/schema": "registry/rules/test_protobuf",
+    "schemas/protobuf/text": "registry/rules/test_protobuf",
+    "schemas/protoc": "registry/rules/test_protobuf",
+    "schemas/protoc_worker": "registry/rules/test_protobuf",
+    "storage/branches/branch": "storage/branches/test_forking",
+    "storage/branches/restoring": "replication/test_branching",
+    "storage/compaction/cleanable": "storage/compaction/test_cleaner",
+    "storage/compaction/cleaned_batch": "storage/compaction/test_cleaner",
+    "storage/compaction/cleaner_process": "storage/compaction/test_cleaner_worker",
+    "storage/compaction/cleaning": "storage/compaction/test_cleaner",
+    "storage/compaction/swap": "storage/compaction/test_cleaner",
+    "storage/log/flush": "storage/log/test_log",
+    "storage/log/offset_index": "storage/log/test_indexes",
+    "storage/log/replay": "storage/log/test_recovery",
+    "storage/log/rolling": "storage/log/test_log",
+    "storage/log/segment": "storage/log/test_log",
+    "storage/log/segments": "storage/log/test_log",
+    "storage/log/time_index": "storage/log/test_indexes",
+    "storage/log/txn_index": "storage/log/test_indexes",
+}
+#: Folders of which one test covers all modules alike.
+COVERED_AS_A_WHOLE = {"protocol/messages": "protocol/test_messages"}
+
+
+@dataclass(frozen=True, slots=True)
+class Module:
+    """What is checked of one file of the code."""
+
+    path: str
+    docstring: str | None
+    line_count: int
+    #: The names that it imports, anywhere in it, and those that it imports when it is loaded.
+    imports: tuple[str, ...]
+    imports_when_loaded: tuple[str, ...]
+    #: Functions and methods with their number of lines.
+    functions: tuple[tuple[str, int], ...]
+
+    @property
+    def package(self) -> str:
+        return self.path.split("/")[0].removesuffix(".py")
+
+    @property
+    def name(self) -> str:
+        return self.path.removesuffix(".py")
+
+
+def parsed(source: str) -> ast.Module:
+    """CPython 3.11 fails where another thread or the collector makes a tree at the same time (gh-106905)."""
+    while True:
+        try:
+            return ast.parse(source)
+        except SystemError:
+            continue
 
 
 @cache
-def modules() -> tuple[tuple[str, ast.Module], ...]:
-    paths = sorted(ROOT.rglob("*.py"))
-    return tuple((path.relative_to(ROOT).as_posix(), parsed(path.read_text())) for path in paths)
+def modules() -> tuple[Module, ...]:
+    """Parses every file once; without the collector, which would look at all of the trees again and again."""
+    gc.disable()
+    try:
+        return tuple(read_module(path) for path in sorted(ROOT.rglob("*.py")))
+    finally:
+        gc.enable()
 
 
-def imports(tree: ast.AST) -> Iterator[str]:
-    for node in ast.walk(tree):
+def read_module(path: Path) -> Module:
+    source = path.read_text()
+    tree = parsed(source)
+    every = list(statements(tree.body))
+    return Module(
+        path.relative_to(ROOT).as_posix(),
+        ast.get_docstring(tree) if tree.body else "empty",
+        source.count("\n"),
+        tuple(imported(every)),
+        tuple(imported(tree.body)),
+        tuple(
+            (each.name, (each.end_lineno or 0) - each.lineno)
+            for each in every
+            if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef)
+        ),
+    )
+
+
+def statements(body: Iterable[ast.AST]) -> Iterator[ast.AST]:
+    """All statements, also those inside others; expressions hold neither imports nor functions."""
+    for node in body:
+        yield node
+        for part in ("body", "orelse", "finalbody", "handlers", "cases"):
+            inner = getattr(node, part, None)
+            if isinstance(inner, list):
+                yield from statements(inner)
+
+
+def imported(nodes: Iterable[ast.AST]) -> Iterator[str]:
+    for node in nodes:
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             yield node.module or ""
 
 
-def top_level_imports(tree: ast.Module) -> Iterator[str]:
-    """Imports that run when the module is loaded; those inside functions and type checks make no cycle."""
-    for node in tree.body:
-        if isinstance(node, ast.Import | ast.ImportFrom):
-            yield from imports(node)
-
-
-def room(path: str) -> str:
-    return path.split("/")[0].removesuffix(".py")
-
-
-def within(path: str, places: list[str]) -> bool:
+def within(path: str, places: Iterable[str]) -> bool:
     return any(path == place or path.startswith(place.rstrip("/") + "/") for place in places)
 
 
-def test_rooms_import_only_what_lies_below() -> None:
-    for path, tree in modules():
-        allowed = BELOW[room(path)].split()
-        if path in READS_FILES:
+def none_of(problem: str, found: Iterable[str]) -> None:
+    """Fails with all that was found, one in a line."""
+    lines = sorted(found)
+    assert not lines, "\n  ".join([f"{problem}:", *lines])
+
+
+# --- imports ----------------------------------------------------------------------------------------
+
+
+def test_packages_import_only_what_is_below_them() -> None:
+    doors = defaultdict(list)
+    for module in modules():
+        allowed = BELOW[module.package].split()
+        if module.path in READS_FILES:
             allowed += ["storage", "inspection", "coordinators"]
-        for name in imports(tree):
-            if name.startswith("moldau.") and allowed != ["*"]:
-                target = name.split(".")[1]
-                assert target == room(path) or target in allowed, f"{path} imports {name}"
+        for name in module.imports:
+            target = name.removeprefix("moldau.").split(".")[0]
+            if not name.startswith("moldau.") or target == module.package or allowed == ["*"]:
+                continue
+            if target not in allowed:
+                doors[module.package, target].append(f"{module.path} imports {name}")
+    none_of(
+        "doors between packages that the table BELOW does not have",
+        (
+            f"{package} -> {target}:\n      " + "\n      ".join(places)
+            for (package, target), places in doors.items()
+        ),
+    )
 
 
-def test_the_broker_never_touches_storage() -> None:
-    for path, tree in modules():
-        if room(path) == "broker":
-            assert not any(name.startswith("moldau.storage") for name in imports(tree)), path
+def test_the_table_of_packages_names_what_there_is() -> None:
+    there = {module.package for module in modules()}
+    none_of("packages without a line in BELOW", there - BELOW.keys())
+    none_of("lines of BELOW without a package", BELOW.keys() - there)
+    listed = {*READS_FILES, *PURE, *(place for places in ONLY_IN.values() for place in places.split())}
+    files = (place for place in listed if "/" in place or place.endswith(".py"))
+    none_of("listed, but not there", (place for place in files if not (ROOT / place).exists()))
 
 
-def test_outside_libraries_stay_in_their_room() -> None:
-    for path, tree in modules():
-        for name in imports(tree):
-            places = ONLY_IN.get(name.split(".")[0])
-            assert places is None or within(path, places.split()), f"{path} imports {name}"
+def test_outside_libraries_stay_in_their_package() -> None:
+    none_of(
+        "libraries that are used outside of their places (ONLY_IN)",
+        (
+            f"{module.path} imports {name}"
+            for module in modules()
+            for name in module.imports
+            if (places := ONLY_IN.get(name.split(".")[0])) is not None
+            and not within(module.path, places.split())
+        ),
+    )
 
 
 def test_pure_files_touch_no_clock_disk_or_network() -> None:
-    for path, tree in modules():
-        if within(path, PURE):
-            bad = IMPURE & {name.split(".")[0] for name in imports(tree)}
-            assert not bad, f"{path} imports {bad}"
+    none_of(
+        "pure files that import what touches the outside",
+        (
+            f"{module.path} imports {name}"
+            for module in modules()
+            for name in module.imports
+            if name.split(".")[0] in IMPURE and within(module.path, PURE)
+        ),
+    )
 
 
 def test_no_cycle_between_modules() -> None:
-    graph = {}
-    for path, tree in modules():
-        name = "moldau." + path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
-        graph[name] = {each for each in top_level_imports(tree) if each.startswith("moldau.")}
+    """Of imports that run when a module is loaded; those inside functions and type checks make no cycle."""
+    graph = {
+        "moldau." + module.name.removesuffix("/__init__").replace("/", "."): {
+            name for name in module.imports_when_loaded if name.startswith("moldau.")
+        }
+        for module in modules()
+    }
     tuple(graphlib.TopologicalSorter(graph).static_order())
 
 
-def test_sizes_and_names() -> None:
-    for path, tree in modules():
-        assert path.rsplit("/", 1)[-1] not in FORBIDDEN_NAMES, path
-        lines = (ROOT / path).read_text().count("\n")
-        assert lines <= MAX_FILE_LINES, f"{path}: {lines} lines"
-        for node in ast.walk(tree):
-            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-                assert node.end_lineno is not None
-                length = node.end_lineno - node.lineno
-                assert length < MAX_FUNCTION_LINES, f"{path}: {node.name} has {length} lines"
+# --- sizes, names, docstrings -----------------------------------------------------------------------
 
 
-def test_every_file_states_its_law() -> None:
-    for path, tree in modules():
-        if tree.body:
-            assert ast.get_docstring(tree), f"{path} does not say what it does"
+def test_files_and_folders_are_not_too_large() -> None:
+    none_of(
+        f"files of more than {MAX_FILE_LINES} lines",
+        (f"{each.path}: {each.line_count}" for each in modules() if each.line_count > MAX_FILE_LINES),
+    )
+    paths = [PurePosixPath(module.path) for module in modules()]
+    sizes = Counter(path.parent.as_posix() for path in paths if path.name != "__init__.py")
+    none_of(
+        f"folders of more than {MAX_MODULES_IN_A_FOLDER} modules",
+        (
+            f"{folder}: {size}"
+            for folder, size in sizes.items()
+            if size > MAX_MODULES_IN_A_FOLDER and folder not in LONG_FOLDERS
+        ),
+    )
+
+
+def test_functions_are_not_too_long() -> None:
+    none_of(
+        f"functions of {MAX_FUNCTION_LINES} lines or more",
+        (
+            f"{module.path}: {function} has {length}"
+            for module in modules()
+            for function, length in module.functions
+            if length >= MAX_FUNCTION_LINES
+        ),
+    )
+
+
+def test_no_file_has_a_name_that_says_nothing() -> None:
+    none_of(
+        "files with names that say nothing",
+        (module.path for module in modules() if module.path.split("/")[-1] in FORBIDDEN_NAMES),
+    )
+
+
+def test_every_file_says_what_it_does() -> None:
+    none_of(
+        "files without a docstring that says what they do",
+        (module.path for module in modules() if not module.docstring),
+    )
+
+
+# --- the mirror -------------------------------------------------------------------------------------
+
+
+def mirrored_tests() -> set[str]:
+    """Tests of packages, as ``broker/test_server``."""
+    paths = (path.relative_to(TESTS) for path in TESTS.rglob("test_*.py"))
+    return {
+        path.with_suffix("").as_posix()
+        for path in paths
+        if len(path.parts) > 1 and path.parts[0] not in OTHER_FOLDERS
+    }
+
+
+def test_of(module: str) -> str:
+    """``broker/server`` is tested by ``broker/test_server``."""
+    path = PurePosixPath(module)
+    return (path.parent / f"test_{path.name}").as_posix()
+
+
+test_of.__test__ = False  # type: ignore[attr-defined]
+
+
+def namesakes() -> set[str]:
+    """Every test that a module or a package could have."""
+    paths = [PurePosixPath(module.path).with_suffix("") for module in modules()]
+    folders = {parent.as_posix() for path in paths for parent in path.parents if parent.name}
+    return {test_of(each) for each in folders | {path.as_posix() for path in paths}}
+
+
+def test_folders_of_tests_are_folders_of_the_code() -> None:
+    folders = {PurePosixPath(test).parent.as_posix() for test in mirrored_tests()}
+    none_of(
+        "folders of tests without a package of that name (move them, or list them in OTHER_FOLDERS)",
+        (folder for folder in folders if not (ROOT / folder).is_dir()),
+    )
+    gone = (folder for folder in OTHER_FOLDERS if not (TESTS / folder).is_dir())
+    none_of("OTHER_FOLDERS that are not there", gone)
+
+
+def test_every_test_has_a_module_of_its_name() -> None:
+    strays = mirrored_tests() - namesakes()
+    none_of(
+        "tests without a module of that name (rename them, or list them in CROSS_CUTTING)",
+        strays - CROSS_CUTTING.keys(),
+    )
+    none_of(
+        "CROSS_CUTTING tests that are not there, or have a module of that name",
+        CROSS_CUTTING.keys() - strays,
+    )
+
+
+def test_every_module_has_a_test_of_its_name() -> None:
+    tests = mirrored_tests()
+    missing = {
+        module.name
+        for module in modules()
+        if module.package in MIRRORED
+        and not module.path.endswith("__init__.py")
+        and not within(module.path, COVERED_AS_A_WHOLE)
+        and test_of(module.name) not in tests
+    }
+    none_of(
+        "modules without a test of that name (write one, or list what covers it in WITHOUT_TEST_OF_ITS_OWN)",
+        missing - WITHOUT_TEST_OF_ITS_OWN.keys(),
+    )
+    none_of(
+        "WITHOUT_TEST_OF_ITS_OWN names what is not there, or has a test of its own by now",
+        WITHOUT_TEST_OF_ITS_OWN.keys() - missing,
+    )
+    covering = {*WITHOUT_TEST_OF_ITS_OWN.values(), *COVERED_AS_A_WHOLE.values()}
+    none_of(
+        "covering tests that are not there",
+        (test for test in covering if not (TESTS / f"{test}.py").is_file()),
+    )
+
+
+# --- the table of APIs ------------------------------------------------------------------------------
 
 
 def test_every_api_in_the_table_has_its_file_and_its_messages() -> None:

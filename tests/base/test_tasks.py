@@ -1,4 +1,4 @@
-"""A clock that tests step moves every deadline; background tasks fail loudly and stop together."""
+"""Timers follow a clock that tests step; background tasks fail loudly and stop together."""
 
 import asyncio
 import logging
@@ -8,20 +8,6 @@ from waiting import turns
 
 from moldau.base.clock import SteppedClock, SystemClock
 from moldau.base.tasks import Background, Timers
-
-
-def test_a_frozen_clock_moves_only_when_told() -> None:
-    clock = SteppedClock(frozen=True, start_ms=1000)
-    assert clock.now_ms() == 1000
-    clock.advance(1.5)
-    assert clock.now_ms() == 2500
-    assert clock.monotonic() == 1.5
-    with pytest.raises(ValueError, match="go back"):
-        clock.advance(-1)
-
-
-def test_the_system_clock_counts_milliseconds() -> None:
-    assert SystemClock().now_ms() > 1_700_000_000_000
 
 
 def test_timers_run_in_order_when_the_clock_is_stepped() -> None:

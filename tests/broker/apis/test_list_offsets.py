@@ -1,0 +1,85 @@
+"""ListOffsets: the special places of a log, the offset of a time, and which version knows what."""
+
+import pytest
+from asking import Ask, batch, begin_transaction, produce_request
+
+from moldau.protocol.errors import ErrorCode
+from moldau.protocol.messages.delete_records import (
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsTopic,
+)
+from moldau.protocol.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsPartitionResponse,
+    ListOffsetsRequest,
+    ListOffsetsTopic,
+)
+
+
+def look_up(
+    ask: Ask, timestamp: int, version: int = 11, *, epoch: int = -1, partition: int = 0, isolation: int = 0
+) -> ListOffsetsPartitionResponse:
+    wanted = [ListOffsetsPartition(partition, epoch, timestamp)]
+    response = ask(ListOffsetsRequest(-1, isolation, [ListOffsetsTopic("orders", wanted)]), version)
+    (answer,) = response.topics[0].partitions
+    return answer  # type: ignore[no-any-return]
+
+
+@pytest.fixture
+def filled(ask: Ask) -> Ask:
+    """Offsets 0 to 2 with the timestamps 100, 300 and 200; the first is deleted."""
+    ask.broker.create_topic("orders")
+    for timestamp in (100, 300, 200):
+        ask(produce_request("orders", batch(timestamp=timestamp)), 9)
+    one = DeleteRecordsTopic("orders", [DeleteRecordsPartition(0, 1)])
+    ask(DeleteRecordsRequest([one]))
+    return ask
+
+
+@pytest.mark.parametrize(
+    ("place", "expected"),
+    [
+        (-1, (-1, 3, 0)),
+        (-2, (-1, 1, 0)),
+        (-3, (300, 1, 0)),
+        (-4, (-1, 1, 0)),
+        (-5, (-1, -1, -1)),
+        (-6, (-1, -1, -1)),
+        (150, (300, 1, 0)),
+        (301, (-1, -1, -1)),
+    ],
+)
+def test_places_of_a_log(filled: Ask, place: int, expected: tuple[int, int, int]) -> None:
+    answer = look_up(filled, place)
+    assert answer.error_code == 0
+    assert (answer.timestamp, answer.offset, answer.leader_epoch) == expected
+
+
+@pytest.mark.parametrize(("place", "since"), [(-3, 7), (-4, 8), (-5, 9), (-6, 11)])
+def test_a_place_that_the_version_does_not_know(filled: Ask, place: int, since: int) -> None:
+    assert look_up(filled, place, since - 1).error_code == ErrorCode.UNSUPPORTED_VERSION
+    assert look_up(filled, place, since).error_code == 0
+
+
+def test_a_place_that_nobody_knows(filled: Ask) -> None:
+    assert look_up(filled, -7).error_code == ErrorCode.UNSUPPORTED_VERSION
+
+
+def test_the_end_for_readers_of_committed_records(ask: Ask) -> None:
+    ask.broker.create_topic("orders")
+    begin_transaction(ask, "orders")
+    assert look_up(ask, -1).offset == 1
+    assert look_up(ask, -1, isolation=1).offset == 0
+
+
+def test_what_is_refused(filled: Ask) -> None:
+    assert look_up(filled, -1, partition=5).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert look_up(filled, -1, epoch=3).error_code == ErrorCode.UNKNOWN_LEADER_EPOCH
+    assert look_up(filled, -1, isolation=2).error_code == ErrorCode.INVALID_REQUEST
+
+
+def test_a_partition_that_is_named_twice(filled: Ask) -> None:
+    twice = [ListOffsetsPartition(0, -1, -1), ListOffsetsPartition(0, -1, -2)]
+    response = filled(ListOffsetsRequest(-1, 0, [ListOffsetsTopic("orders", twice)]))
+    assert [each.error_code for each in response.topics[0].partitions] == [ErrorCode.INVALID_REQUEST]

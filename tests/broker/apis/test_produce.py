@@ -1,0 +1,188 @@
+"""Produce: what is appended, what is refused and how, and who gets no answer at all."""
+
+import pytest
+from asking import NOWHERE, Ask, batch, begin_transaction, new_producer, produce_request
+
+from moldau.broker.context import CloseConnection
+from moldau.protocol.errors import ErrorCode
+from moldau.protocol.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+from moldau.protocol.messages.produce import (
+    PartitionProduceData,
+    PartitionProduceResponse,
+    ProduceRequest,
+    TopicProduceData,
+)
+
+
+def first(response: object) -> PartitionProduceResponse:
+    result: PartitionProduceResponse = response.responses[0].partition_responses[0]  # type: ignore[attr-defined]
+    return result
+
+
+def test_batches_follow_each_other(ask: Ask) -> None:
+    ask.broker.create_topic("orders")
+    assert first(ask(produce_request("orders", batch(b"a", b"b")), 9)).base_offset == 0
+    result = first(ask(produce_request("orders", batch(b"c")), 9))
+    assert (result.error_code, result.base_offset, result.log_start_offset) == (0, 2, 0)
+    assert result.log_append_time_ms == -1
+    assert [record.value for record in ask.broker.records("orders")] == [b"a", b"b", b"c"]
+
+
+def test_the_time_of_the_append_is_answered_where_the_topic_keeps_it(ask: Ask) -> None:
+    ask.broker.create_topic("orders", configs={"message.timestamp.type": "LogAppendTime"})
+    before = ask.broker.clock.now_ms()
+    stamped = first(ask(produce_request("orders", batch(b"a")), 9)).log_append_time_ms
+    assert before <= stamped <= ask.broker.clock.now_ms()
+
+
+def test_topics_go_by_id_from_version_13(ask: Ask) -> None:
+    ask.broker.create_topic("orders")
+    topic_id = ask.topic_id("orders")
+    response = ask(produce_request(topic_id, batch()), 13)
+    assert response.responses[0].topic_id == topic_id
+    assert first(response).base_offset == 0
+    assert first(ask(produce_request(NOWHERE, batch()), 13)).error_code == ErrorCode.UNKNOWN_TOPIC_ID
+
+
+def test_a_bad_partition_spoils_no_other(ask: Ask) -> None:
+    ask.broker.create_topic("orders", 2)
+    data = [
+        PartitionProduceData(0, batch()),
+        PartitionProduceData(7, batch()),
+        PartitionProduceData(1, batch()),
+    ]
+    request = ProduceRequest(None, -1, 5000, [TopicProduceData("orders", bytes(16), data)])
+    results = ask(request, 9).responses[0].partition_responses
+    assert [(each.index, each.error_code, each.base_offset) for each in results] == [
+        (0, 0, 0),
+        (7, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, -1),
+        (1, 0, 0),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("topic", "records", "acks", "code"),
+    [
+        ("nowhere", batch(), -1, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        ("orders", batch(), 2, ErrorCode.INVALID_REQUIRED_ACKS),
+        ("orders", batch()[:-1] + b"!", -1, ErrorCode.CORRUPT_MESSAGE),
+        ("orders", None, -1, ErrorCode.INVALID_RECORD),
+        (
+            "orders",
+            batch(transactional=True, producer_id=1, producer_epoch=0, base_sequence=0),
+            -1,
+            ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+        ),
+    ],
+)
+def test_what_is_refused(ask: Ask, topic: str, records: bytes | None, acks: int, code: ErrorCode) -> None:
+    ask.broker.create_topic("orders")
+    result = first(ask(produce_request(topic, records, acks=acks), 9))
+    assert (result.error_code, result.base_offset) == (code, -1)
+    assert ask.broker.records("orders") == []
+
+
+def test_the_first_versions_are_refused(ask: Ask) -> None:
+    ask.broker.create_topic("orders")
+    result = first(ask(produce_request("orders", batch()), 2))
+    assert result.error_code == ErrorCode.UNSUPPORTED_VERSION
+
+
+def test_nobody_writes_to_internal_topics(ask: Ask) -> None:
+    new_producer(ask)
+    result = first(ask(produce_request("__transaction_state", batch()), 9))
+    assert result.error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
+
+
+def test_without_acks_there_is_no_answer_and_an_error_closes_the_connection(ask: Ask) -> None:
+    ask.broker.create_topic("orders")
+    assert ask(produce_request("orders", batch(b"a"), acks=0), 9) is None
+    assert [record.value for record in ask.broker.records("orders")] == [b"a"]
+    with pytest.raises(CloseConnection, match=r"nowhere-0 failed with UNKNOWN_TOPIC_OR_PARTITION"):
+        ask(produce_request("nowhere", batch(), acks=0), 9)
+    with pytest.raises(CloseConnection, match="acks=0"):
+        ask(produce_request("orders", batch(), acks=0), 2)
+
+
+def test_an_answer_that_waits_for_the_disk(ask: Ask) -> None:
+    ask.broker.create_topic("orders", configs={"flush.messages": 1})
+    result = first(ask(produce_request("orders", batch()), 9))
+    assert (result.error_code, result.base_offset) == (0, 0)
+
+
+def test_a_sequence_that_leaves_something_out(ask: Ask) -> None:
+    ask.broker.create_topic("orders")
+    one = batch(producer_id=5, producer_epoch=0, base_sequence=0)
+    assert first(ask(produce_request("orders", one), 9)).base_offset == 0
+    assert first(ask(produce_request("orders", one), 9)).base_offset == 0, (
+        "a repetition is not appended again"
+    )
+    late = batch(producer_id=5, producer_epoch=0, base_sequence=9)
+    assert first(ask(produce_request("orders", late), 9)).error_code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert len(ask.broker.records("orders")) == 1
+
+
+def test_a_batch_that_is_too_large_is_told_why(ask: Ask) -> None:
+    ask.broker.create_topic("orders", configs={"max.message.bytes": 100})
+    result = first(ask(produce_request("orders", batch(b"v" * 200)), 9))
+    assert result.error_code == ErrorCode.MESSAGE_TOO_LARGE
+
+
+def test_records_without_keys_for_a_compacted_topic_are_named_one_by_one(ask: Ask) -> None:
+    ask.broker.create_topic("state", configs={"cleanup.policy": "compact"})
+    result = first(ask(produce_request("state", batch(b"a", b"b", key=None)), 9))
+    assert result.error_code == ErrorCode.INVALID_RECORD
+    assert [each.batch_index for each in result.record_errors] == [0, 1]
+
+
+# --- transactions -----------------------------------------------------------------------------------
+
+
+def transactional(identity: tuple[int, int], sequence: int) -> bytes:
+    return batch(
+        producer_id=identity[0], producer_epoch=identity[1], base_sequence=sequence, transactional=True
+    )
+
+
+def test_a_partition_has_to_be_part_of_the_transaction_before_version_12(ask: Ask) -> None:
+    ask.broker.create_topic("orders")
+    ask.broker.create_topic("other")
+    identity = begin_transaction(ask, "orders")
+    refused = ask(produce_request("other", transactional(identity, 0), transactional_id="t"), 11)
+    assert first(refused).error_code == ErrorCode.TRANSACTION_ABORTABLE
+    added = ask(produce_request("other", transactional(identity, 0), transactional_id="t"), 12)
+    assert (first(added).error_code, first(added).base_offset) == (0, 0)
+
+
+def test_a_producer_with_an_old_epoch_is_fenced(ask: Ask) -> None:
+    ask.broker.create_topic("orders")
+    producer_id, epoch = new_producer(ask)
+    assert new_producer(ask) == (producer_id, epoch + 1)
+    late = transactional((producer_id, epoch), 0)
+    result = first(ask(produce_request("orders", late, transactional_id="t"), 12))
+    assert result.error_code == ErrorCode.INVALID_PRODUCER_EPOCH
+
+
+def test_two_producers_in_one_transactional_request(ask: Ask) -> None:
+    ask.broker.create_topic("orders", 2)
+    identity = new_producer(ask)
+    data = [
+        PartitionProduceData(0, transactional(identity, 0)),
+        PartitionProduceData(1, transactional((identity[0] + 1, 0), 0)),
+    ]
+    request = ProduceRequest("t", -1, 5000, [TopicProduceData("orders", bytes(16), data)])
+    results = ask(request, 12).responses[0].partition_responses
+    assert [each.error_code for each in results] == [ErrorCode.INVALID_PRODUCER_ID_MAPPING] * 2
+
+
+def test_a_topic_that_wants_schemas_refuses_records_without(ask: Ask) -> None:
+    ask.broker.create_topic("typed", configs={"confluent.value.schema.validation": True})
+    result = first(ask(produce_request("typed", batch(b"plain")), 9))
+    assert result.error_code == ErrorCode.INVALID_RECORD
+    off = AlterableConfig("confluent.value.schema.validation", 0, "false")
+    ask(IncrementalAlterConfigsRequest([AlterConfigsResource(2, "typed", [off])]))
+    assert first(ask(produce_request("typed", batch(b"plain")), 9)).error_code == 0

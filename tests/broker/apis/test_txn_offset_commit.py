@@ -1,0 +1,79 @@
+"""TxnOffsetCommit: offsets that count when their transaction commits, and only then."""
+
+from typing import Any
+
+import pytest
+from asking import Ask, new_producer, open_coordinator
+
+from moldau.protocol.errors import ErrorCode
+from moldau.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
+from moldau.protocol.messages.end_txn import EndTxnRequest
+from moldau.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
+from moldau.protocol.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+)
+
+
+def commit(
+    identity: tuple[int, int],
+    *partitions: int,
+    topic: str = "orders",
+    transactional_id: str = "t",
+    generation: int = -1,
+) -> TxnOffsetCommitRequest:
+    """Offset 5 for each partition."""
+    offsets = [TxnOffsetCommitRequestPartition(index, 5, -1, "") for index in partitions or (0,)]
+    topics = [TxnOffsetCommitRequestTopic(topic, offsets)]
+    return TxnOffsetCommitRequest(transactional_id, "g", *identity, generation, "", None, topics)
+
+
+def codes(response: Any) -> dict[int, int]:
+    (topic,) = response.topics
+    return {each.partition_index: each.error_code for each in topic.partitions}
+
+
+def committed(ask: Ask) -> list[int]:
+    (group,) = ask(OffsetFetchRequest(groups=[OffsetFetchRequestGroup("g", None, -1, None)]), 9).groups
+    return [each.committed_offset for topic in group.topics for each in topic.partitions]
+
+
+@pytest.fixture
+def identity(ask: Ask) -> tuple[int, int]:
+    open_coordinator(ask, 0)
+    ask.broker.create_topic("orders")
+    return new_producer(ask)
+
+
+@pytest.mark.parametrize(("result", "expected"), [(True, [5]), (False, [])])
+def test_offsets_share_the_fate_of_their_transaction(
+    ask: Ask, identity: tuple[int, int], result: bool, expected: list[int]
+) -> None:
+    assert codes(ask(commit(identity), 5)) == {0: 0}
+    assert committed(ask) == []
+    assert ask(EndTxnRequest("t", *identity, result), 4).error_code == 0
+    assert committed(ask) == expected
+
+
+def test_before_version_5_the_offsets_are_added_first(ask: Ask, identity: tuple[int, int]) -> None:
+    assert codes(ask(commit(identity), 3))[0] != 0
+    assert ask(AddOffsetsToTxnRequest("t", *identity, "g")).error_code == 0
+    assert codes(ask(commit(identity), 3)) == {0: 0}
+
+
+def test_what_does_not_exist_is_refused_one_by_one(ask: Ask, identity: tuple[int, int]) -> None:
+    unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert codes(ask(commit(identity, 0, 9), 5)) == {0: 0, 9: unknown}
+    assert codes(ask(commit(identity, topic="nowhere"), 5)) == {0: unknown}
+
+
+def test_who_is_refused(ask: Ask, identity: tuple[int, int]) -> None:
+    nameless = ask(commit(identity, transactional_id=""), 5)
+    assert codes(nameless) == {0: ErrorCode.INVALID_REQUEST}
+    assert codes(ask(commit(identity, generation=3), 5)) == {0: ErrorCode.ILLEGAL_GENERATION}
+
+
+def test_an_owner_of_the_past_is_fenced(ask: Ask, identity: tuple[int, int]) -> None:
+    new_producer(ask)
+    assert codes(ask(commit(identity), 5)) == {0: ErrorCode.INVALID_PRODUCER_EPOCH}

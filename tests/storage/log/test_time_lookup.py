@@ -1,0 +1,48 @@
+"""Records by their timestamps: over segments, inside batches, and behind the start of the log."""
+
+from typing import Any
+
+import pytest
+from storage_fixtures import NOW, batch
+
+from moldau.storage.log.config import LogConfig
+
+#: Every batch of two records begins a segment of its own.
+SMALL = LogConfig(segment_bytes=150, index_interval_bytes=1)
+
+
+@pytest.fixture
+def log(node: Any) -> Any:
+    """Offsets 0-1 at +10 and +11, 2-3 at +50 and +51, 4-5 at +30 and +31."""
+    log = node.log(SMALL)
+    for timestamp in (10, 50, 30):
+        log.append(batch(2, timestamp=NOW + timestamp), 0, NOW)
+    assert len(log.segments) > 1
+    return log
+
+
+@pytest.mark.parametrize(
+    ("timestamp", "expected"), [(0, (10, 0)), (11, (11, 1)), (12, (50, 2)), (51, (51, 3)), (52, None)]
+)
+def test_the_first_record_that_is_not_older(log: Any, timestamp: int, expected: Any) -> None:
+    found = log.offset_for_timestamp(NOW + timestamp)
+    assert (found and (found.timestamp - NOW, found.offset)) == expected
+
+
+def test_the_record_with_the_largest_timestamp(log: Any) -> None:
+    found = log.max_timestamp()
+    assert (found.timestamp - NOW, found.offset, found.leader_epoch) == (51, 3, 0)
+
+
+def test_what_is_behind_the_start_of_the_log_is_not_found(log: Any) -> None:
+    log.delete_records_before(3)
+    found = log.offset_for_timestamp(NOW)
+    assert (found.timestamp - NOW, found.offset) == (51, 3)
+    log.delete_records_before(4)
+    assert log.max_timestamp().offset == 5
+
+
+def test_an_empty_log(node: Any) -> None:
+    log = node.log()
+    assert log.offset_for_timestamp(0) is None
+    assert log.max_timestamp() is None
