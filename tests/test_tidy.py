@@ -190,16 +190,6 @@ OTHER_FOLDERS = {
     "simulation",
     "soak",
 }
-    "benchmarks",
-    "conformance",
-    "contract",
-    "data",
-    "docs",
-    "integration",
-    "shared",
-    "simulation",
-    "soak",
-}
 #: Tests in a mirrored folder that are about several modules, and what they are about.
 CROSS_CUTTING = {
     "broker/test_bad_directories": "a whole broker on damaged directories",
