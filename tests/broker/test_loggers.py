@@ -31,3 +31,9 @@ def test_without_a_level_of_its_own_it_follows_the_one_above() -> None:
 
 def test_the_root_has_a_name() -> None:
     assert loggers.levels()["root"] == logging.getLogger().getEffectiveLevel()
+
+
+def test_the_log_of_requests_is_one_of_them() -> None:
+    from moldau.broker.dispatch import request_log
+
+    assert request_log.name in loggers.levels()

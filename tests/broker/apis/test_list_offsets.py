@@ -73,6 +73,17 @@ def test_the_end_for_readers_of_committed_records(ask: Ask) -> None:
     assert look_up(ask, -1, isolation=1).offset == 0
 
 
+@pytest.mark.parametrize("timestamp", [0, -3], ids=["by time", "largest timestamp"])
+def test_a_time_finds_no_record_of_an_open_transaction_for_readers_of_committed_ones(
+    ask: Ask, timestamp: int
+) -> None:
+    ask.broker.create_topic("orders")
+    begin_transaction(ask, "orders")
+    assert look_up(ask, timestamp).offset == 0
+    hidden = look_up(ask, timestamp, isolation=1)
+    assert (hidden.timestamp, hidden.offset, hidden.leader_epoch) == (-1, -1, -1)
+
+
 def test_what_is_refused(filled: Ask) -> None:
     assert look_up(filled, -1, partition=5).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert look_up(filled, -1, epoch=3).error_code == ErrorCode.UNKNOWN_LEADER_EPOCH

@@ -152,8 +152,9 @@ def test_a_partition_has_to_be_part_of_the_transaction_before_version_12(ask: As
     ask.broker.create_topic("orders")
     ask.broker.create_topic("other")
     identity = begin_transaction(ask, "orders")
-    refused = ask(produce_request("other", transactional(identity, 0), transactional_id="t"), 11)
-    assert first(refused).error_code == ErrorCode.TRANSACTION_ABORTABLE
+    for version, code in ((10, ErrorCode.INVALID_TXN_STATE), (11, ErrorCode.TRANSACTION_ABORTABLE)):
+        refused = ask(produce_request("other", transactional(identity, 0), transactional_id="t"), version)
+        assert first(refused).error_code == code
     added = ask(produce_request("other", transactional(identity, 0), transactional_id="t"), 12)
     assert (first(added).error_code, first(added).base_offset) == (0, 0)
 

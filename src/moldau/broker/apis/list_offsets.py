@@ -68,7 +68,7 @@ def _look_up(
             answer.offset = log.log_start_offset
             answer.leader_epoch = _epoch_at(partition, log.log_start_offset)
     elif place != LATEST_TIERED:
-        _by_time(answer, partition, place)
+        _by_time(answer, partition, place, request.isolation_level)
     return answer
 
 
@@ -78,10 +78,12 @@ def _epoch_at(partition: Partition, offset: int) -> int:
     return epoch if epoch >= 0 else partition.leader_epoch
 
 
-def _by_time(answer: ListOffsetsPartitionResponse, partition: Partition, place: int) -> None:
+def _by_time(
+    answer: ListOffsetsPartitionResponse, partition: Partition, place: int, isolation_level: int
+) -> None:
     log = partition.leading_log()
     found = log.max_timestamp() if place == MAX_TIMESTAMP else log.offset_for_timestamp(place)
-    if found is not None and found.offset < partition.high_watermark:
+    if found is not None and found.offset < partition.read_bound(isolation_level):
         answer.timestamp, answer.offset, answer.leader_epoch = found
 
 

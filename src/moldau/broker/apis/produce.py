@@ -18,7 +18,7 @@ from typing import Any
 
 from moldau.base.names import INTERNAL_TOPICS, TopicPartition, format_uuid
 from moldau.broker.context import CloseConnection, RequestContext
-from moldau.broker.coordination.transactions import Verdicts
+from moldau.broker.coordination.transactions import Verdicts, before_abortable
 from moldau.broker.purgatory import Parked, keep_records, when_done
 from moldau.protocol.errors import ErrorCode, KafkaError
 from moldau.protocol.messages.produce import (
@@ -38,6 +38,8 @@ from moldau.replication.partition import Partition
 log = logging.getLogger("moldau.broker.produce")
 
 _LEGAL_ACKS = (-1, 0, 1)
+#: From this version on clients know TRANSACTION_ABORTABLE.
+_KNOWS_ABORTABLE = 11
 #: The lower byte of a batch's attributes.
 _FLAGS_AT = ATTRIBUTES_AT + 1
 #: Partitions whose records name schemas that they may not, with the answer for each.
@@ -132,7 +134,10 @@ def _transactional(request: ProduceRequest, context: RequestContext, refusals: R
         keep_records(request)
 
     def append(verdicts: "asyncio.Future[Verdicts]") -> Any:
-        return _append(request, context, verdicts.result(), refusals)
+        found = verdicts.result()
+        if context.api_version < _KNOWS_ABORTABLE:
+            found = before_abortable(found)
+        return _append(request, context, found, refusals)
 
     return when_done(verdicts, append, after_disconnect=request.acks == 0)
 

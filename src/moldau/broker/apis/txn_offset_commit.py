@@ -10,6 +10,7 @@ from typing import Any
 from moldau.base.names import TopicPartition
 from moldau.broker.context import RequestContext
 from moldau.broker.coordination.group_requests import request_of
+from moldau.broker.coordination.transactions import before_abortable
 from moldau.coordinators.groups.offsets import refuse_txn_commit
 from moldau.coordinators.groups.shard import GroupShard
 from moldau.protocol.errors import ErrorCode, KafkaError
@@ -19,6 +20,9 @@ from moldau.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitResponse,
     TxnOffsetCommitResponsePartition,
 )
+
+#: From this version on clients know TRANSACTION_ABORTABLE.
+_KNOWS_ABORTABLE = 4
 
 
 async def handle(request: TxnOffsetCommitRequest, context: RequestContext) -> TxnOffsetCommitResponse:
@@ -48,6 +52,8 @@ async def _commit(request: TxnOffsetCommitRequest, context: RequestContext) -> T
         [partition],
         adds=context.api_version >= 5,
     )
+    if context.api_version < _KNOWS_ABORTABLE:
+        verdicts = before_abortable(verdicts)
     if verdicts[partition] != ErrorCode.NONE:
         raise KafkaError(verdicts[partition])
     response: TxnOffsetCommitResponse = await request_of(

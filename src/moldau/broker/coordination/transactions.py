@@ -36,6 +36,12 @@ TRANSACTIONS_TOPIC = InternalTopic(
 Verdicts: TypeAlias = dict[TopicPartition, ErrorCode]
 
 
+def before_abortable(verdicts: Verdicts) -> Verdicts:
+    """The verdicts for a client that does not know TRANSACTION_ABORTABLE."""
+    old = {ErrorCode.TRANSACTION_ABORTABLE: ErrorCode.INVALID_TXN_STATE}
+    return {partition: old.get(code, code) for partition, code in verdicts.items()}
+
+
 class Transactions:
     """The coordinator of transactions, and the one who writes their markers."""
 

@@ -385,7 +385,7 @@ BROKER_LOGGERS = (
     "moldau.cluster",
     "moldau.coordinators",
     "moldau.replication",
-    "moldau.requests",
+    "moldau.request",
     "moldau.security",
     "moldau.storage",
 )
