@@ -97,7 +97,8 @@ class SecuredListener:
         left = asyncio.all_tasks(self._loop)
         for task in left:
             task.cancel()
-        self._loop.run_until_complete(asyncio.gather(*left, return_exceptions=True))
+        if left:
+            self._loop.run_until_complete(asyncio.wait(left))
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         to_broker: asyncio.StreamWriter | None = None

@@ -1,7 +1,8 @@
 """Compaction while a broker runs: it is looked for by itself, and only where it is wanted."""
 
-import asyncio
 from collections.abc import Mapping
+
+from waiting import turns, until
 
 from moldau.testing import Broker
 
@@ -24,20 +25,13 @@ def offsets(broker: Broker) -> list[int]:
 
 def wait_for_compaction(broker: Broker) -> None:
     async def wait() -> None:
-        deadline = asyncio.get_running_loop().time() + 10
-        while len(offsets(broker)) > 6:
-            assert asyncio.get_running_loop().time() < deadline, "nothing was compacted"
-            await asyncio.sleep(0.005)
+        await until(lambda: len(offsets(broker)) <= 6, "nothing was compacted")
 
     broker.run(wait())
 
 
 def settle(broker: Broker) -> None:
-    async def wait() -> None:
-        for _ in range(100):
-            await asyncio.sleep(0)
-
-    broker.run(wait())
+    broker.run(turns(100))
 
 
 def test_it_begins_by_itself_after_a_while() -> None:

@@ -255,7 +255,7 @@ def test_connections_are_for_the_next_task_and_memory_is_used_again(
         for _ in range(4):
             writer.write(keyed(*[b"%d" % index for index in range(2000)]))
         assert writer.finish() == 8000
-        assert len(writer._memory._pieces) <= 3
+        assert len(writer._memory._buffers) <= 3
         writer.done()
         writer.close()
         assert len(loop._idle) == 1

@@ -55,7 +55,8 @@ def test_problems(http, caplog):
     assert problem(broken) == (500, 500)
     assert "bug" not in broken.text
     assert "request r-1 failed" in caplog.text
-    assert "RuntimeError: a bug" in caplog.text
+    (logged,) = [each for each in caplog.records if each.exc_info]
+    assert repr(logged.exc_info[1]) == "RuntimeError('a bug')"
 
 
 def test_a_parameter_that_the_route_does_not_declare_is_a_bug(run_service, caplog):

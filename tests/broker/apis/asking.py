@@ -9,6 +9,8 @@ import inspect
 from dataclasses import dataclass
 from typing import Any
 
+from waiting import turns
+
 from moldau.broker.apis import TABLE
 from moldau.broker.context import RequestContext
 from moldau.broker.purgatory import Parked
@@ -62,7 +64,7 @@ class Ask:
 
         async def start() -> asyncio.Task[Any]:
             task = asyncio.get_running_loop().create_task(_answered(request, context))
-            await asyncio.sleep(0)
+            await turns()
             return task
 
         return Pending(self.broker, self.broker.run(start()), version)
@@ -82,7 +84,7 @@ class Pending:
     @property
     def waits(self) -> bool:
         async def look() -> bool:
-            await asyncio.sleep(0)
+            await turns()
             return not self._task.done()
 
         return self._broker.run(look())

@@ -1,7 +1,7 @@
 """One broker for the whole folder, emptied before every test, and ``ask``, which calls a handler of it."""
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,22 +12,26 @@ from asking import Ask
 
 from moldau.testing import Broker
 
+#: Internal topics with one partition are created at once, and a group does not wait for more members.
+SETTINGS = {
+    "node.id": 1,
+    "num.partitions": 1,
+    "group.initial.rebalance.delay.ms": 0,
+    "offsets.topic.num.partitions": 1,
+    "transaction.state.log.num.partitions": 1,
+}
+
 
 @pytest.fixture(scope="session")
-def moldau_settings() -> Mapping[str, str | int]:
-    """Internal topics with one partition are created at once, and a group does not wait for more members."""
-    return {
-        "node.id": 1,
-        "num.partitions": 1,
-        "group.initial.rebalance.delay.ms": 0,
-        "offsets.topic.num.partitions": 1,
-        "transaction.state.log.num.partitions": 1,
-    }
+def session_broker() -> Iterator[Broker]:
+    with Broker(SETTINGS) as broker:
+        yield broker
 
 
 @pytest.fixture
-def broker(moldau_broker: Broker) -> Broker:
-    return moldau_broker
+def broker(session_broker: Broker) -> Broker:
+    session_broker.reset()
+    return session_broker
 
 
 @pytest.fixture
