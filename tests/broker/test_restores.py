@@ -1,9 +1,9 @@
 """Topics that are being restored: bounded in number and in time, and gone with whoever forgot them."""
 
-import asyncio
 from collections.abc import Iterator
 
 import pytest
+from waiting import turns
 
 from moldau.protocol.errors import ErrorCode, KafkaError
 from moldau.protocol.records import Record, encode_batch
@@ -37,8 +37,7 @@ def send(broker: Broker, topic_id: bytes, offset: int) -> int:
 
 def count(broker: Broker) -> int:
     async def run() -> int:
-        for _ in range(10):
-            await asyncio.sleep(0)
+        await turns(10)
         return len(broker.node.services.restores)
 
     return broker.run(run())
