@@ -261,14 +261,10 @@ WITHOUT_TEST_OF_ITS_OWN = {
     "broker/coordination/groups": "broker/apis/test_consumer_group_heartbeat",
     "broker/coordination/markers": "broker/apis/test_write_txn_markers",
     "broker/coordination/producer_ids": "broker/apis/test_init_producer_id",
-    "client/consumer/fetch_requests": "client/consumer/test_partition_fetcher",
     "client/consumer/fetcher": "client/consumer/test_consumer",
     "client/consumer/raw_reader": "client/snapshots/test_snapshots",
     "client/groups/classic_membership": "client/groups/test_group_consumer",
     "client/groups/coordinator_connection": "client/groups/test_group_consumer",
-    "client/producer/encoded_batch": "client/producer/test_encoded_sender",
-    "client/producer/idle_producers": "client/producer/test_encoded_sender",
-    "client/producer/produce_requests": "client/producer/test_encoded_sender",
     "client/producer/sender": "client/producer/test_producer",
     "client/replicated_state/fenced_writer": "client/replicated_state/test_replicated_state",
     "coordinators/groups/classic/membership": "coordinators/groups/classic/test_group",
@@ -303,10 +299,6 @@ WITHOUT_TEST_OF_ITS_OWN = {
     "storage/log/flush": "storage/log/test_log",
     "storage/log/replay": "storage/log/test_recovery",
     "storage/log/segments": "storage/log/test_log",
-    "web/call": "web/test_application",
-    "web/limits": "web/test_server",
-    "web/problems": "web/test_application",
-    "web/tls": "web/test_server",
 }
 #: Folders of which one test covers all modules alike.
 COVERED_AS_A_WHOLE = {"protocol/messages": "protocol/test_messages"}
