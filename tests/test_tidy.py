@@ -286,12 +286,8 @@ WITHOUT_TEST_OF_ITS_OWN = {
     "schemas/protoc_worker": "schemas/test_protoc",
     "storage/branches/branch": "storage/branches/test_forking",
     "storage/branches/restoring": "replication/test_branching",
-    "storage/compaction/cleaned_batch": "storage/compaction/test_log_cleaner",
     "storage/compaction/cleaner_process": "storage/compaction/test_cleaner_worker",
     "storage/compaction/cleaning": "storage/compaction/test_log_cleaner",
-    "storage/compaction/log_to_clean": "storage/compaction/test_log_cleaner",
-    "storage/compaction/swap": "storage/compaction/test_log_cleaner",
-    "storage/log/flush": "storage/log/test_log",
     "storage/log/replay": "storage/log/test_recovery",
     "storage/log/segments": "storage/log/test_log",
 }
