@@ -198,3 +198,15 @@ def test_the_next_transaction_of_the_same_producer_is_its_own() -> None:
     assert run(made, data(10, ("a", "1"))) is None
     assert run(made, marker(11, ControlType.ABORT)) is not None
     assert read(run(made, data(13, ("a", "2")))) == [(13, b"a", b"2")]
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_an_abort_whose_marker_is_gone_ends_where_its_marker_was(again: bool) -> None:
+    """The marker can be gone where the index still has its entry."""
+    aborted = [AbortedTransaction(7, 10, 11, 12)]
+    if again:
+        aborted.append(AbortedTransaction(7, 13, 15, 16))
+    made = batch_filter({"a": 13}, 60, aborted=aborted)
+    assert run(made, data(10, ("a", "1"))) is None
+    kept = run(made, data(13, ("a", "2")))
+    assert (kept is None) is again, "only the second transaction decides"
