@@ -130,3 +130,71 @@ def test_in_a_transaction(broker: Broker, loop: BackgroundLoop) -> None:
         fenced.flush()
     fenced.close()
     assert values(broker, 0) == [b"1"]
+
+
+NUMBERS = [b"%d" % number for number in range(12)]
+
+
+@pytest.mark.parametrize("number", [1, 3, 12])
+@pytest.mark.parametrize(
+    "trouble",
+    [*TROUBLES, fail("NOT_ENOUGH_REPLICAS")],
+    ids=["connection lost", "answer lost", "leader moved", "retriable"],
+)
+def test_one_request_fails_at_every_place(
+    broker: Broker, loop: BackgroundLoop, number: int, trouble: Any
+) -> None:
+    """Each batch is a request of its own, and there are more of them than may be in flight at once."""
+    sending = sender(loop)
+    sending.send("t", [batch(0, b"first")])
+    sending.flush()  # from now on the broker knows the producer
+    verdicts = iter([*[None] * (number - 1), trouble])
+    with broker.intercept("Produce", lambda request: next(verdicts, None)) as intercepted:
+        for value in NUMBERS:
+            sending.send("t", [batch(0, value)])
+        sending.flush()
+    sending.close()
+    assert values(broker, 0) == [b"first", *NUMBERS]
+    if number == 1:
+        assert intercepted.calls > 1, "what failed was sent again"
+
+
+@pytest.mark.parametrize("trouble", TROUBLES[:2], ids=["connection lost", "answer lost"])
+def test_the_first_request_of_a_producer_is_lost(broker: Broker, loop: BackgroundLoop, trouble: Any) -> None:
+    """A broker that does not know the producer would take any batch for its first."""
+    verdicts = iter([trouble])
+    sending = sender(loop)
+    with broker.intercept("Produce", lambda request: next(verdicts, None)):
+        for value in NUMBERS:
+            sending.send("t", [batch(0, value)])
+        sending.flush()
+    sending.close()
+    assert values(broker, 0) == NUMBERS
+
+
+def test_a_cluster_that_never_recovers_is_given_up(broker: Broker, loop: BackgroundLoop) -> None:
+    sending = EncodedSender(loop, ProducerOptions(stop_at_first_error=True, delivery_timeout_ms=50))
+    with broker.intercept("Produce", lambda request: fail("NOT_ENOUGH_REPLICAS")):
+        sending.send("t", [batch(0, b"1")])
+        with pytest.raises(KafkaError) as error:
+            sending.flush()
+    assert error.value.code in (ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NOT_ENOUGH_REPLICAS)
+    sending.close()
+    assert values(broker, 0) == []
+
+
+@pytest.mark.parametrize(("done", "identities"), [(True, 1), (False, 2)])
+def test_the_next_one_goes_on_with_the_producer(
+    broker: Broker, loop: BackgroundLoop, done: bool, identities: int
+) -> None:
+    """Only of one that said that it is done: nobody knows what another one has left in flight."""
+    with broker.intercept("InitProducerId", lambda request: None) as intercepted:
+        for value in (b"1", b"2"):
+            sending = sender(loop)
+            sending.send("t", [batch(0, value)])
+            sending.flush()
+            if done:
+                sending.done()
+            sending.close()
+    assert values(broker, 0) == [b"1", b"2"]
+    assert intercepted.calls == identities

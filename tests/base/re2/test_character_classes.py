@@ -1,7 +1,8 @@
 """Sets of characters, as regular expressions write them."""
 
 import pytest
-from moldau.coordinators.character_classes import ANY, ANY_BUT_NEWLINE, PERL, POSIX, UNICODE, Characters, of
+
+from moldau.base.re2.character_classes import ANY, ANY_BUT_NEWLINE, PERL, POSIX, UNICODE, Characters, of
 
 
 @pytest.mark.parametrize(
