@@ -1,7 +1,7 @@
 """``moldau pipeline``: write, run, watch and stop data pipelines on Spark.
 
-Invariant: rows are made by pure functions from what a pipeline has written about itself; ``run`` alone
-starts Spark. A pipeline is ended by asking it, and by force only where that is said.
+Invariant: only ``run`` starts Spark; the others read what a pipeline has written about itself. A pipeline is
+killed only with ``--force``.
 """
 
 import os
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from moldau.pipelines.directory import PipelineDirectory, PipelineState
     from moldau.spark.query.progress import QueryStatus
 
-_LOOK_SECONDS = 0.2
+_POLL_SECONDS = 0.2
 
 home_option = click.option(
     "--home",
@@ -144,18 +144,18 @@ def stop(name: str, timeout_seconds: float, force: bool, home: str | None) -> No
       moldau pipeline stop revenue
       moldau pipeline stop revenue --timeout 10 --force
     """
-    place, state = _known(name, home)
-    if not place.is_running():
+    directory, state = _known(name, home)
+    if not directory.is_running():
         raise click.ClickException(f"pipeline {name} does not run (it {_was(state)})")
     os.kill(state.pid, signal.SIGTERM)
-    if not _ended(place, timeout_seconds):
+    if not _ended(directory, timeout_seconds):
         if not force:
             raise click.ClickException(
                 f"pipeline {name} (process {state.pid}) has not ended after {timeout_seconds:g} s: wait with "
                 "a longer --timeout, or end it with --force; its batch is run again at the next start"
             )
         os.kill(state.pid, signal.SIGKILL)
-        _ended(place, timeout_seconds)
+        _ended(directory, timeout_seconds)
     click.echo(f"pipeline {name} is stopped; 'moldau pipeline run {name}' goes on where it ended")
 
 
@@ -172,9 +172,9 @@ def logs(name: str, follow: bool, lines: int, home: str | None) -> None:
       moldau pipeline logs revenue
       moldau pipeline logs revenue --follow
     """
-    place, _ = _known(name, home)
+    directory, _ = _known(name, home)
     try:
-        with open(place.log_path, encoding="utf-8", errors="replace") as file:
+        with open(directory.log_path, encoding="utf-8", errors="replace") as file:
             for line in file.readlines()[-lines or None :] if lines else []:
                 click.echo(line, nl=False)
             file.seek(0, os.SEEK_END)
@@ -182,12 +182,12 @@ def logs(name: str, follow: bool, lines: int, home: str | None) -> None:
                 said = file.read()
                 if said:
                     click.echo(said, nl=False)
-                elif not place.is_running():
+                elif not directory.is_running():
                     return
                 else:
-                    time.sleep(_LOOK_SECONDS)
+                    time.sleep(_POLL_SECONDS)
     except FileNotFoundError:
-        raise click.ClickException(f"pipeline {name} has no log yet: {place.log_path}") from None
+        raise click.ClickException(f"pipeline {name} has no log yet: {directory.log_path}") from None
     except KeyboardInterrupt:
         raise SystemExit(130) from None
 
@@ -197,8 +197,8 @@ def _known(name: str, home: str | None) -> "tuple[PipelineDirectory, PipelineSta
     from moldau.pipelines.errors import PipelineError
 
     try:
-        place = PipelineDirectory(home_directory(home), name)
-        state = place.state()
+        directory = PipelineDirectory(home_directory(home), name)
+        state = directory.state()
     except PipelineError as error:
         raise click.ClickException(str(error)) from error
     if state is None:
@@ -206,15 +206,15 @@ def _known(name: str, home: str | None) -> "tuple[PipelineDirectory, PipelineSta
             f"there is no pipeline {name!r} in {home_directory(home)}: "
             "'moldau pipeline list' shows what there is"
         )
-    return place, state
+    return directory, state
 
 
-def _ended(place: "PipelineDirectory", seconds: float) -> bool:
+def _ended(directory: "PipelineDirectory", seconds: float) -> bool:
     deadline = time.monotonic() + seconds
-    while place.is_running():
+    while directory.is_running():
         if time.monotonic() > deadline:
             return False
-        time.sleep(_LOOK_SECONDS)
+        time.sleep(_POLL_SECONDS)
     return True
 
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 #: How often a pipeline without a terminal says how it does.
 _PLAIN_SECONDS = 10.0
 _DETACHED_SECONDS = 120.0
-_LOOK_SECONDS = 0.1
+_POLL_SECONDS = 0.1
 
 
 @click.command(short_help="Run a pipeline.")
@@ -276,24 +276,24 @@ def plain_lines(running: "RunningPipeline") -> list[str]:
 
 
 def _detach(
-    pipeline: "Pipeline | DeclaredPipeline", place: "PipelineDirectory", given: dict[str, Any]
+    pipeline: "Pipeline | DeclaredPipeline", directory: "PipelineDirectory", given: dict[str, Any]
 ) -> None:
     from moldau.pipelines.errors import PipelineError
 
-    if place.is_running():
-        with place.running():  # says who runs it
+    if directory.is_running():
+        with directory.running():  # says who runs it
             pass
-    place.directory.mkdir(parents=True, exist_ok=True)
-    with open(place.log_path, "ab") as log:
+    directory.path.mkdir(parents=True, exist_ok=True)
+    with open(directory.log_path, "ab") as log:
         child = subprocess.Popen(
-            child_command(pipeline, place, given), stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+            child_command(pipeline, directory, given), stdin=subprocess.DEVNULL, stdout=log, stderr=log,
             start_new_session=True,
         )  # fmt: skip
     note(f"starting pipeline {pipeline.name} in the background (process {child.pid})")
     deadline = time.monotonic() + _DETACHED_SECONDS
     while time.monotonic() < deadline:
         code = child.poll()
-        state = place.state()
+        state = directory.state()
         ours = state is not None and state.pid == child.pid
         if state is not None and ours and state.state == "running" and code is None:
             click.echo(f"pipeline {pipeline.name} runs: 'moldau pipeline status {pipeline.name}' shows how")
@@ -304,16 +304,16 @@ def _detach(
                 return
             why = state.error if state is not None and ours and state.error else f"exit code {code}"
             raise PipelineError(f"{why} ('moldau pipeline logs {pipeline.name}' shows more)")
-        time.sleep(_LOOK_SECONDS)
+        time.sleep(_POLL_SECONDS)
     note(f"it is still starting; 'moldau pipeline status {pipeline.name}' shows how it does")
 
 
 def child_command(
-    pipeline: "Pipeline | DeclaredPipeline", place: "PipelineDirectory", given: dict[str, Any]
+    pipeline: "Pipeline | DeclaredPipeline", directory: "PipelineDirectory", given: dict[str, Any]
 ) -> list[str]:
     """The same run, in the foreground of a process of its own."""
     command = [sys.executable, "-m", "moldau", "pipeline", "run", str(pipeline.path), "--name", pipeline.name]
-    command += ["--home", str(place.directory.parent), "--bootstrap-servers", given["bootstrap_servers"]]
+    command += ["--home", str(directory.path.parent), "--bootstrap-servers", given["bootstrap_servers"]]
     for option in ("master", "checkpoints", "metrics_port"):
         if given[option] is not None:
             command += [f"--{option.replace('_', '-')}", str(given[option])]
@@ -378,7 +378,7 @@ def _note_flow(event: str) -> None:
 
 
 def _check_declared_options(given: dict[str, Any]) -> None:
-    """What Spark's own command has no place for is refused, not passed over."""
+    """Refuses options that ``spark-pipelines`` has no equivalent for, instead of ignoring them."""
     if given["options"]:
         raise click.UsageError("--option does not reach a declarative pipeline: write it into its files")
     if given["metrics_port"] is not None:
