@@ -146,7 +146,7 @@ def stop(name: str, timeout_seconds: float, force: bool, home: str | None) -> No
     """
     directory, state = _known(name, home)
     if not directory.is_running():
-        raise click.ClickException(f"pipeline {name} does not run (it {_was(state)})")
+        raise click.ClickException(f"pipeline {name} does not run (it {_how_it_ended(state)})")
     os.kill(state.pid, signal.SIGTERM)
     if not _ended(directory, timeout_seconds):
         if not force:
@@ -179,9 +179,8 @@ def logs(name: str, follow: bool, lines: int, home: str | None) -> None:
                 click.echo(line, nl=False)
             file.seek(0, os.SEEK_END)
             while follow:
-                said = file.read()
-                if said:
-                    click.echo(said, nl=False)
+                if text := file.read():
+                    click.echo(text, nl=False)
                 elif not directory.is_running():
                     return
                 else:
@@ -218,7 +217,7 @@ def _ended(directory: "PipelineDirectory", seconds: float) -> bool:
     return True
 
 
-def _was(state: "PipelineState") -> str:
+def _how_it_ended(state: "PipelineState") -> str:
     return {"failed": "failed", "died": "died without a word"}.get(state.state, "was stopped")
 
 
@@ -244,7 +243,7 @@ def headline(state: "PipelineState") -> str:
 
 
 def query_row(query: "QueryStatus") -> Sequence[object]:
-    """A query as it is shown; a dash for what is not known."""
+    """A query as a row; a dash for what is not known."""
     return (
         query.name,
         query.state,
@@ -275,7 +274,7 @@ def listed(state: "PipelineState") -> Sequence[Any]:
 
 
 def remarks(state: "PipelineState") -> list[str]:
-    """What a table has no room for: where results go, what went wrong, what to do."""
+    """Lines below the table: where results go, what went wrong, what to do."""
     found = [f"{step} is written to {output}" for step, output in (state.outputs or {}).items()]
     found += [f"{query.name} failed: {query.error}" for query in state.queries if query.error]
     if state.error and not any(query.error for query in state.queries):

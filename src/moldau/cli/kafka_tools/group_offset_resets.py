@@ -18,7 +18,7 @@ from moldau.cli.offset_resets import (
     NewOffsets,
     NoCommittedOffset,
     Reset,
-    Wish,
+    ResetTo,
     check_exist,
     new_offsets,
     partitions_of,
@@ -70,18 +70,18 @@ def _state(group: GroupDescription | KafkaError) -> str:
 
 
 def parse_reset(given: Given) -> Reset | None:
-    """The wish that the options tell; None where a file has the offsets."""
+    """What the options ask for; None where a file has the offsets."""
     if given.has("to-offset"):
-        return Reset(Wish.OFFSET, given.value("to-offset"))
+        return Reset(ResetTo.OFFSET, given.value("to-offset"))
     if given.has("shift-by"):
-        return Reset(Wish.SHIFT, given.value("shift-by"))
+        return Reset(ResetTo.SHIFT, given.value("shift-by"))
     if given.has("to-datetime"):
-        return Reset(Wish.TIMESTAMP, parse_date_time(given.value("to-datetime")))
+        return Reset(ResetTo.TIMESTAMP, parse_date_time(given.value("to-datetime")))
     if given.has("by-duration"):
-        return Reset(Wish.TIMESTAMP, SystemClock().now_ms() - parse_duration(given.value("by-duration")))
-    for name, wish in (("earliest", Wish.EARLIEST), ("latest", Wish.LATEST), ("current", Wish.CURRENT)):
-        if given.has(f"to-{name}"):
-            return Reset(wish)
+        return Reset(ResetTo.TIMESTAMP, SystemClock().now_ms() - parse_duration(given.value("by-duration")))
+    for to in (ResetTo.EARLIEST, ResetTo.LATEST, ResetTo.CURRENT):
+        if given.has(f"to-{to.value}"):
+            return Reset(to)
     return None
 
 
