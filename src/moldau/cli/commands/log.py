@@ -91,7 +91,7 @@ def inspect_log(
         return
     holder = holder_of(target)
     if holder is not None:
-        note(f"In use by process {holder}: what stands at the ends of logs may still be on its way.")
+        note(f"In use by process {holder}: it may be writing to the ends of the logs.")
     if len(views) == 1 and target.path != target.root:
         _print_details(views[0])
         return

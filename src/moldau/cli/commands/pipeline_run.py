@@ -70,7 +70,7 @@ _POLL_SECONDS = 0.1
     metavar="KEY=VALUE",
     help='An option of format("moldau") for every source and sink; repeatable.',
 )
-@click.option("--checkpoints", metavar="URL", help="Where checkpoints lie, if not in the home.")
+@click.option("--checkpoints", metavar="URL", help="Where checkpoints are kept, if not in the home.")
 @click.option("--metrics-port", type=click.IntRange(0, 65535), help="Serve metrics for Prometheus there.")
 @click.option("--verbose", is_flag=True, help="Show the whole trace of an error.")
 @click.option(

@@ -214,7 +214,7 @@ def abort(
 ) -> None:
     """Abort open transactions and fence their producers, which cannot go on with them.
 
-    A producer that is fenced fails at its next step; one that starts anew with the same id works again.
+    A producer that is fenced fails at its next step; one that is started again with the same id works.
 
     \b
     Examples:

@@ -385,7 +385,7 @@ async def _receive_as_member(
             before = printer.count
             if not printer.print(records):
                 printed = printer.count - before
-                if printed < len(records):  # what was not shown is left to whoever comes next
+                if printed < len(records):  # what was not printed is left to the next member
                     await consumer.seek(batch.topic_partition, records[printed].offset)
                 return
 

@@ -80,7 +80,9 @@ TOOL = Tool(
             "message-send-max-retries", "Taken; records are retried for delivery.timeout.ms.", "count", int
         ),
         Option("retry-backoff-ms", "The first pause before a retry.", "ms", int),
-        Option("metadata-expiry-ms", "Taken; metadata is learned anew when it is wrong.", "ms", int),
+        Option(
+            "metadata-expiry-ms", "Accepted and ignored: metadata is refreshed when it is wrong.", "ms", int
+        ),
         Option("socket-buffer-size", "Taken; the system chooses it.", "bytes", int),
         Option("max-partition-memory-bytes", "The old name of --batch-size.", "bytes", int, hidden=True),
         Option("property", "The old name of --reader-property.", "key=value", hidden=True),

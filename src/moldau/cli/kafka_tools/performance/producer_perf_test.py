@@ -46,7 +46,9 @@ TOOL = Tool(
         Option("command-property", "Settings of the producer.", "key=value", several=True),
         Option("command-config", "A properties file with settings of the producer.", "file"),
         Option("print-metrics", "Print what the producer counted, at the end."),
-        Option("warmup-records", "So many records at the beginning are told apart.", "count", int, 0),
+        Option(
+            "warmup-records", "How many records at the beginning are measured separately.", "count", int, 0
+        ),
         Option("reporting-interval", "How often to print the progress.", "ms", int, 5000),
         Option("transactional-id", "Not there yet: it comes with transactions.", "id"),
         Option("transaction-duration-ms", "Not there yet: it comes with transactions.", "ms", int),
