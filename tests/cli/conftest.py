@@ -89,6 +89,7 @@ class SecuredListener:
         self._loop.close()
 
     def _run(self) -> None:
+        asyncio.set_event_loop(self._loop)  # gather needs it when no task is left
         server = self._loop.run_until_complete(
             asyncio.start_server(self._accept, sock=self._listener, ssl=self._tls)
         )

@@ -1,7 +1,7 @@
-"""What can be wrong with a data directory.
+"""``moldau doctor --data-dir``: what can be wrong with a data directory.
 
-Invariant: reads and changes nothing, and takes no lock; it may look at a directory that a broker is using,
-and then does not complain of what is being written. A few headers are read of each log, not its data.
+Invariant: changes nothing and takes no lock. The directory may be in use by a broker: what is just being
+written is then not reported as damage. Only a few headers of each log are read, not its data.
 """
 
 import os
@@ -25,8 +25,8 @@ _INDEX_ENTRY_BYTES = {".index": 8, ".timeindex": 12}
 _RESTORE = "restore it from a backup, or move it away and start with an empty directory"
 #: The checksum, magic, attributes and lengths of a message of magic 0.
 _MIN_LEGACY_LENGTH = 14
-#: How many findings of one kind are worth reading.
-_MOST_OF_A_KIND = 20
+#: How many findings about partitions are shown.
+_MAX_PARTITION_FINDINGS = 20
 
 
 def examine_directory(directory: Path) -> Iterator[Finding]:
@@ -52,23 +52,19 @@ def examine_directory(directory: Path) -> Iterator[Finding]:
 
 
 def lock_holder(path: Path) -> int | None:
-    """The process that holds the lock file; None when nobody does. Asks, and does not lock."""
+    """The process that has locked the file, None without one. Asks the system, and does not lock."""
     if sys.platform == "win32" or not path.exists():
         return None
     import fcntl
 
-    # struct flock as Linux and macOS lay it out for us to fill in: type, whence, start, length, pid.
-    layout = struct.Struct("hhqqi4x") if sys.platform.startswith("linux") else struct.Struct("qqihh4x")
-    linux = sys.platform.startswith("linux")
-    asked = (
-        layout.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
-        if linux
-        else layout.pack(0, 0, 0, fcntl.F_WRLCK, os.SEEK_SET)
-    )
+    # struct flock: type, whence, start, length, pid on Linux; start, length, pid, type, whence on macOS.
+    if sys.platform.startswith("linux"):
+        layout, fields, kind, pid = struct.Struct("hhqqi4x"), (fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0), 0, 4
+    else:
+        layout, fields, kind, pid = struct.Struct("qqihh4x"), (0, 0, 0, fcntl.F_WRLCK, os.SEEK_SET), 3, 2
     with path.open("rb") as file:
-        answer = layout.unpack(fcntl.fcntl(file, fcntl.F_GETLK, asked))
-    kind, pid = (answer[0], answer[4]) if linux else (answer[3], answer[2])
-    return None if kind == fcntl.F_UNLCK else pid
+        answer = layout.unpack(fcntl.fcntl(file, fcntl.F_GETLK, layout.pack(*fields)))
+    return None if answer[kind] == fcntl.F_UNLCK else answer[pid]
 
 
 def _check_identity(directory: Path) -> Iterator[Finding]:
@@ -112,25 +108,25 @@ def _check_state(directory: Path, holder: int | None) -> Finding:
 
 
 def _check_metadata(path: Path) -> Finding:
-    """Topics and configs. A copy is opened, because opening tidies up."""
+    """Topics and configs. A copy is opened, because opening the database may write to it."""
     from moldau.cluster.image import EMPTY_IMAGE
     from moldau.cluster.store.contract import MetadataStoreError
     from moldau.cluster.store.sqlite_log import SqliteLog
 
     if not path.exists():
         return Finding(Severity.NOTE, path.name, "missing: no broker of ours has used the directory")
-    with TemporaryDirectory(prefix="moldau-doctor-") as place:
+    with TemporaryDirectory(prefix="moldau-doctor-") as copy:
         for suffix in ("", "-wal"):
             if path.with_name(path.name + suffix).exists():
-                shutil.copy(path.with_name(path.name + suffix), Path(place, path.name + suffix))
+                shutil.copy(path.with_name(path.name + suffix), Path(copy, path.name + suffix))
         try:
-            log = SqliteLog(Path(place))
+            log = SqliteLog(Path(copy))
             try:
                 image = EMPTY_IMAGE.apply_all(log.load(0).records)
             finally:
                 log.close()
         except MetadataStoreError as error:
-            return Finding(Severity.PROBLEM, path.name, str(error).replace(place, str(path.parent)), _RESTORE)
+            return Finding(Severity.PROBLEM, path.name, str(error).replace(copy, str(path.parent)), _RESTORE)
     return ok(path.name, f"readable, {len(image.topics_by_name)} topic(s)")
 
 
@@ -141,17 +137,19 @@ def _partition_directories(directory: Path) -> Iterator[Path]:
 
 
 def _check_partitions(directory: Path, *, in_use: bool) -> Iterator[Finding]:
-    count = said = 0
+    partitions = findings = 0
     for path in _partition_directories(directory):
-        count += 1
+        partitions += 1
         for finding in _check_partition(path, in_use=in_use):
-            said += 1
-            if said <= _MOST_OF_A_KIND:
+            findings += 1
+            if findings <= _MAX_PARTITION_FINDINGS:
                 yield finding
-    if said > _MOST_OF_A_KIND:
-        yield Finding(Severity.NOTE, "partitions", f"{said - _MOST_OF_A_KIND} more findings are left out")
-    if not said:
-        yield ok("partitions", f"{count} looked at")
+    if findings > _MAX_PARTITION_FINDINGS:
+        yield Finding(
+            Severity.NOTE, "partitions", f"{findings - _MAX_PARTITION_FINDINGS} more findings are left out"
+        )
+    if not findings:
+        yield ok("partitions", f"{partitions} looked at")
 
 
 def _check_partition(path: Path, *, in_use: bool) -> Iterator[Finding]:
@@ -207,20 +205,20 @@ def _check_indexes(path: Path, base: str, names: set[str], *, last: bool) -> Ite
 
 
 def _last_indexed_position(path: Path) -> int:
-    """Where the last entry of an offset index points to; 0 when that cannot be told."""
+    """The position in the last entry of an offset index; 0 where there is none."""
     try:
         data = path.read_bytes()
     except OSError:
         return 0
     for at in range(len(data) // 8 * 8 - 8, -1, -8):
         offset, position = _OFFSET_ENTRY.unpack_from(data, at)
-        if offset or position:  # an active index is filled up with zeros
+        if offset or position:  # the file of an active index is preallocated with zeros
             return max(int(position), 0)
     return 0
 
 
 def log_damage(path: Path, position: int) -> str | None:
-    """What is wrong with the batches from a position on, by their headers; None for nothing."""
+    """What is wrong with the batches from a position on, judged by their headers; None for nothing."""
     size = path.stat().st_size
     if position > size:
         return f"ends at {size}, but its index points to {position}: the file was cut"

@@ -1,6 +1,6 @@
-"""The directory that a ``moldau log`` command is given, and who holds it.
+"""The directory or file that a ``moldau log`` command is given, and the broker that uses it.
 
-Invariant: here alone a path that leads nowhere becomes one line and exit code 2.
+Invariant: only here a path that cannot be read becomes one line and exit code 2.
 """
 
 from pathlib import Path
@@ -15,7 +15,7 @@ CANNOT_READ = 2
 
 
 class CannotRead(click.ClickException):
-    """Nothing could be looked at."""
+    """There is nothing to read at the path."""
 
     exit_code = CANNOT_READ
 
@@ -34,7 +34,7 @@ def target_at(path: Path) -> "LogTarget":
 
 
 def holder_of(target: "LogTarget") -> int | None:
-    """The process that holds the lock of the data directory; None when nobody does."""
+    """The process that has locked the data directory, None without one."""
     from moldau.cli.data_directory import lock_holder
 
     if target.root is None:
@@ -42,4 +42,4 @@ def holder_of(target: "LogTarget") -> int | None:
     try:
         return lock_holder(target.root / ".lock")
     except OSError:
-        return None  # a file that this user may not read is not held by a broker of this user
+        return None  # a file that this user may not read is not locked by a broker of this user

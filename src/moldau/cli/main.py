@@ -1,12 +1,11 @@
 """The ``moldau`` command: a table of commands, each imported when it is called.
 
-A command of our own is a ``click.Command`` named by "module:attribute". A tool with Kafka's flags lives in
-``moldau.cli.kafka_tools.<module>`` and has two names: ``TOOL`` describes it, ``main(words, console) ->
-int`` gets its arguments as they were typed, parses them as Kafka's own tool does, and returns the exit
-code.
+A command of our own is a ``click.Command`` named by "module:attribute". A tool with Kafka's flags is a module
+in ``moldau.cli.kafka_tools``: its ``TOOL`` describes it, and its ``main(arguments, console)`` parses the
+arguments as Kafka's own tool does and returns the exit code.
 
-Invariant: nothing is imported here but click, so that ``moldau --help`` stays fast; every error ends as one
-line on stderr with a next step, exit code 1 (2 for wrong usage).
+Invariant: nothing is imported here but click, so that ``moldau --help`` stays fast. Every error ends as one
+line on stderr with a next step, with exit code 1 (2 for wrong usage).
 """
 
 import sys
@@ -17,7 +16,7 @@ import click
 
 from moldau import __version__
 
-#: Name -> where it is, and what it does in a few words.
+#: Name -> "module:attribute", and what it does in a few words.
 COMMANDS = {
     "up": (
         "moldau.cli.commands.up:up",
@@ -80,7 +79,7 @@ KAFKA_TOOLS = {
 
 
 class LazyGroup(click.Group):
-    """Knows its commands by name and imports one only to run it or to show its own help."""
+    """Knows its commands by name, and imports one only to run it or to show its help."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return [*COMMANDS, *KAFKA_TOOLS]
@@ -97,7 +96,7 @@ class LazyGroup(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if args and self.get_command(ctx, args[0]) is None:
-            ctx.fail(f"there is no command {args[0]!r}{_meant(args[0])}")
+            ctx.fail(f"there is no command {args[0]!r}{_suggestion(args[0])}")
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -107,7 +106,7 @@ class LazyGroup(click.Group):
             formatter.write_dl([(name, text) for name, (_, text) in KAFKA_TOOLS.items()], col_max=40)
 
 
-def _meant(name: str) -> str:
+def _suggestion(name: str) -> str:
     from difflib import get_close_matches
 
     close = get_close_matches(name, [*COMMANDS, *KAFKA_TOOLS], n=1)
@@ -115,7 +114,7 @@ def _meant(name: str) -> str:
 
 
 class KafkaTool(click.Command):
-    """Hands over its arguments as they were typed: the tool has Kafka's own options, ``--help`` too."""
+    """Hands over its arguments unparsed, even ``--help``: the tool parses Kafka's options itself."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         ctx.params["arguments"] = list(args)
@@ -172,7 +171,7 @@ def main() -> None:
     try:
         cli(prog_name="moldau")
     except BrokenPipeError:
-        # The reader of our output has gone (``| head``): nobody is left to tell.
+        # The reader of our output has gone (``| head``): nobody would see an error message.
         sys.stderr.close()
         sys.exit(1)
 

@@ -1,7 +1,7 @@
-"""Where a group shall go on reading: from a wish ("earliest", "two back", "yesterday at noon") to offsets.
+"""Computes the offsets that a group is reset to: "earliest", "two back", "yesterday at noon".
 
-Invariant: asks the cluster, changes nothing. Every offset that comes out lies within its partition as it is
-now; a wish beyond its ends is moved to the end that is nearer, and said so.
+Invariant: nothing is changed here. Every new offset is within its partition: one before the first or after
+the last record is moved there, and ``NewOffsets.moved`` lists it.
 """
 
 from collections.abc import Iterable, Mapping
@@ -16,7 +16,7 @@ from moldau.client.transport.cluster import Cluster
 from moldau.protocol.errors import ErrorCode, KafkaError
 
 
-class Wish(Enum):
+class ResetTo(Enum):
     EARLIEST = "earliest"
     LATEST = "latest"
     CURRENT = "current"
@@ -27,15 +27,15 @@ class Wish(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Reset:
-    """A wish; ``number`` is the offset, by how much to shift, or the milliseconds since 1970."""
+    """What to reset to; ``number`` is the offset, by how much to shift, or the milliseconds since 1970."""
 
-    wish: Wish
+    to: ResetTo
     number: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """A wish that lay outside: what was wanted, and what became of it."""
+    """An offset outside of its partition: which one was asked for, and which one is used instead."""
 
     partition: TopicPartition
     wanted: int
@@ -45,13 +45,13 @@ class Moved:
 @dataclass(slots=True)
 class NewOffsets:
     offsets: dict[TopicPartition, int] = field(default_factory=dict)
-    #: Partitions that have no record from the wanted time on, and go to their end.
+    #: Partitions without a record at or after the given time; they are reset to their end.
     without_record: list[TopicPartition] = field(default_factory=list)
     moved: list[Moved] = field(default_factory=list)
 
 
 class NoCommittedOffset(Exception):
-    """A shift from nowhere."""
+    """A group cannot be shifted in a partition for which it has committed nothing."""
 
     def __init__(self, partition: TopicPartition) -> None:
         super().__init__(partition)
@@ -59,7 +59,7 @@ class NoCommittedOffset(Exception):
 
 
 async def partitions_of(cluster: Cluster, scope: str) -> list[TopicPartition]:
-    """The partitions that ``topic`` or ``topic:0,2`` means; ValueError for words that are no numbers."""
+    """The partitions that ``topic`` or ``topic:0,2`` stands for; ValueError if they are no numbers."""
     name, colon, indexes = scope.rpartition(":") if ":" in scope else (scope, "", "")
     if colon:
         return [TopicPartition(name, int(index)) for index in indexes.split(",")]
@@ -73,23 +73,23 @@ async def new_offsets(
     partitions: Iterable[TopicPartition],
     committed: Mapping[TopicPartition, CommittedOffset],
 ) -> NewOffsets:
-    """The offsets that a wish comes to; ``committed`` is where the group is."""
+    """The offsets to reset to; ``committed`` is where the group is now."""
     wanted = list(partitions)
     await check_exist(admin.cluster, wanted)
     found = NewOffsets()
-    match reset.wish:
-        case Wish.EARLIEST:
+    match reset.to:
+        case ResetTo.EARLIEST:
             found.offsets = await _offsets(admin, wanted, EARLIEST)
-        case Wish.LATEST:
+        case ResetTo.LATEST:
             found.offsets = await _offsets(admin, wanted, LATEST)
-        case Wish.CURRENT:
+        case ResetTo.CURRENT:
             ends = await _offsets(admin, [p for p in wanted if p not in committed], LATEST)
             found.offsets = {p: committed[p].offset if p in committed else ends[p] for p in wanted}
-        case Wish.TIMESTAMP:
+        case ResetTo.TIMESTAMP:
             await _at_time(admin, wanted, reset.number, found)
-        case Wish.OFFSET:
+        case ResetTo.OFFSET:
             await within(admin, dict.fromkeys(wanted, reset.number), found)
-        case Wish.SHIFT:
+        case ResetTo.SHIFT:
             missing = [p for p in wanted if p not in committed]
             if missing:
                 raise NoCommittedOffset(missing[0])
@@ -98,7 +98,7 @@ async def new_offsets(
 
 
 async def within(admin: Admin, offsets: Mapping[TopicPartition, int], found: NewOffsets) -> None:
-    """Adds the offsets to ``found``, each moved to the nearer end of its partition where it lies outside."""
+    """Adds the offsets to ``found``, each moved into the range of its partition if it is outside."""
     begins = await _offsets(admin, offsets, EARLIEST)
     ends = await _offsets(admin, offsets, LATEST)
     for partition, wanted in offsets.items():

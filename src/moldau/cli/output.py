@@ -1,7 +1,7 @@
-"""How commands speak: tables for people, JSON for programs.
+"""Output of commands: tables for people, JSON for programs.
 
-Invariant: results go to stdout, everything else to stderr; rich is imported only to draw. Where stdout is
-no terminal a table is never cut or wrapped, so that ``grep`` and ``awk`` find whole lines.
+Invariant: results go to stdout, everything else to stderr. Where stdout is no terminal a table is never cut
+or wrapped, so that ``grep`` and ``awk`` find whole lines. rich is imported only when something is drawn.
 """
 
 import json
@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import Progress
 
-#: Wider than any table when nobody watches.
+#: Wider than any table, for output that is no terminal.
 _UNBOUNDED_WIDTH = 10_000
 
 
 def print_json(value: Any) -> None:
-    """One document, keys in the order that the command gives them."""
+    """Prints one document, keys in the order that the command gives them."""
     click.echo(json.dumps(value, indent=2, ensure_ascii=False))
 
 
@@ -30,7 +30,7 @@ def print_json_line(value: Any) -> None:
 def print_table(
     columns: Sequence[str], rows: Iterable[Sequence[object]], *, title: str | None = None
 ) -> None:
-    """A table; a column whose name ends with ">" is set to the right (numbers)."""
+    """Prints a table; a column whose name ends with ">" is aligned to the right (numbers)."""
     from rich import box
     from rich.table import Table
     from rich.text import Text
@@ -54,7 +54,7 @@ def console(*, stderr: bool = False) -> "Console":
 
 
 def progress(description: str, total: int | None, *, shown: bool = True) -> tuple["Progress", Any]:
-    """A bar on stderr for long work, with its task; shows nothing where stderr is no terminal."""
+    """A progress bar on stderr and its task; shows nothing where stderr is no terminal."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     made = Progress(
@@ -71,12 +71,12 @@ def progress(description: str, total: int | None, *, shown: bool = True) -> tupl
 
 
 def note(text: str) -> None:
-    """A remark for the person at the terminal."""
+    """Prints a remark for people, to stderr."""
     click.echo(text, err=True)
 
 
 def size_text(size: int) -> str:
-    """Bytes as people read them."""
+    """A number of bytes with a unit: 1.5 MiB."""
     if size < 0:
         return "-"
     value = float(size)

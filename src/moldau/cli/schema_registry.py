@@ -1,7 +1,7 @@
-"""What the commands around schemas share: the registry's address, its errors, schemas with their references.
+"""What the ``moldau schemas`` commands share: the registry's address, its errors, schemas with references.
 
-Invariant: here alone an error of the registry becomes one line with a next step. The registry may be
-anybody's: only Confluent's API is used.
+Invariant: only here an error of the registry becomes one line with a next step. Only Confluent's API is
+used, so that any registry works.
 """
 
 import re
@@ -31,11 +31,11 @@ _NEXT_STEPS = {
     40405: "delete it without --permanent first",
 }
 _TYPES = {".avsc": "AVRO", ".avro": "AVRO", ".proto": "PROTOBUF", ".json": "JSON"}
-_PART = re.compile(r"""errorType:\s*['"](\w+)['"],\s*description:\s*(['"])(.*?)\2[,}]""")
+_ERROR_TYPE = re.compile(r"""errorType:\s*['"](\w+)['"],\s*description:\s*(['"])(.*?)\2[,}]""")
 
 
 def registry_options(function: _F) -> _F:
-    """Adds the address of the registry and who we are there; gives ``registry``, ``user`` and ``ca``."""
+    """Adds the options ``registry``, ``user`` and ``ca``: where the registry is, and how to log in."""
     for option in (
         click.option(
             "--ca",
@@ -66,7 +66,7 @@ def registry_options(function: _F) -> _F:
 
 @contextmanager
 def connected(registry: str, user: str | None, ca: str | None) -> "Iterator[RegistryClient]":
-    """A client; what the registry refuses becomes one line and exit code 1."""
+    """A client of the registry, whose errors become one line and exit code 1."""
     from moldau.client.registry.schema_registry import RegistryClient, RegistryError
     from moldau.schemas.limits import InvalidSchema
 
@@ -81,13 +81,16 @@ def connected(registry: str, user: str | None, ca: str | None) -> "Iterator[Regi
 
 
 def explain(code: int, message: str) -> str:
-    said = " ".join(message.split()).rstrip(".")
+    """An error of the registry and the next step, in one line; code 0 is an error of the connection."""
+    if not code:
+        return message
+    text = f"{' '.join(message.split()).rstrip('.')} ({code})"
     step = _NEXT_STEPS.get(code)
-    return f"{said} ({code}). Next: {step}" if step else (f"{said} ({code})" if code else message)
+    return f"{text}. Next: {step}" if step else text
 
 
 def file_schema(path: Path, schema_type: str | None) -> tuple[str, str]:
-    """The text of a file, and what it is: as told, or by the ending of its name."""
+    """The text of a file, and its schema type: as given, or by the suffix of the file."""
     found = schema_type.upper() if schema_type else _TYPES.get(path.suffix.lower())
     if found is None:
         raise click.UsageError(f"what is {path.name}? Say --type avro, json or protobuf")
@@ -98,7 +101,7 @@ def file_schema(path: Path, schema_type: str | None) -> tuple[str, str]:
 
 
 def references_of(given: tuple[str, ...]) -> "list[Reference]":
-    """``NAME=SUBJECT:VERSION``; a subject may hold colons itself."""
+    """Reads ``NAME=SUBJECT:VERSION`` arguments; a subject may contain colons itself."""
     from moldau.client.registry.schema_registry import Reference
 
     found = []
@@ -112,7 +115,7 @@ def references_of(given: tuple[str, ...]) -> "list[Reference]":
 
 
 def parsed(client: "RegistryClient", schema: "RegisteredSchema", depth: int = 0) -> "ParsedSchema":
-    """A schema with everything that it refers to, as the rules take it."""
+    """A schema, parsed with everything that it refers to."""
     from moldau.registry.schemas import Reference, SchemaType, parse
     from moldau.schemas.limits import InvalidSchema
 
@@ -126,18 +129,18 @@ def parsed(client: "RegistryClient", schema: "RegisteredSchema", depth: int = 0)
 
 
 def reason(message: str) -> str:
-    """What a message of a compatibility check says, without the braces that Confluent puts around it."""
-    found = _PART.search(message)
+    """The reason in a message of a compatibility check, without the JSON-like text around it."""
+    found = _ERROR_TYPE.search(message)
     return f"{found[1]}: {found[3]}" if found else message
 
 
-def is_about_a_reason(message: str) -> bool:
-    """Confluent adds to its reasons the old schema, its version and the level: no reasons themselves."""
+def is_a_reason(message: str) -> bool:
+    """False for the old schema, its version and the level, which Confluent adds to the list of reasons."""
     return not re.match(r"""\{(oldSchemaVersion|oldSchema|validateFields|compatibility):""", message)
 
 
 def pretty(schema_type: str, text: str) -> str:
-    """The schema as people read it: JSON over several lines, Protobuf as it is."""
+    """The schema for people: JSON is indented, Protobuf stays as it is."""
     import json
 
     if schema_type == "PROTOBUF":

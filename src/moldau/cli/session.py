@@ -1,15 +1,15 @@
-"""From the options that all commands share to a cluster to talk to: addresses, and settings of the client.
+"""The options that all commands share, and the connection to a cluster that they describe.
 
     @click.command()
-    @bootstrap_option
-    def command(bootstrap_server: str) -> None:
+    @cluster_command_options
+    def command(as_json: bool, timeout_seconds: float, bootstrap_server: str) -> None:
         async def work(cluster: Cluster) -> int: ...
-        found = connected(bootstrap_server, work)
+        found = connected(bootstrap_server, work, timeout_seconds=timeout_seconds)
 
-``bootstrap_option`` brings ``--command-config`` and ``-X`` with it, so that every command reaches a cluster
-with TLS or SASL; ``connected`` finds what they said in click's context.
+The options include ``--command-config`` and ``-X``, so that every command reaches a cluster with TLS or SASL;
+``connected`` finds their values in click's context.
 
-Invariant: here alone an error of the client becomes one line with a next step. asyncio and the client are
+Invariant: only here an error of the client becomes one line with a next step. asyncio and the client are
 imported when a command runs, not before.
 """
 
@@ -44,16 +44,16 @@ _NEXT_STEPS = {
     "REQUEST_TIMED_OUT": "try again, or with a longer --timeout",
 }
 
-#: Where the options below leave what they were given, in click's context.
+#: Under these names click's context keeps the values of the options below.
 _COMMAND_CONFIG = "moldau.command_config"
 _PROPERTIES = "moldau.client_properties"
 
 
-def _leave_in_context(name: str) -> Callable[[click.Context, click.Parameter, Any], None]:
-    def leave(context: click.Context, parameter: click.Parameter, value: Any) -> None:
+def _store_in_context(name: str) -> Callable[[click.Context, click.Parameter, Any], None]:
+    def store(context: click.Context, parameter: click.Parameter, value: Any) -> None:
         context.meta[name] = value
 
-    return leave
+    return store
 
 
 _command_config_option = click.option(
@@ -63,7 +63,7 @@ _command_config_option = click.option(
     show_envvar=True,
     metavar="FILE",
     expose_value=False,
-    callback=_leave_in_context(_COMMAND_CONFIG),
+    callback=_store_in_context(_COMMAND_CONFIG),
     help="A properties file with settings of Kafka's clients: security.protocol, sasl.*, ssl.* …",
 )
 _property_option = click.option(
@@ -72,13 +72,13 @@ _property_option = click.option(
     multiple=True,
     metavar="NAME=VALUE",
     expose_value=False,
-    callback=_leave_in_context(_PROPERTIES),
+    callback=_store_in_context(_PROPERTIES),
     help="One such setting, instead of the file's; repeatable.",
 )
 
 
 def client_settings_options(command: _F) -> _F:
-    """``--command-config`` and ``-X``; ``client_settings`` reads them."""
+    """Adds ``--command-config`` and ``-X``, whose values ``client_settings`` reads."""
     return _command_config_option(_property_option(command))
 
 
@@ -99,7 +99,7 @@ def client_settings() -> dict[str, str]:
 
 
 def client_settings_arguments() -> tuple[str, ...]:
-    """The same two options for another program that the running command starts."""
+    """The same two options, as arguments for a program that the running command starts."""
     given = click.get_current_context().meta
     path: Path | None = given.get(_COMMAND_CONFIG)
     found = [] if path is None else ["--command-config", str(path.absolute())]
@@ -109,7 +109,7 @@ def client_settings_arguments() -> tuple[str, ...]:
 
 
 def cluster_options(settings: Mapping[str, str], client_id: str) -> dict[str, Any]:
-    """Settings of Kafka's clients as options of ``Cluster``; one that cannot be met is wrong usage."""
+    """Settings of Kafka's clients as options of ``Cluster``; one that is not supported is wrong usage."""
     from moldau.cli.kafka_tools.framework import bootstrap
     from moldau.cli.kafka_tools.framework.exceptions import ToolError
 
@@ -132,7 +132,7 @@ _servers_option = click.option(
 
 
 def bootstrap_option(command: _F) -> _F:
-    """How a command reaches its cluster."""
+    """Adds the options with which a command reaches its cluster."""
     return _servers_option(client_settings_options(command))
 
 
@@ -147,6 +147,11 @@ timeout_option = click.option(
 )
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON for programs, not a table.")
+
+
+def cluster_command_options(command: _F) -> _F:
+    """Adds the options of every command that asks a cluster: ``--json``, ``--timeout`` and the connection."""
+    return json_option(timeout_option(bootstrap_option(command)))
 
 
 def pairs(given: Iterable[str], option: str) -> dict[str, str]:
@@ -166,12 +171,12 @@ def connected(
     *,
     timeout_seconds: float = 30.0,
 ) -> _T:
-    """Runs ``work`` with a cluster; what it raises becomes one line and exit code 1."""
+    """Runs ``work`` with a cluster; an error becomes one line and exit code 1."""
     from moldau.client.transport.cluster import Cluster
 
     options = cluster_options(client_settings(), "moldau-cli")
 
-    async def inside() -> _T:
+    async def connect_and_work() -> _T:
         timeout_ms = max(1, round(timeout_seconds * 1000))
         timeouts = {
             "request_timeout_ms": timeout_ms,
@@ -181,11 +186,11 @@ def connected(
         async with await Cluster.open(bootstrap_server, **(timeouts | options)) as cluster:
             return await work(cluster)
 
-    return run(inside())
+    return run(connect_and_work())
 
 
 def run(coroutine: Coroutine[Any, Any, _T]) -> _T:
-    """Runs a coroutine on the fastest loop that there is; errors become ``click.ClickException``."""
+    """Runs a coroutine on the fastest event loop; errors become ``click.ClickException``."""
     from moldau.protocol.errors import KafkaError
 
     try:
@@ -195,16 +200,16 @@ def run(coroutine: Coroutine[Any, Any, _T]) -> _T:
     except ValueError as error:
         raise click.UsageError(str(error)) from error
     except KeyboardInterrupt:
-        raise SystemExit(130) from None  # as a shell expects it of a program that was interrupted
+        raise SystemExit(130) from None  # the shell's exit code for SIGINT
 
 
 def explain(error: "KafkaError") -> str:
     """An error and the next step, in one line."""
-    said = " ".join((error.message or error.code.name).split()).rstrip(".")
-    if error.message and error.code.name not in (*said.split(), "BROKER_NOT_AVAILABLE"):
-        said += f" ({error.code.name})"
+    text = " ".join((error.message or error.code.name).split()).rstrip(".")
+    if error.message and error.code.name not in (*text.split(), "BROKER_NOT_AVAILABLE"):
+        text += f" ({error.code.name})"
     step = _NEXT_STEPS.get(error.code.name)
-    return f"{said}{'' if said.endswith('?') else '.'} Next: {step}" if step else said
+    return f"{text}{'' if text.endswith('?') else '.'} Next: {step}" if step else text
 
 
 def _fastest_loop() -> Callable[[Coroutine[Any, Any, _T]], _T]:

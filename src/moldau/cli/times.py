@@ -1,7 +1,4 @@
-"""Moments as people write them, and back.
-
-Invariant: pure; the present comes in as an argument.
-"""
+"""Parses times as people write them, and formats them. Pure: the present time is an argument."""
 
 import re
 from datetime import UTC, datetime
@@ -13,7 +10,7 @@ HOW_TO_WRITE = "a time such as 2026-01-31T12:00:00Z, '10m ago', -2h, or millisec
 
 
 def parse_time(text: str, now_ms: int) -> int:
-    """Milliseconds since 1970; a time without a zone is local. ValueError when it is no time."""
+    """Milliseconds since 1970; a time without a zone is local. ValueError when it cannot be parsed."""
     given = text.strip()
     if given.isdecimal():
         return int(given)
@@ -29,7 +26,7 @@ def parse_time(text: str, now_ms: int) -> int:
 
 
 def format_time(timestamp_ms: int) -> str:
-    """ISO 8601 in UTC with milliseconds; "-" for no time and for what lies beyond the calendar."""
+    """ISO 8601 in UTC with milliseconds; "-" for -1 (no time) and for what is out of range."""
     if timestamp_ms < 0:
         return "-"
     try:

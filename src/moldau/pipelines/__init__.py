@@ -6,8 +6,8 @@
     def loud(context: Context):
         return context.stream("quiet").selectExpr("key", "upper(CAST(value AS STRING)) AS value")
 
-``moldau pipeline run FILE`` runs one; ``run_file`` does from a program. Names are loaded when they are first
-used: a decorator needs no Spark.
+``moldau pipeline run FILE`` runs such a file; ``run_file`` runs it from a program. Names are imported when
+they are first used, so that a decorator needs no Spark.
 """
 
 from importlib import import_module

@@ -8,8 +8,8 @@ A stream that is read here belongs to the query that the function's result becom
 query's name, and it begins with the first record of the topic unless ``starting_offsets="latest"`` is given
 or the query has a checkpoint. In a dry run a stream is the last records of the topic, as a batch.
 
-Invariant: a topic that is not there is told here, in one sentence, before Spark is asked. A context belongs
-to one query; a batch dataset is computed once for all of them.
+Invariant: a topic that does not exist is reported here, in one sentence, before Spark is asked. A context
+belongs to one query; a batch dataset is computed once for all of them.
 """
 
 from collections.abc import Callable, Mapping
@@ -37,7 +37,7 @@ class Shared:
     topics: Topics
     #: Options of ``format("moldau")`` for every source and sink: how to reach the cluster.
     options: Mapping[str, str]
-    #: So many last records of each topic stand for its stream; None in a real run.
+    #: In a dry run, how many of a topic's last records stand for its stream; None in a real run.
     sample: int | None = None
     batches: "dict[str, DataFrame]" = field(default_factory=dict)
 
@@ -48,13 +48,14 @@ class Context:
     def __init__(self, shared: Shared, step: str, query_id: str | None = None) -> None:
         self._shared = shared
         self._datasets: dict[str, DataFrame] = {}
+        #: The step, and the datasets that are being computed for it: finds those that ask for each other.
         self._asked: list[str] = [step]
         self._topics_read: set[str] = set()
-        #: How many tables were asked for; what is made of one is not kept, but read anew for each batch.
+        #: How many tables were asked for. A dataset made of one is not persisted: every batch reads it again.
         self._tables = 0
         #: The name of the query, and of its consumer group.
         self.query_name = shared.pipeline.query_name(step)
-        #: What its member in the group is called.
+        #: The client id of its member in the group.
         self._client_id = self.query_name if query_id is None else f"{self.query_name}.{query_id}"
 
     @property
@@ -67,23 +68,23 @@ class Context:
 
     @property
     def topics_read(self) -> list[str]:
-        """What the streams of this query have been made of so far."""
+        """The topics that the streams of this query read, as far as they have been asked for."""
         return sorted(self._topics_read)
 
     def stream(
         self, topic: str, *, schema: str | None = None, watermark: str | None = None, **options: object
     ) -> "DataFrame":
-        """The records of a topic as they come.
+        """The records of a topic as they arrive.
 
         ``value_format`` and ``schema`` (columns as in SQL: "product STRING, price DOUBLE") give typed
         columns, else there are ``key`` and ``value``. ``watermark="time 10 seconds"`` says which
         column is the time of an event, and how late one may come. More options are those of
         ``format("moldau")``.
         """
-        given = self._reading(topic, schema, options)
+        given = self._read_options(topic, schema, options)
         self._topics_read.add(topic)
         if self._shared.sample is not None:
-            frame = self._sampled(topic, given)
+            frame = self._sample(topic, given)
         else:
             given.setdefault("startingOffsets", "earliest")
             given.setdefault("group.id", self.query_name)
@@ -92,16 +93,16 @@ class Context:
         return with_watermark(frame, watermark)
 
     def read(self, topic: str, *, schema: str | None = None, **options: object) -> "DataFrame":
-        """What a topic holds now, as a batch."""
-        given = self._reading(topic, schema, options)
+        """The records that are in a topic now, as a batch."""
+        given = self._read_options(topic, schema, options)
         if self._shared.sample is not None:
-            return self._sampled(topic, given)
+            return self._sample(topic, given)
         return self.spark.read.format("moldau").options(**given).load()
 
     def table(self, topic: str, *, schema: str | None = None, **options: object) -> "DataFrame":
         """The last value of each key of a topic, deleted ones left out: reference data to join a stream with.
 
-        It is read anew for each batch of the stream, so an update counts for the events that come after it.
+        It is read again for each batch of the stream, so an update counts for the events that come after it.
         """
         self._tables += 1
         return newest_by_key(self.read(topic, schema=schema, **options))
@@ -109,8 +110,8 @@ class Context:
     def dataset(self, wanted: "str | Callable[[Context], DataFrame]") -> "DataFrame":
         """What another function of the file returns.
 
-        A batch is computed once and kept for everyone who asks, unless it is made of a ``table``. A stream
-        becomes a part of each query that asks for it: Spark has no streams that queries share.
+        A batch is computed once and persisted for all queries, unless it is made of a ``table``. A stream
+        becomes a part of each query that asks for it: Spark's queries cannot share a stream.
         """
         name = wanted if isinstance(wanted, str) else wanted.__name__
         functions = self._shared.pipeline.datasets
@@ -135,7 +136,7 @@ class Context:
                 return frame
         return self._datasets[name]
 
-    def _reading(self, topic: str, schema: str | None, options: Mapping[str, object]) -> dict[str, str]:
+    def _read_options(self, topic: str, schema: str | None, options: Mapping[str, object]) -> dict[str, str]:
         given = {**self._shared.options, **source_options(options), "subscribe": topic}
         if schema is not None:
             given["value.schema"] = schema
@@ -145,11 +146,11 @@ class Context:
         self._shared.topics.check(topic)
         return given
 
-    def _sampled(self, topic: str, given: Mapping[str, str]) -> "DataFrame":
+    def _sample(self, topic: str, given: Mapping[str, str]) -> "DataFrame":
         assert self._shared.sample is not None
         starts, ends = self._shared.topics.last_records(topic, self._shared.sample)
-        of_streams = ("group.id", "maxoffsetspertrigger", "maxbytespertrigger", "startingoffsets")
-        kept = {k: v for k, v in given.items() if k.lower() not in of_streams}
+        streams_only = ("group.id", "maxoffsetspertrigger", "maxbytespertrigger", "startingoffsets")
+        kept = {k: v for k, v in given.items() if k.lower() not in streams_only}
         limits = {"startingOffsets": starts, "endingOffsets": ends}
         return self.spark.read.format("moldau").options(**kept, **limits).load()
 
@@ -161,14 +162,14 @@ def newest_by_key(frame: "DataFrame") -> "DataFrame":
     typed = "_key" in frame.columns
     key, offset = ("_key", "_offset") if typed else ("key", "offset")
     fields = [name for name in frame.columns if not name.startswith("_")] if typed else ["value"]
-    there = " OR ".join(f"`{name}` IS NOT NULL" for name in fields)
+    has_value = " OR ".join(f"`{name}` IS NOT NULL" for name in fields)
     newest = functions.max_by(functions.struct(*frame.columns), offset).alias("newest")
     keyed = frame.where(f"`{key}` IS NOT NULL")  # a record without a key replaces nothing
-    return keyed.groupBy(keyed[key].alias("of_key")).agg(newest).select("newest.*").where(there)
+    return keyed.groupBy(keyed[key].alias("of_key")).agg(newest).select("newest.*").where(has_value)
 
 
 def checked(result: Any, name: str) -> "DataFrame":
-    """A DataFrame, or a sentence that says what came instead."""
+    """The DataFrame that a function returned; PipelineError says what it returned instead."""
     if hasattr(result, "isStreaming") and hasattr(result, "schema"):
         frame: DataFrame = result
         return frame

@@ -5,12 +5,12 @@
       - glob:
           include: transformations/**
 
-Spark wants to be told where checkpoints lie, forgets its tables between runs unless it has a catalogue on
-disk, and takes no settings of its start from a spec. So a copy of the spec that has a place for everything is
-written to the pipeline's home, and ``spark-pipelines`` is given the copy.
+Spark needs a directory for checkpoints, forgets its tables between runs unless it has a catalogue on disk,
+and ignores settings of its start that stand in a spec. So a completed copy of the spec is written to the
+pipeline's directory, and ``spark-pipelines`` is given the copy.
 
-Invariant: what the spec or the user says wins over what the home would give. Definitions are read by Spark,
-never here. Every process that was started here is ended here.
+Invariant: what the spec or the user says wins over these defaults. Definitions are read by Spark, never
+here. Every process that was started here is ended here.
 """
 
 import os
@@ -38,7 +38,7 @@ from moldau.spark.session.create import recommended_settings, with_java_options
 from moldau.spark.session.interpreter import worker_python
 from moldau.spark.session.java import find_java
 
-#: What Spark itself looks for in a directory.
+#: The files that Spark itself looks for in a directory.
 SPEC_NAMES = ("spark-pipeline.yml", "spark-pipeline.yaml")
 SUFFIXES = (".yml", ".yaml")
 #: Modules that ``spark-pipelines`` imports, and the packages that bring them.
@@ -50,13 +50,13 @@ _NEEDED = {
     "yaml": "PyYAML",
 }
 _EVENT = re.compile(r"^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d: (.*)$")
-_LOOK_SECONDS = 0.2
-_ENDING_SECONDS = 15.0
+_POLL_SECONDS = 0.2
+_TERMINATION_SECONDS = 15.0
 
 
 @dataclass(frozen=True, slots=True)
 class DeclaredPipeline:
-    """A spec: its name, where it lies, and what is written in it."""
+    """A spec: its name, its file, and the fields of it."""
 
     name: str
     path: Path
@@ -72,7 +72,7 @@ def find_spec(given: Path) -> Path | None:
 
 def load_spec(path: Path, name: str | None = None) -> DeclaredPipeline:
     """Reads a spec; PipelineError says what is wrong with it, or what has to be installed."""
-    if missing := [package for module, package in _NEEDED.items() if not _is_there(module)]:
+    if missing := [package for module, package in _NEEDED.items() if not _is_installed(module)]:
         raise PipelineError(
             f"Spark Declarative Pipelines need {', '.join(missing)}, which is not installed: "
             "pip install 'moldau[spark]'"
@@ -101,8 +101,8 @@ def run_declared(
     should_stop: Callable[[], bool] = lambda: False,
     on_event: Callable[[str], None] = lambda event: None,
 ) -> None:
-    """Processes what is there, then ends; ``on_event`` is told what becomes of each flow."""
-    place = PipelineDirectory(options.home, pipeline.name)
+    """Processes what is there, then ends; ``on_event`` gets each event that Spark reports about a flow."""
+    directory = PipelineDirectory(options.home, pipeline.name)
     state = PipelineState(
         pipeline.name,
         str(pipeline.path),
@@ -112,33 +112,33 @@ def run_declared(
         started=now(),
     )
 
-    def told(event: str) -> None:
+    def note_start(event: str) -> None:
         if event.startswith("Starting run"):
-            place.write_state(replace(state, state=RUNNING))
+            directory.write_state(replace(state, state=RUNNING))
         on_event(event)
 
-    with place.running():
-        place.write_state(state)
+    with directory.running():
+        directory.write_state(state)
         try:
-            _run(pipeline, options, place.directory, "run", should_stop, told)
+            _run(pipeline, options, directory.path, "run", should_stop, note_start)
         except BaseException as error:
             ended = STOPPED if isinstance(error, KeyboardInterrupt) else FAILED
-            said = None if ended == STOPPED else sentence(error)
-            place.write_state(replace(state, state=ended, error=said))
+            message = None if ended == STOPPED else sentence(error)
+            directory.write_state(replace(state, state=ended, error=message))
             raise
-        place.write_state(replace(state, state=STOPPED))
+        directory.write_state(replace(state, state=STOPPED))
 
 
 def check_declared(
     pipeline: DeclaredPipeline, options: RunOptions, on_event: Callable[[str], None] = lambda event: None
 ) -> None:
-    """Has Spark check every flow, in a home that is gone afterwards: nothing is read or written."""
-    with TemporaryDirectory(prefix="moldau-pipeline-") as home:
-        _run(pipeline, options, Path(home), "dry-run", lambda: False, on_event)
+    """Has Spark check every flow, in a temporary directory: nothing is read or written."""
+    with TemporaryDirectory(prefix="moldau-pipeline-") as directory:
+        _run(pipeline, options, Path(directory), "dry-run", lambda: False, on_event)
 
 
 def command(options: RunOptions, spec: Path, action: str) -> list[str]:
-    """What is run; Spark calls the master of a pipeline its remote."""
+    """The command line; what Spark calls a master elsewhere, ``spark-pipelines`` calls a remote."""
     import pyspark
 
     script = Path(pyspark.__file__).parent / "bin" / "spark-pipelines"
@@ -146,13 +146,13 @@ def command(options: RunOptions, spec: Path, action: str) -> list[str]:
     return [str(script), "--remote", _master(options), action, "--spec", str(spec), *refresh]
 
 
-def settings(pipeline: DeclaredPipeline, options: RunOptions, home: Path) -> dict[str, str]:
+def settings(pipeline: DeclaredPipeline, options: RunOptions, directory: Path) -> dict[str, str]:
     """Spark's settings at its start: what the user says, else the spec, else what fits a small machine."""
-    metastore = f"jdbc:derby:;databaseName={home / 'metastore'};create=true"
+    metastore = f"jdbc:derby:;databaseName={directory / 'metastore'};create=true"
     chosen = {
-        # Tables are known to the next run. Derby lets one process in, and so does the pipeline's lock.
+        # The next run knows the tables. Derby lets only one process in, and so does the pipeline's lock.
         "spark.sql.catalogImplementation": "hive",
-        "spark.sql.warehouse.dir": str(home / "warehouse"),
+        "spark.sql.warehouse.dir": str(directory / "warehouse"),
         "spark.hadoop.javax.jdo.option.ConnectionURL": metastore,
         "spark.connect.grpc.binding.address": "localhost",
         "spark.ui.showConsoleProgress": "false",
@@ -162,17 +162,17 @@ def settings(pipeline: DeclaredPipeline, options: RunOptions, home: Path) -> dic
     return {**chosen, **{key: str(written[key]) for key in chosen if key in written}, **options.conf}
 
 
-def spec_for(pipeline: DeclaredPipeline, options: RunOptions, home: Path) -> dict[str, Any]:
-    """The spec that Spark is given: paths from the home on, and a place for checkpoints."""
-    root = Path(os.path.relpath(pipeline.path.parent.resolve(), home.resolve()))
+def spec_for(pipeline: DeclaredPipeline, options: RunOptions, directory: Path) -> dict[str, Any]:
+    """The spec that Spark is given: paths relative to the directory, and storage for checkpoints."""
+    root = Path(os.path.relpath(pipeline.path.parent.resolve(), directory.resolve()))
     libraries = [
         {"glob": {"include": str(root / each["glob"]["include"])}} for each in pipeline.fields["libraries"]
     ]
-    storage = pipeline.fields.get("storage") or f"file://{home / 'storage'}"
+    storage = pipeline.fields.get("storage") or f"file://{directory / 'storage'}"
     if options.checkpoints is not None:
         storage = f"{options.checkpoints.rstrip('/')}/{pipeline.name}"
-    # Spark refuses settings of its start where it sets those of the spec.
-    started_with = settings(pipeline, options, home)
+    # Spark refuses a spec that sets what can only be set at its start.
+    started_with = settings(pipeline, options, directory)
     written = pipeline.fields.get("configuration") or {}
     kept = {key: str(value) for key, value in written.items() if key not in started_with}
     return {
@@ -185,9 +185,9 @@ def spec_for(pipeline: DeclaredPipeline, options: RunOptions, home: Path) -> dic
 
 
 def environment(options: RunOptions, chosen: Mapping[str, str], given: Mapping[str, str]) -> dict[str, str]:
-    """The processes' environment: Java, Python, where the cluster is, and Spark's settings.
+    """The processes' environment: Java, Python, the cluster's address, and Spark's settings.
 
-    Settings do not go by ``spark-pipelines --conf``: Spark 4.3 hands them on in tens and keeps the last ten.
+    Settings are not given with ``spark-pipelines --conf``, because Spark 4.3 keeps only the last ten of them.
     """
     java_home = find_java().path
     started_with = with_java_options(chosen, java_home)
@@ -199,7 +199,7 @@ def environment(options: RunOptions, chosen: Mapping[str, str], given: Mapping[s
         **given,
         "JAVA_HOME": str(java_home),
         "PYSPARK_PYTHON": python,
-        "SPARK_API_MODE": "connect",  # else any master but a local one is taken for a Connect server
+        "SPARK_API_MODE": "connect",  # without it Spark takes any master but a local one for a Connect server
         "PYSPARK_SUBMIT_ARGS": f"{shlex.join(words)} {given.get('PYSPARK_SUBMIT_ARGS', 'pyspark-shell')}",
         "MOLDAU_BOOTSTRAP_SERVERS": options.bootstrap_servers,
     }
@@ -208,7 +208,7 @@ def environment(options: RunOptions, chosen: Mapping[str, str], given: Mapping[s
 def _run(
     pipeline: DeclaredPipeline,
     options: RunOptions,
-    home: Path,
+    directory: Path,
     action: str,
     should_stop: Callable[[], bool],
     on_event: Callable[[str], None],
@@ -219,38 +219,38 @@ def _run(
         raise PipelineError(
             "a Spark Connect server has its own catalogue: run the spec there with 'spark-pipelines --remote'"
         )
-    spec = home / SPEC_NAMES[0]
-    spec.write_text(yaml.safe_dump(spec_for(pipeline, options, home), sort_keys=False), "utf-8")
-    variables = environment(options, settings(pipeline, options, home), os.environ)
-    path = home / "log.txt"
-    with open(path, "ab") as log, open(path, encoding="utf-8", errors="replace") as said:
-        begun = said.seek(0, os.SEEK_END)
+    spec = directory / SPEC_NAMES[0]
+    spec.write_text(yaml.safe_dump(spec_for(pipeline, options, directory), sort_keys=False), "utf-8")
+    variables = environment(options, settings(pipeline, options, directory), os.environ)
+    path = directory / "log.txt"
+    with open(path, "ab") as log, open(path, encoding="utf-8", errors="replace") as output:
+        begin = output.seek(0, os.SEEK_END)
         child = subprocess.Popen(
-            command(options, spec, action), env=variables, cwd=home, stdin=subprocess.DEVNULL, stdout=log,
-            stderr=log, start_new_session=True,
+            command(options, spec, action), env=variables, cwd=directory, stdin=subprocess.DEVNULL,
+            stdout=log, stderr=log, start_new_session=True,
         )  # fmt: skip
         try:
-            code = _watched(child, said, should_stop, on_event)
+            code = _watch(child, output, should_stop, on_event)
         finally:
             _end(child)
         if code:
-            said.seek(begun)
-            everything = said.read()
+            output.seek(begin)
+            everything = output.read()
             failure = failure_in(everything, pipeline.path.parent, code)
             raise PipelineError(failure) from RuntimeError(everything)
 
 
-def _watched(
+def _watch(
     child: "subprocess.Popen[bytes]",
-    said: IO[str],
+    output: IO[str],
     should_stop: Callable[[], bool],
     on_event: Callable[[str], None],
 ) -> int:
-    """The exit code, 0 where it was told to stop."""
+    """Reports events until the child ends; its exit code, or 0 when ``should_stop`` asks for the end."""
     part = ""
     while True:
         code = child.poll()
-        *lines, part = (part + said.read()).split("\n")
+        *lines, part = (part + output.read()).split("\n")
         for line in lines:
             if (event := _EVENT.match(line)) is not None:
                 on_event(event.group(1))
@@ -259,16 +259,16 @@ def _watched(
         if should_stop():
             return 0
         with suppress(subprocess.TimeoutExpired):
-            child.wait(_LOOK_SECONDS)
+            child.wait(_POLL_SECONDS)
 
 
 def _end(child: "subprocess.Popen[bytes]") -> None:
-    """Ends every process of the run: they are one group, and what they were at is done again next time."""
+    """Ends every process of the run, which are one group; the next run repeats what they were doing."""
     for number in (signal.SIGTERM, signal.SIGKILL):
         try:
             os.killpg(child.pid, number)
-            for _ in range(round(_ENDING_SECONDS / _LOOK_SECONDS)):
-                select.select((), (), (), _LOOK_SECONDS)
+            for _ in range(round(_TERMINATION_SECONDS / _POLL_SECONDS)):
+                select.select((), (), (), _POLL_SECONDS)
                 child.poll()
                 os.killpg(child.pid, 0)
         except ProcessLookupError:
@@ -286,7 +286,7 @@ def _has_libraries(fields: Mapping[str, Any]) -> bool:
         return False
 
 
-def _is_there(module: str) -> bool:
+def _is_installed(module: str) -> bool:
     try:
         return find_module(module) is not None
     except ModuleNotFoundError:

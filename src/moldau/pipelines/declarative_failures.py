@@ -1,6 +1,6 @@
-"""What went wrong in a run of ``spark-pipelines``, in one sentence, out of everything that it has said.
+"""What went wrong in a run of ``spark-pipelines``: one sentence out of all its output.
 
-Invariant: text to text. What the sentence leaves out stays in the pipeline's log.
+Pure. What the sentence leaves out stays in the pipeline's log.
 """
 
 import os.path
@@ -9,7 +9,7 @@ from pathlib import Path
 
 from moldau.spark.query.failures import sentence
 
-#: An event goes on until the next one, a line of Spark's log, or the trace of the program itself.
+#: The text of an event ends before the next event, a line of Spark's log, or the traceback of the program.
 _UNTIL_NEXT = r"(.*?)(?=\n\d{4}-\d\d-\d\d |\n\d\d/\d\d/\d\d |\nTraceback|\Z)"
 _FLOW = re.compile(
     rf"(?:Failed to resolve flow: '([^'\n]+)'\.|Flow '([^'\n]+)' has FAILED[^\n]*)\nError: {_UNTIL_NEXT}",
@@ -23,27 +23,27 @@ _PORT = re.compile(
 )
 
 
-def failure_in(said: str, directory: Path, code: int) -> str:
-    """The sentence for a run that has ended with this code; definitions lie below the directory."""
-    if (port := _PORT.search(said)) is not None:
+def failure_in(output: str, directory: Path, code: int) -> str:
+    """The sentence for a run that has ended with this code; definitions are files below the directory."""
+    if (port := _PORT.search(output)) is not None:
         return (
             f"port {port.group(1)}, the one of Spark Connect, is taken: another declarative pipeline runs "
             "on this machine, so start this one when that is over"
         )
-    if flows := list(_FLOW.finditer(said)):
+    if flows := list(_FLOW.finditer(output)):
         found = flows[-1]
         flow = (found.group(1) or found.group(2)).removeprefix("spark_catalog.default.")
         return f"flow {flow} failed: {sentence(found.group(3))}"
-    if _TRACE in said:
-        trace = said[said.rfind(_TRACE) :]
-        return f"{_place(trace, directory)}{sentence(trace)}"
-    if (refused := _BEFORE_PYTHON.search(said)) is not None:
+    if _TRACE in output:
+        trace = output[output.rfind(_TRACE) :]
+        return f"{_file_and_line(trace, directory)}{sentence(trace)}"
+    if (refused := _BEFORE_PYTHON.search(output)) is not None:
         return sentence(refused.group(1))
     return f"spark-pipelines has ended with code {code}"
 
 
-def _place(trace: str, directory: Path) -> str:
-    """The last line of the definitions that the error has passed through."""
+def _file_and_line(trace: str, directory: Path) -> str:
+    """Where in the definitions the error was raised; "" when it was raised elsewhere."""
     root = f"{directory.resolve()}{os.sep}"
     frames = [(os.path.normpath(file), line) for file, line in _FRAME.findall(trace)]
     ours = [f"{os.path.basename(file)}:{line}: " for file, line in frames if file.startswith(root)]

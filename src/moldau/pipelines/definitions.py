@@ -9,7 +9,7 @@
 A function that carries a decorator is a step: its result is written. A function without one is a dataset
 that steps ask for by its name. A file of SQL is read into the same values.
 
-Invariant: values only. Nothing here knows Spark, a cluster or a directory; a decorator only leaves a mark.
+Pure: a decorator only marks its function. Nothing here knows Spark, a cluster or a directory.
 """
 
 import re
@@ -23,11 +23,11 @@ from moldau.spark.typed.formats import FORMATS
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
-#: Where a decorator leaves the output of a function.
+#: The attribute in which a decorator puts the output of a function.
 MARK = "__moldau_output__"
 MODES = ("append", "update", "complete")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
-#: Spark takes an interval as "10 seconds"; this is what ends a stream that has caught up.
+#: Triggers with which a stream ends when it has caught up; any other one is an interval ("10 seconds").
 AVAILABLE_NOW = ("available now", "availablenow", "once")
 
 
@@ -42,7 +42,7 @@ class TopicOutput:
     value_format: str | None = None
     mode: str = "append"
     trigger: str | None = None
-    #: How many partitions the topic gets if it has to be made.
+    #: How many partitions the topic gets if it has to be created.
     partitions: int | None = None
     options: Mapping[str, str] = field(default_factory=dict)
 
@@ -52,7 +52,7 @@ class TopicOutput:
 
 @dataclass(frozen=True, slots=True)
 class ParquetOutput:
-    """Rows become Parquet files below a directory; one that is not absolute lies in the pipeline's home."""
+    """Rows become Parquet files in a directory; a relative one is below the pipeline's directory."""
 
     path: str
     partition_by: tuple[str, ...] = ()
@@ -86,7 +86,7 @@ class Step:
     name: str
     build: Callable[[Any], Any]
     output: Output
-    #: Where it stands in the file.
+    #: Its first line in the file.
     line: int = 0
 
 
@@ -165,7 +165,7 @@ def check_format(where: str, value_format: str | None) -> None:
 
 
 def check_name(name: str) -> str:
-    """A name that is also a directory, a part of a query's name and of a group id."""
+    """The name, if it can be that of a directory and a part of a query's name and group id."""
     if not _NAME.fullmatch(name):
         raise PipelineError(
             f"{name!r} cannot be the name of a pipeline: it is made of letters, digits, '.', '_' and '-'"
@@ -174,7 +174,7 @@ def check_name(name: str) -> str:
 
 
 def texts(options: Mapping[str, object]) -> dict[str, str]:
-    """Options as Spark takes them."""
+    """The values of options as Spark expects them: strings."""
     return {
         name: str(value).lower() if isinstance(value, bool) else str(value) for name, value in options.items()
     }

@@ -1,15 +1,15 @@
-"""Where pipelines keep what they know: one directory for each, below one home.
+"""Where pipelines keep their state: one directory for each, below one home directory.
 
-    <home>/<pipeline>/state.json      what runs, how it does, and what went wrong last
-                      log.txt         what the pipeline and Spark have said
-                      lock            held by the process that runs it
+    <home>/<pipeline>/state.json      which queries run, how far they are, and the last error
+                      log.txt         the logs of the pipeline and of Spark
+                      lock            locked by the process that runs it
                       checkpoints/    Spark's, one for each step
-                      begun-anew.json how often each step was begun from scratch
+                      begun-anew.json how often each step was started from scratch
                       queries.json    which topics each checkpoint was made with
                       tables/         Parquet directories with relative names
 
-Invariant: only the process that holds the lock writes. A file is replaced whole or not at all. Whether a
-pipeline runs is told by the lock, never by a number in a file: a process that died holds nothing.
+Invariant: only the process that has the lock writes. A file is replaced whole or not at all. Whether a
+pipeline runs is decided by the lock, never by a process id in a file: a process that died has no lock.
 """
 
 import fcntl
@@ -33,7 +33,7 @@ DIED = "died"
 
 @dataclass(frozen=True, slots=True)
 class PipelineState:
-    """A pipeline at a moment, as its own process has written it."""
+    """A pipeline at a moment, as its own process wrote it."""
 
     name: str
     file: str
@@ -79,12 +79,12 @@ class PipelineDirectory:
 
     def __init__(self, home: str | os.PathLike[str], name: str, checkpoints: str | None = None) -> None:
         self.name = check_name(name)
-        self.directory = Path(home) / name
-        self.state_path = self.directory / "state.json"
-        self.log_path = self.directory / "log.txt"
+        self.path = Path(home) / name
+        self.state_path = self.path / "state.json"
+        self.log_path = self.path / "log.txt"
         self._checkpoints = checkpoints
-        self._queries_path = self.directory / "queries.json"
-        self._anew_path = self.directory / "begun-anew.json"
+        self._queries_path = self.path / "queries.json"
+        self._restarts_path = self.path / "begun-anew.json"
 
     @property
     def exists(self) -> bool:
@@ -92,23 +92,23 @@ class PipelineDirectory:
 
     def checkpoint(self, step: str) -> str:
         """A directory, or an address below the one that was given."""
-        count = self._times_begun_anew().get(step, 0)
-        place = f"{step}~{count}" if count else step
+        count = self._restarts().get(step, 0)
+        name = f"{step}~{count}" if count else step
         if self._checkpoints is not None:
-            return f"{self._checkpoints.rstrip('/')}/{self.name}/{place}"
-        return str(self.directory / "checkpoints" / place)
+            return f"{self._checkpoints.rstrip('/')}/{self.name}/{name}"
+        return str(self.path / "checkpoints" / name)
 
     def table(self, path: str) -> str:
-        """Where a Parquet directory lies; an address with a scheme stays as it is."""
+        """The path of a Parquet directory; an address with a scheme stays as it is."""
         if "://" in path or os.path.isabs(path):
             return path
-        return str(self.directory / "tables" / path)
+        return str(self.path / "tables" / path)
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        """Held while the pipeline runs; PipelineError where another process runs it."""
-        self.directory.mkdir(parents=True, exist_ok=True)
-        with open(self.directory / "lock", "a") as lock:
+        """Locks the directory while the pipeline runs; PipelineError where another process runs it."""
+        self.path.mkdir(parents=True, exist_ok=True)
+        with open(self.path / "lock", "a") as lock:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError:
@@ -121,7 +121,7 @@ class PipelineDirectory:
 
     def is_running(self) -> bool:
         try:
-            with open(self.directory / "lock") as lock:
+            with open(self.path / "lock") as lock:
                 fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except FileNotFoundError:
             return False
@@ -130,7 +130,7 @@ class PipelineDirectory:
         return False
 
     def state(self) -> PipelineState | None:
-        """What was written last; None where nothing was. A process that is gone is not said to run."""
+        """The state that was written last, None without one; DIED where its process is gone."""
         try:
             found = PipelineState.from_json(json.loads(self.state_path.read_text()))
         except FileNotFoundError:
@@ -146,7 +146,7 @@ class PipelineDirectory:
         _replace(self.state_path, json.dumps(state.to_json(), indent=1))
 
     def check_topics(self, step: str, topics: Sequence[str]) -> None:
-        """A checkpoint holds offsets of topics: with others it means nothing."""
+        """Refuses a checkpoint that was made with other topics: it consists of their offsets."""
         known = self._known_queries()
         before = known.get(step)
         if before is not None and before != list(topics) and self._has_checkpoint(step):
@@ -157,41 +157,43 @@ class PipelineDirectory:
         _replace(self._queries_path, json.dumps({**known, step: list(topics)}))
 
     def forget_checkpoints(self) -> None:
-        """The next run begins anew."""
-        shutil.rmtree(self.directory / "checkpoints", ignore_errors=True)
-        self._begin_anew(self._known_queries())
+        """The next run starts from scratch."""
+        shutil.rmtree(self.path / "checkpoints", ignore_errors=True)
+        self._start_over(self._known_queries())
 
     def notice_removed_checkpoints(self) -> list[str]:
-        """Steps that were run, and whose checkpoints someone has removed: these begin anew as well."""
+        """Steps that have run and whose checkpoints someone has removed: these start from scratch, too."""
         if self._checkpoints is not None:
             return []
         removed = [s for s in self._known_queries() if not os.path.exists(f"{self.checkpoint(s)}/metadata")]
-        self._begin_anew(removed)
+        self._start_over(removed)
         return removed
 
-    def _begin_anew(self, steps: Iterable[str]) -> None:
-        """Checkpoints with other names.
+    def _start_over(self, steps: Iterable[str]) -> None:
+        """Gives the checkpoints of these steps new names.
 
-        What was written exactly once is known by its checkpoint: under the old name a new beginning would be
-        taken for batches that are there already.
+        Exactly-once sinks know a batch by the name of its checkpoint and its number: under the old name they
+        would take the first batches of a new start for batches that they have written already.
         """
         steps = list(steps)
         if steps:
-            counts = self._times_begun_anew()
-            _replace(self._anew_path, json.dumps(counts | {step: counts.get(step, 0) + 1 for step in steps}))
+            counts = self._restarts()
+            counts |= {step: counts.get(step, 0) + 1 for step in steps}
+            _replace(self._restarts_path, json.dumps(counts))
             kept = {step: topics for step, topics in self._known_queries().items() if step not in steps}
             _replace(self._queries_path, json.dumps(kept))
 
-    def _times_begun_anew(self) -> dict[str, int]:
-        return json.loads(self._anew_path.read_text()) if self._anew_path.exists() else {}
+    def _restarts(self) -> dict[str, int]:
+        """How often each step was started from scratch."""
+        return json.loads(self._restarts_path.read_text()) if self._restarts_path.exists() else {}
 
     def _known_queries(self) -> dict[str, list[str]]:
         return json.loads(self._queries_path.read_text()) if self._queries_path.exists() else {}
 
     def query_id(self, step: str) -> str | None:
-        """The id of a step's query, which Spark keeps in its checkpoint; None where that is not a directory.
+        """The id of a step's query, which Spark keeps in its checkpoint; None for a remote checkpoint.
 
-        A new query is given one here, so that its readers know it before it runs.
+        A new query gets its id here, because its readers need it before the query runs.
         """
         if self._checkpoints is not None:
             return None
@@ -209,15 +211,12 @@ class PipelineDirectory:
 
 
 def known_pipelines(home: Path) -> list[PipelineState]:
-    """Every pipeline that was run under a home."""
+    """Every pipeline that was run with this home directory."""
     if not home.is_dir():
         return []
-    homes = [
-        PipelineDirectory(home, each.name)
-        for each in sorted(home.iterdir())
-        if (each / "state.json").exists()
-    ]
-    return [state for each in homes if (state := each.state()) is not None]
+    names = [each.name for each in sorted(home.iterdir()) if (each / "state.json").exists()]
+    states = [PipelineDirectory(home, name).state() for name in names]
+    return [state for state in states if state is not None]
 
 
 def is_up(state: PipelineState) -> bool:

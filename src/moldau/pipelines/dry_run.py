@@ -1,7 +1,8 @@
-"""A pipeline on the last records of real data: what each step would give, without giving it.
+"""``moldau pipeline run --dry-run``: what each step would write for the last records of its topics.
 
-Invariant: reads and shows. Nothing is written, no offset is committed, no checkpoint is made; streams are
-batches of their last records, so a window or a join shows what those records alone would give.
+Streams are read as batches of their last records, so a window or a join shows what those records alone give.
+
+Invariant: nothing is written, no offset is committed, no checkpoint is made.
 """
 
 import contextlib
@@ -39,7 +40,7 @@ class Preview:
 def preview(
     pipeline: Pipeline, options: RunOptions, spark: "SparkSession", *, records: int = 1000, shown: int = 10
 ) -> Iterator[Preview]:
-    """One step after another; PipelineError for the first that does not work."""
+    """Previews one step after another; PipelineError for the first that fails."""
     topics = Topics(options.cluster)
     shared = Shared(spark, pipeline, topics, options.cluster, sample=records)
     for step in pipeline.steps:
@@ -47,7 +48,7 @@ def preview(
         frame = built(pipeline, step, context)
         try:
             rows = frame.limit(shown + 1).collect()
-            plan = explained(frame)
+            plan = execution_plan(frame)
         except Exception as error:
             raise PipelineError(f"{step.name}: {sentence(error)}") from error
         yield Preview(
@@ -61,12 +62,12 @@ def preview(
         )
 
 
-def explained(frame: "DataFrame") -> str:
-    """The plan, as Spark draws it."""
-    drawn = io.StringIO()
-    with contextlib.redirect_stdout(drawn):
+def execution_plan(frame: "DataFrame") -> str:
+    """The plan, as Spark prints it."""
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
         frame.explain()
-    return drawn.getvalue().strip()
+    return printed.getvalue().strip()
 
 
 def readable(value: Any) -> Any:

@@ -1,8 +1,9 @@
-"""The one error of this room: a sentence for the person who wrote or runs a pipeline.
-
-Invariant: its text says what is wrong and what to do next; where it stands in a file it says the line.
-"""
+"""The error of pipelines."""
 
 
 class PipelineError(Exception):
-    """What is wrong with a pipeline or with what it needs; the message is meant to be read alone."""
+    """A mistake in a pipeline, or something that it needs is missing.
+
+    Its message is one sentence for whoever wrote or runs the pipeline: what is wrong, in which line of the
+    file, and what to do next.
+    """

@@ -1,7 +1,8 @@
 """From a file to a pipeline: Python with decorated functions, or SQL.
 
-Invariant: a file is run once, here, and asked for its steps; a mistake in it is told with its line and
-without the way there. A pipeline is named after its file unless a name is given.
+A pipeline has the name of its file unless a name is given.
+
+Invariant: a file is executed once. A mistake in it is reported with its line and without a traceback.
 """
 
 import sys
@@ -42,7 +43,7 @@ def _run(file: Path) -> ModuleType:
     assert spec is not None
     module = module_from_spec(spec)
     if str(file.parent) not in sys.path:
-        sys.path.insert(0, str(file.parent))  # modules beside the file, as for any script
+        sys.path.insert(0, str(file.parent))  # it may import modules beside it, as any script
     sys.modules[module_name] = module
     try:
         exec(code, module.__dict__)
@@ -51,7 +52,7 @@ def _run(file: Path) -> ModuleType:
     except Exception as error:
         raise PipelineError(f"{file.name}:{_line(error, file)}: {type(error).__name__}: {error}") from error
     finally:
-        # Functions of a module that nobody can import travel to Spark's workers by value.
+        # Functions of a module that cannot be imported are pickled by value for Spark's workers.
         del sys.modules[module_name]
     return module
 
@@ -68,7 +69,7 @@ def _compiled(file: Path) -> CodeType:
 
 
 def line_in(error: BaseException, file: Path) -> int | None:
-    """The last line of the file that an error has passed through."""
+    """The line of the file that an error was raised in or passed through last."""
     frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename == str(file)]
     return frames[-1].lineno if frames else None
 

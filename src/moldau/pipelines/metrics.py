@@ -1,6 +1,6 @@
 """Metrics of a pipeline as Prometheus reads them.
 
-Invariant: a state to text. Names end with their unit; a value that is not known is left out.
+Pure. Names end with their unit; a value that is not known is left out.
 """
 
 from collections.abc import Callable, Iterator

@@ -15,7 +15,7 @@ _CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
 class MetricsServer:
-    """``port`` 0 takes a free one; ``self.port`` is what it got."""
+    """``port`` 0 takes a free one; the attribute ``port`` is the one that it listens on."""
 
     def __init__(self, port: int, state: Callable[[], PipelineState], host: str = "127.0.0.1") -> None:
         class Handler(BaseHTTPRequestHandler):
@@ -31,7 +31,7 @@ class MetricsServer:
                 self.wfile.write(body)
 
             def log_message(self, format: str, *args: object) -> None:
-                """Scrapes are no news."""
+                """Logs nothing: every scrape would be a line."""
 
         try:
             self._server = ThreadingHTTPServer((host, port), Handler)

@@ -1,13 +1,12 @@
-"""Runs a pipeline: every step becomes a query or a batch, watched until it is stopped or one fails.
+"""Runs a pipeline: every step becomes a query or a batch, and is watched until it is stopped or one fails.
 
     with start(load("revenue.py"), RunOptions("localhost:9092")) as running:
         while running.poll(1.0): ...
 
 ``run_file`` does all of that for one file and returns when the pipeline has ended.
 
-Invariant: nothing is started before every function has returned its DataFrame and every topic is known to
-be there. A query that fails ends the pipeline: what the others have done is kept, and the next run goes on
-from it.
+Invariant: nothing is started before every function has returned its DataFrame and every topic exists. A
+query that fails ends the pipeline; what the others have done stays, and the next run continues from it.
 """
 
 import logging
@@ -45,19 +44,19 @@ if TYPE_CHECKING:
 log = logging.getLogger("moldau.pipelines")
 
 DEFAULT_SERVERS = "127.0.0.1:9092"
-#: How long a query may take to finish its batch when it is stopped, and how often it is looked at.
+#: How long a query may take to finish its batch when it is stopped, and how often that is checked.
 _LAST_BATCH_SECONDS = 30.0
-_LOOK_SECONDS = 0.1
+_POLL_SECONDS = 0.1
 _LAST_EVENTS_MS = 5_000
-#: Spark gives a new Python process ten seconds to appear; a machine that is busy may need another go.
-_NOT_STARTED = "Python worker failed to connect back"
-_STARTS = 4
-_SETTLING_SECONDS = 15.0
+#: Spark waits ten seconds for a new Python worker; on a busy machine the query has to be started again.
+_WORKER_NOT_STARTED = "Python worker failed to connect back"
+_MAX_STARTS = 4
+_INITIALIZATION_SECONDS = 15.0
 
 
 @dataclass(frozen=True, slots=True)
 class RunOptions:
-    """How a pipeline is run; the file itself says nothing of it."""
+    """How a pipeline is run: everything that does not stand in its file."""
 
     bootstrap_servers: str = DEFAULT_SERVERS
     master: str | None = None
@@ -66,9 +65,9 @@ class RunOptions:
     options: Mapping[str, str] = field(default_factory=dict)
     #: Spark's own settings.
     conf: Mapping[str, str] = field(default_factory=dict)
-    #: Process what is there, then end.
+    #: Process the records that are in the topics, then end.
     available_now: bool = False
-    #: Where checkpoints lie if not in the home: an address that every machine of a cluster reaches.
+    #: Where checkpoints are if not in the pipeline's directory: an address that every Spark executor reaches.
     checkpoints: str | None = None
     from_scratch: bool = False
     metrics_port: int | None = None
@@ -81,8 +80,8 @@ class RunOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class _Ready:
-    """A step whose function has returned."""
+class _PreparedStep:
+    """A step whose function has returned its DataFrame."""
 
     step: Step
     frame: "DataFrame"
@@ -94,18 +93,20 @@ class RunningPipeline:
     def __init__(self, pipeline: Pipeline, options: RunOptions) -> None:
         self.pipeline = pipeline
         self.options = options
-        self.home = PipelineDirectory(options.home, pipeline.name, options.checkpoints)
+        self.directory = PipelineDirectory(options.home, pipeline.name, options.checkpoints)
         self.queries: dict[str, StreamingQuery] = {}
         self.metrics: MetricsServer | None = None
         self._topics = Topics(options.cluster)
-        self._held = ExitStack()
+        self._exit_stack = ExitStack()
         self._spark: SparkSession | None = None
         self._listener: QueryListener | None = None
         self._publisher: Publisher | None = None
+        #: The last status of each query that has ended.
         self._ends: dict[str, QueryStatus] = {}
+        #: How to start each query again, once for each start that it has left.
         self._starts: dict[str, list[Callable[[], StreamingQuery]]] = {}
         outputs = {
-            s.name: f"table {self.home.table(s.output.path)}"
+            s.name: f"table {self.directory.table(s.output.path)}"
             if isinstance(s.output, ParquetOutput)
             else str(s.output)
             for s in pipeline.steps
@@ -132,41 +133,40 @@ class RunningPipeline:
     @property
     def statuses(self) -> list[QueryStatus]:
         """Every query of this pipeline, in the order of the file."""
-        seen = {} if self._listener is None else dict(self._listener.statuses)
-        return [self._ends.get(n) or seen.get(n) or QueryStatus(n, group=n) for n in self.queries]
+        return [self._status(name) for name in self.queries]
 
     @property
     def state(self) -> PipelineState:
         return replace(self._state, queries=tuple(self.statuses))
 
     def start(self, spark: "SparkSession | None") -> None:
-        """Starts everything; a session that is given is used, and not ended with the pipeline."""
-        self._held.enter_context(self.home.running())
-        self._held.enter_context(_logged(self.home.log_path))
+        """Starts everything. A session that is given is used, and goes on after the pipeline."""
+        self._exit_stack.enter_context(self.directory.running())
+        self._exit_stack.enter_context(_logged(self.directory.log_path))
         log.info("pipeline %s begins: %s", self.pipeline.name, self.pipeline.path)
         self._write_state()
         if self.options.from_scratch:
-            self.home.forget_checkpoints()
-        for step in self.home.notice_removed_checkpoints():
+            self.directory.forget_checkpoints()
+        for step in self.directory.notice_removed_checkpoints():
             log.warning("the checkpoint of %s is gone: it begins anew", step)
-        _ = self._topics.loop  # a cluster that is not there is told before Spark takes its seconds to start
+        _ = self._topics.loop  # reports a cluster that is not reachable before Spark takes seconds to start
         if spark is None:
-            spark = open_session(self.pipeline.name, self.options, self.home.log_path)
-            self._held.callback(_end_session, spark)
+            spark = open_session(self.pipeline.name, self.options, self.directory.log_path)
+            self._exit_stack.callback(_end_session, spark)
         self._spark = spark
         self._watch(self._spark)
         shared = Shared(self._spark, self.pipeline, self._topics, self.options.cluster)
-        ready = [self._prepared(shared, step) for step in self.pipeline.steps]
-        for each in ready:
+        prepared = [self._prepare(shared, step) for step in self.pipeline.steps]
+        for each in prepared:
             self._begin(each)
             log.info("%s is written to %s", each.step.name, each.step.output)
         self._state = replace(self._state, state=RUNNING)
         self._write_state()
 
     def poll(self, seconds: float) -> bool:
-        """Waits, and tells whether a query is still at work; PipelineError when one has failed."""
+        """Waits so long; whether a query still runs. PipelineError when one has failed."""
         try:
-            return self._polled(seconds)
+            return self._poll(seconds)
         except Py4JError as error:
             self._spark = None
             raise PipelineError(
@@ -174,13 +174,13 @@ class RunningPipeline:
                 "where it ran out of memory, --conf spark.driver.memory=2g gives it more"
             ) from error
 
-    def _polled(self, seconds: float) -> bool:
+    def _poll(self, seconds: float) -> bool:
         active = [query for query in self.queries.values() if query.isActive]
         if active:
             _wait(active[0], seconds)
         for name, query in list(self.queries.items()):
             if not query.isActive and (failure := query.exception()) is not None:
-                if self._started_again(name, sentence(failure)):
+                if self._restart(name, sentence(failure)):
                     continue
                 self._ends[name] = replace(self._status(name), state=FAILED, error=sentence(failure))
                 raise PipelineError(f"query {name} failed: {_with_hint(sentence(failure))}") from failure
@@ -188,7 +188,7 @@ class RunningPipeline:
         return any(query.isActive for query in self.queries.values())
 
     def stop(self) -> None:
-        """Ends the queries, each after the batch that it is at."""
+        """Stops the queries, each after its current batch."""
         for query in self.queries.values():
             _finish_batch(query)
         for query in self.queries.values():
@@ -203,18 +203,15 @@ class RunningPipeline:
             self._state = replace(
                 self._state, state=state, error=sentence(error) if state == FAILED and error else None
             )
-            if not self._refused:
+            # Without a written state the start was refused, because another process runs this pipeline: its
+            # state is not ours to write.
+            if self._written is not None:
                 log.info(
                     "pipeline %s %s%s", self.pipeline.name, state, f": {error}" if state == FAILED else ""
                 )
                 self._write_state()
         finally:
-            self._held.close()
-
-    @property
-    def _refused(self) -> bool:
-        """Whether another process runs this pipeline: its state is not ours to write."""
-        return self._written is None
+            self._exit_stack.close()
 
     def _end_queries(self, spark: "SparkSession") -> None:
         for query in self.queries.values():
@@ -244,41 +241,43 @@ class RunningPipeline:
         if self.options.metrics_port is not None:
             self.metrics = MetricsServer(self.options.metrics_port, lambda: self.state)
 
-    def _prepared(self, shared: Shared, step: Step) -> _Ready:
-        context = Context(shared, step.name, self.home.query_id(step.name))
+    def _prepare(self, shared: Shared, step: Step) -> _PreparedStep:
+        context = Context(shared, step.name, self.directory.query_id(step.name))
         frame = built(self.pipeline, step, context)
         if frame.isStreaming:
-            self.home.check_topics(step.name, context.topics_read)
+            self.directory.check_topics(step.name, context.topics_read)
         if isinstance(step.output, TopicOutput):
-            self._topics.make(step.output.topic, step.output.partitions)
-        return _Ready(step, frame)
+            self._topics.create(step.output.topic, step.output.partitions)
+        return _PreparedStep(step, frame)
 
-    def _begin(self, ready: _Ready) -> None:
-        step, output = ready.step, ready.step.output
-        table = self.home.table(output.path) if isinstance(output, ParquetOutput) else ""
+    def _begin(self, prepared: _PreparedStep) -> None:
+        step, output = prepared.step, prepared.step.output
+        table = self.directory.table(output.path) if isinstance(output, ParquetOutput) else ""
         wanted = target(output, self.options.cluster, table)
         try:
-            if not ready.frame.isStreaming:
-                write_batch(ready.frame, wanted)
+            if not prepared.frame.isStreaming:
+                write_batch(prepared.frame, wanted)
                 return
             name = self.pipeline.query_name(step.name)
             trigger = trigger_of(output.trigger, self.options.available_now)
-            checkpoint = self.home.checkpoint(step.name)
-            again = partial(start_query, ready.frame, name, wanted, checkpoint, trigger)
-            self._starts[name] = [again] * _STARTS
-            self.queries[name] = self._starts[name].pop()()
-            _settle(self.queries[name])
+            checkpoint = self.directory.checkpoint(step.name)
+            start = partial(start_query, prepared.frame, name, wanted, checkpoint, trigger)
+            self._starts[name] = [start] * _MAX_STARTS
+            self._start_query(name)
         except Exception as error:
             raise PipelineError(f"{step.name}: {_with_hint(sentence(error))}") from error
 
-    def _started_again(self, name: str, failure: str) -> bool:
-        """Whether a query that could not begin its processes was given another go."""
-        if _NOT_STARTED not in failure or not self._starts[name]:
+    def _restart(self, name: str, failure: str) -> bool:
+        """Starts a query again whose Python workers did not come up in time; False for other failures."""
+        if _WORKER_NOT_STARTED not in failure or not self._starts[name]:
             return False
         log.warning("query %s is started again: %s", name, failure)
-        self.queries[name] = self._starts[name].pop()()
-        _settle(self.queries[name])
+        self._start_query(name)
         return True
+
+    def _start_query(self, name: str) -> None:
+        self.queries[name] = self._starts[name].pop()()
+        _wait_for_initialization(self.queries[name])
 
     def _status(self, name: str) -> QueryStatus:
         seen = None if self._listener is None else self._listener.statuses.get(name)
@@ -287,18 +286,18 @@ class RunningPipeline:
     def _write_state(self) -> None:
         if self.state != self._written:
             self._written = self.state
-            self.home.write_state(self._written)
+            self.directory.write_state(self._written)
 
 
 def open_session(name: str, options: RunOptions, output: str | Path) -> "SparkSession":
-    """A session whose JVM prints to a file."""
+    """A session whose JVM writes its output to a file."""
     from moldau.spark.session.create import spark_session
 
     settings = {"spark.sql.streaming.stopTimeout": "30s", **options.conf}
     interrupted = signal.getsignal(signal.SIGINT)
     with open(output, "ab") as file:
         session = spark_session(f"moldau {name}", master=options.master, jvm_output=file, **settings)
-    # Spark has put a handler of its own there; whoever runs the pipeline decides what Ctrl-C does.
+    # Spark has installed its own handler; what Ctrl-C does is decided by whoever runs the pipeline.
     if signal.getsignal(signal.SIGINT) is not interrupted:
         signal.signal(signal.SIGINT, interrupted)
     return session
@@ -306,23 +305,23 @@ def open_session(name: str, options: RunOptions, output: str | Path) -> "SparkSe
 
 @contextmanager
 def _logged(path: Path) -> Iterator[None]:
-    """What this project says goes to the pipeline's log, beside what Spark says."""
+    """Writes Moldau's own log to the pipeline's log file, beside Spark's."""
     handler = logging.FileHandler(path)
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
-    ours = logging.getLogger("moldau")
-    before = ours.level
-    ours.addHandler(handler)
-    ours.setLevel(logging.INFO)
+    logger = logging.getLogger("moldau")
+    level = logger.level
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
     try:
         yield
     finally:
-        ours.removeHandler(handler)
-        ours.setLevel(before)
+        logger.removeHandler(handler)
+        logger.setLevel(level)
         handler.close()
 
 
 def built(pipeline: Pipeline, step: Step, context: Context) -> "DataFrame":
-    """What the function of a step returns, with the columns of its output; its mistakes with their line."""
+    """What the function of a step returns, with the columns of its output; a mistake names its line."""
     try:
         return shaped(checked(step.build(context), step.name), step.output, step.name)
     except PipelineError as error:
@@ -360,7 +359,7 @@ def run_file(
     should_stop: Callable[[], bool] = lambda: False,
     on_change: Callable[[RunningPipeline], None] = lambda running: None,
 ) -> list[QueryStatus]:
-    """Runs a file until its queries have ended or ``should_stop`` says so; how each query ended.
+    """Runs a file until its queries have ended or ``should_stop`` is true; returns how each query ended.
 
     ``on_change`` is called about twice a second. PipelineError says in one sentence which query failed.
     """
@@ -397,13 +396,13 @@ def run(
         except PipelineError as error:
             if not should_stop():
                 raise
-            # Whoever ends us has ended Spark as well: its batch is run again at the next start.
+            # Whoever stops us (Ctrl-C, say) has stopped Spark as well: the next start repeats its batch.
             log.warning("a batch was cut short: %s", error)
     return running.statuses
 
 
 def _wait(query: "StreamingQuery", seconds: float) -> None:
-    """Until the query has ended, or so long; how it ended is asked for elsewhere."""
+    """Waits until the query has ended, or so long; ``poll`` reports how it ended."""
     from pyspark.errors import StreamingQueryException
 
     with suppress(StreamingQueryException):
@@ -417,20 +416,20 @@ def _end_session(spark: "SparkSession") -> None:
         log.warning("Spark could not be ended, it is gone: %s", error)
 
 
-def _settle(query: "StreamingQuery") -> None:
-    """Waits until the query has its processes: many that start together starve each other."""
-    for _ in range(round(_SETTLING_SECONDS / _LOOK_SECONDS)):
+def _wait_for_initialization(query: "StreamingQuery") -> None:
+    """Waits until the query has its Python workers, because many that start together time out."""
+    for _ in range(round(_INITIALIZATION_SECONDS / _POLL_SECONDS)):
         if not query.isActive or not query.status["message"].startswith("Initializing"):
             return
-        _wait(query, _LOOK_SECONDS)
+        _wait(query, _POLL_SECONDS)
 
 
 def _finish_batch(query: "StreamingQuery") -> None:
-    """Waits until the query is between two batches, as far as it comes there in time."""
+    """Waits until the query is between two batches, but not for ever."""
     if not query.isActive:
         return
     first = query.lastProgress
-    for _ in range(round(_LAST_BATCH_SECONDS / _LOOK_SECONDS)):
+    for _ in range(round(_LAST_BATCH_SECONDS / _POLL_SECONDS)):
         now = query.lastProgress
         if (
             not query.isActive
@@ -438,18 +437,18 @@ def _finish_batch(query: "StreamingQuery") -> None:
             or (now and (not first or now.batchId > first.batchId))
         ):
             return
-        _wait(query, _LOOK_SECONDS)
+        _wait(query, _POLL_SECONDS)
 
 
-def _with_hint(said: str) -> str:
-    """What to do about a checkpoint that does not fit."""
-    if "STATE_STORE" in said or "checkpoint" in said.lower() or "StateSchema" in said:
-        return f"{said.rstrip('.')}. Begin anew with --from-scratch, or give the function another name"
-    return said
+def _with_hint(message: str) -> str:
+    """The message, with what to do where it is about a checkpoint that does not fit the query."""
+    if "STATE_STORE" in message or "checkpoint" in message.lower() or "StateSchema" in message:
+        return f"{message.rstrip('.')}. Begin anew with --from-scratch, or give the function another name"
+    return message
 
 
 def now() -> str:
-    """The time as states have it."""
+    """The time in ISO 8601, as it is written into states."""
     return datetime.fromtimestamp(SystemClock().now_ms() / 1000, UTC).isoformat(timespec="seconds")
 
 

@@ -1,4 +1,4 @@
-"""Files of SQL, read: which sources there are, and which queries are written where.
+"""Reads a pipeline in SQL: which sources there are, and where each query is written.
 
     CREATE SOURCE orders (product STRING, price DOUBLE, time TIMESTAMP)
       WITH (topic = 'orders', value_format = 'json', watermark = 'time 10 seconds');
@@ -9,8 +9,8 @@
     CREATE VIEW cheap AS SELECT * FROM orders WHERE price < 10;
     CREATE TABLE archive WITH (path = 'archive', partition_by = 'product') AS SELECT * FROM orders;
 
-Invariant: text to values. Only what stands around a query is read here; the query itself, and the types of
-columns, go to Spark as they were written. Every mistake is told with its line.
+Pure. Only what stands around a query is parsed here; the query itself and the types of columns go to Spark as
+they were written. Every mistake is reported with its line.
 """
 
 import re
@@ -50,7 +50,7 @@ class Token:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A topic under a name; ``columns`` as they were written, None where there are none."""
+    """A topic under a name; ``columns`` as they were written, None without any."""
 
     name: str
     line: int
@@ -66,7 +66,7 @@ class Query:
     name: str
     line: int
     text: str
-    #: Where the text begins in the file.
+    #: The line in which the text begins.
     text_line: int
     #: Every name that the text mentions, in lower case.
     mentions: frozenset[str] = frozenset()
@@ -102,7 +102,7 @@ class _Reader:
         self._text = text
         self._file_name = file_name
         self._tokens: list[Token] = []
-        self._place = 0
+        self._position = 0
         for match in _TOKEN.finditer(text):
             kind = match.lastgroup or ""
             if kind == "open":
@@ -113,7 +113,7 @@ class _Reader:
 
     @property
     def at_end(self) -> bool:
-        return self._place >= len(self._tokens)
+        return self._position >= len(self._tokens)
 
     def error(self, message: str, line: int | None = None) -> PipelineError:
         where = self._here_line() if line is None else line
@@ -127,13 +127,13 @@ class _Reader:
         kind = self._peek().upper
         if kind not in _KINDS:
             raise self.error(f"expected one of {', '.join(_KINDS)} after CREATE, not {self._peek().text!r}")
-        self._place += 1
+        self._position += 1
         name = self._name(f"CREATE {kind} wants a name")
         return self._source(name, line) if kind == "SOURCE" else self._query(kind.lower(), name, line)
 
     def take_sign(self, sign: str) -> bool:
         if not self.at_end and self._peek().text == sign and self._peek().kind == "sign":
-            self._place += 1
+            self._position += 1
             return True
         return False
 
@@ -161,7 +161,7 @@ class _Reader:
             last = self._peek()
             if last.kind in ("word", "quoted"):
                 mentions.add(last.text.strip("`").lower())
-            self._place += 1
+            self._position += 1
         self.take_sign(";")
         text = self._text[first.start : last.end]
         return Query(kind, name, line, text, self._line(first.start), frozenset(mentions), options)
@@ -186,7 +186,7 @@ class _Reader:
         if token.kind == "text":
             return _unquoted(token.text)
         if token.kind not in ("word", "quoted"):
-            self._place -= 1
+            self._position -= 1
             raise self.error(f"{what}: expected the name of an option, not {token.text!r}")
         parts = [token.text.strip("`")]
         while self.take_sign("."):
@@ -199,7 +199,7 @@ class _Reader:
             return _unquoted(token.text)
         if token.kind in ("number", "word"):
             return token.text.lower() if token.upper in ("TRUE", "FALSE") else token.text
-        self._place -= 1
+        self._position -= 1
         raise self.error(f"{what}: the value of {name} is a text in quotes or a number, not {token.text!r}")
 
     def _matching_parenthesis(self) -> Token:
@@ -222,39 +222,39 @@ class _Reader:
 
     def _take_word(self, word: str) -> bool:
         if not self.at_end and self._peek().upper == word:
-            self._place += 1
+            self._position += 1
             return True
         return False
 
     def _name(self, message: str) -> str:
         token = self._next(message)
         if token.kind not in ("word", "quoted"):
-            self._place -= 1
+            self._position -= 1
             raise self.error(f"{message}, not {token.text!r}")
         return token.text.strip("`")
 
     def _peek(self) -> Token:
         if self.at_end:
             raise self.error("the file ends in the middle of a statement")
-        return self._tokens[self._place]
+        return self._tokens[self._position]
 
     def _next(self, message: str) -> Token:
         if self.at_end:
             raise self.error(message or "the file ends in the middle of a statement")
-        self._place += 1
-        return self._tokens[self._place - 1]
+        self._position += 1
+        return self._tokens[self._position - 1]
 
     def _here_line(self) -> int:
         if not self.at_end:
-            return self._line(self._tokens[self._place].start)
+            return self._line(self._tokens[self._position].start)
         return self._line(self._tokens[-1].end) if self._tokens else 1
 
-    def _line(self, place: int) -> int:
-        return self._text.count("\n", 0, place) + 1
+    def _line(self, offset: int) -> int:
+        return self._text.count("\n", 0, offset) + 1
 
 
 def _unquoted(text: str) -> str:
-    """A text without its quotes: a doubled quote or a backslash stands for what follows."""
+    """A string without its quotes and escapes."""
     inner = text[1:-1]
     if text[0] == "'":
         inner = inner.replace("''", "\\'")

@@ -1,7 +1,7 @@
-"""Statements of SQL as steps: a source is a function that returns a stream, a query one that asks Spark.
+"""SQL statements as steps: a source becomes a function that returns a stream, a query one that runs the SQL.
 
-Invariant: the same pipeline that Python would have given: names, groups, checkpoints and outputs are alike.
-A query sees the sources and queries that it mentions and that stand before it.
+The result is the same as that of a file in Python: names, groups, checkpoints and outputs are alike. A query
+sees the sources and queries that it mentions and that stand before it.
 """
 
 from collections.abc import Callable, Mapping
@@ -34,9 +34,11 @@ def sql_pipeline(name: str, file: Path) -> Pipeline:
     except UnicodeDecodeError as error:
         raise PipelineError(f"{file.name} is no text in UTF-8: {error}") from None
     builds: dict[str, Build] = {}
-    for place, each in enumerate(statements):
-        before = names(statements[:place])
-        builds[each.name] = _reading(each) if isinstance(each, Source) else _asking(each, before)
+    for index, each in enumerate(statements):
+        before = names(statements[:index])
+        builds[each.name] = (
+            _source_builder(each) if isinstance(each, Source) else _query_builder(each, before)
+        )
     steps = []
     for each in statements:
         if isinstance(each, Query) and each.kind != "view":
@@ -49,7 +51,7 @@ def sql_pipeline(name: str, file: Path) -> Pipeline:
 
 
 def output_of(query: Query) -> Output:
-    """Where a query is written, as its WITH says."""
+    """Where a query is written, from its WITH clause."""
     options = dict(query.options)
     what = f"CREATE {query.kind.upper()} {query.name}"
     mode, trigger = options.pop("mode", "append"), options.pop("trigger", None)
@@ -77,7 +79,7 @@ def _count(what: str, text: str | None) -> int | None:
     return int(text)
 
 
-def _reading(source: Source) -> Build:
+def _source_builder(source: Source) -> Build:
     options: dict[str, str] = dict(source.options)
     topic, watermark = options.pop("topic", source.name), options.pop("watermark", None)
     batch = options.pop("batch", "false") == "true"
@@ -90,12 +92,12 @@ def _reading(source: Source) -> Build:
     return build
 
 
-def _asking(query: Query, known: Mapping[str, Statement]) -> Build:
+def _query_builder(query: Query, known: Mapping[str, Statement]) -> Build:
     def build(context: Context) -> "DataFrame":
-        # What a name stands for belongs to one query: the next one puts its own there.
+        # Each query has its own streams, so each replaces the views of the one before.
         for name in sorted(query.mentions & set(known)):
             context.dataset(known[name].name).createOrReplaceTempView(known[name].name)
-        # Empty lines before the text make Spark name the lines of the file.
+        # With these empty lines the line numbers in Spark's errors are those of the file.
         return context.spark.sql("\n" * (query.text_line - 1) + query.text)
 
     return build

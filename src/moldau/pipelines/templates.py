@@ -1,8 +1,4 @@
-"""The file that ``moldau pipeline init`` writes: a pipeline that runs as it is, and says what each line does.
-
-Invariant: an example that a reader changes into their own; it runs against any cluster that has its one
-topic.
-"""
+"""The file that ``moldau pipeline init`` writes: a small pipeline that runs as it is and explains itself."""
 
 from string import Template
 

@@ -1,7 +1,6 @@
-"""What a pipeline asks of the cluster itself: is a topic there, make one, where do its last records begin.
+"""What a pipeline asks the cluster: whether a topic exists, to create one, where its last records begin.
 
-Invariant: every answer comes within seconds or as a PipelineError with what to do; records are never read
-here.
+Invariant: what fails becomes a PipelineError that says what to do. Records are never read here.
 """
 
 import json
@@ -17,7 +16,7 @@ from moldau.spark.options import OptionError, read_options
 from moldau.spark.read.listing import list_offsets, partitions_of
 from moldau.spark.read.offsets import EARLIEST, LATEST, offsets_to_json
 
-#: The broker's own default where nothing is said.
+#: Asks for the broker's default.
 _BROKERS_DEFAULT = -1
 
 
@@ -40,7 +39,7 @@ class Topics:
             except (KafkaError, OSError, ValueError) as error:
                 servers = self._options["kafka.bootstrap.servers"]
                 raise PipelineError(
-                    f"the cluster at {servers} cannot be reached ({_said(error)}). Start one with "
+                    f"the cluster at {servers} cannot be reached ({_message(error)}). Start one with "
                     "'moldau up', or name another with --bootstrap-servers"
                 ) from None
         return self._loop
@@ -51,27 +50,27 @@ class Topics:
         return sorted(topic.name for topic in topics if not topic.is_internal)
 
     def check(self, topic: str) -> None:
-        """PipelineError where it is not there."""
+        """PipelineError where a topic of this comma-separated list does not exist."""
         for name in (each.strip() for each in topic.split(",")):
             try:
                 self.loop.run(self.loop.cluster.topic(name, refresh=True))
             except KafkaError as error:
                 if error.code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-                    raise PipelineError(f"topic {name!r}: {_said(error)}") from None
+                    raise PipelineError(f"topic {name!r}: {_message(error)}") from None
                 raise PipelineError(
                     f"topic {name!r} does not exist. 'moldau topics list' shows what there is, "
                     f"'moldau topics create {name}' makes it"
                 ) from None
 
-    def make(self, topic: str, partitions: int | None = None) -> None:
-        """Makes a topic unless it is there."""
+    def create(self, topic: str, partitions: int | None = None) -> None:
+        """Creates a topic unless it exists."""
         wanted = NewTopic(topic, partitions or _BROKERS_DEFAULT, _BROKERS_DEFAULT)
         outcome = self.loop.run(Admin(self.loop.cluster).create_topics([wanted]))[topic]
         if isinstance(outcome, KafkaError) and outcome.code != ErrorCode.TOPIC_ALREADY_EXISTS:
-            raise PipelineError(f"topic {topic!r} cannot be made: {_said(outcome)}")
+            raise PipelineError(f"topic {topic!r} cannot be made: {_message(outcome)}")
 
     def last_records(self, topic: str, count: int) -> tuple[str, str]:
-        """Starting and ending offsets, as options, of about the last ``count`` records."""
+        """The options startingOffsets and endingOffsets for about the last ``count`` records."""
         loop = self.loop
         options = read_options({**self._options, "subscribe": topic})
 
@@ -89,16 +88,16 @@ class Topics:
 def last_offsets(
     firsts: dict[TopicPartition, int], ends: dict[TopicPartition, int], count: int
 ) -> dict[TopicPartition, int]:
-    """Where to begin to read about ``count`` records: small partitions whole, the rest shared out."""
+    """Where to start in each partition: small ones are read whole, the others share the rest of ``count``."""
     starts: dict[TopicPartition, int] = {}
-    held = sorted((ends[tp] - firsts[tp], tp) for tp in ends)
+    by_size = sorted((ends[tp] - firsts[tp], tp) for tp in ends)
     left = count
-    for place, (size, tp) in enumerate(held):
-        share = min(size, -(-left // (len(held) - place))) if left > 0 else 0
+    for index, (size, tp) in enumerate(by_size):
+        share = min(size, -(-left // (len(by_size) - index))) if left > 0 else 0
         starts[tp] = ends[tp] - share
         left -= share
     return starts
 
 
-def _said(error: BaseException) -> str:
+def _message(error: BaseException) -> str:
     return str(getattr(error, "message", "") or error).rstrip(".?")

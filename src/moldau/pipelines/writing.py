@@ -1,7 +1,7 @@
-"""Results to where they go: a topic, Parquet files, the console; a stream as a query, a batch at once.
+"""Writes results to a topic, Parquet files or the console: a stream as a query, a batch at once.
 
-Invariant: what the columns of a result are is decided here, before anything runs: a key or a value that is
-not there is told with the columns that are.
+Invariant: the columns of a result are checked before anything runs; a missing key or value is reported with
+the columns that there are.
 """
 
 import hashlib
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What Spark is told: a format, its options, and how to cut the files."""
+    """An output as Spark's writers take it: a format, its options, and how files are partitioned."""
 
     format: str
     mode: str
@@ -36,11 +36,11 @@ class Target:
 
 
 def target(output: Output, cluster: Mapping[str, str], table: str = "") -> Target:
-    """An output in Spark's words; ``cluster`` are the options that reach it, ``table`` the directory."""
+    """An output for Spark's writers; ``cluster`` are the options that reach it, ``table`` the directory."""
     match output:
         case TopicOutput():
             options = {**cluster, **source_options(output.options), "topic": output.topic}
-            if output.value_format is not None and not _by_spark(output):
+            if output.value_format is not None and not _is_written_by_spark(output):
                 options["value.format"] = output.value_format
             return Target("moldau", output.mode, options)
         case ParquetOutput():
@@ -52,23 +52,23 @@ def target(output: Output, cluster: Mapping[str, str], table: str = "") -> Targe
 def shaped(frame: "DataFrame", output: Output, name: str) -> "DataFrame":
     """The result with the columns that its output wants."""
     if isinstance(output, ParquetOutput):
-        _wanted(frame, output.partition_by, f"{name}: partition_by")
+        _check_columns(frame, output.partition_by, f"{name}: partition_by")
     if not isinstance(output, TopicOutput):
         return frame
     columns = frame.columns
     if output.key is not None:
-        _wanted(frame, (output.key,), f"{name}: key")
+        _check_columns(frame, (output.key,), f"{name}: key")
     if output.value_format is None:
         if "value" not in columns:
             raise PipelineError(
                 f"{name} returns the columns {', '.join(columns)} and no column value: say how they become "
                 "one, value_format='json' for example"
             )
-        # Where a record was read from is not where it goes: topic, partition and offset stay behind.
+        # The topic, partition and offset that a record was read from are not those it is written to.
         kept = [f"`{name}`" for name in ("value", "headers", "timestamp") if name in columns]
         return frame.selectExpr(*_key(output, columns), *kept)
     key = [] if output.key is None else _key(output, columns)
-    if _by_spark(output):
+    if _is_written_by_spark(output):
         return frame.selectExpr(*_record_columns(output, columns), *key, _json(output, columns))
     if output.key is None or output.key == "key":
         return frame
@@ -76,20 +76,20 @@ def shaped(frame: "DataFrame", output: Output, name: str) -> "DataFrame":
 
 
 def _key(output: TopicOutput, columns: list[str]) -> list[str]:
-    """The column that becomes the key: as it is where it is called so, else as text."""
+    """The column that becomes the key: a column ``key`` as it is, any other one as text."""
     if output.key in (None, "key"):
         return ["`key`"] if "key" in columns else []
     return [f"CAST(`{output.key}` AS STRING) AS `key`"]
 
 
-def _by_spark(output: TopicOutput) -> bool:
-    """JSON without a schema registry is what Spark writes itself, fastest."""
+def _is_written_by_spark(output: TopicOutput) -> bool:
+    """Whether it is JSON without a schema registry: Spark's own ``to_json`` is the fastest."""
     registry = any("registry" in name.lower() for name in output.options)
     return output.value_format == "json" and not registry
 
 
 def _record_columns(output: TopicOutput, columns: list[str]) -> list[str]:
-    """Columns that go beside the value: a key of its own, headers."""
+    """Columns that are written beside the value: ``key`` unless another one is the key, and ``headers``."""
     kept = [name for name in ("headers",) if name in columns]
     if output.key is None and "key" in columns:
         kept.append("key")
@@ -102,7 +102,7 @@ def _json(output: TopicOutput, columns: list[str]) -> str:
     return f"to_json(struct({fields})) AS `value`"
 
 
-def _wanted(frame: "DataFrame", names: tuple[str, ...], what: str) -> None:
+def _check_columns(frame: "DataFrame", names: tuple[str, ...], what: str) -> None:
     for name in names:
         if name not in frame.columns:
             raise PipelineError(
@@ -111,7 +111,7 @@ def _wanted(frame: "DataFrame", names: tuple[str, ...], what: str) -> None:
 
 
 def trigger_of(text: str | None, available_now: bool) -> dict[str, Any]:
-    """``1 second`` is Spark's processingTime; nothing is a batch as soon as the one before is over."""
+    """The arguments of Spark's ``trigger``; without any, a batch starts as soon as the last one is over."""
     if available_now or (text is not None and text.lower() in AVAILABLE_NOW):
         return {"availableNow": True}
     return {} if text is None else {"processingTime": text}
@@ -120,11 +120,12 @@ def trigger_of(text: str | None, available_now: bool) -> dict[str, Any]:
 def start_query(
     frame: "DataFrame", name: str, wanted: Target, checkpoint: str, trigger: Mapping[str, Any]
 ) -> "StreamingQuery":
-    """A stream that was started under its name and its checkpoint."""
+    """Starts a stream with its name and its checkpoint."""
     writer = frame.writeStream.outputMode(wanted.mode).queryName(name)
     writer = writer.option("checkpointLocation", checkpoint)
     if wanted.format == "moldau" and wanted.mode != "append":
-        # Spark lets Python sinks append only. Each batch is a numbered run of one job: written exactly once.
+        # In Spark a Python sink can only append. So each batch is written as a numbered batch of one job,
+        # which the sink writes exactly once.
         job = f"{name}-{hashlib.sha256(checkpoint.encode()).hexdigest()[:16]}"
         writer = writer.foreachBatch(partial(write_numbered, wanted, job))
     else:
@@ -137,13 +138,13 @@ def start_query(
 
 
 def write_numbered(wanted: Target, job: str, frame: "DataFrame", batch_id: int) -> None:
-    """One batch of a query whose rows replace earlier ones; run again, it writes nothing."""
+    """Writes one batch of a query whose rows replace earlier ones; run again, it writes nothing."""
     options = {"job.id": f"{job}#{batch_id}", "delivery": "exactly-once", **wanted.options}
     frame.write.format(wanted.format).options(**options).mode("append").save()
 
 
 def write_batch(frame: "DataFrame", wanted: Target) -> None:
-    """A batch, at once. A table holds what the function returned last."""
+    """Writes a batch at once. A table is overwritten: it has what the function returned last."""
     if wanted.format == "console":
         frame.show(int(wanted.options["numRows"]), truncate=False)
         return

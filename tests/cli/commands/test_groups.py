@@ -9,7 +9,7 @@ from click.testing import Result
 
 from moldau.base.names import TopicPartition
 from moldau.cli.commands.groups import parse_where
-from moldau.cli.offset_resets import Reset, Wish
+from moldau.cli.offset_resets import Reset, ResetTo
 from moldau.client.admin.admin import raise_errors
 from moldau.client.groups.descriptions import CommittedOffset
 from moldau.client.groups.group_consumer import GroupConsumer
@@ -139,13 +139,13 @@ def test_delete(billing: Broker, moldau: Callable[..., Result], moldau_json: Cal
 @pytest.mark.parametrize(
     ("text", "reset"),
     [
-        ("earliest", Reset(Wish.EARLIEST)),
-        ("latest", Reset(Wish.LATEST)),
-        ("7", Reset(Wish.OFFSET, 7)),
-        ("+7", Reset(Wish.SHIFT, 7)),
-        ("-7", Reset(Wish.SHIFT, -7)),
-        ("@7", Reset(Wish.TIMESTAMP, 7)),
-        ("1s ago", Reset(Wish.TIMESTAMP, 9000)),
+        ("earliest", Reset(ResetTo.EARLIEST)),
+        ("latest", Reset(ResetTo.LATEST)),
+        ("7", Reset(ResetTo.OFFSET, 7)),
+        ("+7", Reset(ResetTo.SHIFT, 7)),
+        ("-7", Reset(ResetTo.SHIFT, -7)),
+        ("@7", Reset(ResetTo.TIMESTAMP, 7)),
+        ("1s ago", Reset(ResetTo.TIMESTAMP, 9000)),
     ],
 )
 def test_where(text: str, reset: Reset) -> None:

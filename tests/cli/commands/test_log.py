@@ -143,7 +143,7 @@ def test_verify_knows_the_metadata(run: Run, data: Path) -> None:
 def test_verify_in_several_processes(run: Run, damaged: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from moldau.cli.commands import log_checks
 
-    monkeypatch.setattr(log_checks, "_WORTH_OTHER_PROCESSES", 0)
+    monkeypatch.setattr(log_checks, "_MIN_BYTES_FOR_PROCESSES", 0)
     assert "1 problem(s)" in run("verify", damaged, "--jobs", "2", code=1).stdout
 
 

@@ -80,7 +80,7 @@ def running(home: PipelineDirectory) -> Iterator["subprocess.Popen[str]"]:
     started = []
 
     def start(kind: str) -> "subprocess.Popen[str]":
-        command = [sys.executable, "-c", program, str(home.directory.parent), "p", kind]
+        command = [sys.executable, "-c", program, str(home.path.parent), "p", kind]
         child = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         started.append(child)
         assert child.stdout is not None
@@ -110,7 +110,7 @@ def test_init_writes_a_file_once(pipeline: Run, tmp_path: Path) -> None:
 
 def test_lists_and_states(pipeline: Run, home: PipelineDirectory) -> None:
     assert "no pipeline was run yet" in pipeline("list").stderr
-    home.directory.mkdir(parents=True)
+    home.path.mkdir(parents=True)
     home.write_state(PipelineState(**{**_fields(STATE), "state": "stopped"}))
     (line,) = [line for line in pipeline("list").stdout.splitlines() if "/p.py" in line]
     assert line.split() == ["p", "stopped", "1", "-", "5", "2026-11-16T05:00:00Z", "/p.py"]
@@ -153,7 +153,7 @@ def test_one_that_does_not_listen_is_ended_by_force(
 
 
 def test_logs(pipeline: Run, home: PipelineDirectory) -> None:
-    home.directory.mkdir(parents=True)
+    home.path.mkdir(parents=True)
     home.write_state(PipelineState(**{**_fields(STATE), "state": "stopped"}))
     assert "has no log yet" in pipeline("logs", "p", code=1).stderr
     home.log_path.write_text("one\ntwo\nthree\n")
@@ -206,7 +206,7 @@ def test_where_a_pipeline_is_found(pipeline: Run, home: PipelineDirectory, tmp_p
     assert find_file("a.py", tmp_path) == Path("a.py")
     assert find_file("a", tmp_path) == Path("a.py")
     assert find_file("b", tmp_path) == Path("b.sql")
-    home.directory.mkdir(parents=True)
+    home.path.mkdir(parents=True)
     home.write_state(STATE)
     assert find_file("p", tmp_path / "home") == Path("/p.py")
     with pytest.raises(PipelineError):
@@ -227,7 +227,7 @@ def test_the_child_is_told_everything(home: PipelineDirectory) -> None:
     command = child_command(Pipeline("p", Path("/p.py"), (), {}), home, given)
     assert command[1:5] == ["-m", "moldau", "pipeline", "run"]
     assert " ".join(command[5:]) == (
-        f"/p.py --name p --home {home.directory.parent} --bootstrap-servers here:9092 --master local[1] "
+        f"/p.py --name p --home {home.path.parent} --bootstrap-servers here:9092 --master local[1] "
         "--metrics-port 0 --once --conf a=1 --conf b=2 --option c=3"
     )
     assert os.path.isabs(command[0])

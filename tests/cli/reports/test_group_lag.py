@@ -1,4 +1,4 @@
-"""Why a group lags: two looks in, plain words out."""
+"""Why a group lags: two snapshots in, plain words out."""
 
 # ruff: noqa: E501 -- a sentence that is shown stands in one line
 
@@ -6,7 +6,7 @@ import pytest
 
 from moldau.base.names import TopicPartition
 from moldau.cli.reports.diagnosis import Severity
-from moldau.cli.reports.group_lag import Look, PartitionLook, reasons
+from moldau.cli.reports.group_lag import GroupSnapshot, PartitionSnapshot, reasons
 from moldau.client.groups.descriptions import GroupDescription, GroupMember
 from moldau.client.transport.cluster import Broker
 
@@ -15,23 +15,25 @@ ANNA = GroupMember("m1", "anna", "/10.0.0.7", subscribed_topics=("orders",), ass
 
 
 def seen(
-    partitions: dict[TopicPartition, PartitionLook],
+    partitions: dict[TopicPartition, PartitionSnapshot],
     *members: GroupMember,
     state: str = "Stable",
     time_ms: int = 0,
-) -> Look:
+) -> GroupSnapshot:
     group = GroupDescription(
         "g", "Classic", state if members else "Empty", "consumer", "range", members, Broker(1, "h", 1)
     )
-    return Look(time_ms, group, partitions)
+    return GroupSnapshot(time_ms, group, partitions)
 
 
-def part(committed: int | None, end: int, *, begin: int = 0, stable_end: int | None = None) -> PartitionLook:
-    return PartitionLook(committed, begin, end, end if stable_end is None else stable_end)
+def part(
+    committed: int | None, end: int, *, begin: int = 0, stable_end: int | None = None
+) -> PartitionSnapshot:
+    return PartitionSnapshot(committed, begin, end, end if stable_end is None else stable_end)
 
 
-def text_of(*looks: Look) -> str:
-    (finding,) = reasons(*looks)
+def text_of(*snapshots: GroupSnapshot) -> str:
+    (finding,) = reasons(*snapshots)
     return finding.text
 
 
@@ -77,7 +79,7 @@ def test_members_without_work() -> None:
         (part(None, 9), part(None, 9), "nothing is committed: anna at 10.0.0.7 has it, but no record counts as read after 10 s"),
     ],
 )  # fmt: skip
-def test_progress(before: PartitionLook, after: PartitionLook, words: str) -> None:
+def test_progress(before: PartitionSnapshot, after: PartitionSnapshot, words: str) -> None:
     assert text_of(seen({P0: before}, ANNA), seen({P0: after}, ANNA, time_ms=10_000)) == words
 
 

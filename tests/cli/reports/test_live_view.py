@@ -1,9 +1,9 @@
-"""How the demo looks: pictures to text."""
+"""How the demo looks: snapshots to text."""
 
 from rich.console import Console
 
 from moldau.cli.reports.live_view import (
-    Picture,
+    DemoSnapshot,
     QueryLag,
     Revenue,
     TopicFlow,
@@ -14,8 +14,10 @@ from moldau.cli.reports.live_view import (
     summary,
 )
 
-EMPTY = Picture(3.2, flows=(TopicFlow("orders", 0), TopicFlow("clicks", 0)), queries=(QueryLag("q", None),))
-FULL = Picture(
+EMPTY = DemoSnapshot(
+    3.2, flows=(TopicFlow("orders", 0), TopicFlow("clicks", 0)), queries=(QueryLag("q", None),)
+)
+FULL = DemoSnapshot(
     seconds=61.5,
     services=(("broker", "127.0.0.1:9092"), ("registry", "http://127.0.0.1:8081")),
     flows=(TopicFlow("orders", 1234, (0.0, 10.0, 20.0)), TopicFlow("clicks", 4321, (40.0,))),
@@ -32,10 +34,10 @@ FULL = Picture(
 )
 
 
-def text(picture: Picture, width: int = 120) -> str:
+def text(snapshot: DemoSnapshot, width: int = 120) -> str:
     console = Console(width=width, record=True, file=None, force_terminal=False)
     with console.capture() as captured:
-        console.print(render(picture))
+        console.print(render(snapshot))
     return captured.get()
 
 

@@ -8,7 +8,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from waiting import until
 
 from moldau.base.clock import SteppedClock
-from moldau.cli.reports.live_view import Picture, Revenue
+from moldau.cli.reports.live_view import DemoSnapshot, Revenue
 from moldau.cli.up.watch import CONVERSIONS, DEAD_LETTER, GROUPS, REVENUE, Watch, revenue_row
 from moldau.client.transport.cluster import Cluster
 from moldau.pipelines.demo.shop import CLICKS, ORDERS
@@ -36,12 +36,12 @@ def watched(broker: Broker, work: Callable[[Watch, SteppedClock], Awaitable[None
     asyncio.run(inside())
 
 
-async def seen(watch: Watch, done: Callable[[Picture], bool]) -> Picture:
+async def seen(watch: Watch, done: Callable[[DemoSnapshot], bool]) -> DemoSnapshot:
     """Looks until the readers have seen what is to be seen."""
 
-    async def look() -> Picture | None:
-        picture = await watch.look()
-        return picture if done(picture) else None
+    async def look() -> DemoSnapshot | None:
+        snapshot = await watch.look()
+        return snapshot if done(snapshot) else None
 
     return await until(look)
 
@@ -62,11 +62,11 @@ def commit(broker: Broker, group: str, topic: str, offset: int) -> None:
 def test_nothing_is_there_yet(broker: Broker) -> None:
     async def work(watch: Watch, clock: SteppedClock) -> None:
         clock.advance(3000)
-        picture = await watch.look()
-        assert picture.seconds > 0
-        assert [flow.total for flow in (*picture.flows, *picture.results)] == [0] * 5
-        assert {query.lag for query in picture.queries} == {None}
-        assert picture.first_result_seconds is None
+        snapshot = await watch.look()
+        assert snapshot.seconds > 0
+        assert [flow.total for flow in (*snapshot.flows, *snapshot.results)] == [0] * 5
+        assert {query.lag for query in snapshot.queries} == {None}
+        assert snapshot.first_result_seconds is None
         assert not await watch.caught_up()
 
     watched(broker, work)
@@ -92,13 +92,13 @@ def test_what_is_written_and_what_comes_back(broker: Broker) -> None:
         produce(broker, CONVERSIONS, b"{}")  # made while the demo runs: read from its first record
         said = [("moldau.error", b"no good"), ("moldau.partition", b"1"), ("moldau.offset", b"17")]
         produce(broker, DEAD_LETTER, b"x", headers=said)
-        picture = await seen(watch, lambda p: [flow.total for flow in p.results] == [4, 1, 1])
-        assert [flow.total for flow in picture.flows] == [3, 1]
+        snapshot = await seen(watch, lambda p: [flow.total for flow in p.results] == [4, 1, 1])
+        assert [flow.total for flow in snapshot.flows] == [3, 1]
         window = "2026-11-16 05:30:10"
-        assert picture.window == (Revenue(window, "Mělník", 2, 250), Revenue(window, "Praha", 2, 200))
-        assert picture.bad == (("no good", "1@17"),)
-        assert picture.bad_count == 1
-        assert picture.first_result_seconds is not None
+        assert snapshot.window == (Revenue(window, "Mělník", 2, 250), Revenue(window, "Praha", 2, 200))
+        assert snapshot.bad == (("no good", "1@17"),)
+        assert snapshot.bad_count == 1
+        assert snapshot.first_result_seconds is not None
 
     watched(broker, work)
 

@@ -12,7 +12,7 @@ from moldau.client.admin.admin import Admin
 from moldau.client.admin.descriptions import ConfigResource, ResourceType
 from moldau.client.producer.producer import Producer
 from moldau.client.transport.cluster import Cluster
-from moldau.pipelines.demo.producer import Writer, main, make_topics, produce
+from moldau.pipelines.demo.producer import Writer, create_topics, main, produce
 from moldau.pipelines.demo.records import DemoRecord, json_order
 from moldau.pipelines.demo.shop import CLICKS, CUSTOMERS, ORDERS, Order, Shop
 from moldau.protocol.errors import KafkaError
@@ -39,8 +39,8 @@ class Hurried(SystemClock):
 def test_events_are_written_as_they_happen() -> None:
     async def work(servers: str) -> Counter[str]:
         async with await Cluster.open(servers) as cluster:
-            await make_topics(cluster)
-            await make_topics(cluster)  # a second run finds them
+            await create_topics(cluster)
+            await create_topics(cluster)  # a second run finds them
             wanted = ConfigResource(ResourceType.TOPIC, CUSTOMERS)
             found = (await Admin(cluster).describe_configs([wanted]))[wanted]
             assert not isinstance(found, Exception)
@@ -64,7 +64,7 @@ def test_events_are_written_as_they_happen() -> None:
 def test_a_record_that_is_refused_ends_it() -> None:
     async def work(servers: str) -> None:
         async with await Cluster.open(servers) as cluster:
-            await make_topics(cluster)
+            await create_topics(cluster)
             async with await Producer.open(cluster) as producer:
                 writer = Writer(producer)
                 await writer.send(DemoRecord(CUSTOMERS, b"c", b"{}", BEGAN_MS))

@@ -1,7 +1,7 @@
 """Dataclasses from an Avro schema.
 
-``moldau.serde`` makes the same schema of them again: what Python's own types cannot say is in an
-``AvroField`` beside them. Without those (``plain``) the classes depend on nothing.
+``moldau.serde`` derives the same schema from them: what Python's own types cannot express is in an
+``AvroField`` annotation. With ``plain`` there are no annotations, and the classes do not import Moldau.
 
 Pure.
 """
@@ -27,9 +27,9 @@ _SCALARS = {
     "string": "str",
 }
 _WITH_PARTS = frozenset({"union", "array", "map", "record", "enum"})
-#: What ``moldau.serde`` takes Python's types for, so that nothing has to be said.
-_UNSAID = frozenset({"null", "boolean", "long", "double", "bytes", "string"})
-_UNSAID_LOGICAL = frozenset({"timestamp-micros", "date", "time-micros", "uuid"})
+#: The types that ``moldau.serde`` derives from Python's types, so that no annotation is needed.
+_DERIVED = frozenset({"null", "boolean", "long", "double", "bytes", "string"})
+_DERIVED_LOGICAL = frozenset({"timestamp-micros", "date", "time-micros", "uuid"})
 _EPOCH_DAY = date(1970, 1, 1).toordinal()
 
 
@@ -47,7 +47,7 @@ class _Writer:
         self._fixed: set[str] = set()
 
     def annotation(self, type_: AvroType, *more: str) -> str:
-        """The type in Python, with what has to be said of it in Avro, and ``more`` of that."""
+        """The type in Python, annotated with the Avro type where needed, and with ``more`` arguments."""
         if more and type_.kind in _WITH_PARTS:
             return self._annotated(self.annotation(type_), list(more))
         kind, logical = type_.kind, type_.logical
@@ -63,22 +63,22 @@ class _Writer:
                 self._enum(type_) if kind == "enum" else self._record(type_)
             return self._names[type_.name]
         python = self._module.use(*logical.python) if logical is not None else _SCALARS[kind]
-        said = list(more)
-        unsaid = kind in _UNSAID if logical is None else logical.name in _UNSAID_LOGICAL
-        unsaid = unsaid and ("logicalType" in type_.properties) == (logical is not None)
-        if not self._plain and not unsaid:
-            said.insert(0, _code(self._written(type_)))
-        return self._annotated(python, said)
+        arguments = list(more)
+        derived = kind in _DERIVED if logical is None else logical.name in _DERIVED_LOGICAL
+        derived = derived and ("logicalType" in type_.properties) == (logical is not None)
+        if not self._plain and not derived:
+            arguments.insert(0, _code(self._written(type_)))
+        return self._annotated(python, arguments)
 
     def _annotated(self, python: str, arguments: list[str]) -> str:
         if not arguments:
             return python
         annotated = self._module.use("typing", "Annotated")
-        said = self._module.use("moldau.serde.avro_models", "AvroField")
-        return f"{annotated}[{python}, {said}({', '.join(arguments)})]"
+        field = self._module.use("moldau.serde.avro_models", "AvroField")
+        return f"{annotated}[{python}, {field}({', '.join(arguments)})]"
 
     def _written(self, type_: AvroType) -> Any:
-        """The type as the schema writes it; a fixed type that was written before goes by its name."""
+        """The type as the schema writes it; the second time a fixed type is used it is only named."""
         if type_.kind == "fixed":
             if type_.name in self._fixed:
                 return type_.name
@@ -115,7 +115,7 @@ class _Writer:
         return [*lines, line]
 
     def _value(self, type_: AvroType, value: Any) -> str:
-        """A default of the schema as Python's expression."""
+        """A default of the schema as a Python expression."""
         kind = type_.kind
         if kind == "union":
             return self._value(next(each for each in type_.branches if fits(each, value)), value)

@@ -1,7 +1,7 @@
-"""Python modules with dataclasses, written line by line: names, imports, classes.
+"""Writes a Python module with dataclasses: names, imports, classes.
 
-Pure; the same text for the same schema. Invariant: whatever is in a schema ends as a literal or as a
-checked name: no text of a schema becomes code.
+Pure: the same schema gives the same text. Invariant: every text from a schema becomes a literal, a comment or
+a valid name; none becomes code.
 """
 
 import json
@@ -13,7 +13,7 @@ _NOT_IN_NAMES = re.compile(r"\W+", re.ASCII)
 
 
 def identifier(text: str) -> str:
-    """A name that Python takes, as near to the text as may be."""
+    """A valid Python name that is as close to the text as possible."""
     made = _NOT_IN_NAMES.sub("_", text) or "_"
     if made[0].isdecimal():
         made = f"_{made}"
@@ -27,13 +27,13 @@ def class_name(text: str) -> str:
 
 
 def literal(text: str) -> str:
-    """A text as Python writes it, in double quotes and in one line."""
+    """A text as a Python literal in double quotes, in one line."""
     return json.dumps(text, ensure_ascii=True)
 
 
 @dataclass(slots=True)
 class Module:
-    """A module in the making."""
+    """The parts of a module; ``text`` puts them together."""
 
     title: str
     _imports: dict[str, set[str]] = field(default_factory=dict)
@@ -46,7 +46,7 @@ class Module:
         return name
 
     def name(self, wanted: str) -> str:
-        """A class's name that no other class has."""
+        """A name for a class, with a number where the wanted one is taken."""
         made, number = wanted, 2
         while made in self._taken:
             made, number = f"{wanted}{number}", number + 1
@@ -62,7 +62,7 @@ class Module:
         self._classes.append(["@dataclass(kw_only=True)", f"class {name}:", *_body(doc, lines)])
 
     def default(self, code: str) -> str:
-        """What follows the equals sign: a list or a dict is made for each instance."""
+        """The default of a field: a list or a dict is made for each instance."""
         if code in ("[]", "{}"):
             return f"{self.use('dataclasses', 'field')}(default_factory={'list' if code == '[]' else 'dict'})"
         if code[:1] in "[{" or code.endswith("})"):
@@ -79,7 +79,7 @@ class Module:
 
 
 def _doc(text: str) -> str:
-    """A text inside triple quotes."""
+    """A text that can stand inside triple quotes."""
     plain = " ".join(text.split()).replace("\\", "\\\\").replace('"""', "'''")
     return f"{plain} " if plain.endswith('"') else plain
 
@@ -90,5 +90,5 @@ def _body(doc: str | None, lines: list[str]) -> list[str]:
 
 
 def comment(text: str) -> str:
-    """A remark above a field, in one line."""
+    """A comment above a field, in one line."""
     return f"#: {' '.join(text.split())}"

@@ -1,9 +1,7 @@
-"""Dataclasses from a JSON Schema: an object with properties is a class, everything else a type.
+"""Dataclasses from a JSON Schema: an object with properties becomes a class, everything else a type.
 
-A property that is not required is None unless it is given. Types say what the schema says of the kind of a
-value; lengths, patterns and bounds are the schema's own business, and what Python has no type for is ``Any``.
-
-Pure. Each class is made once.
+A property that is not required has the default None. Lengths, patterns and bounds of the schema are left out,
+and what Python has no type for is ``Any``. Pure.
 """
 
 from typing import Any
@@ -16,7 +14,7 @@ _SCALARS = {"null": "None", "boolean": "bool", "integer": "int", "number": "floa
 
 
 def write_json(module: Module, document: JsonDocument, name: str) -> None:
-    """``name`` is for a schema that has no title."""
+    """Adds the classes of a schema; ``name`` is used if it has no title."""
     _Writer(module, document.documents).annotation(document.value, name)
 
 
@@ -24,7 +22,8 @@ class _Writer:
     def __init__(self, module: Module, documents: JsonDocuments) -> None:
         self._module = module
         self._documents = documents
-        #: The annotation of a schema by its identity; a class is here before it is written.
+        #: The annotation of each schema, by its ``id``. That of a class is added before its fields are
+        #: written, because they may refer to it.
         self._made: dict[int, str] = {}
 
     def annotation(self, schema: Any, name: str) -> str:
@@ -111,7 +110,7 @@ class _Writer:
 
 
 def _last_part(reference: str) -> str:
-    """A name for what a reference leads to."""
+    """A name for the target of a reference."""
     document, _, pointer = reference.partition("#")
     last = pointer.rpartition("/")[2].replace("~1", "/").replace("~0", "~")
     return last or document.rpartition("/")[2].partition(".")[0]

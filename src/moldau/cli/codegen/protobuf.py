@@ -1,9 +1,7 @@
-"""Dataclasses from a Protobuf schema, for reading and for plain code.
+"""Dataclasses from a Protobuf schema.
 
-They are no messages: protoc's own classes are what a serializer takes. Fields have proto3's defaults; a field
-that may be absent (a message, ``optional``, a part of a ``oneof``) is None.
-
-Pure.
+They are no Protobuf messages: serializers take protoc's classes. Fields have proto3's defaults; a field that
+may be absent (a message, ``optional``, a part of a ``oneof``) is None. Pure.
 """
 
 from typing import Any
@@ -38,7 +36,7 @@ class _Writer:
         self._names: dict[str, str] = {}
 
     def named(self, full_name: str) -> str:
-        """The class of a message or an enum, which is written when it is first asked for."""
+        """The name of the class for a message or an enum; writes the class the first time."""
         if full_name not in self._names:
             named = self._types[full_name.lstrip(".")]
             made = self._names[full_name] = self._module.name(class_name(named.local_name))
@@ -74,7 +72,7 @@ class _Writer:
         return annotation, default
 
     def _map(self, each: Any) -> Any:
-        """The key and the value of a map, which is a repeated message in disguise."""
+        """The key and value fields of a map, which is encoded as a repeated message; None for others."""
         if each.type != _F.TYPE_MESSAGE or each.label != _F.LABEL_REPEATED:
             return None
         named = self._types[each.type_name.lstrip(".")].descriptor

@@ -1,8 +1,8 @@
 """``moldau broker``: one broker in the foreground.
 
-Invariant: from options to properties, and from what can go wrong at the start to one line with a next step.
-The broker itself is ``moldau.node``'s. The ready line is printed when the broker accepts connections, not
-before.
+Options become properties for ``moldau.node``, and errors at the start become one line with a next step.
+
+Invariant: the ready line is printed when the broker accepts connections, not before.
 """
 
 import errno
@@ -25,18 +25,18 @@ DEFAULT_DATA_DIRECTORY = "./data"
 
 _LOG_FORMAT = "%(asctime)s.%(msecs)03d %(levelname)-7s %(name)s: %(message)s"
 
-_LOOK_AND_MEND = (
+_VERIFY_AND_REPAIR = (
     "'moldau log verify DIR' looks at the rest, 'moldau log repair DIR --dry-run' shows what can be mended; "
     "else restore the file"
 )
-#: What to do next, by the name of the error's class: the rooms that raise them are behind the node.
+#: What to do next, by the name of the error's class: importing the classes would make the start slower.
 _NEXT_STEPS = {
     "DirectoryInUseError": "stop the other broker, or give this one another --data-dir",
     "IdentityError": "give the --data-dir of this node and cluster, or an empty one",
-    "CorruptFileError": _LOOK_AND_MEND,
-    "CorruptLogError": _LOOK_AND_MEND,
+    "CorruptFileError": _VERIFY_AND_REPAIR,
+    "CorruptLogError": _VERIFY_AND_REPAIR,
     "StorageError": "'moldau doctor --data-dir DIR' shows what is wrong",
-    "MetadataError": "",  # its messages say it themselves
+    "MetadataError": "",  # its messages say what to do
     "SettingError": "correct the setting in the file, or override it with --set NAME=VALUE",
 }
 
@@ -111,10 +111,10 @@ def broker(
 
         code = node.run(properties, overrides, ready=ready)
     except Exception as error:
-        said = explain_start(error)
-        if said is None:
+        explanation = explain_start(error)
+        if explanation is None:
             raise
-        raise click.ClickException(said) from error
+        raise click.ClickException(explanation) from error
     raise SystemExit(code)
 
 
@@ -135,12 +135,12 @@ def given_settings(
     data_dirs: Sequence[str],
     settings: dict[str, str],
 ) -> dict[str, str]:
-    """What the command line says; it stands above the file, and ``--set`` above the other options."""
+    """The settings of the command line, which override the file; ``--set`` overrides other options."""
     found: dict[str, str] = {}
     if port is not None or host is not None or not _names(properties, "listeners"):
         found["listeners"] = listener(host or DEFAULT_HOST, DEFAULT_PORT if port is None else port)
         if "advertised.listeners" in properties:
-            found["advertised.listeners"] = found["listeners"]  # the file's belong to its own listeners
+            found["advertised.listeners"] = found["listeners"]  # those of the file belong to its listeners
     if data_dirs:
         found["log.dirs"] = ",".join(data_dirs)
     elif not _names(properties, "log.dirs", "log.dir"):
@@ -157,7 +157,7 @@ def listener(host: str, port: int) -> str:
 
 
 def ready_line(node: "Node", seconds: float) -> str:
-    """What the person (or the script) who started the broker waits for."""
+    """The line that people, and scripts, wait for."""
     where = ",".join(str(each) for each in node.listeners)
     data = ",".join(node.settings.log_dirs)
     cluster_id = node.services.cluster_id
@@ -165,18 +165,18 @@ def ready_line(node: "Node", seconds: float) -> str:
 
 
 def explain_start(error: Exception) -> str | None:
-    """Why the broker did not start and what to do, in one line; None for what is a bug of ours."""
-    said = " ".join(str(error).split()).rstrip(".")
+    """Why the broker did not start and what to do, in one line; None for an unexpected error (a bug)."""
+    text = " ".join(str(error).split()).rstrip(".")
     if isinstance(error, OSError) and error.errno in _OS_ERRORS:
         meaning, step = _OS_ERRORS[error.errno]
-        about = f"{error.filename}: {meaning}" if error.filename else f"{meaning} ({said})"
+        about = f"{error.filename}: {meaning}" if error.filename else f"{meaning} ({text})"
         return f"{about}. Next: {step}"
     if isinstance(error, socket.gaierror):
-        return f"the name of the host to listen on is not known here ({said}). Next: choose another --host"
+        return f"the name of the host to listen on is not known here ({text}). Next: choose another --host"
     for kind in type(error).__mro__:
         if kind.__name__ in _NEXT_STEPS:
             step = _NEXT_STEPS[kind.__name__]
-            return f"{said}. Next: {step}" if step else said
+            return f"{text}. Next: {step}" if step else text
     if isinstance(error, OSError):
-        return f"{said}. Next: see whether 'moldau doctor --data-dir DIR' finds a reason"
+        return f"{text}. Next: see whether 'moldau doctor --data-dir DIR' finds a reason"
     return None

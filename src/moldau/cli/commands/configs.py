@@ -1,6 +1,6 @@
 """``moldau configs``: show and change the configs of topics and brokers.
 
-Invariant: a resource is a topic unless an option says otherwise; what a command changes it says.
+The configs are those of a topic, unless an option names something else.
 """
 
 from collections.abc import Callable
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from moldau.cli.output import note, print_json, print_table
-from moldau.cli.session import bootstrap_option, connected, json_option, pairs, timeout_option
+from moldau.cli.session import cluster_command_options, connected, pairs
 
 if TYPE_CHECKING:
     from moldau.client.admin.descriptions import ConfigEntry, ConfigResource
@@ -31,7 +31,7 @@ def configs() -> None:
 
 
 def resource_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """The ways to name what the configs belong to."""
+    """Adds the options that name what the configs belong to."""
     for option in (
         click.option("--client-metrics", metavar="NAME", help="A client metrics subscription."),
         click.option("--group", metavar="NAME", help="A consumer group."),
@@ -47,9 +47,7 @@ def resource_options(command: Callable[..., Any]) -> Callable[..., Any]:
 @resource_options
 @click.option("-n", "--name", "names", multiple=True, help="Only this config; repeatable.")
 @click.option("-a", "--all", "show_all", is_flag=True, help="Show defaults too.")
-@json_option
-@timeout_option
-@bootstrap_option
+@cluster_command_options
 def get(
     topic: str | None,
     broker: int | None,
@@ -98,9 +96,7 @@ def get(
 @configs.command("set")
 @click.argument("arguments", nargs=-1, required=True, metavar="[TOPIC] NAME=VALUE...")
 @resource_options
-@json_option
-@timeout_option
-@bootstrap_option
+@cluster_command_options
 def set_(
     arguments: tuple[str, ...],
     broker: int | None,
@@ -125,15 +121,13 @@ def set_(
         raise click.UsageError("nothing to set: name at least one NAME=VALUE")
     _change(what, "SET", dict(values), timeout_seconds, bootstrap_server)
     texts = [f"Set {name}={value}" for name, value in values.items()]
-    _tell_changes(what, texts, dict(values), as_json)
+    _report_changes(what, texts, dict(values), as_json)
 
 
 @configs.command("unset")
 @click.argument("arguments", nargs=-1, required=True, metavar="[TOPIC] NAME...")
 @resource_options
-@json_option
-@timeout_option
-@bootstrap_option
+@cluster_command_options
 def unset(
     arguments: tuple[str, ...],
     broker: int | None,
@@ -157,13 +151,13 @@ def unset(
         raise click.UsageError("nothing to unset: name at least one config")
     what = resource(topic, broker, all_brokers, group, client_metrics)
     _change(what, "DELETE", dict.fromkeys(names), timeout_seconds, bootstrap_server)
-    _tell_changes(what, [f"Unset {name}" for name in names], dict.fromkeys(names), as_json)
+    _report_changes(what, [f"Unset {name}" for name in names], dict.fromkeys(names), as_json)
 
 
 def resource(
     topic: str | None, broker: int | None, all_brokers: bool, group: str | None, client_metrics: str | None
 ) -> "ConfigResource":
-    """What the configs belong to; wrong usage unless exactly one thing is named."""
+    """What the configs belong to; anything but exactly one name is wrong usage."""
     from moldau.client.admin.descriptions import ConfigResource, ResourceType
 
     named = [
@@ -200,7 +194,7 @@ def entry_object(entry: "ConfigEntry") -> dict[str, Any]:
 
 
 def source_text(entry: "ConfigEntry") -> str:
-    """Where a value comes from, in words for a table."""
+    """Where a value comes from, in a word for the table."""
     words = {
         "DYNAMIC_TOPIC_CONFIG": "topic",
         "DYNAMIC_BROKER_CONFIG": "broker",
@@ -214,7 +208,7 @@ def source_text(entry: "ConfigEntry") -> str:
     return words.get(entry.source.name, "unknown")
 
 
-def _tell_changes(what: "ConfigResource", texts: list[str], values: dict[str, Any], as_json: bool) -> None:
+def _report_changes(what: "ConfigResource", texts: list[str], values: dict[str, Any], as_json: bool) -> None:
     if as_json:
         print_json({"type": what.type.name, "name": what.name, "configs": values})
         return

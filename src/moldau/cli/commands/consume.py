@@ -1,8 +1,7 @@
 """``moldau consume``: read records of a topic.
 
-Invariant: reads what was there when it began and ends, unless told to follow; records of a partition are
-shown in order. Bytes go out as they are with the format ``value``; the others show text, and say so where
-it is none.
+Invariant: without ``--follow`` it reads what was there when it began, and ends. The records of a partition
+are shown in order. The format ``value`` writes bytes as they are; the others escape what is no text.
 """
 
 import sys
@@ -104,8 +103,8 @@ def consume(
         begin = parse_start(start, SystemClock().now_ms())
     except ValueError as error:
         raise click.BadParameter(str(error), param_hint="--from") from None
-    going_on = start == "latest" if follow is None else follow
-    until = _end_of(as_of, as_table, start, going_on)
+    follows = start == "latest" if follow is None else follow
+    until = _end_of(as_of, as_table, start, follows)
     shown = Shown(show_key, show_headers, show_timestamps, show_offsets, separator)
     format_record = formatter("json" if as_json else form, shown)
     if form == "table" and not as_json:
@@ -118,7 +117,7 @@ def consume(
                 cluster, wanted, until, maximum, lambda rows: _show(rows, format_record)
             )
         return await _consume(
-            cluster, dict.fromkeys(wanted, begin), maximum, going_on, committed, format_record, until
+            cluster, dict.fromkeys(wanted, begin), maximum, follows, committed, format_record, until
         )
 
     count = connected(bootstrap_server, work, timeout_seconds=timeout_seconds)
@@ -126,9 +125,9 @@ def consume(
         note(f"No records from {start} on in {topic}" + ("" if as_of is None else f" as of {as_of}"))
 
 
-def _end_of(as_of: str | None, as_table: bool, start: str, going_on: bool) -> int | None:
+def _end_of(as_of: str | None, as_table: bool, start: str, follows: bool) -> int | None:
     """The time up to which records are shown; UsageError where the options contradict each other."""
-    if (as_of is not None or as_table) and going_on:
+    if (as_of is not None or as_table) and follows:
         raise click.UsageError("--as-of and --table come to an end: not with --follow or --from latest")
     if as_table and start != "earliest":
         raise click.UsageError("--table is read from the beginning: not with --from")
@@ -152,7 +151,7 @@ def parse_start(text: str, now_ms: int) -> "Start":
 
 
 def formatter(form: str, shown: Shown) -> "Callable[[ConsumerRecord], bytes]":
-    """From a record to the line that is printed for it."""
+    """The function that turns a record into the line that is printed for it."""
     if form == "json":
         import json
 
@@ -217,7 +216,7 @@ def table_line(record: "ConsumerRecord") -> str:
 
 
 def text_of(data: bytes | None) -> str:
-    """Bytes as text that keeps to its line."""
+    """Bytes as text in one line."""
     if data is None:
         return "null"
     text = data.decode("utf-8", "backslashreplace")
@@ -260,7 +259,7 @@ async def _consume(
         offsets = await consumer.offsets_of(starts)
         await consumer.assign(
             {
-                # An offset before the first is the first; where there is nothing to read nothing is asked.
+                # An offset before the first record means the first; a partition without more is left out.
                 partition: at_offset(max(offset, begins[partition]))
                 for partition, offset in offsets.items()
                 if until is None or offset < until[partition]
@@ -270,7 +269,7 @@ async def _consume(
             lines = []
             for record in batch.consumer_records():
                 if until is not None and record.offset >= until[batch.topic_partition]:
-                    break  # it came after we began
+                    break  # it was written after we began
                 lines.append(format_record(record))
                 if count + len(lines) == maximum:
                     break

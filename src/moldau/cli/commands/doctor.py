@@ -1,7 +1,6 @@
 """``moldau doctor``: explain what is wrong with an installation, a data directory or a cluster.
 
-Invariant: looks and changes nothing; every finding that is not "ok" says what to do next. Exit code 1 when
-there is a problem, 0 for warnings and less.
+Invariant: changes nothing. Exit code 1 when there is a problem, 0 for warnings and less.
 """
 
 from pathlib import Path

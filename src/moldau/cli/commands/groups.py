@@ -1,6 +1,6 @@
 """``moldau groups``: list, describe, reset and delete consumer groups, and say why one lags.
 
-Invariant: rows are made by pure functions. Offsets are changed only after the plan was shown and agreed to.
+Invariant: offsets are changed only after the plan was shown and confirmed.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from moldau.cli.output import note, print_json, print_table
-from moldau.cli.session import bootstrap_option, connected, json_option, timeout_option
+from moldau.cli.session import cluster_command_options, connected
 from moldau.cli.times import HOW_TO_WRITE, parse_time
 
 if TYPE_CHECKING:
     from moldau.base.names import TopicPartition
     from moldau.cli.offset_resets import NewOffsets, Reset
-    from moldau.cli.reports.group_lag import Look
+    from moldau.cli.reports.group_lag import GroupSnapshot
     from moldau.client.transport.cluster import Cluster
 
 #: Longer than the five seconds after which most clients commit by themselves.
@@ -38,9 +38,7 @@ def groups() -> None:
 @groups.command("list")
 @click.option("--state", "states", multiple=True, metavar="STATE", help="Only in this state; repeatable.")
 @click.option("--names", is_flag=True, help="Print the names alone, one in a line.")
-@json_option
-@timeout_option
-@bootstrap_option
+@cluster_command_options
 def list_groups(
     states: tuple[str, ...], names: bool, as_json: bool, timeout_seconds: float, bootstrap_server: str
 ) -> None:
@@ -54,7 +52,7 @@ def list_groups(
     """
 
     async def work(cluster: "Cluster") -> list[dict[str, Any]]:
-        from moldau.cli.reports.group_lag import look
+        from moldau.cli.reports.group_lag import take_group_snapshot
         from moldau.client.groups.groups import Groups
 
         wanted = {state.lower() for state in states}
@@ -69,8 +67,9 @@ def list_groups(
                 "protocol": listing.protocol_type,
             }
             if not names and listing.is_consumer_group:
-                seen = await look(cluster, listing.group_id, 0)
-                row |= {"members": len(seen.group.members), "topics": _topics(seen), "lag": seen.lag}
+                snapshot = await take_group_snapshot(cluster, listing.group_id, 0)
+                topics = sorted({partition.topic for partition in snapshot.partitions})
+                row |= {"members": len(snapshot.group.members), "topics": topics, "lag": snapshot.lag}
             rows.append(row)
         return rows
 
@@ -88,15 +87,9 @@ def list_groups(
         print_table(columns, [[*map(row.get, keys), ", ".join(row.get("topics", ()))] for row in rows])
 
 
-def _topics(seen: "Look") -> list[str]:
-    return sorted({partition.topic for partition in seen.partitions})
-
-
 @groups.command("describe")
 @click.argument("names", nargs=-1, required=True, metavar="GROUP...")
-@json_option
-@timeout_option
-@bootstrap_option
+@cluster_command_options
 def describe(names: tuple[str, ...], as_json: bool, timeout_seconds: float, bootstrap_server: str) -> None:
     """Show state, members, and the offsets and lag of every partition.
 
@@ -106,12 +99,15 @@ def describe(names: tuple[str, ...], as_json: bool, timeout_seconds: float, boot
       moldau groups describe billing --json | jq .[0].lag
     """
 
-    async def work(cluster: "Cluster") -> "list[Look]":
-        from moldau.cli.reports.group_lag import look
+    async def work(cluster: "Cluster") -> "list[GroupSnapshot]":
+        from moldau.cli.reports.group_lag import take_group_snapshot
 
-        return [await look(cluster, name, 0) for name in names]
+        return [await take_group_snapshot(cluster, name, 0) for name in names]
 
-    found = [description(seen) for seen in connected(bootstrap_server, work, timeout_seconds=timeout_seconds)]
+    found = [
+        description(snapshot)
+        for snapshot in connected(bootstrap_server, work, timeout_seconds=timeout_seconds)
+    ]
     if as_json:
         print_json(found)
         return
@@ -119,15 +115,15 @@ def describe(names: tuple[str, ...], as_json: bool, timeout_seconds: float, boot
         _print_description(group)
 
 
-def description(seen: "Look") -> dict[str, Any]:
-    group = seen.group
+def description(snapshot: "GroupSnapshot") -> dict[str, Any]:
+    group = snapshot.group
     return {
         "name": group.group_id,
         "type": group.group_type,
         "state": group.state,
         "assignor": group.assignor,
         "coordinator": {"id": group.coordinator.node_id, "address": group.coordinator.address},
-        "lag": seen.lag,
+        "lag": snapshot.lag,
         "members": [
             {
                 "id": member.member_id,
@@ -148,13 +144,13 @@ def description(seen: "Look") -> dict[str, Any]:
                 "lag": None if state.committed is None else state.lag,
                 "member": None if (owner := group.owner(partition)) is None else owner.member_id,
             }
-            for partition, state in seen.partitions.items()
+            for partition, state in snapshot.partitions.items()
         ],
     }
 
 
 def about(user_data: bytes) -> dict[str, Any]:
-    """What a member says of itself, as queries of Spark do; what assignors write there is no JSON."""
+    """What a member says of itself in JSON, as Spark queries do; assignors put other bytes there."""
     import json
 
     try:
@@ -186,8 +182,8 @@ def _print_description(group: dict[str, Any]) -> None:
             ],
         )
     for member in group["members"]:
-        if said := ", ".join(f"{name} {value}" for name, value in member["about"].items()):
-            click.echo(f"{member['client_id']} says: {said}")
+        if text := ", ".join(f"{name} {value}" for name, value in member["about"].items()):
+            click.echo(f"{member['client_id']} says: {text}")
 
 
 @groups.command("why")
@@ -201,9 +197,7 @@ def _print_description(group: dict[str, Any]) -> None:
     metavar="SECONDS",
     help="How long to measure; 0 for one look without rates.",
 )
-@json_option
-@timeout_option
-@bootstrap_option
+@cluster_command_options
 def why(
     name: str, watch_seconds: float, as_json: bool, timeout_seconds: float, bootstrap_server: str
 ) -> None:
@@ -215,20 +209,20 @@ def why(
       moldau groups why billing --watch 30
     """
 
-    async def work(cluster: "Cluster") -> "tuple[Look, Look | None]":
+    async def work(cluster: "Cluster") -> "tuple[GroupSnapshot, GroupSnapshot | None]":
         from asyncio import sleep
 
         from moldau.base.clock import SystemClock
-        from moldau.cli.reports.group_lag import look
+        from moldau.cli.reports.group_lag import take_group_snapshot
 
         clock = SystemClock()
-        first = await look(cluster, name, clock.now_ms())
+        first = await take_group_snapshot(cluster, name, clock.now_ms())
         if not watch_seconds or not first.group.members:
             return first, None
         if not as_json:
             note(f"Lag {first.lag}; watching for {watch_seconds:g} s …")
         await sleep(watch_seconds)
-        return first, await look(cluster, name, clock.now_ms())
+        return first, await take_group_snapshot(cluster, name, clock.now_ms())
 
     from moldau.cli.reports.group_lag import reasons
 
@@ -262,9 +256,7 @@ def why(
 )
 @click.option("--dry-run", is_flag=True, help="Only show what would be done.")
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
-@json_option
-@timeout_option
-@bootstrap_option
+@cluster_command_options
 def reset(
     name: str,
     scopes: tuple[str, ...],
@@ -286,19 +278,18 @@ def reset(
     from moldau.base.clock import SystemClock
 
     try:
-        wish = parse_where(where, SystemClock().now_ms())
+        to = parse_where(where, SystemClock().now_ms())
     except ValueError as error:
         raise click.BadParameter(str(error), param_hint="--to") from None
-    asking = not (yes or dry_run)
 
     async def work(cluster: "Cluster") -> "tuple[NewOffsets, dict[TopicPartition, int]]":
-        plan, committed = await _plan(cluster, name, scopes, wish)
+        plan, committed = await _plan(cluster, name, scopes, to)
         _show_plan(plan, committed, as_json)
         if not plan.offsets:
             raise click.ClickException(
                 f"group {name!r} has committed nothing. Next: name a topic with --topic"
             )
-        if asking:
+        if not (yes or dry_run):
             click.confirm(f"Let group {name} go on there?", abort=True, err=True)
         if not dry_run:
             await _commit(cluster, name, plan)
@@ -310,18 +301,17 @@ def reset(
 
 
 def parse_where(text: str, now_ms: int) -> "Reset":
-    """What ``--to`` means; ValueError says how to write it."""
-    from moldau.cli.offset_resets import Reset, Wish
+    """Reads ``--to``; ValueError says how to write it."""
+    from moldau.cli.offset_resets import Reset, ResetTo
 
-    words = {"earliest": Wish.EARLIEST, "latest": Wish.LATEST, "current": Wish.CURRENT}
-    if text in words:
-        return Reset(words[text])
+    if text in ("earliest", "latest", "current"):
+        return Reset(ResetTo(text))
     if text.isdecimal():
-        return Reset(Wish.OFFSET, int(text))
+        return Reset(ResetTo.OFFSET, int(text))
     if text[:1] in ("+", "-") and text[1:].isdecimal():
-        return Reset(Wish.SHIFT, int(text))
+        return Reset(ResetTo.SHIFT, int(text))
     try:
-        return Reset(Wish.TIMESTAMP, parse_time(text.removeprefix("@"), now_ms))
+        return Reset(ResetTo.TIMESTAMP, parse_time(text.removeprefix("@"), now_ms))
     except ValueError:
         raise ValueError(
             f"{text!r} is neither earliest, latest, an offset, a shift such as -10, nor {HOW_TO_WRITE}"
@@ -329,7 +319,7 @@ def parse_where(text: str, now_ms: int) -> "Reset":
 
 
 async def _plan(
-    cluster: "Cluster", name: str, scopes: tuple[str, ...], wish: "Reset"
+    cluster: "Cluster", name: str, scopes: tuple[str, ...], to: "Reset"
 ) -> "tuple[NewOffsets, dict[TopicPartition, int]]":
     from moldau.cli.offset_resets import NoCommittedOffset, new_offsets, partitions_of
     from moldau.client.admin.admin import Admin, raise_errors
@@ -337,19 +327,19 @@ async def _plan(
     from moldau.client.groups.groups import Groups
     from moldau.protocol.errors import KafkaError
 
-    asked = Groups(cluster)
-    group = (await asked.describe([name]))[name]
+    groups_client = Groups(cluster)
+    group = (await groups_client.describe([name]))[name]
     if not isinstance(group, KafkaError) and group.members:
         raise click.ClickException(
             f"group {name!r} has {len(group.members)} member(s), who would go on where they are. "
             "Next: stop them first"
         )
-    found = await asked.committed(name)
+    found = await groups_client.committed(name)
     raise_errors(found)
     committed = {p: each for p, each in found.items() if isinstance(each, CommittedOffset)}
     wanted = [p for scope in scopes for p in await partitions_of(cluster, scope)] or sorted(committed)
     try:
-        plan = await new_offsets(Admin(cluster), wish, wanted, committed)
+        plan = await new_offsets(Admin(cluster), to, wanted, committed)
     except NoCommittedOffset as error:
         raise click.ClickException(
             f"the group has committed nothing for {error.partition}, so there is nothing to shift from. "
@@ -384,9 +374,7 @@ async def _commit(cluster: "Cluster", name: str, plan: "NewOffsets") -> None:
 @groups.command("delete")
 @click.argument("names", nargs=-1, required=True, metavar="GROUP...")
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
-@json_option
-@timeout_option
-@bootstrap_option
+@cluster_command_options
 def delete(
     names: tuple[str, ...], yes: bool, as_json: bool, timeout_seconds: float, bootstrap_server: str
 ) -> None:
@@ -414,10 +402,11 @@ def delete(
     else:
         for name in (each for each, error in outcomes.items() if error is None):
             click.echo(f"Deleted group {name}")
-    words = {
+    explanations = {
         "NON_EMPTY_GROUP": "it has members. Next: stop them first",
         "GROUP_ID_NOT_FOUND": "there is no such group. Next: 'moldau groups list' shows what there is",
     }
-    failed = [f"{name}: {words.get(error, error)}" for name, error in outcomes.items() if error is not None]
+    failed = {name: error for name, error in outcomes.items() if error is not None}
     if failed:
-        raise click.ClickException("; ".join(failed))
+        lines = (f"{name}: {explanations.get(error, error)}" for name, error in failed.items())
+        raise click.ClickException("; ".join(lines))

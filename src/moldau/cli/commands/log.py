@@ -1,9 +1,9 @@
-"""``moldau log``: look into the files of a data directory, check, mend and take them over.
+"""``moldau log``: inspect, verify, repair and import the files of a data directory.
 
-Here the group and ``inspect``; ``log_checks`` has verify and repair, ``log_import`` has import.
+Here are the group and ``inspect``; ``log_checks`` has verify and repair, ``log_import`` has import.
 
-Invariant: needs no broker and asks none: everything comes from the files. Only repair writes to the
-directory that it is given, and it holds the directory's lock while it does.
+Invariant: only the files are read; no broker is asked. Only repair writes to the directory that it is given,
+and it locks the directory while it does.
 """
 
 from pathlib import Path
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from moldau.inspection.contents import PartitionView
     from moldau.inspection.layout import LogTarget
 
-_MOST_ROWS = 20
+_MAX_ROWS = 20
 
 
 @click.group(short_help="Look into log files, check, mend and import them.")
@@ -81,7 +81,7 @@ def inspect_log(
       moldau log inspect data --plot sizes.png
     """
     target = target_at(path)
-    views = _look(target, sampled_batches)
+    views = _inspect(target, sampled_batches)
     if plot_file is not None:
         _plot(views, plot_file)
     if as_json:
@@ -91,7 +91,7 @@ def inspect_log(
         return
     holder = holder_of(target)
     if holder is not None:
-        note(f"In use by process {holder}: what stands at the ends of logs may still be on its way.")
+        note(f"In use by process {holder}: it may be writing to the ends of the logs.")
     if len(views) == 1 and target.path != target.root:
         _print_details(views[0])
         return
@@ -102,7 +102,7 @@ def inspect_log(
                 _print_details(view)
 
 
-def _look(target: "LogTarget", sampled_batches: int) -> "list[PartitionView]":
+def _inspect(target: "LogTarget", sampled_batches: int) -> "list[PartitionView]":
     from moldau.inspection.contents import inspect, read_offsets
 
     offsets = read_offsets(None if target.root is None else str(target.root))
@@ -156,19 +156,19 @@ def _print_overview(target: "LogTarget", views: "list[PartitionView]", *, show_a
 
 
 def _print_details(view: "PartitionView") -> None:
-    from moldau.cli.reports import log_charts as log_pictures
+    from moldau.cli.reports import log_charts
 
     click.echo(f"\n{view.name}: {view.records:,} records in {view.batches:,} batches, {size_text(view.size)}")
-    for line in log_pictures.facts(view):
+    for line in log_charts.facts(view):
         click.echo(f"  {line}")
-    print_table(log_pictures.SEGMENT_COLUMNS, [log_pictures.segment_row(each) for each in view.segments])
-    for line in log_pictures.fault_lines(view, _MOST_ROWS):
+    print_table(log_charts.SEGMENT_COLUMNS, [log_charts.segment_row(each) for each in view.segments])
+    for line in log_charts.fault_lines(view, _MAX_ROWS):
         click.echo(f"  {line}")
     if view.producers:
-        rows = log_pictures.producer_rows(view, _MOST_ROWS)
-        print_table(log_pictures.PRODUCER_COLUMNS, rows, title=f"Producers: {len(view.producers):,}")
+        rows = log_charts.producer_rows(view, _MAX_ROWS)
+        print_table(log_charts.PRODUCER_COLUMNS, rows, title=f"Producers: {len(view.producers):,}")
     if view.holes:
-        rows = log_pictures.hole_rows(view, _MOST_ROWS)
-        print_table(log_pictures.HOLE_COLUMNS, rows, title=f"Holes in the offsets: {len(view.holes):,}")
-    for line in log_pictures.bars(view.sizes):
+        rows = log_charts.hole_rows(view, _MAX_ROWS)
+        print_table(log_charts.HOLE_COLUMNS, rows, title=f"Holes in the offsets: {len(view.holes):,}")
+    for line in log_charts.bars(view.sizes):
         click.echo(line)

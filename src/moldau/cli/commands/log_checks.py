@@ -1,8 +1,7 @@
-"""``moldau log verify`` and ``moldau log repair``: is everything in order, and if not, what can be done.
+"""``moldau log verify`` and ``moldau log repair``: find what is wrong with log files, and repair it.
 
-Invariant: verify reads only; its exit code is 0 when all is well, 1 when something was found, 2 when it
-could not look. Repair shows its plan and asks before it writes, and holds the lock of the directory
-meanwhile.
+Invariant: verify only reads; its exit code is 0 when all is well, 1 when something was found, 2 when the
+files could not be read. Repair shows its plan and asks before it writes, and locks the directory then.
 """
 
 import os
@@ -24,9 +23,9 @@ if TYPE_CHECKING:
     from moldau.inspection.segment_checks import SegmentReport
     from moldau.inspection.verify import Job
 
-#: Below it, starting other processes takes longer than the work.
-_WORTH_OTHER_PROCESSES = 64 << 20
-_MOST_PROCESSES = 8
+#: With less to read, starting processes would take longer than the work.
+_MIN_BYTES_FOR_PROCESSES = 64 << 20
+_MAX_PROCESSES = 8
 
 
 @click.command("verify", short_help="Check everything; exit code 0 if all is well.")
@@ -52,14 +51,14 @@ def verify(paths: tuple[Path, ...], running: bool, quick: bool, jobs: int | None
     targets = [target_at(path) for path in paths]
     if not running:
         for target in targets:
-            _refuse_if_held(target, "stop the broker, or look at sealed segments with --running")
+            _refuse_if_locked(target, "stop the broker, or look at sealed segments with --running")
     work = _plan(targets, deep=not quick, running=running)
     total = sum(job.size for job in work)
     reports: list[SegmentReport] = []
     bar, task = progress("verifying", total)
     try:
         with bar:
-            for report in _run(work, jobs or min(os.cpu_count() or 1, _MOST_PROCESSES)):
+            for report in _run(work, jobs or min(os.cpu_count() or 1, _MAX_PROCESSES)):
                 reports.append(report)
                 bar.advance(task, report.size)
     except OSError as error:
@@ -87,7 +86,7 @@ def _plan(targets: "Sequence[LogTarget]", *, deep: bool, running: bool) -> "list
 
 
 def _expected_partitions(targets: "Sequence[LogTarget]") -> "dict[str, Uuid] | None":
-    """What the metadata of Moldau says, where one of the directories has it."""
+    """The partitions in Moldau's metadata, if one of the directories has it."""
     from moldau.importing.metadata import MOLDAU_FILE, ImportFailed, read_moldau_image
 
     for target in targets:
@@ -106,9 +105,9 @@ def _expected_partitions(targets: "Sequence[LogTarget]") -> "dict[str, Uuid] | N
 
 
 def _run(jobs: "Sequence[Job]", processes: int) -> "Iterable[SegmentReport]":
-    """Here, or, when there is much to read, in several processes; the largest first."""
+    """Runs the jobs, the largest first: in this process, or in several if there is much to read."""
     ordered = sorted(jobs, key=lambda job: -job.size)
-    if processes == 1 or sum(job.size for job in jobs) < _WORTH_OTHER_PROCESSES:
+    if processes == 1 or sum(job.size for job in jobs) < _MIN_BYTES_FOR_PROCESSES:
         yield from (job.run() for job in ordered)
         return
     from concurrent.futures import ProcessPoolExecutor, as_completed
@@ -122,7 +121,7 @@ def _run(jobs: "Sequence[Job]", processes: int) -> "Iterable[SegmentReport]":
             pool.shutdown(cancel_futures=True)
 
 
-def _refuse_if_held(target: "LogTarget", step: str) -> None:
+def _refuse_if_locked(target: "LogTarget", step: str) -> None:
     holder = holder_of(target)
     if holder is not None:
         raise CannotRead(f"{target.root} is in use by process {holder}. Next: {step}")
@@ -130,10 +129,10 @@ def _refuse_if_held(target: "LogTarget", step: str) -> None:
 
 def _print_findings(found: "Sequence[Finding]", here: Path) -> None:
     for finding in found:
-        place = [finding.file.removeprefix(f"{here}/")]
-        place += [f"position {finding.position}"] if finding.position is not None else []
-        place += [f"offset {finding.offset}"] if finding.offset is not None else []
-        click.echo(f"{finding.severity}: {', '.join(place)}")
+        where = [finding.file.removeprefix(f"{here}/")]
+        where += [f"position {finding.position}"] if finding.position is not None else []
+        where += [f"offset {finding.offset}"] if finding.offset is not None else []
+        click.echo(f"{finding.severity}: {', '.join(where)}")
         click.echo(f"    {finding.what}")
         if finding.meaning:
             click.echo(f"    means: {finding.meaning}")
@@ -194,7 +193,7 @@ def repair(path: Path, dry_run: bool, yes: bool) -> None:
     from moldau.storage.files import OsFiles
 
     target = target_at(path)
-    _refuse_if_held(target, "stop the broker first")
+    _refuse_if_locked(target, "stop the broker first")
     steps = _planned_steps(target)
     if not steps:
         click.echo("Nothing to repair.")

@@ -1,6 +1,6 @@
-"""``moldau log import``: the data directories of a stopped Kafka broker as a new one of Moldau.
+"""``moldau log import``: makes a data directory of Moldau from those of a stopped Kafka broker.
 
-Invariant: the sources are read only. What is not taken over is said, before anything is copied.
+Invariant: the sources are never changed. What cannot be imported is reported before anything is copied.
 """
 
 from pathlib import Path
@@ -59,7 +59,7 @@ def import_directory(
             raise CannotRead(f"{source} is in use by process {holder}. Next: stop the broker first")
     try:
         plan = plan_import(sources, target, node_id=node_id, cluster_id=cluster_id, link=link)
-        _tell(plan, as_json=as_json)
+        _print_plan(plan, as_json=as_json)
         if dry_run:
             return
         bar, task = progress("importing", plan.size)
@@ -73,7 +73,7 @@ def import_directory(
         click.echo(f"{target} is ready. Next: moldau broker --data-dir {target}")
 
 
-def _tell(plan: "ImportPlan", *, as_json: bool) -> None:
+def _print_plan(plan: "ImportPlan", *, as_json: bool) -> None:
     if as_json:
         print_json(
             {

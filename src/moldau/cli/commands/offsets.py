@@ -1,14 +1,11 @@
-"""``moldau offsets``: where the partitions of a topic begin and end.
-
-Invariant: reads only.
-"""
+"""``moldau offsets``: where the partitions of a topic begin and end."""
 
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from moldau.cli.output import print_json, print_table
-from moldau.cli.session import bootstrap_option, connected, json_option, timeout_option
+from moldau.cli.session import cluster_command_options, connected
 from moldau.cli.times import HOW_TO_WRITE, format_time, parse_time
 
 if TYPE_CHECKING:
@@ -22,9 +19,7 @@ if TYPE_CHECKING:
 )
 @click.option("--at", "moment", metavar="TIME", help=f"Also the first record at or after {HOW_TO_WRITE}.")
 @click.option("--committed", is_flag=True, help="End where open transactions begin (read_committed).")
-@json_option
-@timeout_option
-@bootstrap_option
+@cluster_command_options
 def offsets(
     topics: tuple[str, ...],
     partitions: tuple[int, ...],

@@ -1,7 +1,7 @@
 """``moldau pipeline``: write, run, watch and stop data pipelines on Spark.
 
-Invariant: rows are made by pure functions from what a pipeline has written about itself; ``run`` alone
-starts Spark. A pipeline is ended by asking it, and by force only where that is said.
+Invariant: only ``run`` starts Spark; the others read what a pipeline has written about itself. A pipeline is
+killed only with ``--force``.
 """
 
 import os
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from moldau.pipelines.directory import PipelineDirectory, PipelineState
     from moldau.spark.query.progress import QueryStatus
 
-_LOOK_SECONDS = 0.2
+_POLL_SECONDS = 0.2
 
 home_option = click.option(
     "--home",
@@ -144,18 +144,18 @@ def stop(name: str, timeout_seconds: float, force: bool, home: str | None) -> No
       moldau pipeline stop revenue
       moldau pipeline stop revenue --timeout 10 --force
     """
-    place, state = _known(name, home)
-    if not place.is_running():
-        raise click.ClickException(f"pipeline {name} does not run (it {_was(state)})")
+    directory, state = _known(name, home)
+    if not directory.is_running():
+        raise click.ClickException(f"pipeline {name} does not run (it {_how_it_ended(state)})")
     os.kill(state.pid, signal.SIGTERM)
-    if not _ended(place, timeout_seconds):
+    if not _ended(directory, timeout_seconds):
         if not force:
             raise click.ClickException(
                 f"pipeline {name} (process {state.pid}) has not ended after {timeout_seconds:g} s: wait with "
                 "a longer --timeout, or end it with --force; its batch is run again at the next start"
             )
         os.kill(state.pid, signal.SIGKILL)
-        _ended(place, timeout_seconds)
+        _ended(directory, timeout_seconds)
     click.echo(f"pipeline {name} is stopped; 'moldau pipeline run {name}' goes on where it ended")
 
 
@@ -172,22 +172,21 @@ def logs(name: str, follow: bool, lines: int, home: str | None) -> None:
       moldau pipeline logs revenue
       moldau pipeline logs revenue --follow
     """
-    place, _ = _known(name, home)
+    directory, _ = _known(name, home)
     try:
-        with open(place.log_path, encoding="utf-8", errors="replace") as file:
+        with open(directory.log_path, encoding="utf-8", errors="replace") as file:
             for line in file.readlines()[-lines or None :] if lines else []:
                 click.echo(line, nl=False)
             file.seek(0, os.SEEK_END)
             while follow:
-                said = file.read()
-                if said:
-                    click.echo(said, nl=False)
-                elif not place.is_running():
+                if text := file.read():
+                    click.echo(text, nl=False)
+                elif not directory.is_running():
                     return
                 else:
-                    time.sleep(_LOOK_SECONDS)
+                    time.sleep(_POLL_SECONDS)
     except FileNotFoundError:
-        raise click.ClickException(f"pipeline {name} has no log yet: {place.log_path}") from None
+        raise click.ClickException(f"pipeline {name} has no log yet: {directory.log_path}") from None
     except KeyboardInterrupt:
         raise SystemExit(130) from None
 
@@ -197,8 +196,8 @@ def _known(name: str, home: str | None) -> "tuple[PipelineDirectory, PipelineSta
     from moldau.pipelines.errors import PipelineError
 
     try:
-        place = PipelineDirectory(home_directory(home), name)
-        state = place.state()
+        directory = PipelineDirectory(home_directory(home), name)
+        state = directory.state()
     except PipelineError as error:
         raise click.ClickException(str(error)) from error
     if state is None:
@@ -206,19 +205,19 @@ def _known(name: str, home: str | None) -> "tuple[PipelineDirectory, PipelineSta
             f"there is no pipeline {name!r} in {home_directory(home)}: "
             "'moldau pipeline list' shows what there is"
         )
-    return place, state
+    return directory, state
 
 
-def _ended(place: "PipelineDirectory", seconds: float) -> bool:
+def _ended(directory: "PipelineDirectory", seconds: float) -> bool:
     deadline = time.monotonic() + seconds
-    while place.is_running():
+    while directory.is_running():
         if time.monotonic() > deadline:
             return False
-        time.sleep(_LOOK_SECONDS)
+        time.sleep(_POLL_SECONDS)
     return True
 
 
-def _was(state: "PipelineState") -> str:
+def _how_it_ended(state: "PipelineState") -> str:
     return {"failed": "failed", "died": "died without a word"}.get(state.state, "was stopped")
 
 
@@ -244,7 +243,7 @@ def headline(state: "PipelineState") -> str:
 
 
 def query_row(query: "QueryStatus") -> Sequence[object]:
-    """A query as it is shown; a dash for what is not known."""
+    """A query as a row; a dash for what is not known."""
     return (
         query.name,
         query.state,
@@ -275,7 +274,7 @@ def listed(state: "PipelineState") -> Sequence[Any]:
 
 
 def remarks(state: "PipelineState") -> list[str]:
-    """What a table has no room for: where results go, what went wrong, what to do."""
+    """Lines below the table: where results go, what went wrong, what to do."""
     found = [f"{step} is written to {output}" for step, output in (state.outputs or {}).items()]
     found += [f"{query.name} failed: {query.error}" for query in state.queries if query.error]
     if state.error and not any(query.error for query in state.queries):

@@ -1,7 +1,7 @@
-"""``moldau pipeline run``: in the foreground, in the background, or dry, on the last records of real data.
+"""``moldau pipeline run``: runs a pipeline in the foreground, in the background, or as a dry run.
 
-Invariant: every failure ends as one line with what to do next; ``--verbose`` shows the way there. Ctrl-C
-and SIGTERM end the queries after their batch; a second one ends at once.
+Invariant: every failure ends as one line with what to do next; ``--verbose`` adds the traceback. Ctrl-C and
+SIGTERM stop the queries after their batch; a second one stops them at once.
 """
 
 import os
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
     from moldau.pipelines.directory import PipelineDirectory
     from moldau.pipelines.running import RunningPipeline, RunOptions
 
-#: How often a pipeline without a terminal says how it does.
+#: How often a line about each query is printed where there is no terminal.
 _PLAIN_SECONDS = 10.0
 _DETACHED_SECONDS = 120.0
-_LOOK_SECONDS = 0.1
+_POLL_SECONDS = 0.1
 
 
 @click.command(short_help="Run a pipeline.")
@@ -70,7 +70,7 @@ _LOOK_SECONDS = 0.1
     metavar="KEY=VALUE",
     help='An option of format("moldau") for every source and sink; repeatable.',
 )
-@click.option("--checkpoints", metavar="URL", help="Where checkpoints lie, if not in the home.")
+@click.option("--checkpoints", metavar="URL", help="Where checkpoints are kept, if not in the home.")
 @click.option("--metrics-port", type=click.IntRange(0, 65535), help="Serve metrics for Prometheus there.")
 @click.option("--verbose", is_flag=True, help="Show the whole trace of an error.")
 @click.option(
@@ -116,7 +116,7 @@ def run(file: str, verbose: bool, dry_run: bool, detach: bool, **given: Any) -> 
 
 
 def find_file(given: str, home: Path) -> Path:
-    """A path that is there, NAME.py or NAME.sql beside us, or the file that was run under that name."""
+    """An existing path, NAME.py or NAME.sql, or the file that was run before under that name."""
     from moldau.pipelines.declarative import find_spec
     from moldau.pipelines.directory import PipelineDirectory
     from moldau.pipelines.errors import PipelineError
@@ -136,13 +136,13 @@ def find_file(given: str, home: Path) -> Path:
 
 
 def _known_name(given: str, home: Path) -> str | None:
-    """The name, where a pipeline is called by it and not by its file."""
+    """The name of a pipeline that was run before; None where a file is given."""
     from moldau.pipelines.declarative import find_spec
     from moldau.pipelines.directory import PipelineDirectory
 
-    beside = any(Path(f"{given}{suffix}").is_file() for suffix in ("", ".py", ".sql"))
-    beside = beside or find_spec(Path(given)) is not None
-    return None if beside or os.sep in given or not PipelineDirectory(home, given).exists else given
+    is_file = any(Path(f"{given}{suffix}").is_file() for suffix in ("", ".py", ".sql"))
+    is_file = is_file or find_spec(Path(given)) is not None
+    return None if is_file or os.sep in given or not PipelineDirectory(home, given).exists else given
 
 
 def _run_options(given: dict[str, Any], home: Path) -> "RunOptions":
@@ -163,12 +163,12 @@ def _run_options(given: dict[str, Any], home: Path) -> "RunOptions":
 
 @contextmanager
 def _one_line(verbose: bool) -> Iterator[None]:
-    """What goes wrong, as one line; everything with ``--verbose``."""
+    """Turns errors into one line; with ``--verbose`` their traceback comes first."""
     try:
         from moldau.pipelines.errors import PipelineError
         from moldau.spark.session.java import JavaNotFound
     except ModuleNotFoundError as missing:
-        raise click.ClickException(_extra(missing)) from missing
+        raise click.ClickException(_not_installed(missing)) from missing
     try:
         yield
     except (PipelineError, JavaNotFound) as error:
@@ -176,12 +176,12 @@ def _one_line(verbose: bool) -> Iterator[None]:
             traceback.print_exc()
         raise click.ClickException(str(error)) from error
     except ModuleNotFoundError as missing:
-        raise click.ClickException(_extra(missing)) from missing
+        raise click.ClickException(_not_installed(missing)) from missing
     except KeyboardInterrupt:
         raise SystemExit(130) from None
 
 
-def _extra(missing: ModuleNotFoundError) -> str:
+def _not_installed(missing: ModuleNotFoundError) -> str:
     return f"pipelines need {missing.name}, which is not installed: pip install 'moldau[spark]'"
 
 
@@ -214,12 +214,12 @@ def _foreground(pipeline: "Pipeline", options: "RunOptions") -> None:
 
 
 class _View:
-    """What is shown while it runs: a table that changes, or a line now and then where nobody watches."""
+    """Shows the queries while they run: a live table, or a few lines now and then without a terminal."""
 
     def __init__(self) -> None:
         self.running = False
         self._live: Any = None
-        self._said_at = 0.0
+        self._printed_at = 0.0
         self._console = console(stderr=True)
 
     def __enter__(self) -> "_View":
@@ -240,8 +240,8 @@ class _View:
                 note(f"pipeline {running.pipeline.name} runs; Ctrl-C ends it after its batch")
         if self._console.is_terminal:
             self._draw(running)
-        elif time.monotonic() - self._said_at > _PLAIN_SECONDS:
-            self._said_at = time.monotonic()
+        elif time.monotonic() - self._printed_at > _PLAIN_SECONDS:
+            self._printed_at = time.monotonic()
             for line in plain_lines(running):
                 note(line)
 
@@ -263,7 +263,7 @@ class _View:
 
 
 def plain_lines(running: "RunningPipeline") -> list[str]:
-    """How each query does, a line each."""
+    """One line about each query."""
     found = []
     for status in running.statuses:
         lag = "" if status.total_lag is None else f", lag {status.total_lag}"
@@ -276,24 +276,24 @@ def plain_lines(running: "RunningPipeline") -> list[str]:
 
 
 def _detach(
-    pipeline: "Pipeline | DeclaredPipeline", place: "PipelineDirectory", given: dict[str, Any]
+    pipeline: "Pipeline | DeclaredPipeline", directory: "PipelineDirectory", given: dict[str, Any]
 ) -> None:
     from moldau.pipelines.errors import PipelineError
 
-    if place.is_running():
-        with place.running():  # says who runs it
+    if directory.is_running():
+        with directory.running():  # raises an error that names the process which runs it
             pass
-    place.directory.mkdir(parents=True, exist_ok=True)
-    with open(place.log_path, "ab") as log:
+    directory.path.mkdir(parents=True, exist_ok=True)
+    with open(directory.log_path, "ab") as log:
         child = subprocess.Popen(
-            child_command(pipeline, place, given), stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+            child_command(pipeline, directory, given), stdin=subprocess.DEVNULL, stdout=log, stderr=log,
             start_new_session=True,
         )  # fmt: skip
     note(f"starting pipeline {pipeline.name} in the background (process {child.pid})")
     deadline = time.monotonic() + _DETACHED_SECONDS
     while time.monotonic() < deadline:
         code = child.poll()
-        state = place.state()
+        state = directory.state()
         ours = state is not None and state.pid == child.pid
         if state is not None and ours and state.state == "running" and code is None:
             click.echo(f"pipeline {pipeline.name} runs: 'moldau pipeline status {pipeline.name}' shows how")
@@ -304,16 +304,16 @@ def _detach(
                 return
             why = state.error if state is not None and ours and state.error else f"exit code {code}"
             raise PipelineError(f"{why} ('moldau pipeline logs {pipeline.name}' shows more)")
-        time.sleep(_LOOK_SECONDS)
+        time.sleep(_POLL_SECONDS)
     note(f"it is still starting; 'moldau pipeline status {pipeline.name}' shows how it does")
 
 
 def child_command(
-    pipeline: "Pipeline | DeclaredPipeline", place: "PipelineDirectory", given: dict[str, Any]
+    pipeline: "Pipeline | DeclaredPipeline", directory: "PipelineDirectory", given: dict[str, Any]
 ) -> list[str]:
-    """The same run, in the foreground of a process of its own."""
+    """The command that runs the same pipeline in the foreground of another process."""
     command = [sys.executable, "-m", "moldau", "pipeline", "run", str(pipeline.path), "--name", pipeline.name]
-    command += ["--home", str(place.directory.parent), "--bootstrap-servers", given["bootstrap_servers"]]
+    command += ["--home", str(directory.path.parent), "--bootstrap-servers", given["bootstrap_servers"]]
     for option in ("master", "checkpoints", "metrics_port"):
         if given[option] is not None:
             command += [f"--{option.replace('_', '-')}", str(given[option])]
@@ -330,7 +330,7 @@ def _dry_run(pipeline: "Pipeline", options: "RunOptions", records: int) -> None:
     from moldau.pipelines.running import open_session
     from moldau.pipelines.topics import Topics
 
-    _ = Topics(options.cluster).loop  # not there: told before Spark takes its seconds to start
+    _ = Topics(options.cluster).loop  # reports an unreachable cluster before Spark takes seconds to start
     note(f"starting Spark for {pipeline.path.name}: the last {records} records of each topic")
     with open_session(pipeline.name, options, os.devnull) as spark:
         for found in preview(pipeline, options, spark, records=records):
@@ -372,13 +372,13 @@ def _declared(pipeline: "DeclaredPipeline", options: "RunOptions", dry_run: bool
 
 
 def _note_flow(event: str) -> None:
-    told = event.startswith(("Flow ", "Failed to resolve ", "Run "))
-    if told and not event.endswith((" QUEUED.", " PLANNING.", " STARTING.")):
+    is_result = event.startswith(("Flow ", "Failed to resolve ", "Run "))
+    if is_result and not event.endswith((" QUEUED.", " PLANNING.", " STARTING.")):
         note(event.replace("spark_catalog.default.", ""))
 
 
 def _check_declared_options(given: dict[str, Any]) -> None:
-    """What Spark's own command has no place for is refused, not passed over."""
+    """Refuses options that ``spark-pipelines`` has no equivalent for, instead of ignoring them."""
     if given["options"]:
         raise click.UsageError("--option does not reach a declarative pipeline: write it into its files")
     if given["metrics_port"] is not None:

@@ -1,7 +1,7 @@
 """``moldau produce``: write records to a topic, from lines, files or a generator.
 
-Invariant: every line that was read is written and acknowledged before the command ends with 0; the first
-record that the broker refuses ends it with 1 and its reason. Records keep the order of their lines.
+Invariant: exit code 0 means that every line was written and acknowledged. The first record that the broker
+refuses ends the command with 1 and its reason. Records keep the order of their lines.
 """
 
 import sys
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import click
 
 from moldau.cli.output import note, print_json, progress, size_text
-from moldau.cli.session import bootstrap_option, connected, json_option, pairs, timeout_option
+from moldau.cli.session import cluster_command_options, connected, pairs
 
 if TYPE_CHECKING:
     from moldau.client.producer.accumulator import RecordMetadata
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _READ_BYTES = 1 << 16
 _PROGRESS_EVERY = 5_000
 
-#: What is too large is the topic's to say (max.message.bytes), up to the largest frame that brokers take.
+#: The largest request that brokers accept: only max.message.bytes of the topic limits a record.
 _MAX_REQUEST_BYTES = 100_000_000
 
 Item = tuple[bytes | None, bytes | None]
@@ -52,9 +52,7 @@ Item = tuple[bytes | None, bytes | None]
 )
 @click.option("--linger-ms", type=click.FloatRange(0), default=5.0, show_default=True)
 @click.option("--batch-size", type=click.IntRange(0), default=16_384, show_default=True, metavar="BYTES")
-@json_option
-@timeout_option
-@bootstrap_option
+@cluster_command_options
 def produce(
     topic: str,
     file: BinaryIO,
@@ -84,7 +82,7 @@ def produce(
       moldau produce orders --count 1000000 --size 100
       moldau produce users --key customer-7 --null-value NULL <<< NULL
     """
-    reading = _reading(key, key_separator, null_value)
+    line_format = _line_format(key, key_separator, null_value)
     fixed = tuple((name, value.encode()) for name, value in pairs(headers, "--header").items())
     written = _Written(topic)
     timeout_ms = max(1, round(timeout_seconds * 1000))
@@ -103,7 +101,7 @@ def produce(
             max_block_ms=timeout_ms,
             delivery_timeout_ms=timeout_ms,
         ) as producer:
-            items = _generated(count, size, reading.key) if count else _read(file, whole, reading)
+            items = _generated(count, size, line_format.key) if count else _read(file, whole, line_format)
             await _write(producer, topic, items, partition, fixed, written, count)
 
     if not count and file is sys.stdin.buffer and sys.stdin.isatty():
@@ -116,7 +114,7 @@ def produce(
 
 
 @dataclass(frozen=True, slots=True)
-class _Reading:
+class _LineFormat:
     """How a line becomes a record."""
 
     key: bytes | None = None
@@ -137,12 +135,12 @@ class _Reading:
         return key, None if line == self.null_value else line
 
 
-def _reading(key: str | None, key_separator: str | None, null_value: str | None) -> _Reading:
+def _line_format(key: str | None, key_separator: str | None, null_value: str | None) -> _LineFormat:
     if key is not None and key_separator is not None:
         raise click.UsageError("--key and --key-separator are two ways to say the same: choose one")
     if key_separator == "":
         raise click.UsageError("--key-separator is an empty text")
-    return _Reading(
+    return _LineFormat(
         key=None if key is None else key.encode(),
         separator=None if key_separator is None else key_separator.encode(),
         null_value=None if null_value is None else null_value.encode(),
@@ -199,7 +197,7 @@ class _Written:
 
 def _offsets_text(low: int, high: int) -> str:
     if low < 0:
-        return ""  # acks=0: nobody knows
+        return ""  # with acks=0 offsets are not known
     return f", offset {low}" if low == high else f", offsets {low} to {high}"
 
 
@@ -215,7 +213,7 @@ async def _write(
     from asyncio import get_running_loop
 
     began = get_running_loop().time()
-    # Who types the records does not want a bar between the lines.
+    # A bar would disturb someone who types the records.
     bar, task = progress(f"writing to {topic}", total, shown=not sys.stdin.isatty() or total is not None)
     shown = 0
     with bar:
@@ -237,24 +235,24 @@ async def _write(
 
 
 async def _generated(count: int, size: int, key: bytes | None) -> AsyncIterator[Item]:
-    """Values that differ from each other, made of printable characters."""
+    """Records with distinct, printable values."""
     filler = bytes(range(97, 123)) * (size // 26 + 1)
     for number in range(count):
         yield key, (b"%d " % number + filler)[:size]
 
 
-async def _read(file: BinaryIO, whole: bool, reading: _Reading) -> AsyncIterator[Item]:
-    """The input in records, as soon as they are there: another thread waits for it."""
+async def _read(file: BinaryIO, whole: bool, line_format: _LineFormat) -> AsyncIterator[Item]:
+    """The records of the input as they arrive; a thread waits for it, so that the loop goes on."""
     from asyncio import to_thread
 
     if whole:
-        yield reading.record(await to_thread(file.read))
+        yield line_format.record(await to_thread(file.read))
         return
     read1 = getattr(file, "read1", file.read)
     rest = b""
     while chunk := await to_thread(read1, _READ_BYTES):
         *lines, rest = (rest + chunk).split(b"\n")
         for line in lines:
-            yield reading.record(line.removesuffix(b"\r"))
+            yield line_format.record(line.removesuffix(b"\r"))
     if rest:
-        yield reading.record(rest)
+        yield line_format.record(rest)

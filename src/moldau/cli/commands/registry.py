@@ -1,8 +1,9 @@
 """``moldau registry``: one instance of the schema registry in the foreground.
 
-Invariant: from options to ``ServerOptions``, and from what can go wrong at the start to one line with a
-next step. The registry itself is ``moldau.registry``'s. The ready line comes when requests are answered,
-not before.
+Options become ``ServerOptions`` for ``moldau.registry``, and errors at the start become one line with a next
+step.
+
+Invariant: the ready line is printed when requests are answered, not before.
 """
 
 import logging
@@ -134,7 +135,7 @@ def registry(
 
 
 def credentials(users: tuple[str, ...], user_file: Path | None) -> dict[str, str]:
-    """Names and passwords; an empty line of the file, or one that begins with #, says nothing."""
+    """Names and passwords; empty lines of the file and those that begin with # are ignored."""
     from moldau.web.authentication import read_users, user_entries
 
     given = list(users)
@@ -150,9 +151,9 @@ def credentials(users: tuple[str, ...], user_file: Path | None) -> dict[str, str
 
 
 def kafkastore(bootstrap_servers: str, settings: Mapping[str, str]) -> "tuple[str, Security]":
-    """Brokers and security; Confluent's properties name the client's settings ``kafkastore.…``, which wins.
+    """Brokers and security, from the client's settings and, before them, Confluent's ``kafkastore.*``.
 
-    The addresses of the settings count where the command line has none.
+    The addresses in the settings are used where the command line has none.
     """
     from moldau.client.transport.security import Security
 

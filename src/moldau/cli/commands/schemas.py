@@ -1,7 +1,7 @@
-"""``moldau schemas``: look at, register, check, compare and delete the schemas of a registry.
+"""``moldau schemas``: list, show, register, check, compare and delete the schemas of a registry.
 
-Invariant: over Confluent's API only, so that it serves any registry. ``check`` and ``diff`` end with exit
-code 1 where something breaks, for scripts. What deletes asks first.
+Invariant: only Confluent's API is used, so that any registry works. For scripts, ``check`` and ``diff`` end
+with exit code 1 where a change breaks compatibility. ``delete`` asks first.
 """
 
 from itertools import groupby
@@ -17,7 +17,7 @@ from moldau.cli.output import note, print_json, print_table
 from moldau.cli.schema_registry import (
     connected,
     file_schema,
-    is_about_a_reason,
+    is_a_reason,
     pretty,
     reason,
     references_of,
@@ -93,7 +93,7 @@ def list_(
 
 
 def _rows(client: Any, prefix: str, deleted: bool) -> list[dict[str, Any]]:
-    """One row for each subject, from one answer of the registry."""
+    """One row for each subject, from a single request to the registry."""
     from urllib.parse import quote
 
     query = f"?subjectPrefix={quote(prefix, safe='')}{'&deleted=true' if deleted else ''}"
@@ -256,17 +256,16 @@ def check(
     text, kind = file_schema(file, schema_type)
     with connected(registry, user, ca) as client:
         level = client.config(subject).get("compatibilityLevel")
-        said = client.incompatibilities(subject, text, kind, references_of(references), version)
-    reasons = [each for each in said if is_about_a_reason(each)] or said
+        messages = client.incompatibilities(subject, text, kind, references_of(references), version)
     if as_json:
-        print_json({"subject": subject, "level": level, "compatible": not said, "messages": said})
-    elif not said:
+        print_json({"subject": subject, "level": level, "compatible": not messages, "messages": messages})
+    elif not messages:
         click.echo(f"{click.style('compatible', fg='green')}: {file} may follow in {subject} ({level})")
     else:
         click.echo(f"{click.style('incompatible', fg='red')}: {file} may not follow in {subject} ({level})")
-        for each in reasons:
+        for each in [each for each in messages if is_a_reason(each)] or messages:
             click.echo(f"  {reason(each)}")
-    if said:
+    if messages:
         raise SystemExit(1)
 
 

@@ -1,7 +1,7 @@
 """``moldau schemas diff``: what changed between two schemas, and whom the change breaks.
 
-Invariant: both schemas are compared here, by the rules that our registry uses, so that the answer is the
-same for any registry and for any level. Pure but for fetching the two.
+The schemas are fetched and compared here, by the rules of our own registry, so that the answer is the same
+for any registry.
 """
 
 from collections.abc import Iterator
@@ -112,7 +112,7 @@ def _pair(
 def breaks(
     client: "RegistryClient", old: "RegisteredSchema", new: "RegisteredSchema"
 ) -> list[dict[str, Any]]:
-    """Every reason why readers of one schema do not understand writers of the other."""
+    """Every reason why readers of one schema cannot read what was written with the other."""
     from moldau.registry.rules.compatibility import Level, conflicts
 
     earlier, later = parsed(client, old), parsed(client, new)

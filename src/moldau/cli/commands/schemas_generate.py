@@ -1,7 +1,6 @@
 """``moldau schemas generate``: dataclasses from a subject.
 
-Invariant: what is written compiles, and is the same each time. A file of the user's is never written over
-unless that was said.
+Invariant: an existing file is overwritten only with ``--force``.
 """
 
 from pathlib import Path

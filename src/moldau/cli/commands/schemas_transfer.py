@@ -1,8 +1,8 @@
 """``moldau schemas export`` and ``import``: a whole registry as one file of JSON lines.
 
-Invariant: ids, versions, references, deleted versions, configs and modes come out as they went in. An
-import writes only while the registry is in the mode IMPORT, in which it takes ids as they are given; what
-fails half-way leaves it there, and says so.
+Invariant: ids, versions, references, deleted versions, configs and modes stay the same. An import writes only
+while the registry is in the mode IMPORT, in which it accepts given ids; an import that fails leaves it in
+that mode, and says so.
 """
 
 import json
@@ -16,7 +16,7 @@ from urllib.parse import quote
 import click
 
 from moldau.cli.output import note
-from moldau.cli.schema_registry import connected, explain, registry_options
+from moldau.cli.schema_registry import connected, registry_options
 
 if TYPE_CHECKING:
     from moldau.client.registry.schema_registry import RegistryClient
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 Row: TypeAlias = dict[str, Any]
 _FORMAT = "moldau-schemas-1"
 _EVERYWHERE = ":*:"
-#: What means "this subject has none of its own".
-_NOTHING_SET = (404, 40401, 40408, 40409)
+#: Error codes for a subject without a config or mode of its own.
+_NOT_SET = (404, 40401, 40408, 40409)
 _SCHEMA_FIELDS = ("schemaType", "schema", "references", "metadata", "ruleSet")
 
 
@@ -56,11 +56,11 @@ def export(file: Path, prefix: str, registry: str, user: str | None, ca: str | N
 
 
 def _write(file: Path, text: str) -> None:
-    """Whole or not at all."""
-    beside = file.with_name(f"{file.name}.part")
+    """Replaces the file whole or not at all."""
+    part = file.with_name(f"{file.name}.part")
     try:
-        beside.write_text(text, "utf-8")
-        beside.replace(file)
+        part.write_text(text, "utf-8")
+        part.replace(file)
     except OSError as error:
         raise click.ClickException(f"{file} cannot be written: {error.strerror}") from error
 
@@ -90,24 +90,23 @@ def _settings(client: "RegistryClient", name: str | None) -> Iterator[Row]:
     from moldau.client.registry.schema_registry import RegistryError
 
     for kind in ("config", "mode"):
-        path = f"/{kind}" if name is None else f"/{kind}/{_quoted(name)}"
         try:
-            answer = client.call("GET", path)
+            answer = client.call("GET", _path(kind, name))
         except RegistryError as error:
-            if error.code not in _NOTHING_SET:
+            if error.code not in _NOT_SET:
                 raise
             continue
         yield {"kind": kind, "subject": name, **answer}
 
 
 def context_of(subject: str) -> str:
-    """``:.ctx:`` of a subject in a context of its own, else nothing."""
+    """The context of a subject (``:.ctx:``), "" for the default context."""
     end = subject.find(":", 1)
     return subject[: end + 1] if subject.startswith(":.") and end > 0 else ""
 
 
 def in_order(rows: Iterable[Row]) -> list[Row]:
-    """What is referred to comes first; otherwise by id, subject and version."""
+    """Sorts schemas after those that they refer to; otherwise by id, subject and version."""
     by_name = {(row["subject"], row["version"]): row for row in rows}
     ordered = sorted(by_name, key=lambda name: (by_name[name]["id"], *name))
     needs: dict[tuple[str, int], list[tuple[str, int]]] = {}
@@ -142,7 +141,7 @@ def import_(file: Path, force: bool, registry: str, user: str | None, ca: str | 
 
 
 def read(lines: Iterable[str]) -> list[Row]:
-    """The rows of a file; UsageError where it is none of ours."""
+    """The rows of a file; UsageError if ``export`` did not write it."""
     rows: list[Row] = []
     for number, line in enumerate(lines, 1):
         try:
@@ -171,9 +170,8 @@ def _import(client: "RegistryClient", rows: list[Row], force: bool) -> None:
         for scope in scopes:
             client.set_mode("IMPORT", scope, force=force)
     except RegistryError as error:
-        said = explain(0, error.message.rstrip("."))
         step = "import into an empty registry, or take its schemas over with --force"
-        raise click.ClickException(f"{said}. Next: {step}") from error
+        raise click.ClickException(f"{error.message.rstrip('.')}. Next: {step}") from error
     try:
         for row in schemas:
             _register(client, row)
@@ -183,8 +181,8 @@ def _import(client: "RegistryClient", rows: list[Row], force: bool) -> None:
         _set(client, rows, scopes)
     except RegistryError as error:
         step = "mend what it says and import again with --force"
-        said = f"{error.message.rstrip('.')}. The registry is left in the mode IMPORT"
-        raise click.ClickException(f"{said}. Next: {step}") from error
+        message = f"{error.message.rstrip('.')}. The registry is left in the mode IMPORT"
+        raise click.ClickException(f"{message}. Next: {step}") from error
 
 
 def _register(client: "RegistryClient", row: Row) -> None:
@@ -193,7 +191,7 @@ def _register(client: "RegistryClient", row: Row) -> None:
 
 
 def _set(client: "RegistryClient", rows: list[Row], scopes: list[str | None]) -> None:
-    """Configs and modes at last: a mode may close the registry to writes."""
+    """Sets configs and then modes, because a mode may close the registry to writes."""
     for row in rows:
         if row["kind"] == "config":
             names = {"compatibilityLevel": "compatibility"}

@@ -1,6 +1,6 @@
-"""``moldau topics fork``, ``snapshot`` and ``restore``: topics as they were.
+"""``moldau topics fork``, ``snapshot`` and ``restore``: copies of a topic as it was.
 
-Invariant: as in ``topics``; what is written to a file of the user's is whole or not there.
+Invariant: a snapshot that could not be finished leaves no file behind.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from moldau.cli.output import note, print_json, print_table, progress, size_text
-from moldau.cli.session import bootstrap_option, connected, json_option, pairs, timeout_option
+from moldau.cli.session import cluster_command_options, connected, pairs
 from moldau.cli.times import format_time, parse_time
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ _CONFIG_HELP = "Change a config of the source; NAME= takes it away. Repeatable."
 
 
 def configs_of(given: tuple[str, ...]) -> dict[str, str | None]:
-    """``name=value`` changes a config, ``name=`` takes it away."""
+    """Reads ``name=value``, which changes a config, and ``name=``, which removes it."""
     return {name: value or None for name, value in pairs(given, "--config").items()}
 
 
@@ -37,7 +37,7 @@ def time_of(text: str, option: str) -> int:
 
 
 def offsets_of(text: str, partition_count: int) -> dict[int, int]:
-    """``42`` is for every partition, ``0:42,3:17`` for those that are named; UsageError otherwise."""
+    """Reads ``42``, for every partition, or ``0:42,3:17``, for those that are named."""
     if text.isdecimal():
         return dict.fromkeys(range(partition_count), int(text))
     offsets: dict[int, int] = {}
@@ -57,9 +57,7 @@ def offsets_of(text: str, partition_count: int) -> dict[int, int]:
     "--offset", "offset", metavar="N or P:N,…", help="Up to an offset of all or of some partitions."
 )
 @click.option("-c", "--config", "configs", multiple=True, metavar="NAME=VALUE", help=_CONFIG_HELP)
-@json_option
-@timeout_option
-@bootstrap_option
+@cluster_command_options
 def fork(
     source: str,
     new: str,
@@ -129,7 +127,7 @@ def fork_object(source: str, made: "ForkedTopic") -> dict[str, Any]:
 
 
 def count(partition: dict[str, int]) -> int:
-    """Offsets that came from the source; the markers behind the cut are no records."""
+    """How many offsets came from the source; the transaction markers after the cut are no records."""
     return partition["cut_offset"] - partition["begin_offset"]
 
 
@@ -146,7 +144,7 @@ def _with_files(
     work: "Callable[[Cluster], Awaitable[dict[str, Any]]]",
     timeout_seconds: float,
 ) -> dict[str, Any]:
-    """As ``connected``, with a bar; what is wrong with a file becomes one line too."""
+    """As ``connected``, with a progress bar; an error about a file becomes one line, too."""
     from moldau.client.snapshots.files import SnapshotFileError
 
     try:
@@ -160,9 +158,7 @@ def _with_files(
 @click.argument("topic")
 @click.argument("target", metavar="DIR|FILE.tar.zst")
 @click.option("--at", "timestamp", metavar="TIME", help="As it was then: 2026-01-31T12:00:00Z, '10m ago'.")
-@json_option
-@timeout_option
-@bootstrap_option
+@cluster_command_options
 def snapshot(
     topic: str,
     target: str,
@@ -227,9 +223,7 @@ def snapshot(
 @click.argument("source", metavar="DIR|FILE")
 @click.argument("name", required=False)
 @click.option("-c", "--config", "configs", multiple=True, metavar="NAME=VALUE", help=_CONFIG_HELP)
-@json_option
-@timeout_option
-@bootstrap_option
+@cluster_command_options
 def restore(
     source: str,
     name: str | None,

@@ -1,6 +1,6 @@
-"""``moldau topics``: list, create, describe, alter and delete topics; fork, snapshot and restore them.
+"""``moldau topics``: list, create, describe, alter and delete topics.
 
-Invariant: each command asks the cluster once for what it shows; rows are made by pure functions.
+``topic_branches`` has fork, snapshot and restore.
 """
 
 from typing import TYPE_CHECKING, Any, TypeGuard
@@ -9,7 +9,7 @@ import click
 
 from moldau.cli.commands.topic_branches import fork, restore, snapshot
 from moldau.cli.output import note, print_json, print_table, size_text
-from moldau.cli.session import bootstrap_option, connected, json_option, pairs, timeout_option
+from moldau.cli.session import cluster_command_options, connected, pairs
 
 if TYPE_CHECKING:
     from moldau.client.admin.admin import Admin
@@ -42,9 +42,7 @@ topics.add_command(restore)
 @topics.command("list")
 @click.option("--internal", is_flag=True, help="Show internal topics too.")
 @click.option("--names", is_flag=True, help="Print the names alone, one in a line.")
-@json_option
-@timeout_option
-@bootstrap_option
+@cluster_command_options
 def list_topics(
     internal: bool, names: bool, as_json: bool, timeout_seconds: float, bootstrap_server: str
 ) -> None:
@@ -102,9 +100,7 @@ def list_topics(
 @click.option("-r", "--replication-factor", type=click.IntRange(min=1), help="Default: the broker's own.")
 @click.option("-c", "--config", "configs", multiple=True, metavar="NAME=VALUE", help="A config; repeatable.")
 @click.option("--if-not-exists", is_flag=True, help="Be content when the topic is there already.")
-@json_option
-@timeout_option
-@bootstrap_option
+@cluster_command_options
 def create(
     names: tuple[str, ...],
     partitions: int | None,
@@ -131,10 +127,10 @@ def create(
         from moldau.client.admin.descriptions import CreatedTopic, NewTopic
 
         new = [NewTopic(n, partitions or -1, replication_factor or -1, configs=dict(wanted)) for n in names]
-        made = await Admin(cluster).create_topics(new, timeout_ms=round(timeout_seconds * 1000))
+        created = await Admin(cluster).create_topics(new, timeout_ms=round(timeout_seconds * 1000))
         results: list[dict[str, Any]] = []
         for name in names:
-            outcome = made[name]
+            outcome = created[name]
             if isinstance(outcome, CreatedTopic):
                 results.append(
                     {
@@ -167,9 +163,7 @@ def create(
 
 @topics.command("describe")
 @click.argument("names", nargs=-1, required=True, metavar="NAME...")
-@json_option
-@timeout_option
-@bootstrap_option
+@cluster_command_options
 def describe(names: tuple[str, ...], as_json: bool, timeout_seconds: float, bootstrap_server: str) -> None:
     """Show a topic's partitions, leaders, replicas, offsets, sizes and configs.
 
@@ -216,9 +210,7 @@ def describe(names: tuple[str, ...], as_json: bool, timeout_seconds: float, boot
 @topics.command("alter")
 @click.argument("name")
 @click.option("-p", "--partitions", type=click.IntRange(min=1), required=True, help="The new, higher number.")
-@json_option
-@timeout_option
-@bootstrap_option
+@cluster_command_options
 def alter(name: str, partitions: int, as_json: bool, timeout_seconds: float, bootstrap_server: str) -> None:
     """Raise the number of partitions of a topic.
 
@@ -246,9 +238,7 @@ def alter(name: str, partitions: int, as_json: bool, timeout_seconds: float, boo
 @click.argument("names", nargs=-1, required=True, metavar="NAME...")
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
 @click.option("--if-exists", is_flag=True, help="Be content when a topic is not there.")
-@json_option
-@timeout_option
-@bootstrap_option
+@cluster_command_options
 def delete(
     names: tuple[str, ...],
     yes: bool,
@@ -300,7 +290,7 @@ def summary(
     offsets: dict[tuple[str, int], tuple[int, int]],
     sizes: dict[tuple[str, int], int] | None,
 ) -> dict[str, Any]:
-    """One topic as a row; -1 stands for what could not be learned."""
+    """One topic as a row; -1 stands for what is not known."""
     keys = [(topic.name, p.index) for p in topic.partitions]
     known = all(key in offsets for key in keys)
     return {
@@ -410,13 +400,13 @@ async def _offsets(
 
 
 async def _sizes(admin: "Admin") -> dict[tuple[str, int], int] | None:
-    """Bytes of each partition's largest replica; None where the cluster does not tell us."""
+    """The size of each partition's largest replica; None where the cluster does not answer that."""
     from moldau.protocol.errors import KafkaError
 
     try:
         found = await admin.describe_log_dirs()
     except KafkaError:
-        return None  # not every user may ask, and not every cluster knows
+        return None  # the user may not be allowed to ask, or the cluster may not support it
     sizes: dict[tuple[str, int], int] = {}
     for directories in found.values():
         if isinstance(directories, KafkaError):

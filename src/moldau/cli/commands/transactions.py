@@ -1,7 +1,7 @@
-"""``moldau transactions``: which are open, since when, where; and an end to those that were forgotten.
+"""``moldau transactions``: list and describe transactions, and abort those that were left open.
 
-Invariant: only ``abort`` changes anything, and only what is open: an id that nobody used is never made by
-it. The age of a transaction is told by this machine's clock.
+Invariant: only ``abort`` changes anything, and only open transactions: it never creates a transactional id.
+The age of a transaction is measured with the clock of this machine.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from moldau.cli.output import print_json, print_table
-from moldau.cli.session import bootstrap_option, connected, json_option, timeout_option
+from moldau.cli.session import cluster_command_options, connected
 from moldau.cli.times import format_time, parse_time
 
 if TYPE_CHECKING:
@@ -38,9 +38,7 @@ def transactions() -> None:
 @click.option("--open", "only_open", is_flag=True, help="Only those that have not ended.")
 @click.option("--older-than", metavar="TIME", help="Only open ones that began longer ago, such as 10m or 2h.")
 @click.option("--pattern", metavar="REGEX", help="Only ids that this regular expression fits as a whole.")
-@json_option
-@timeout_option
-@bootstrap_option
+@cluster_command_options
 def list_(
     only_open: bool,
     older_than: str | None,
@@ -66,9 +64,9 @@ def list_(
     async def work(cluster: "Cluster") -> list[dict[str, Any]]:
         from moldau.client.admin.transactions import Transactions
 
-        asked = Transactions(cluster)
-        found = await asked.list_transactions(**filters)
-        return await _rows(asked, sorted(found, key=lambda each: each.transactional_id))
+        client = Transactions(cluster)
+        found = await client.list_transactions(**filters)
+        return await _rows(client, sorted(found, key=lambda each: each.transactional_id))
 
     rows = connected(bootstrap_server, work, timeout_seconds=timeout_seconds)
     if as_json:
@@ -93,11 +91,11 @@ def list_(
     )
 
 
-async def _rows(asked: "Transactions", found: "list[TransactionListing]") -> list[dict[str, Any]]:
+async def _rows(client: "Transactions", found: "list[TransactionListing]") -> list[dict[str, Any]]:
     from moldau.base.clock import SystemClock
     from moldau.protocol.errors import KafkaError
 
-    described = await asked.describe_transactions(
+    described = await client.describe_transactions(
         [each.transactional_id for each in found if each.state in OPEN_STATES]
     )
     now_ms = SystemClock().now_ms()
@@ -110,7 +108,7 @@ async def _rows(asked: "Transactions", found: "list[TransactionListing]") -> lis
             "coordinator_id": each.coordinator_id,
         }
         details = described.get(each.transactional_id)
-        # One that ended since it was listed keeps the state that the list had.
+        # One that has ended since then keeps the state that it was listed with.
         if details is not None and not isinstance(details, KafkaError) and details.state in OPEN_STATES:
             row["start_ms"] = details.start_ms
             row["age_ms"] = now_ms - details.start_ms
@@ -121,9 +119,7 @@ async def _rows(asked: "Transactions", found: "list[TransactionListing]") -> lis
 
 @transactions.command()
 @click.argument("ids", nargs=-1, required=True, metavar="ID...")
-@json_option
-@timeout_option
-@bootstrap_option
+@cluster_command_options
 def describe(ids: tuple[str, ...], as_json: bool, timeout_seconds: float, bootstrap_server: str) -> None:
     """Show transactional ids, and where their open transactions began in each partition.
 
@@ -136,8 +132,8 @@ def describe(ids: tuple[str, ...], as_json: bool, timeout_seconds: float, bootst
     async def work(cluster: "Cluster") -> list[dict[str, Any]]:
         from moldau.client.admin.transactions import Transactions
 
-        asked = Transactions(cluster)
-        return [await _details(asked, await _known(asked, each)) for each in ids]
+        client = Transactions(cluster)
+        return [await _details(client, await _known(client, each)) for each in ids]
 
     found = connected(bootstrap_server, work, timeout_seconds=timeout_seconds)
     if as_json:
@@ -158,11 +154,11 @@ def describe(ids: tuple[str, ...], as_json: bool, timeout_seconds: float, bootst
             )
 
 
-async def _known(asked: "Transactions", transactional_id: str) -> "TransactionDescription":
-    """The description of an id, or its error with the id's name."""
+async def _known(client: "Transactions", transactional_id: str) -> "TransactionDescription":
+    """The description of an id; the error for an unknown one names it."""
     from moldau.protocol.errors import ErrorCode, KafkaError
 
-    found = (await asked.describe_transactions([transactional_id]))[transactional_id]
+    found = (await client.describe_transactions([transactional_id]))[transactional_id]
     if isinstance(found, KafkaError):
         if found.code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
             raise KafkaError(
@@ -174,12 +170,12 @@ async def _known(asked: "Transactions", transactional_id: str) -> "TransactionDe
     return found
 
 
-async def _details(asked: "Transactions", found: "TransactionDescription") -> dict[str, Any]:
+async def _details(client: "Transactions", found: "TransactionDescription") -> dict[str, Any]:
     from moldau.base.clock import SystemClock
     from moldau.client.admin.admin import Admin
     from moldau.protocol.errors import KafkaError
 
-    producers = await Admin(asked.cluster).describe_producers(found.partitions) if found.partitions else {}
+    producers = await Admin(client.cluster).describe_producers(found.partitions) if found.partitions else {}
     partitions = []
     for partition in sorted(found.partitions):
         states = producers[partition]
@@ -195,7 +191,7 @@ async def _details(asked: "Transactions", found: "TransactionDescription") -> di
                 "start_offset": starts[0] if starts else None,
             }
         )
-    begun = found.start_ms >= 0 and found.state in OPEN_STATES
+    is_open = found.start_ms >= 0 and found.state in OPEN_STATES
     return {
         "transactional_id": found.transactional_id,
         "state": found.state,
@@ -203,8 +199,8 @@ async def _details(asked: "Transactions", found: "TransactionDescription") -> di
         "producer_epoch": found.producer_epoch,
         "coordinator_id": found.coordinator_id,
         "timeout_ms": found.timeout_ms,
-        "start_ms": found.start_ms if begun else None,
-        "age_ms": SystemClock().now_ms() - found.start_ms if begun else None,
+        "start_ms": found.start_ms if is_open else None,
+        "age_ms": SystemClock().now_ms() - found.start_ms if is_open else None,
         "partitions": partitions,
     }
 
@@ -212,15 +208,13 @@ async def _details(asked: "Transactions", found: "TransactionDescription") -> di
 @transactions.command()
 @click.argument("ids", nargs=-1, required=True, metavar="ID...")
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
-@json_option
-@timeout_option
-@bootstrap_option
+@cluster_command_options
 def abort(
     ids: tuple[str, ...], yes: bool, as_json: bool, timeout_seconds: float, bootstrap_server: str
 ) -> None:
     """Abort open transactions and fence their producers, which cannot go on with them.
 
-    A producer that is fenced fails at its next step; one that starts anew with the same id works again.
+    A producer that is fenced fails at its next step; one that is started again with the same id works.
 
     \b
     Examples:
@@ -233,10 +227,10 @@ def abort(
     async def work(cluster: "Cluster") -> list[dict[str, Any]]:
         from moldau.client.admin.transactions import Transactions
 
-        asked = Transactions(cluster)
-        # Every id is looked at before the first one is ended: a mistyped name changes nothing.
-        known = [await _known(asked, each) for each in ids]
-        return [await _abort(asked, each) for each in known]
+        client = Transactions(cluster)
+        # All ids are looked up before the first one is aborted: with a mistyped id nothing changes.
+        known = [await _known(client, each) for each in ids]
+        return [await _abort(client, each) for each in known]
 
     outcomes = connected(bootstrap_server, work, timeout_seconds=timeout_seconds)
     if as_json:
@@ -250,10 +244,10 @@ def abort(
             click.echo(f"Nothing to abort for {name}: it is in state {outcome['state']}")
 
 
-async def _abort(asked: "Transactions", found: "TransactionDescription") -> dict[str, Any]:
+async def _abort(client: "Transactions", found: "TransactionDescription") -> dict[str, Any]:
     aborted = found.state == "Ongoing"
     if aborted:
-        await asked.fence_producer(found.transactional_id, timeout_ms=min(found.timeout_ms, _TIMEOUT_MS))
+        await client.fence_producer(found.transactional_id, timeout_ms=min(found.timeout_ms, _TIMEOUT_MS))
     return {
         "transactional_id": found.transactional_id,
         "state": found.state,
@@ -263,7 +257,7 @@ async def _abort(asked: "Transactions", found: "TransactionDescription") -> dict
 
 
 def parse_duration(text: str) -> int:
-    """Milliseconds of "10m", "2h", "30s"; wrong usage when it is no such thing."""
+    """The milliseconds of "10m", "2h" or "30s"; anything else is wrong usage."""
     try:
         return -parse_time(f"{text.strip()} ago", 0)
     except ValueError:
@@ -273,7 +267,7 @@ def parse_duration(text: str) -> int:
 
 
 def age_text(age_ms: int) -> str:
-    """A span of time as people say it: its two largest units."""
+    """A duration in its two largest units: "2h 5m"."""
     seconds = max(0, age_ms) // 1000
     if seconds < 1:
         return f"{max(0, age_ms)}ms"

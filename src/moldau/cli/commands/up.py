@@ -1,8 +1,7 @@
 """``moldau up``: the platform on this machine with one command, and ``--demo`` to see it at work.
 
-Invariant: from options to services and back to the prompt. What runs where is printed when it runs; a
-service that ends by itself ends the others, and its last lines are shown. An end that was asked for is exit
-code 0.
+Invariant: a service that ends by itself ends the others, its last lines are shown, and the exit code is 1. A
+stop that was asked for is exit code 0.
 """
 
 import asyncio
@@ -18,7 +17,7 @@ from moldau.cli.up.services import DEFAULT_REGISTRY_PORT, UpOptions
 if TYPE_CHECKING:
     from moldau.cli.up.processes import Processes, ServiceFailed
 
-#: A connection breaks before the process at its other end is seen to be dead.
+#: A connection to a process that dies breaks before the end of the process is noticed.
 _DEATH_SECONDS = 2.0
 
 
@@ -132,7 +131,7 @@ async def _serve(options: UpOptions, seconds: float | None) -> None:
 async def start_platform(
     options: UpOptions, processes: "Processes", *, allow_free_port: bool = False
 ) -> list[tuple[str, str, str]]:
-    """Starts broker and registry; returns what runs where: service, address, log file."""
+    """Starts broker and registry; returns rows of service, address and log file."""
     from moldau.cli.up.services import (
         broker_service,
         local_address,
@@ -163,10 +162,10 @@ async def watched(
     seconds: float | None,
     watching: Sequence[asyncio.Task[None]] = (),
 ) -> None:
-    """Returns when somebody stops it or the time is over; raises when a service ends before that.
+    """Waits until it is stopped or the time is over; raises ``ServiceFailed`` when a service ends before.
 
-    ``watching`` are tasks that look at the services: one that fails is reported too, but a service that died
-    at the same time is the better reason.
+    ``watching`` are tasks that talk to the services. When one fails its error is raised, unless a service
+    died at the same time: that is the cause.
     """
     from moldau.cli.up.terminal import until
 
@@ -174,7 +173,7 @@ async def watched(
     stopped = asyncio.create_task(until(stop, seconds))
     try:
         await asyncio.wait({death, stopped, *watching}, return_when=asyncio.FIRST_COMPLETED)
-        failed = [task for task in watching if task.done()]  # they look for ever, unless they fail
+        failed = [task for task in watching if task.done()]  # they end only by failing
         if failed and not death.done():
             await asyncio.wait({death}, timeout=_DEATH_SECONDS)
         if death.done() and not (stopped.done() and stop.is_set()):
@@ -196,9 +195,9 @@ def make_directory(options: UpOptions) -> None:
 
 
 def failure_message(failure: "ServiceFailed") -> click.ClickException:
-    """What became of a service that died: what it said itself about the reason, or its last lines."""
-    said = [line.removeprefix("Error: ") for line in failure.lines if line.startswith("Error: ")]
-    if said:
-        return click.ClickException(f"{failure}: {said[-1]}")
+    """Why a service died: its own error message, or its last lines."""
+    errors = [line.removeprefix("Error: ") for line in failure.lines if line.startswith("Error: ")]
+    if errors:
+        return click.ClickException(f"{failure}: {errors[-1]}")
     lines = "".join(f"\n  {line}" for line in failure.lines)
     return click.ClickException(f"{failure}. Its last lines, from {failure.log}:{lines or ' none'}")

@@ -1,10 +1,7 @@
-"""``moldau kafka-broker-api-versions``: which APIs each broker offers, as Kafka's BrokerApiVersionsCommand
-prints it.
+"""``moldau kafka-broker-api-versions``: the APIs of each broker, as Kafka's BrokerApiVersionsCommand.
 
-"usable" is the highest version that the broker and a client of Kafka 4.3 share: the table below is that
-client's.
-
-Invariant: lines are made by pure functions; a broker that does not answer gets a line of its own.
+"usable" is the highest version that the broker and a client of Kafka 4.3 share; the table below is that of
+the client. A broker that does not answer is one line.
 """
 
 import asyncio
@@ -13,9 +10,9 @@ from collections.abc import Mapping, Sequence
 from moldau.cli.kafka_tools.framework.bootstrap import (
     BOOTSTRAP_SERVER,
     COMMAND_CONFIG,
-    modern,
     open_cluster,
     read_properties,
+    with_bootstrap_server,
 )
 from moldau.cli.kafka_tools.framework.exceptions import ToolError, exception_line, sentence
 from moldau.cli.kafka_tools.framework.options import Given, OptionError, Options, require
@@ -117,10 +114,10 @@ _CLIENT = {
 _KNOWN = frozenset(int(key) for key in ApiKey)
 
 
-def main(words: Sequence[str], console: Console) -> int:
-    if not words:
+def main(arguments: Sequence[str], console: Console) -> int:
+    if not arguments:
         raise OptionError("This tool helps to retrieve broker version information.")
-    given = TOOL.options.parse(modern(words, console))
+    given = TOOL.options.parse(with_bootstrap_server(arguments, console))
     require(given, "bootstrap-server")
     try:
         asyncio.run(_execute(given, console))
@@ -136,7 +133,7 @@ def broker_text(broker: Broker) -> str:
 
 
 def version_lines(broker: Broker, offered: Mapping[int, Versions]) -> list[str]:
-    """A broker with its APIs in the order of their numbers; the ones that it lacks are UNSUPPORTED."""
+    """A broker with its APIs in the order of their keys; those that it lacks are UNSUPPORTED."""
     keys = sorted({key for key in offered if key < FIRST_PRIVATE_KEY} | set(_CLIENT))
     texts = [_api_text(key, offered.get(key)) for key in keys]
     return [

@@ -1,16 +1,15 @@
 """``moldau kafka-cluster``: the id of a cluster and its endpoints, as Kafka's ClusterTool prints them.
 
-Invariant: the first word says what to do (cluster-id, list-endpoints, unregister); errors end with exit
-code 1.
+The first argument is the command: cluster-id, list-endpoints or unregister.
 """
 
 import asyncio
 from collections.abc import Sequence
 
-from moldau.cli.kafka_tools.framework.bootstrap import modern, open_cluster, read_properties
-from moldau.cli.kafka_tools.framework.exceptions import ToolError, exception_line, execution_lines, sentence
+from moldau.cli.kafka_tools.framework.bootstrap import open_cluster, read_properties, with_bootstrap_server
+from moldau.cli.kafka_tools.framework.exceptions import ToolError
 from moldau.cli.kafka_tools.framework.options import Given, Option, OptionError, Options
-from moldau.cli.kafka_tools.framework.tool import Console, Tool, complain
+from moldau.cli.kafka_tools.framework.tool import Console, Tool, report_failure, report_usage_error
 from moldau.client.admin.admin import Admin
 from moldau.client.transport.cluster import Broker
 from moldau.protocol.errors import ErrorCode, KafkaError
@@ -41,35 +40,28 @@ TOOL = Tool(
 )
 
 
-def main(words: Sequence[str], console: Console) -> int:
+def main(arguments: Sequence[str], console: Console) -> int:
     try:
-        command, given = parse(words, console)
+        command, given = parse(arguments, console)
     except OptionError as error:
-        return complain(TOOL, OptionError(f"kafka-cluster: error: {error.message}"), console)
+        return report_usage_error(TOOL, OptionError(f"kafka-cluster: error: {error.message}"), console)
     try:
         asyncio.run(_execute(command, given, console))
-    except ToolError as error:
-        console.error(sentence(error))
-        console.error(exception_line(error))
-        return 1
-    except KafkaError as error:
-        console.error(exception_line(error))
-        for line in execution_lines(error):
-            console.error(line)
-        return 1
+    except (KafkaError, ToolError) as error:
+        return report_failure(error, console)
     return 0
 
 
-def parse(words: Sequence[str], console: Console) -> tuple[str, Given]:
-    """What to do, and with which options; OptionError in the words of Kafka's tool."""
-    if not words:
+def parse(arguments: Sequence[str], console: Console) -> tuple[str, Given]:
+    """The command and its options; OptionError has the message of Kafka's tool."""
+    if not arguments:
         raise OptionError("too few arguments")
-    command = words[0]
+    command = arguments[0]
     if command not in _COMMANDS:
         choices = ", ".join(f"'{name}'" for name in _COMMANDS)
         raise OptionError(f"invalid choice: '{command}' (choose from {choices})")
     try:
-        given = TOOL.options.parse(modern(words[1:], console))
+        given = TOOL.options.parse(with_bootstrap_server(arguments[1:], console))
     except OptionError as error:
         name = error.message.removesuffix(" is not a recognized option")
         raise OptionError(f"unrecognized arguments: '--{name}'" if name != error.message else name) from None
@@ -89,7 +81,7 @@ def parse(words: Sequence[str], console: Console) -> tuple[str, Given]:
 
 
 def endpoint_lines(brokers: Sequence[Broker], fenced: frozenset[int]) -> list[str]:
-    """A table with the widths of Kafka's tool: the column of racks may be narrower than its title."""
+    """A table with the column widths of Kafka's tool; the one of racks may be narrower than its title."""
     host = max((len(broker.host) for broker in brokers), default=100)
     rack = max((len(broker.rack) for broker in brokers if broker.rack), default=10)
 

@@ -1,6 +1,6 @@
 """What ``kafka-configs`` is about: entities (a topic, a broker, …) and the changes to their configs.
 
-Invariant: options in, values out, with the checks and the words of Kafka's ConfigCommand, in its order.
+Pure. The checks, their messages and their order are those of Kafka's ConfigCommand.
 """
 
 import re
@@ -11,7 +11,7 @@ from moldau.cli.kafka_tools.framework.exceptions import ToolError, illegal_argum
 from moldau.cli.kafka_tools.framework.options import Given, OptionError, refuse_with
 from moldau.client.admin.descriptions import ConfigSource, ResourceType
 
-#: Flags that name type and name at once -> type; the second of each pair means the default of all.
+#: Options that give type and name at once -> type; the second of each pair means the default of all.
 FLAGS = {
     "topic": "topics",
     "client": "clients",
@@ -29,7 +29,7 @@ DEFAULT_FLAGS = {
     "ip-defaults": "ips",
 }
 ENTITY_TYPES = ("topics", "clients", "users", "brokers", "ips", "client-metrics", "groups", "broker-loggers")
-#: Types that have a default for all of their kind.
+#: Types that have a default for all entities.
 _WITH_DEFAULT = ("users", "clients", "brokers", "ips")
 #: Types that are not kept as configs but as quotas and credentials.
 QUOTA_TYPES = ("users", "clients", "ips")
@@ -47,19 +47,19 @@ _OUTSIDE_BRACKETS = r"(?=[^\]]*(?:\[|$))"
 
 @dataclass(frozen=True, slots=True)
 class Entity:
-    """One kind of thing, and which: a name, "" for the default of all, None for every single one."""
+    """A type and a name: "" is the default of all entities of the type, None is each of them."""
 
     type: str
     name: str | None
 
     @property
     def kind(self) -> str:
-        """One of the type, as the tool writes it."""
+        """The type in the singular, as the tool prints it."""
         return self.type[:-1]
 
     @property
     def source(self) -> ConfigSource | None:
-        """Where the configs come from that were set for this entity; None where that is not told."""
+        """The source of configs that were set for this entity; None where the protocol has none."""
         if self.type == "brokers":
             return (
                 ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG
@@ -74,7 +74,7 @@ class Entity:
 
 
 def parse_entity(given: Given) -> Entity:
-    """The entity of the command, after the checks of all options."""
+    """Checks all options, and returns the entity that they name."""
     if sum(given.has(action) for action in ("alter", "describe")) != 1:
         raise OptionError("Command must include exactly one action: --describe, --alter")
     refuse_with(given, "describe", ("add-config", "delete-config"))
@@ -160,7 +160,7 @@ def _check_alter(given: Given, types: list[str], names: list[str]) -> None:
 
 
 def parse_added(text: str) -> dict[str, str]:
-    """``k1=v1,k2=[v1,v2]``: commas and "=" within brackets belong to the value."""
+    """Reads ``k1=v1,k2=[v1,v2]``: commas and "=" within brackets belong to the value."""
     found: dict[str, str] = {}
     for pair in re.split("," + _OUTSIDE_BRACKETS, text):
         parts = re.split(r"\s*=\s*" + _OUTSIDE_BRACKETS, pair)
@@ -174,12 +174,12 @@ def parse_added(text: str) -> dict[str, str]:
 
 
 def parse_deleted(words: Iterable[str]) -> list[str]:
-    """``k1,k2``, as often as it was given."""
+    """Reads ``k1,k2``, which may be given several times."""
     return [name.strip() for word in words for name in word.split(",")]
 
 
 def refuse_quotas(types: Iterable[str]) -> None:
-    """Quotas and credentials have APIs of their own, which are not there yet."""
+    """Refuses quotas and credentials, whose APIs are not supported yet."""
     for kind in types:
         if kind in QUOTA_TYPES:
             what = "quotas" if kind != "users" else "quotas and SCRAM credentials"

@@ -1,9 +1,7 @@
 """``moldau kafka-configs``: show and change configs, as Kafka's ConfigCommand does.
 
-Topics, brokers (one, or the default of all), loggers of brokers, groups and client metrics; against Moldau as
-well as against Apache Kafka. Quotas and SCRAM credentials (users, clients, ips) are not there yet.
-
-Invariant: ``config_entities`` reads the options; here is what goes to the cluster and what is printed.
+For topics, brokers (one, or the default of all), loggers of brokers, groups and client metrics. Quotas and
+SCRAM credentials (users, clients, ips) are not supported yet. ``config_entities`` reads the options.
 """
 
 import asyncio
@@ -24,9 +22,9 @@ from moldau.cli.kafka_tools.config_entities import (
 from moldau.cli.kafka_tools.framework.bootstrap import (
     BOOTSTRAP_SERVER,
     COMMAND_CONFIG,
-    modern,
     open_cluster,
     read_properties,
+    with_bootstrap_server,
 )
 from moldau.cli.kafka_tools.framework.exceptions import (
     ToolError,
@@ -35,7 +33,7 @@ from moldau.cli.kafka_tools.framework.exceptions import (
     illegal_argument,
 )
 from moldau.cli.kafka_tools.framework.options import Given, Option, OptionError, Options
-from moldau.cli.kafka_tools.framework.tool import Console, Tool, complain
+from moldau.cli.kafka_tools.framework.tool import Console, Tool, report_usage_error
 from moldau.client.admin.admin import Admin, raise_errors
 from moldau.client.admin.descriptions import (
     ConfigChange,
@@ -81,39 +79,39 @@ TOOL = Tool(
 )
 
 
-def main(words: Sequence[str], console: Console) -> int:
-    if not words:
+def main(arguments: Sequence[str], console: Console) -> int:
+    if not arguments:
         raise OptionError(
             "This tool helps to manipulate and describe entity config for a topic, client, user, broker, ip, "
             "client-metrics or group"
         )
     try:
-        given = TOOL.options.parse(modern(words, console))
+        given = TOOL.options.parse(with_bootstrap_server(arguments, console))
         entity = parse_entity(given)
         refuse_quotas(entity_types(given))
         asyncio.run(_execute(given, entity, console))
     except OptionError as error:
-        return complain(TOOL, error, console)
+        return report_usage_error(TOOL, error, console)
     except ToolError as error:
-        return _fail(error, words, console)
+        return _fail(error, arguments, console)
     except KafkaError as error:
-        console.error(_said(words))
+        console.error(_failure_text(arguments))
         for line in execution_lines(error):
             console.error(line)
         return 1
     return 0
 
 
-def _said(words: Sequence[str]) -> str:
-    return f"Error while executing config command with args '{' '.join(words)}'"
+def _failure_text(arguments: Sequence[str]) -> str:
+    return f"Error while executing config command with args '{' '.join(arguments)}'"
 
 
-def _fail(error: ToolError, words: Sequence[str], console: Console) -> int:
-    """Bad arguments are told in their sentence alone, everything else with what was asked for."""
+def _fail(error: ToolError, arguments: Sequence[str], console: Console) -> int:
+    """Reports bad arguments with their message alone, and other errors with the command line."""
     if error.name.endswith(("IllegalArgumentException", "UnsupportedVersionException")):
         console.error(error.message)
     else:
-        console.error(_said(words))
+        console.error(_failure_text(arguments))
         console.error(exception_line(error))
     return 1
 
@@ -122,7 +120,7 @@ def _fail(error: ToolError, words: Sequence[str], console: Console) -> int:
 
 
 def describe_lines(entity: Entity, entries: Iterable[ConfigEntry], *, everything: bool = False) -> list[str]:
-    """One entity with its configs: those that were set for it, or all."""
+    """One entity with its configs: only those that were set for it, or all."""
     if entity.type == "brokers" and entity.name == "":
         title = "Default configs for brokers in the cluster are:"
     else:
@@ -226,7 +224,7 @@ async def _exists(admin: Admin, entity: Entity) -> bool:
 
 
 async def _names(admin: Admin, kind: str) -> list[str]:
-    """Every entity of a kind; the default of all brokers comes last."""
+    """The names of all entities of a type; the default of all brokers comes last."""
     if kind == "topics":
         return await admin.list_topics()
     if kind in ("brokers", "broker-loggers"):

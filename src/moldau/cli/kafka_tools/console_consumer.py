@@ -1,10 +1,10 @@
 """``moldau kafka-console-consumer``: prints the records of topics, as Kafka's ConsoleConsumer does.
 
-With ``--group`` as a member of that group, which shares the partitions and commits how far it has come;
-without it all partitions of the topics are read, assigned by hand, and nothing is committed.
+With ``--group`` it is a member of that group, and commits its offsets; without it all partitions of the
+topics are read, and nothing is committed.
 
-Invariant: records go to standard output as their formatter has them, everything else to standard error; the
-last line there is "Processed a total of N messages", however the reading ended.
+Invariant: formatted records go to standard output, everything else to standard error, and "Processed a total
+of N messages" is printed however the reading ended.
 """
 
 import asyncio
@@ -17,9 +17,9 @@ from moldau.base.names import TopicPartition
 from moldau.cli.kafka_tools.framework.bootstrap import (
     BOOTSTRAP_SERVER,
     COMMAND_CONFIG,
-    modern,
     open_cluster,
     read_properties,
+    with_bootstrap_server,
 )
 from moldau.cli.kafka_tools.framework.client_settings import consumer_options, group_options
 from moldau.cli.kafka_tools.framework.exceptions import ToolError, exception_line, exception_name
@@ -32,7 +32,7 @@ from moldau.cli.kafka_tools.framework.options import (
     parse_pairs,
     require,
 )
-from moldau.cli.kafka_tools.framework.tool import Console, Tool, complain, run_async
+from moldau.cli.kafka_tools.framework.tool import Console, Tool, report_usage_error, run_async
 from moldau.cli.kafka_tools.framework.topic_filter import whole_match
 from moldau.cli.kafka_tools.records.message_formatter import DEFAULT_FORMATTER, Format, formatter
 from moldau.client.admin.admin import Admin
@@ -91,21 +91,21 @@ TOOL = Tool(
 
 
 def main(
-    words: Sequence[str],
+    arguments: Sequence[str],
     console: Console,
     tool: Tool = TOOL,
     make_format: Callable[[str, Mapping[str, str]], tuple[Format, list[str]]] = formatter,
 ) -> int:
-    if not words:
+    if not arguments:
         raise OptionError("This tool helps to read data from Kafka topics and outputs it to standard output.")
-    given = tool.options.parse(modern(words, console))
+    given = tool.options.parse(with_bootstrap_server(arguments, console))
     check(given)
     properties = consumer_properties(given, console)
     start = parse_start(given)
     try:
         shape, complaints = make_format(given.value("formatter"), formatter_properties(given, console))
     except ToolError as error:
-        return complain(tool, OptionError(error.message), console)
+        return report_usage_error(tool, OptionError(error.message), console)
     for line in complaints:
         console.error(f"[main] ERROR {DEFAULT_FORMATTER} - {line}")
     code = _read(given, properties, start, shape, console)
@@ -130,7 +130,7 @@ def check(given: Given) -> None:
 
 
 def consumer_properties(given: Given, console: Console) -> dict[str, str]:
-    """Settings of the consumer; where to start without an offset is among them."""
+    """The settings of the consumer, with ``auto.offset.reset`` from the options."""
     for old, new in (("consumer-property", "command-property"), ("consumer.config", "command-config")):
         if given.has(old) and given.has(new):
             raise OptionError(f"Options --{old} and --{new} cannot be specified together.")
@@ -176,7 +176,7 @@ def _deprecated(old: str, new: str) -> str:
 
 
 def parse_start(given: Given) -> Start | None:
-    """Where ``--partition`` starts; None where the settings of the consumer say it."""
+    """Where ``--partition`` starts; None where ``auto.offset.reset`` decides."""
     if not given.has("partition"):
         return None
     text = (
@@ -214,7 +214,7 @@ def formatter_properties(given: Given, console: Console) -> dict[str, str]:
 
 
 class TimedOut(Exception):
-    """No record came for as long as the user wanted to wait."""
+    """No record came within ``--timeout-ms``."""
 
 
 @dataclass(slots=True)
@@ -233,7 +233,7 @@ class Printer:
         return self.count == self.most
 
     def print(self, records: Iterable[ConsumerRecord]) -> bool:
-        """False when there is no more to print, or nobody to print for."""
+        """Prints a record; False when it was the last one, or when the output is closed."""
         try:
             for record in records:
                 self.count += 1
@@ -253,11 +253,13 @@ class Printer:
         except ToolError as error:
             if not self.skip_errors:
                 raise
-            tell("Error processing message, skipping this message: ", exception_line(error), self.console)
+            log_error(
+                "Error processing message, skipping this message: ", exception_line(error), self.console
+            )
 
 
-def tell(what: str, cause: str, console: Console) -> None:
-    """An error in the way in which Kafka's tool logs it."""
+def log_error(what: str, cause: str, console: Console) -> None:
+    """Prints an error as Kafka's tool logs it."""
     console.error(f"[main] ERROR {_JAVA_CLASS} - {what}")
     console.error(cause)
 
@@ -265,7 +267,7 @@ def tell(what: str, cause: str, console: Console) -> None:
 def _read(
     given: Given, properties: dict[str, str], start: Start | None, shape: Format, console: Console
 ) -> int:
-    """Reads until the end that was asked for; the exit code."""
+    """Reads records until the end; returns the exit code."""
     printer = Printer(shape, console, skip_errors=given.has("skip-message-on-error"))
     failure: KafkaError | ToolError | OptionError | None = None
     code = 0
@@ -279,18 +281,18 @@ def _read(
     console.error(f"Processed a total of {printer.count} messages")
     if failure is not None:
         cause = failure.message if isinstance(failure, OptionError) else exception_line(failure)
-        tell("Unknown error when running consumer: ", cause, console)
+        log_error("Unknown error when running consumer: ", cause, console)
     return code
 
 
 async def _until_signal(work: Coroutine[Any, Any, None]) -> int:
-    """Ctrl-C and a termination end the reading and not the tool: what was read is counted and told."""
+    """SIGINT and SIGTERM end the reading, but not the tool: it still prints how much was read."""
     loop = asyncio.get_running_loop()
     task = asyncio.ensure_future(work)
-    heard: list[int] = []
+    signals: list[int] = []
 
     def stop(number: int) -> None:
-        heard.append(number)
+        signals.append(number)
         task.cancel()
 
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -298,9 +300,9 @@ async def _until_signal(work: Coroutine[Any, Any, None]) -> int:
     try:
         await task
     except asyncio.CancelledError:
-        if not heard:
+        if not signals:
             raise
-    return 128 + heard[0] if heard else 0
+    return 128 + signals[0] if signals else 0
 
 
 async def _consume(
@@ -315,13 +317,17 @@ async def _consume(
                 await _receive(cluster, given, properties, options, start, printer)
         except TimedOut:
             cause = exception_name(ErrorCode.REQUEST_TIMED_OUT)
-            tell("Error processing message, terminating consumer process: ", cause, console)
+            log_error("Error processing message, terminating consumer process: ", cause, console)
         except KafkaError as error:
-            said = _in_java_words(error, given)
-            tell("Error processing message, terminating consumer process: ", exception_line(said), console)
+            java_error = _as_java_error(error, given)
+            log_error(
+                "Error processing message, terminating consumer process: ",
+                exception_line(java_error),
+                console,
+            )
 
 
-def _in_java_words(error: KafkaError, given: Given) -> KafkaError:
+def _as_java_error(error: KafkaError, given: Given) -> KafkaError:
     if error.code == ErrorCode.INVALID_TOPIC_EXCEPTION:
         return KafkaError(error.code, f"Invalid topics: [{given.value('topic')}]")
     return error
@@ -379,13 +385,13 @@ async def _receive_as_member(
             before = printer.count
             if not printer.print(records):
                 printed = printer.count - before
-                if printed < len(records):  # what was not shown is left to whoever comes next
+                if printed < len(records):  # what was not printed is left to the next member
                     await consumer.seek(batch.topic_partition, records[printed].offset)
                 return
 
 
 async def _wait_for_partitions(cluster: Cluster, given: Given, console: Console) -> list[TopicPartition]:
-    """The partitions to read; a topic that is not there may come, as Kafka's consumer has it."""
+    """The partitions to read; waits for a topic that does not exist yet, as Kafka's consumer does."""
     attempts = 0
     while True:
         try:

@@ -1,8 +1,7 @@
 """``moldau kafka-console-producer``: lines of standard input become records, as with Kafka's ConsoleProducer.
 
-Invariant: ``line_reader`` turns lines into records; a record that cannot be written is told on standard
-error and the next one follows, unless ``--sync`` was given. Exit code 1 where a line cannot be read or
-nothing can be sent.
+Invariant: a record that cannot be written is reported on standard error and the next one follows, unless
+``--sync`` was given. Exit code 1 where a line cannot be parsed or nothing can be sent.
 """
 
 import asyncio
@@ -13,9 +12,9 @@ from typing import Protocol
 from moldau.cli.kafka_tools.framework.bootstrap import (
     BOOTSTRAP_SERVER,
     COMMAND_CONFIG,
-    modern,
     open_cluster,
     read_properties,
+    with_bootstrap_server,
 )
 from moldau.cli.kafka_tools.framework.client_settings import producer_options, serialized_size
 from moldau.cli.kafka_tools.framework.exceptions import ToolError, exception_line, execution_lines
@@ -81,7 +80,9 @@ TOOL = Tool(
             "message-send-max-retries", "Taken; records are retried for delivery.timeout.ms.", "count", int
         ),
         Option("retry-backoff-ms", "The first pause before a retry.", "ms", int),
-        Option("metadata-expiry-ms", "Taken; metadata is learned anew when it is wrong.", "ms", int),
+        Option(
+            "metadata-expiry-ms", "Accepted and ignored: metadata is refreshed when it is wrong.", "ms", int
+        ),
         Option("socket-buffer-size", "Taken; the system chooses it.", "bytes", int),
         Option("max-partition-memory-bytes", "The old name of --batch-size.", "bytes", int, hidden=True),
         Option("property", "The old name of --reader-property.", "key=value", hidden=True),
@@ -97,7 +98,7 @@ TOOL = Tool(
 
 
 class RecordReader(Protocol):
-    """Turns a line into a record; ToolError names the line that does not fit."""
+    """Turns a line into a record; ToolError names a line that cannot be parsed."""
 
     def parse(self, line: bytes, line_number: int) -> LineRecord: ...
 
@@ -107,14 +108,14 @@ def plain_reader(properties: Mapping[str, str], topic: str) -> RecordReader:
 
 
 def main(
-    words: Sequence[str],
+    arguments: Sequence[str],
     console: Console,
     tool: Tool = TOOL,
     make_reader: Callable[[Mapping[str, str], str], RecordReader] = plain_reader,
 ) -> int:
-    if not words:
+    if not arguments:
         raise OptionError("This tool helps to read data from standard input and publish it to Kafka.")
-    given = tool.options.parse(modern(words, console))
+    given = tool.options.parse(with_bootstrap_server(arguments, console))
     require(given, "topic")
     if not given.has("bootstrap-server"):
         raise OptionError("Error while validating the bootstrap address\n")
@@ -161,7 +162,7 @@ def reader_properties(given: Given) -> dict[str, str]:
 
 
 def producer_properties(given: Given) -> dict[str, str]:
-    """Settings of the producer: from the file, then single ones, then options that stand for settings."""
+    """The settings of the producer: from the file, overridden by single ones and then by options."""
     path = given.value("command-config") or given.value("producer.config")
     words = given.values("command-property") + given.values("producer-property")
     properties = {**read_properties(path), **parse_pairs(words)}
@@ -199,7 +200,7 @@ async def _produce(given: Given, properties: dict[str, str], reader: RecordReade
                 count += 1
                 await _send(producer, topic, reader.parse(line, count), given.has("sync"), console)
         finally:
-            # What was read before a bad line or Ctrl-C is written all the same, as Kafka's tool does.
+            # What was read before a bad line or Ctrl-C is still written, as Kafka's tool does.
             await producer.close()
 
 
@@ -210,11 +211,11 @@ def _prompt(interactive: bool, console: Console) -> None:
 
 
 async def _send(producer: Producer, topic: str, record: LineRecord, sync: bool, console: Console) -> None:
-    """Hands a record over; with ``sync`` its error is raised, else it is told and forgotten."""
+    """Sends a record; its error is raised with ``sync``, and otherwise printed."""
 
     def delivered(outcome: RecordMetadata | KafkaError) -> None:
         if isinstance(outcome, KafkaError):
-            tell_failure(topic, record, outcome, console)
+            log_failure(topic, record, outcome, console)
 
     send = partial(producer.send, topic, record.value, record.key, headers=record.headers)
     try:
@@ -226,11 +227,11 @@ async def _send(producer: Producer, topic: str, record: LineRecord, sync: bool, 
         failure = send_error(error, topic, record, producer)
         if sync:
             raise failure from None
-        tell_failure(topic, record, failure, console)
+        log_failure(topic, record, failure, console)
 
 
 def send_error(error: KafkaError, topic: str, record: LineRecord, producer: Producer) -> KafkaError:
-    """What the producer said, in the words of the Java client."""
+    """The producer's error with the message of the Java client."""
     options = producer.options
     if error.code == ErrorCode.INVALID_TOPIC_EXCEPTION:
         return KafkaError(error.code, f"Invalid topics: [{topic}]")
@@ -247,7 +248,7 @@ def send_error(error: KafkaError, topic: str, record: LineRecord, producer: Prod
     return error
 
 
-def tell_failure(topic: str, record: LineRecord, error: KafkaError, console: Console) -> None:
+def log_failure(topic: str, record: LineRecord, error: KafkaError, console: Console) -> None:
     console.error(
         f"[main] ERROR {_CALLBACK} - Error when sending message to topic {topic} "
         f"with key: {_size(record.key)}, value: {_size(record.value)} with error:"

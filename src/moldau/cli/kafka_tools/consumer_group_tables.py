@@ -1,7 +1,6 @@
 """The tables of ``kafka-consumer-groups``, as Kafka's tool sets them.
 
-Invariant: values in, lines out. Columns are as wide as Kafka makes them, because scripts cut them by
-position.
+Pure. Columns are as wide as Kafka's, because scripts cut them by position.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -19,7 +18,7 @@ _NARROW = 15
 
 @dataclass(frozen=True, slots=True)
 class OffsetRow:
-    """One partition of a group; None where there is nothing to tell."""
+    """One partition of a group; None stands for what is not known."""
 
     partition: TopicPartition
     committed: CommittedOffset | None
@@ -36,7 +35,7 @@ def offset_rows(
     committed: Mapping[TopicPartition, CommittedOffset],
     ends: Mapping[TopicPartition, int],
 ) -> list[OffsetRow]:
-    """Partitions that a member has, those of the busiest first; then what was committed besides."""
+    """Assigned partitions, those of the member with the most first; then others with a committed offset."""
     rows: list[OffsetRow] = []
     owned: set[TopicPartition] = set()
     for member in sorted(group.members, key=lambda m: -len(m.assignment)):
@@ -127,7 +126,7 @@ def _target_epoch(group: GroupDescription, member: GroupMember) -> int | None:
 
 
 def assignment_text(partitions: Iterable[TopicPartition] | None) -> str:
-    """``orders:0,1;payments:0``; the missing sign for nothing."""
+    """``orders:0,1;payments:0``; a dash for no partitions."""
     if not partitions:
         return MISSING
     return ";".join(
@@ -178,7 +177,7 @@ def reset_lines(offsets: Mapping[str, Mapping[TopicPartition, int]]) -> list[str
 
 
 def export_text(offsets: Mapping[str, Mapping[TopicPartition, int]], *, with_group: bool) -> str:
-    """Comma-separated values that ``--from-file`` reads."""
+    """The CSV that ``--from-file`` reads."""
     lines = []
     for group_id in sorted(offsets):
         head = f"{_quoted(group_id)}," if with_group else ""

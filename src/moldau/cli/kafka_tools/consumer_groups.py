@@ -1,8 +1,7 @@
-"""``moldau kafka-consumer-groups``: list, describe, delete and reset groups, as Kafka's ConsumerGroupCommand
-does.
+"""``moldau kafka-consumer-groups``: list, describe, delete and reset groups, as Kafka's ConsumerGroupCommand.
 
-Invariant: ``check`` refuses words, ``consumer_group_tables`` makes the lines; what is here talks to the
-cluster. As in Kafka's tool a command that was understood ends with 0, also when the cluster refused it.
+``consumer_group_tables`` makes the lines, ``group_offset_resets`` resets offsets. As in Kafka's tool the exit
+code is 0 even when the cluster refused the command; only a wrong command line ends with 1.
 """
 
 import asyncio
@@ -14,9 +13,9 @@ from moldau.cli.kafka_tools import consumer_group_tables as tables
 from moldau.cli.kafka_tools.framework.bootstrap import (
     BOOTSTRAP_SERVER,
     COMMAND_CONFIG,
-    modern,
     open_cluster,
     read_properties,
+    with_bootstrap_server,
 )
 from moldau.cli.kafka_tools.framework.exceptions import (
     ToolError,
@@ -60,7 +59,7 @@ _NO_ACTION = (
     "require either --dry-run or --execute to be specified. You should add the --dry-run option explicitly "
     "if you are scripting this command and want to keep the current default behavior without prompting."
 )
-#: Errors of single partitions, where Kafka's tool points to its table.
+#: Errors of single partitions, for which Kafka's tool refers to its table.
 _OF_PARTITIONS = (
     ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC,
     ErrorCode.TOPIC_AUTHORIZATION_FAILED,
@@ -117,23 +116,23 @@ TOOL = Tool(
 )
 
 
-def main(words: Sequence[str], console: Console) -> int:
-    if not words:
+def main(arguments: Sequence[str], console: Console) -> int:
+    if not arguments:
         raise OptionError(
             "This tool helps to list all consumer groups, describe a consumer group, delete consumer group "
             "info, or reset consumer group offsets."
         )
-    given = TOOL.options.parse(modern(words, console))
+    given = TOOL.options.parse(with_bootstrap_server(arguments, console))
     check(given, console)
     try:
         asyncio.run(_execute(given, console))
     except KafkaError as error:
         first, *rest = execution_lines(error)
-        said = first.removeprefix("java.util.concurrent.ExecutionException: ")
-        print_error(f"Executing consumer group command failed due to {said}", console, [first, *rest])
+        cause = first.removeprefix("java.util.concurrent.ExecutionException: ")
+        print_error(f"Executing consumer group command failed due to {cause}", console, [first, *rest])
     except ToolError as error:
         trace = [exception_line(error)]
-        if error.name == "java.lang.RuntimeException":  # what Java wraps around an exception that it checks
+        if error.name == "java.lang.RuntimeException":  # it wraps a checked exception
             trace.append(f"Caused by: {error.message}")
         print_error(f"Executing consumer group command failed due to {sentence(error)}", console, trace)
     return 0
@@ -149,7 +148,7 @@ def print_error(text: str, console: Console, trace: Sequence[str] = ()) -> None:
 
 
 def check(given: Given, console: Console) -> None:
-    """Refuses options that do not go together, in the order of Kafka's tool."""
+    """Refuses options that exclude each other, in the order of Kafka's tool."""
     if sum(given.has(action) for action in _ACTIONS) != 1:
         listed = ", ".join(f"--{action}" for action in _ACTIONS)
         raise OptionError(f"Command must include exactly one action: {listed}.")
@@ -197,18 +196,18 @@ def parse_types(text: str | None) -> list[str]:
     return _known(text, _TYPES, f"Invalid types list '{text}'. Valid types are")
 
 
-def _known(text: str | None, words: Sequence[str], complaint: str) -> list[str]:
+def _known(text: str | None, allowed: Sequence[str], complaint: str) -> list[str]:
     if text is None:
         return []
-    by_name = {word.lower(): word for word in words}
+    by_name = {word.lower(): word for word in allowed}
     found = [by_name.get(part.strip().lower()) for part in text.split(",")]
     if None in found:
-        raise OptionError(f"{complaint}: {', '.join(words)}")
+        raise OptionError(f"{complaint}: {', '.join(allowed)}")
     return [word for word in found if word is not None]
 
 
 def pattern_line(pattern: str) -> str:
-    """Whether consumers may subscribe to a pattern: what the broker would say of it."""
+    """Whether consumers may subscribe to a pattern, as the broker would decide."""
     try:
         compile_expression(pattern)
     except BadExpression as refused:
@@ -256,7 +255,7 @@ async def _execute(given: Given, console: Console) -> None:
 async def consumer_groups(
     groups: Groups, states: Sequence[str] = (), types: Sequence[str] = ()
 ) -> list[GroupListing]:
-    """The groups that this tool is for; older brokers do not filter, so it is done here again."""
+    """All consumer groups; older brokers do not filter by type and state, so it is done here again."""
     found = await groups.list(states=states, types=types or _TYPES)
     return [
         group
@@ -282,14 +281,14 @@ async def _describe(groups: Groups, wanted: Sequence[str], given: Given, console
         else:
             rows = await _rows(groups, group)
             lines = tables.offset_lines(group.group_id, rows, verbose=verbose) if rows else []
-        if tell_state(group, console) and lines:
+        if print_state(group, console) and lines:
             console.print()
             for line in lines:
                 console.print(line)
 
 
-def tell_state(group: GroupDescription, console: Console) -> bool:
-    """Says what a reader should know first; False when there is nothing to show."""
+def print_state(group: GroupDescription, console: Console) -> bool:
+    """Prints a remark on the state of a group; False when there is no more to print."""
     name = f"onsumer group '{group.group_id}'"
     if group.state == "Dead":
         print_error(f"C{name} does not exist.", console)

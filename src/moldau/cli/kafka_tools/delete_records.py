@@ -1,7 +1,6 @@
-"""``moldau kafka-delete-records``: delete what lies before given offsets, as Kafka's DeleteRecordsCommand
-does.
+"""``moldau kafka-delete-records``: delete the records before given offsets, as Kafka's DeleteRecordsCommand.
 
-Invariant: the file is read and checked as a whole before anything is deleted.
+Invariant: the whole file is read and checked before anything is deleted.
 """
 
 import asyncio
@@ -14,13 +13,13 @@ from moldau.base.names import TopicPartition
 from moldau.cli.kafka_tools.framework.bootstrap import (
     BOOTSTRAP_SERVER,
     COMMAND_CONFIG,
-    modern,
     open_cluster,
     read_properties,
+    with_bootstrap_server,
 )
-from moldau.cli.kafka_tools.framework.exceptions import ToolError, exception_line, execution_lines, sentence
+from moldau.cli.kafka_tools.framework.exceptions import ToolError, exception_line
 from moldau.cli.kafka_tools.framework.options import Given, Option, OptionError, Options, require
-from moldau.cli.kafka_tools.framework.tool import Console, Tool
+from moldau.cli.kafka_tools.framework.tool import Console, Tool, report_failure
 from moldau.client.admin.admin import Admin
 from moldau.protocol.errors import KafkaError
 
@@ -45,25 +44,18 @@ _FAILED = "org.apache.kafka.tools.AdminCommandFailedException"
 _MAPPING = "com.fasterxml.jackson.databind.JsonMappingException"
 
 
-def main(words: Sequence[str], console: Console) -> int:
-    if not words:
+def main(arguments: Sequence[str], console: Console) -> int:
+    if not arguments:
         raise OptionError(
             "This tool helps to delete records of the given partitions down to the specified offset."
         )
-    given = TOOL.options.parse(modern(words, console))
+    given = TOOL.options.parse(with_bootstrap_server(arguments, console))
     require(given, "bootstrap-server", "offset-json-file")
     try:
         offsets = parse_offsets(read_file(given.value("offset-json-file")))
         asyncio.run(_delete(given, offsets, console))
-    except ToolError as error:
-        console.error(sentence(error))
-        console.error(exception_line(error))
-        return 1
-    except KafkaError as error:
-        console.error(exception_line(error))
-        for line in execution_lines(error):
-            console.error(line)
-        return 1
+    except (KafkaError, ToolError) as error:
+        return report_failure(error, console)
     return 0
 
 
@@ -132,5 +124,5 @@ async def _delete(given: Given, offsets: dict[TopicPartition, int], console: Con
 
 
 def _plain(outcome: int | KafkaError) -> int | KafkaError:
-    """Errors of partitions in the standard words: Kafka's answer has a code here and no sentence."""
+    """Errors of partitions with their standard messages: Kafka's response has only codes here."""
     return KafkaError(outcome.code) if isinstance(outcome, KafkaError) else outcome

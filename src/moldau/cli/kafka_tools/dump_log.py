@@ -1,10 +1,10 @@
-"""``moldau kafka-dump-log``: what the files of a log hold, as Kafka's DumpLogSegments prints it.
+"""``moldau kafka-dump-log``: prints the files of a log, as Kafka's DumpLogSegments does.
 
-Log segments, offset and time indexes, transaction indexes and producer snapshots, of Kafka's data directories
-and of ours. ``record_decoders`` and ``group_record_decoders`` read the records of internal topics.
+These are log segments, offset and time indexes, transaction indexes and producer snapshots, of Kafka's data
+directories and of ours. The modules in ``records`` decode the records of internal topics.
 
-Invariant: opens files for reading only. A corrupt file is one sentence on standard error and exit code 1,
-after everything that could be read.
+Invariant: files are only read. For a corrupt file everything that can be read is printed, then one sentence
+on standard error, and the exit code is 1.
 """
 
 import os
@@ -58,10 +58,10 @@ TOOL = Tool(
 )
 
 
-def main(words: Sequence[str], console: Console) -> int:
-    if not words:
+def main(arguments: Sequence[str], console: Console) -> int:
+    if not arguments:
         raise OptionError(TOOL.summary)
-    given = TOOL.options.parse(words)
+    given = TOOL.options.parse(arguments)
     require(given, "files")
     for name, why in _DECODERS_TO_COME.items():
         if given.has(name):
@@ -91,7 +91,7 @@ def _text(data: bytes) -> str:
     return data.decode("utf-8", "replace")
 
 
-#: By the last part of their names in Kafka.
+#: Decoders, by the last part of their class names in Kafka.
 _DECODERS: dict[str, Decoder] = {
     "StringDecoder": _text,
     "DefaultDecoder": bytes.hex,
@@ -99,7 +99,7 @@ _DECODERS: dict[str, Decoder] = {
     "LongDecoder": _number_decoder(8),
 }
 
-#: By the options that ask for them.
+#: Decoders of internal topics, by their options.
 _RECORD_DECODERS: dict[str, RecordDecoder] = {
     "offsets-decoder": group_records,
     "transaction-log-decoder": transaction_log,
@@ -118,7 +118,7 @@ class Settings:
     verify_only: bool = False
     key_decoder: Decoder = _text
     value_decoder: Decoder = _text
-    #: For records of internal topics, in the place of both.
+    #: For records of internal topics, instead of both.
     record_decoder: RecordDecoder | None = None
 
 
@@ -174,13 +174,13 @@ def batch_line(batch: DumpedBatch) -> str:
 
 
 def record_line(batch: DumpedBatch, record: Record, settings: Settings) -> str:
-    """A record as one line; with a decoder that does not fit, a DumpError."""
+    """A record as one line; DumpError if the decoder cannot read it."""
     parts = ["|"]
     if not settings.skip_metadata:
         parts += _record_metadata(batch, record)
     if settings.contents and not batch.header.is_control:
         parts += _record_contents(record, settings)
-    # Kafka prints an empty line for a record of which nothing is to be shown.
+    # Kafka prints an empty line for a record without anything to show.
     return " ".join(parts) if len(parts) > 1 else ""
 
 
@@ -231,7 +231,7 @@ def _word(value: bool) -> str:
 
 @dataclass(slots=True)
 class Dumper:
-    """Prints files; remembers what does not fit together until all are printed."""
+    """Prints files, and collects mismatches between them until all are printed."""
 
     settings: Settings
     console: Console
@@ -265,7 +265,7 @@ class Dumper:
             self._fail("org.apache.kafka.common.errors.CorruptRecordException", str(error))
 
     def report(self) -> None:
-        """What was found not to fit, file by file."""
+        """Prints the mismatches, file by file."""
         for title, lines in self.mismatches.items():
             self.console.error(title)
             for line in lines:
@@ -321,7 +321,7 @@ class Dumper:
                 last_offset = record.offset
                 self._line(record_line(batch, record, self.settings))
         except DumpError as error:
-            # The next batch may be sound: what can be read is shown.
+            # The next batch may be good: everything that can be read is printed.
             self._fail("org.apache.kafka.common.errors.CorruptRecordException", str(error))
         return last_offset
 

@@ -1,7 +1,4 @@
-"""``moldau kafka-get-offsets``: the offsets of partitions at a time, as Kafka's GetOffsetShell prints them.
-
-Invariant: filters and lines are pure functions; ``_offsets`` alone talks to the cluster.
-"""
+"""``moldau kafka-get-offsets``: offsets of partitions at a time, as Kafka's GetOffsetShell prints them."""
 
 import asyncio
 import re
@@ -11,13 +8,13 @@ from moldau.base.names import TopicPartition
 from moldau.cli.kafka_tools.framework.bootstrap import (
     BOOTSTRAP_SERVER,
     COMMAND_CONFIG,
-    modern,
     open_cluster,
     read_properties,
+    with_bootstrap_server,
 )
 from moldau.cli.kafka_tools.framework.exceptions import ToolError, exception_line, execution_lines, sentence
 from moldau.cli.kafka_tools.framework.options import Given, Option, OptionError, Options, require
-from moldau.cli.kafka_tools.framework.tool import Console, Tool, complain
+from moldau.cli.kafka_tools.framework.tool import Console, Tool, report_usage_error
 from moldau.cli.kafka_tools.framework.topic_filter import include_list, select
 from moldau.client.admin.admin import Admin
 from moldau.client.admin.descriptions import (
@@ -72,27 +69,27 @@ _TERSE = "org.apache.kafka.tools.TerseException"
 Filter = Callable[[TopicPartition], bool]
 
 
-def main(words: Sequence[str], console: Console) -> int:
-    if not words:
+def main(arguments: Sequence[str], console: Console) -> int:
+    if not arguments:
         raise OptionError("An interactive shell for getting topic-partition offsets.")
     try:
-        given = TOOL.options.parse(modern(words, console))
+        given = TOOL.options.parse(with_bootstrap_server(arguments, console))
     except OptionError as error:
-        return complain(TOOL, OptionError(f"Error occurred: {error.message}"), console)
+        return report_usage_error(TOOL, OptionError(f"Error occurred: {error.message}"), console)
     require(given, "bootstrap-server")
     check_addresses(given.value("bootstrap-server"))
     try:
         offsets = asyncio.run(_offsets(given, console))
     except (KafkaError, ToolError) as error:
-        console.error(f"Error occurred: {_said(error)}")
+        console.error(f"Error occurred: {_error_text(error)}")
         return 1
     for line in offset_lines(offsets):
         console.print(line)
     return 0
 
 
-def _said(error: KafkaError | ToolError) -> str:
-    """What went wrong in a broker has the name of its exception; the tool's own complaints have none."""
+def _error_text(error: KafkaError | ToolError) -> str:
+    """An error of a broker with the name of its exception; an error of the tool without one."""
     return exception_line(error) if isinstance(error, KafkaError) else sentence(error)
 
 
@@ -123,7 +120,7 @@ def parse_time(text: str) -> int:
 
 
 def parse_filter(topic: str | None, partitions: str | None, patterns: str | None) -> Filter:
-    """Which partitions the command is about."""
+    """The filter for the partitions that the options select."""
     if patterns is not None and (topic is not None or partitions is not None):
         raise ToolError(_TERSE, "--topic-partitions cannot be used with --topic or --partitions")
     if patterns is not None:
@@ -147,7 +144,7 @@ def _numbers(text: str | None) -> set[int]:
 
 
 def _rule(text: str) -> Filter:
-    """One pattern: ``topic``, ``topic:3``, ``topic:1-4`` (without 4), ``topic:1-``, ``topic:-4``."""
+    """A filter for ``topic``, ``topic:3``, ``topic:1-4`` (without 4), ``topic:1-`` or ``topic:-4``."""
     match = _RULE.fullmatch(text)
     if match is None:
         raise ToolError("java.lang.RuntimeException", f"{_TERSE}: Invalid rule specification: {text}")
@@ -161,7 +158,7 @@ def _rule(text: str) -> Filter:
 
 
 def offset_lines(offsets: Mapping[TopicPartition, int]) -> list[str]:
-    """Sorted as text, the way Kafka's tool sorts: partition 10 comes before partition 2."""
+    """Lines sorted as text, as in Kafka's tool: partition 10 comes before partition 2."""
     return [
         f"{tp.topic}:{tp.partition}:{offset}"
         for tp, offset in sorted(offsets.items(), key=lambda i: str(i[0]))
@@ -191,12 +188,12 @@ async def _offsets(given: Given, console: Console) -> dict[TopicPartition, int]:
 def _known(
     outcomes: Mapping[TopicPartition, ListedOffset | KafkaError], console: Console
 ) -> dict[TopicPartition, int]:
-    """The offsets that there are; a partition with an error is named and left out."""
+    """The known offsets; a partition with an error is reported and left out."""
     found: dict[TopicPartition, int] = {}
     for partition, outcome in outcomes.items():
         if isinstance(outcome, KafkaError):
-            said = execution_lines(outcome)[0].removeprefix("java.util.concurrent.ExecutionException: ")
-            console.error(f"Skip getting offsets for topic-partition {partition} due to error: {said}")
+            cause = execution_lines(outcome)[0].removeprefix("java.util.concurrent.ExecutionException: ")
+            console.error(f"Skip getting offsets for topic-partition {partition} due to error: {cause}")
         elif outcome.offset >= 0:
             found[partition] = outcome.offset
     return found

@@ -1,6 +1,6 @@
-"""``kafka-consumer-groups --reset-offsets``: from the options to new offsets, shown, exported or committed.
+"""``kafka-consumer-groups --reset-offsets``: computes new offsets, and prints, exports or commits them.
 
-Invariant: a group with members is left alone. Nothing is committed without ``--execute``.
+Invariant: a group with members is not changed. Nothing is committed without ``--execute``.
 """
 
 import csv
@@ -18,7 +18,7 @@ from moldau.cli.offset_resets import (
     NewOffsets,
     NoCommittedOffset,
     Reset,
-    Wish,
+    ResetTo,
     check_exist,
     new_offsets,
     partitions_of,
@@ -29,7 +29,7 @@ from moldau.client.groups.descriptions import CommittedOffset, GroupDescription
 from moldau.client.groups.groups import Groups
 from moldau.protocol.errors import ErrorCode, KafkaError
 
-#: From a group to where each of its partitions goes on.
+#: Group -> the new offset of each partition.
 Plans = dict[str, dict[TopicPartition, int]]
 
 
@@ -48,7 +48,7 @@ async def reset_offsets(groups: Groups, wanted: Sequence[str], given: Given, con
             outcomes[group_id] = {}
             continue
         found = await _prepare(groups, group_id, reset, plans, given, console)
-        tell(found, console)
+        print_remarks(found, console)
         if given.has("execute"):
             commits = {p: CommittedOffset(offset) for p, offset in found.offsets.items()}
             raise_errors(await groups.commit(group_id, commits) if commits else {})
@@ -70,18 +70,18 @@ def _state(group: GroupDescription | KafkaError) -> str:
 
 
 def parse_reset(given: Given) -> Reset | None:
-    """The wish that the options tell; None where a file has the offsets."""
+    """What the options ask for; None where a file has the offsets."""
     if given.has("to-offset"):
-        return Reset(Wish.OFFSET, given.value("to-offset"))
+        return Reset(ResetTo.OFFSET, given.value("to-offset"))
     if given.has("shift-by"):
-        return Reset(Wish.SHIFT, given.value("shift-by"))
+        return Reset(ResetTo.SHIFT, given.value("shift-by"))
     if given.has("to-datetime"):
-        return Reset(Wish.TIMESTAMP, parse_date_time(given.value("to-datetime")))
+        return Reset(ResetTo.TIMESTAMP, parse_date_time(given.value("to-datetime")))
     if given.has("by-duration"):
-        return Reset(Wish.TIMESTAMP, SystemClock().now_ms() - parse_duration(given.value("by-duration")))
-    for name, wish in (("earliest", Wish.EARLIEST), ("latest", Wish.LATEST), ("current", Wish.CURRENT)):
-        if given.has(f"to-{name}"):
-            return Reset(wish)
+        return Reset(ResetTo.TIMESTAMP, SystemClock().now_ms() - parse_duration(given.value("by-duration")))
+    for to in (ResetTo.EARLIEST, ResetTo.LATEST, ResetTo.CURRENT):
+        if given.has(f"to-{to.value}"):
+            return Reset(to)
     return None
 
 
@@ -107,7 +107,7 @@ async def _prepare(
             f"Cannot shift offset for partition {error.partition} since there is no current committed offset"
         ) from None
     except KafkaError as error:
-        # Kafka's tool meets these where no future wraps them.
+        # Kafka's tool prints these without the ExecutionException around others.
         raise ToolError(exception_name(error.code), sentence(error)) from None
 
 
@@ -139,7 +139,7 @@ async def _scope(
     return list(dict.fromkeys(wanted))
 
 
-def tell(found: NewOffsets, console: Console) -> None:
+def print_remarks(found: NewOffsets, console: Console) -> None:
     for topic, partition in found.without_record:
         console.print(
             f"\nWarn: Partition {partition} from topic {topic} is empty. Falling back to latest known offset."
@@ -153,7 +153,7 @@ def tell(found: NewOffsets, console: Console) -> None:
 
 
 def read_plans(given: Given) -> Plans:
-    """The offsets of a file: topic,partition,offset for the one group, or group,topic,partition,offset."""
+    """The offsets in a CSV file: topic,partition,offset, with the group before them if there are several."""
     path = given.value("from-file")
     try:
         with Path(path).open(encoding="utf-8", newline="") as file:
@@ -165,7 +165,7 @@ def read_plans(given: Given) -> Plans:
     groups = given.values("group")
     plans: Plans = {}
     for number, row in enumerate(rows, 1):
-        # One group needs no column for it, but may have one.
+        # For a single group the column of the group may be left out.
         cells = [groups[0], *row] if len(row) == 3 and len(groups) == 1 else row
         try:
             group_id, topic, partition, offset = cells

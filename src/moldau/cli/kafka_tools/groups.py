@@ -1,7 +1,4 @@
-"""``moldau kafka-groups``: lists the groups of every type, as Kafka's GroupsCommand does.
-
-Invariant: lists; it changes nothing.
-"""
+"""``moldau kafka-groups``: lists the groups of every type, as Kafka's GroupsCommand does."""
 
 import asyncio
 from collections.abc import Sequence
@@ -9,19 +6,16 @@ from collections.abc import Sequence
 from moldau.cli.kafka_tools.framework.bootstrap import (
     BOOTSTRAP_SERVER,
     COMMAND_CONFIG,
-    modern,
     open_cluster,
     read_properties,
+    with_bootstrap_server,
 )
 from moldau.cli.kafka_tools.framework.exceptions import (
     ToolError,
-    exception_line,
-    execution_lines,
     illegal_argument,
-    sentence,
 )
 from moldau.cli.kafka_tools.framework.options import Given, Option, OptionError, Options, refuse_with
-from moldau.cli.kafka_tools.framework.tool import Console, Tool
+from moldau.cli.kafka_tools.framework.tool import Console, Tool, report_failure
 from moldau.client.groups.descriptions import CLASSIC, CONSUMER, SHARE, STREAMS, GroupListing
 from moldau.client.groups.groups import Groups
 from moldau.protocol.errors import KafkaError
@@ -49,23 +43,16 @@ TOOL = Tool(
 )
 
 
-def main(words: Sequence[str], console: Console) -> int:
-    if not words:
+def main(arguments: Sequence[str], console: Console) -> int:
+    if not arguments:
         raise OptionError("This tool helps to list groups of all types.")
-    given = TOOL.options.parse(modern(words, console))
+    given = TOOL.options.parse(with_bootstrap_server(arguments, console))
     check(given)
     try:
         group_type = parse_type(given.value("group-type"))
         found = asyncio.run(_groups(given, console))
-    except ToolError as error:
-        console.error(sentence(error))
-        console.error(exception_line(error))
-        return 1
-    except KafkaError as error:
-        console.error(exception_line(error))
-        for line in execution_lines(error):
-            console.error(line)
-        return 1
+    except (KafkaError, ToolError) as error:
+        return report_failure(error, console)
     for line in group_lines([group for group in found if fits(group, given, group_type)]):
         console.print(line)
     return 0
@@ -103,7 +90,7 @@ def fits(group: GroupListing, given: Given, group_type: str | None) -> bool:
 
 
 def group_lines(groups: Sequence[GroupListing]) -> list[str]:
-    """All columns are as wide as the longest name; a row ends with a blank, as Kafka's tool has it."""
+    """All columns are as wide as the longest name, and a row ends with a blank, as in Kafka's tool."""
     width = max((_NARROW, *(len(group.group_id) for group in groups)))
     lines = [" ".join(title.ljust(width) for title in ("GROUP", "TYPE", "PROTOCOL"))]
     for group in groups:

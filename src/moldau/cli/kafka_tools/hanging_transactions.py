@@ -1,11 +1,9 @@
-"""Which transactions hang: open in a partition, and nobody is left who would end them.
+"""Finds hanging transactions: open in a partition, but unknown to every coordinator.
 
 A transaction that is open in a partition belongs to a producer id. If no coordinator knows that id, or the
-one that does has no such partition in its transaction, no marker will ever come, and readers of committed
-records stop there.
-
-Invariant: reads only. What is younger than the longest transaction timeout is passed over: its partition
-may be about to be told to the coordinator.
+one that does has no such partition in its transaction, its marker will never be written, and readers of
+committed records stop there. Transactions younger than the longest transaction timeout are ignored, because
+the coordinator may not know their partition yet.
 """
 
 from collections.abc import Iterable, Mapping
@@ -17,7 +15,7 @@ from moldau.client.admin.descriptions import ProducerState, TopicDescription
 from moldau.client.admin.transactions import TransactionDescription, Transactions
 from moldau.protocol.errors import ErrorCode, KafkaError
 
-#: Partitions in one request.
+#: How many partitions one request has at most.
 _BATCH = 500
 
 
@@ -38,7 +36,7 @@ class OpenTransaction:
 
 
 async def find_hanging(transactions: Transactions, search: Search, now_ms: int) -> list[OpenTransaction]:
-    """The transactions that hang."""
+    """All hanging transactions that match the search."""
     partitions = await _partitions(Admin(transactions.cluster), search)
     candidates: list[OpenTransaction] = []
     for start in range(0, len(partitions), _BATCH):
@@ -65,7 +63,7 @@ async def find_hanging(transactions: Transactions, search: Search, now_ms: int) 
 def open_transactions(
     producers: Mapping[TopicPartition, Iterable[ProducerState]], before_ms: int
 ) -> list[OpenTransaction]:
-    """Open transactions whose last record is older than a moment."""
+    """Open transactions whose last record was written before a time."""
     return [
         OpenTransaction(partition, producer)
         for partition, states in producers.items()
@@ -75,7 +73,7 @@ def open_transactions(
 
 
 def hangs(candidate: OpenTransaction, known: Mapping[int, TransactionDescription]) -> bool:
-    """Whether no coordinator will write the marker; ``known`` has what the coordinators tell, by producer."""
+    """Whether no coordinator will write the marker; ``known`` are their transactions by producer id."""
     description = known.get(candidate.producer.producer_id)
     return description is None or candidate.partition not in description.partitions
 

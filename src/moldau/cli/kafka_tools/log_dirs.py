@@ -1,8 +1,6 @@
-"""``moldau kafka-log-dirs``: what lies in the log directories of brokers, as Kafka's LogDirsCommand prints
-it.
+"""``moldau kafka-log-dirs``: what is in the log directories of brokers, as Kafka's LogDirsCommand prints it.
 
-Invariant: one line of JSON on standard output behind two lines of progress; the JSON is made by a pure
-function.
+Standard output is two lines of progress and one line of JSON.
 """
 
 import asyncio
@@ -12,19 +10,16 @@ from collections.abc import Mapping, Sequence
 from moldau.cli.kafka_tools.framework.bootstrap import (
     BOOTSTRAP_SERVER,
     COMMAND_CONFIG,
-    modern,
     open_cluster,
     read_properties,
+    with_bootstrap_server,
 )
 from moldau.cli.kafka_tools.framework.exceptions import (
     ToolError,
-    exception_line,
     exception_name,
-    execution_lines,
-    sentence,
 )
 from moldau.cli.kafka_tools.framework.options import Given, Option, OptionError, Options, require
-from moldau.cli.kafka_tools.framework.tool import Console, Tool
+from moldau.cli.kafka_tools.framework.tool import Console, Tool, report_failure
 from moldau.client.admin.admin import Admin
 from moldau.client.admin.descriptions import LogDir
 from moldau.client.transport.connection import error_code
@@ -44,25 +39,19 @@ TOOL = Tool(
 )
 
 
-def main(words: Sequence[str], console: Console) -> int:
-    if not words:
+def main(arguments: Sequence[str], console: Console) -> int:
+    if not arguments:
         raise OptionError("This tool helps to query log directory usage on the specified brokers.")
-    given = TOOL.options.parse(modern(words, console, broker_list=False))
+    given = TOOL.options.parse(with_bootstrap_server(arguments, console, broker_list=False))
     require(given, "bootstrap-server", "describe")
     try:
         return asyncio.run(_describe(given, console))
-    except ToolError as error:
-        console.error(sentence(error))
-        console.error(exception_line(error))
-    except KafkaError as error:
-        console.error(exception_line(error))
-        for line in execution_lines(error):
-            console.error(line)
-    return 1
+    except (KafkaError, ToolError) as error:
+        return report_failure(error, console)
 
 
 def parse_brokers(text: str) -> list[int]:
-    """Ids in their order, each once."""
+    """The ids in their order, without duplicates."""
     try:
         return list(dict.fromkeys(int(word) for word in text.split(",") if word))
     except ValueError:
@@ -71,7 +60,7 @@ def parse_brokers(text: str) -> list[int]:
 
 
 def describe_json(brokers: Mapping[int, Sequence[LogDir]], topics: Sequence[str]) -> str:
-    """All directories as one line; only the partitions of the topics named, or of all when none is."""
+    """All directories as one line of JSON, with the partitions of the named topics (none means all)."""
     found = [
         {"broker": broker, "logDirs": [_directory(directory, topics) for directory in directories]}
         for broker, directories in brokers.items()

@@ -1,7 +1,4 @@
-"""``moldau kafka-topics``: create, list, describe, alter and delete topics, as Kafka's TopicCommand does.
-
-Invariant: option checks, parsing and lines are pure functions; ``_execute`` alone talks to the cluster.
-"""
+"""``moldau kafka-topics``: create, list, describe, alter and delete topics, as Kafka's TopicCommand does."""
 
 import asyncio
 import re
@@ -12,9 +9,9 @@ from moldau.base.names import ZERO_UUID, format_uuid, parse_uuid
 from moldau.cli.kafka_tools.framework.bootstrap import (
     BOOTSTRAP_SERVER,
     COMMAND_CONFIG,
-    modern,
     open_cluster,
     read_properties,
+    with_bootstrap_server,
 )
 from moldau.cli.kafka_tools.framework.exceptions import ToolError, exception_line, illegal_argument, sentence
 from moldau.cli.kafka_tools.framework.options import Given, Option, OptionError, Options, refuse_with, require
@@ -80,10 +77,10 @@ TOOL = Tool(
 )
 
 
-def main(words: Sequence[str], console: Console) -> int:
-    if not words:
+def main(arguments: Sequence[str], console: Console) -> int:
+    if not arguments:
         raise OptionError("Create, delete, describe, or change a topic.")
-    given = TOOL.options.parse(modern(words, console))
+    given = TOOL.options.parse(with_bootstrap_server(arguments, console))
     try:
         check(given, console)
     except ToolError as error:
@@ -106,7 +103,7 @@ def main(words: Sequence[str], console: Console) -> int:
 
 
 def check(given: Given, console: Console) -> None:
-    """Refuses options that do not go together, in the order of Kafka's tool."""
+    """Refuses options that exclude each other, in the order of Kafka's tool."""
     if sum(given.has(action) for action in _ACTIONS) != 1:
         raise OptionError(
             "Command must include exactly one action: --list, --describe, --create, --alter or --delete"
@@ -151,7 +148,7 @@ def _check_invalid(given: Given) -> None:
 
 
 def parse_assignment(text: str) -> dict[int, list[int]]:
-    """``1:2,2:3``: the brokers of partition 0, then those of partition 1."""
+    """Reads ``1:2,2:3``: the brokers of partition 0, then those of partition 1."""
     found: dict[int, list[int]] = {}
     for index, part in enumerate(text.split(",")):
         brokers = [_broker_id(word) for word in part.split(":")]
@@ -177,10 +174,10 @@ def _broker_id(word: str) -> int:
         raise ToolError("java.lang.NumberFormatException", f'For input string: "{word.strip()}"') from None
 
 
-def parse_configs(words: Iterable[str]) -> dict[str, str | None]:
-    """``name=value`` words of ``--config``."""
+def parse_configs(texts: Iterable[str]) -> dict[str, str | None]:
+    """The ``name=value`` arguments of ``--config``."""
     found: dict[str, str | None] = {}
-    for word in words:
+    for word in texts:
         parts = re.split(r"\s*=\s*", word)
         if len(parts) != 2 or not parts[1]:
             raise illegal_argument(
@@ -192,7 +189,7 @@ def parse_configs(words: Iterable[str]) -> dict[str, str | None]:
 
 
 def new_topic(given: Given) -> NewTopic:
-    """What ``--create`` asks for."""
+    """The topic that ``--create`` describes."""
     name: str = given.value("topic")
     partitions: int | None = given.value("partitions")
     factor: int | None = given.value("replication-factor")
@@ -223,7 +220,7 @@ def new_topic(given: Given) -> NewTopic:
 
 @dataclass(frozen=True, slots=True)
 class Reports:
-    """What ``--describe`` shows: everything, or partitions that are not as they should be."""
+    """What ``--describe`` shows: all partitions, or only those with a problem."""
 
     under_replicated: bool = False
     under_min_isr: bool = False
@@ -259,7 +256,7 @@ class Reports:
 def describe_lines(
     topic: TopicDescription, configs: Sequence[ConfigEntry], live: frozenset[int], reports: Reports
 ) -> list[str]:
-    """One topic, as ``--describe`` prints it."""
+    """The lines of one topic for ``--describe``."""
     lines = []
     changed = [entry for entry in configs if not entry.is_default]
     if reports.all_partitions and (changed or not reports.overrides_only):
@@ -323,7 +320,7 @@ async def _execute(given: Given, console: Console) -> None:
 
 
 async def _topics(admin: Admin, given: Given, *, must_exist: bool = False) -> list[str]:
-    """The topics that the command is about."""
+    """The topics that the options select."""
     pattern = given.value("topic")
     names = await admin.list_topics()
     found = select(names, pattern, exclude_internal=given.has("exclude-internal"))
@@ -339,7 +336,7 @@ async def _create(admin: Admin, wanted: NewTopic, if_not_exists: bool, console: 
         if error.code == ErrorCode.TOPIC_ALREADY_EXISTS and if_not_exists:
             return
         if error.code == ErrorCode.INVALID_CONFIG and (error.message or "").startswith("Invalid value"):
-            # Kafka's tool looks at values itself, so there the error has another name.
+            # Kafka's tool checks values itself, so the error has another name there.
             name = "org.apache.kafka.common.config.ConfigException"
             raise ToolError(name, sentence(error)) from None
         raise
@@ -390,7 +387,7 @@ async def _described(admin: Admin, given: Given) -> dict[str, TopicDescription]:
     raise_errors(outcomes)
     topics = {name: topic for name, topic in outcomes.items() if isinstance(topic, TopicDescription)}
     if topic_id != ZERO_UUID:
-        # Kafka's tool learns of a topic by its id in a way that does not tell its eligible leaders.
+        # Kafka's tool describes a topic id with a request that has no eligible leader replicas.
         topics = {name: _without_elr(topic) for name, topic in topics.items()}
     return topics
 

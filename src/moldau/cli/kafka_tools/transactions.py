@@ -1,10 +1,10 @@
-"""``moldau kafka-transactions``: transactions shown and ended, as Kafka's TransactionsCommand does.
+"""``moldau kafka-transactions``: shows and ends transactions, as Kafka's TransactionsCommand does.
 
-A word says what to do: list, describe, describe-producers, abort, find-hanging, forceTerminateTransaction.
-For a partition that does not exist Kafka's tool waits without end; this one says that it is not there.
+Its commands are list, describe, describe-producers, abort, find-hanging and forceTerminateTransaction. For a
+partition that does not exist Kafka's tool waits for ever; this one reports it.
 
-Invariant: what fails is one line on standard error and exit code 1; only abort and
-forceTerminateTransaction change anything. What hangs is decided in ``hanging_transactions``.
+Invariant: only abort and forceTerminateTransaction change anything. A failure is one line on standard error
+and exit code 1.
 """
 
 import asyncio
@@ -16,13 +16,13 @@ from moldau.base.names import TopicPartition
 from moldau.cli.kafka_tools.framework.bootstrap import (
     BOOTSTRAP_SERVER,
     COMMAND_CONFIG,
-    modern,
     open_cluster,
     read_properties,
+    with_bootstrap_server,
 )
 from moldau.cli.kafka_tools.framework.exceptions import sentence
 from moldau.cli.kafka_tools.framework.options import Given, Option, OptionError, Options
-from moldau.cli.kafka_tools.framework.tool import Console, Tool, complain
+from moldau.cli.kafka_tools.framework.tool import Console, Tool, report_usage_error
 from moldau.cli.kafka_tools.hanging_transactions import OpenTransaction, Search, find_hanging
 from moldau.client.admin.admin import Admin
 from moldau.client.admin.descriptions import ProducerState
@@ -31,7 +31,7 @@ from moldau.protocol.errors import ErrorCode, KafkaError
 
 _T = TypeVar("_T")
 
-#: What can be done -> the options that it takes, and those of them that it needs.
+#: Command -> the options that it takes, and those that it requires.
 _COMMANDS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "list": (("duration-filter", "transactional-id-pattern"), ()),
     "describe": (("transactional-id",), ("transactional-id",)),
@@ -81,14 +81,16 @@ TOOL = Tool(
 
 
 class Failed(Exception):
-    """What Kafka's tool prints before it exits with 1."""
+    """A failure, with the line that Kafka's tool prints for it."""
 
 
-def main(words: Sequence[str], console: Console) -> int:
+def main(arguments: Sequence[str], console: Console) -> int:
     try:
-        command, given = parse(modern(words, console))
+        command, given = parse(with_bootstrap_server(arguments, console))
     except OptionError as error:
-        return complain(TOOL, OptionError(f"kafka-transactions.sh: error: {error.message}"), console)
+        return report_usage_error(
+            TOOL, OptionError(f"kafka-transactions.sh: error: {error.message}"), console
+        )
     try:
         asyncio.run(_execute(command, given, console))
     except Failed as error:
@@ -97,10 +99,10 @@ def main(words: Sequence[str], console: Console) -> int:
     return 0
 
 
-def parse(words: Sequence[str]) -> tuple[str, Given]:
-    """What to do, and with which options; OptionError in the words of Kafka's tool."""
+def parse(arguments: Sequence[str]) -> tuple[str, Given]:
+    """The command and its options; OptionError has the message of Kafka's tool."""
     try:
-        given = TOOL.options.parse(words)
+        given = TOOL.options.parse(arguments)
     except OptionError as error:
         name = error.message.removesuffix(" is not a recognized option")
         raise OptionError(f"unrecognized arguments: '--{name}'" if name != error.message else name) from None
@@ -117,7 +119,7 @@ def parse(words: Sequence[str]) -> tuple[str, Given]:
         if given.has(option.name):
             if option.name not in (*taken, *_EVERYWHERE):
                 raise OptionError(_not_for(option.name, taken))
-            given.value(option.name)  # a bad number is told before anything is asked
+            given.value(option.name)  # reports a bad number before the cluster is asked
     for name in ("bootstrap-server", *needed):
         if not given.has(name):
             raise OptionError(f"argument --{name} is required")
@@ -134,7 +136,7 @@ def _not_for(name: str, taken: Iterable[str]) -> str:
 
 
 def table_lines(headers: Sequence[str], rows: Sequence[Sequence[object]]) -> list[str]:
-    """Every cell padded to the width of its column and followed by a tab, the last one too."""
+    """Every cell is padded to the width of its column and followed by a tab, even the last one."""
     cells = [headers, *([str(cell) for cell in row] for row in rows)]
     widths = [max(len(row[index]) for row in cells) for index in range(len(headers))]
     return [
@@ -313,7 +315,7 @@ async def _abort(transactions: Transactions, given: Given) -> None:
         coordinator_epoch = open_[0].coordinator_epoch
     else:
         producer_id, producer_epoch, coordinator_epoch = _named_producer(given)
-    # Nobody has ended a transaction of this producer yet: 0 is not above the epoch of any coordinator.
+    # Without a coordinator epoch nobody has ended a transaction of this producer yet, so 0 is accepted.
     coordinator_epoch = max(0, coordinator_epoch)
     try:
         await transactions.abort_transaction(partition, producer_id, producer_epoch, coordinator_epoch)

@@ -1,10 +1,8 @@
-"""``moldau kafka-avro-console-producer`` and its kin: the console tools for records with a schema.
+"""``moldau kafka-avro-console-producer`` and the like: the console tools for records with a schema.
 
 They are Kafka's console producer and consumer with another reader and another formatter, as Confluent's are:
-lines are JSON (for Avro in Avro's JSON encoding), records carry the id of their schema.
-
-Invariant: everything but the reader and the formatter is the console tools' own. ``--property`` is what
-Confluent's tools call the reader's and the formatter's properties, so it is taken without a word.
+lines are JSON (for Avro in Avro's JSON encoding), and records carry the id of their schema. ``--property`` is
+accepted without a deprecation warning, because Confluent's tools use it.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,7 +22,7 @@ _URL = "schema.registry.url=http://localhost:8081"
 
 
 class TypedLineReader:
-    """The line reader, with values (and keys, where they have a schema) turned into records' bytes."""
+    """The line reader, with values (and keys that have a schema) serialized."""
 
     def __init__(self, properties: Mapping[str, str], schema_type: str, topic: str) -> None:
         from moldau.cli.kafka_tools.records.typed_records import Settings, TypedWriter
@@ -44,7 +42,7 @@ class TypedLineReader:
 
 
 class TypedFormatter:
-    """The default formatter, over records whose values and keys have become JSON."""
+    """The default formatter, for records whose values and keys were deserialized to JSON."""
 
     def __init__(self, properties: Mapping[str, str], schema_type: str) -> None:
         from moldau.cli.kafka_tools.records.typed_records import Settings, TypedReader
@@ -81,20 +79,20 @@ def _typed_format(schema_type: str, name: str, properties: Mapping[str, str]) ->
     return made.format, made.complaints
 
 
-def produce(schema_type: str, tool: Tool, words: Sequence[str], console: Console) -> int:
+def produce(schema_type: str, tool: Tool, arguments: Sequence[str], console: Console) -> int:
     def reader(properties: Mapping[str, str], topic: str) -> TypedLineReader:
         return TypedLineReader(properties, schema_type, topic)
 
     try:
-        return console_producer.main(_as_new(words, "reader-property"), console, tool, reader)
+        return console_producer.main(_with_new_name(arguments, "reader-property"), console, tool, reader)
     except ImportError as error:
         raise _missing(error) from error
 
 
-def consume(schema_type: str, tool: Tool, words: Sequence[str], console: Console) -> int:
+def consume(schema_type: str, tool: Tool, arguments: Sequence[str], console: Console) -> int:
     made = partial(_typed_format, schema_type)
     try:
-        return console_consumer.main(_as_new(words, "formatter-property"), console, tool, made)
+        return console_consumer.main(_with_new_name(arguments, "formatter-property"), console, tool, made)
     except ImportError as error:
         raise _missing(error) from error
 
@@ -103,10 +101,10 @@ def _missing(error: ImportError) -> ToolError:
     return ToolError("java.lang.ClassNotFoundException", f"{error.name}. Next: pip install 'moldau[serde]'")
 
 
-def _as_new(words: Sequence[str], name: str) -> list[str]:
-    """``--property`` by its new name, which no deprecation is told of."""
+def _with_new_name(arguments: Sequence[str], name: str) -> list[str]:
+    """Replaces ``--property`` by its new name, which gives no deprecation warning."""
     made = []
-    for word in words:
+    for word in arguments:
         head, equals, rest = word.partition("=")
         made.append(f"--{name}{equals}{rest}" if head == "--property" else word)
     return made

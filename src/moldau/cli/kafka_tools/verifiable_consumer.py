@@ -1,10 +1,9 @@
-"""``moldau kafka-verifiable-consumer``: a member of a group that tells in lines of JSON what happens to it.
+"""``moldau kafka-verifiable-consumer``: a member of a group that reports in lines of JSON what happens to it.
 
-What a test harness reads to know who had which partition when, what was read, and what was committed.
+Test harnesses read it to know who had which partition when, what was read, and what was committed.
 
-Invariant: a line for every change of the assignment, for every fetch and for every commit, in their order.
-A signal ends the reading, but not a commit that is on its way; an error ends it too and is told on standard
-error.
+Invariant: there is a line for every change of the assignment, every fetch and every commit, in their order. A
+signal ends the reading, but not a commit in flight; an error ends it, and is reported on standard error.
 """
 
 import asyncio
@@ -14,12 +13,17 @@ from dataclasses import dataclass
 from typing import Any
 
 from moldau.base.names import TopicPartition
-from moldau.cli.kafka_tools.framework.bootstrap import BOOTSTRAP_SERVER, modern, open_cluster, read_properties
+from moldau.cli.kafka_tools.framework.bootstrap import (
+    BOOTSTRAP_SERVER,
+    open_cluster,
+    read_properties,
+    with_bootstrap_server,
+)
 from moldau.cli.kafka_tools.framework.client_settings import consumer_options, group_options
 from moldau.cli.kafka_tools.framework.exceptions import exception_line, illegal_argument, sentence
 from moldau.cli.kafka_tools.framework.options import Given, Option, OptionError, Options
-from moldau.cli.kafka_tools.framework.tool import Console, Tool, complain, run_async
-from moldau.cli.kafka_tools.verifiable_producer import parse_words, print_event
+from moldau.cli.kafka_tools.framework.tool import Console, Tool, report_usage_error, run_async
+from moldau.cli.kafka_tools.verifiable_producer import parse_arguments, print_event
 from moldau.client.consumer.fetched import ConsumerRecord, FetchedBatch
 from moldau.client.groups.descriptions import CommittedOffset
 from moldau.client.groups.group_consumer import GroupConsumer, RebalanceListener
@@ -50,16 +54,18 @@ TOOL = Tool(
 )
 
 
-def main(words: Sequence[str], console: Console) -> int:
-    if not words:
+def main(arguments: Sequence[str], console: Console) -> int:
+    if not arguments:
         console.print(TOOL.help())
         return 0
     try:
-        given = parse_words(TOOL, modern(words, console), ("topic", "group-id", "bootstrap-server"))
+        given = parse_arguments(
+            TOOL, with_bootstrap_server(arguments, console), ("topic", "group-id", "bootstrap-server")
+        )
         if given.has("consumer.config") and given.has("command-config"):
             raise OptionError("Options --consumer.config and --command-config are mutually exclusive.")
     except OptionError as error:
-        return complain(TOOL, OptionError(f"verifiable-consumer: error: {error.message}"), console)
+        return report_usage_error(TOOL, OptionError(f"verifiable-consumer: error: {error.message}"), console)
     if given.has("consumer.config"):
         console.print(
             "Option --consumer.config has been deprecated and will be removed in a future version. "
@@ -69,7 +75,7 @@ def main(words: Sequence[str], console: Console) -> int:
 
 
 def consumer_properties(given: Given) -> dict[str, str]:
-    """The settings of the consumer: those of the file, and over them those of the command line."""
+    """The settings of the consumer: those of the file, overridden by the command line."""
     properties = read_properties(given.value("command-config") or given.value("consumer.config"))
     protocol = properties["group.protocol"] = given.value("group-protocol").lower()
     if protocol not in ("classic", "consumer"):
@@ -91,7 +97,7 @@ def consumer_properties(given: Given) -> dict[str, str]:
 
 @dataclass(slots=True)
 class Report:
-    """Prints what happened, and counts up to the limit (below 0 there is none)."""
+    """Prints events, and counts records up to the limit; a negative one means none."""
 
     console: Console
     most: int
@@ -112,7 +118,7 @@ class Report:
         self.event("partitions_revoked", partitions=[_named(each) for each in partitions])
 
     def received(self, batches: Sequence[FetchedBatch]) -> dict[TopicPartition, CommittedOffset]:
-        """Tells of records up to the limit; returns how far that is, partition by partition."""
+        """Reports records up to the limit; returns the next offset of each partition."""
         found: dict[TopicPartition, list[ConsumerRecord]] = {}
         for batch in batches:
             found.setdefault(batch.topic_partition, []).extend(batch.consumer_records())
@@ -161,7 +167,7 @@ def _text(data: bytes | None) -> str | None:
 
 
 class Stop:
-    """Set by the first signal, which it remembers."""
+    """Waits for the first signal, and keeps its number."""
 
     def __init__(self, report: Report) -> None:
         self.number: int | None = None
@@ -169,9 +175,9 @@ class Stop:
         self._report = report
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(number, self._hear, int(number))
+            loop.add_signal_handler(number, self._on_signal, int(number))
 
-    def _hear(self, number: int) -> None:
+    def _on_signal(self, number: int) -> None:
         if self.number is None:
             self.number = number
             self._report.event("shutdown_requested")

@@ -1,9 +1,9 @@
-"""``moldau kafka-verifiable-producer``: numbers as records, and a line of JSON for the fate of each.
+"""``moldau kafka-verifiable-producer``: writes numbers, and a line of JSON about the success of each.
 
-What a test harness reads to know which records the cluster has promised to keep.
+Test harnesses read it to know which records the cluster has acknowledged.
 
-Invariant: every record that was sent has exactly one line, a success or an error; a signal ends the
-sending, and what is on its way is waited for.
+Invariant: every record that was sent has exactly one line, a success or an error. A signal ends the sending;
+records in flight are waited for.
 """
 
 import asyncio
@@ -15,12 +15,17 @@ from typing import Any
 
 from moldau.base.clock import SystemClock
 from moldau.cli.kafka_tools.console_producer import send_error
-from moldau.cli.kafka_tools.framework.bootstrap import BOOTSTRAP_SERVER, modern, open_cluster, read_properties
+from moldau.cli.kafka_tools.framework.bootstrap import (
+    BOOTSTRAP_SERVER,
+    open_cluster,
+    read_properties,
+    with_bootstrap_server,
+)
 from moldau.cli.kafka_tools.framework.client_settings import producer_options
 from moldau.cli.kafka_tools.framework.exceptions import exception_name, sentence
 from moldau.cli.kafka_tools.framework.line_reader import LineRecord
 from moldau.cli.kafka_tools.framework.options import Given, Option, OptionError, Options
-from moldau.cli.kafka_tools.framework.tool import Console, Tool, complain, run_async
+from moldau.cli.kafka_tools.framework.tool import Console, Tool, report_usage_error, run_async
 from moldau.client.producer.accumulator import OnDelivery, RecordMetadata
 from moldau.client.producer.producer import Producer
 from moldau.protocol.errors import KafkaError
@@ -44,14 +49,14 @@ TOOL = Tool(
 )
 
 
-def main(words: Sequence[str], console: Console) -> int:
-    if not words:
+def main(arguments: Sequence[str], console: Console) -> int:
+    if not arguments:
         console.print(TOOL.help())
         return 0
     try:
-        given = parse(modern(words, console))
+        given = parse(with_bootstrap_server(arguments, console))
     except OptionError as error:
-        return complain(TOOL, OptionError(f"verifiable-producer: error: {error.message}"), console)
+        return report_usage_error(TOOL, OptionError(f"verifiable-producer: error: {error.message}"), console)
     if given.has("producer.config"):
         console.print(
             "Option --producer.config has been deprecated and will be removed in a future version. "
@@ -62,10 +67,10 @@ def main(words: Sequence[str], console: Console) -> int:
     return run_async(_produce(given, properties, console))
 
 
-def parse_words(tool: Tool, words: Sequence[str], required: Sequence[str]) -> Given:
-    """Options as the verifiable tools check them: nothing unknown, nothing missing, no bad number."""
+def parse_arguments(tool: Tool, arguments: Sequence[str], required: Sequence[str]) -> Given:
+    """Parses options as the verifiable tools do: none may be unknown, missing or a bad number."""
     try:
-        given = tool.options.parse(words)
+        given = tool.options.parse(arguments)
     except OptionError as error:
         name = error.message.removesuffix(" is not a recognized option")
         raise OptionError(f"unrecognized arguments: '--{name}'" if name != error.message else name) from None
@@ -75,12 +80,12 @@ def parse_words(tool: Tool, words: Sequence[str], required: Sequence[str]) -> Gi
         if not given.has(name):
             raise OptionError(f"argument --{name} is required")
     for option in tool.options.options:
-        given.value(option.name)  # a bad number is told before anything is done
+        given.value(option.name)  # reports a bad number before anything is done
     return given
 
 
-def parse(words: Sequence[str]) -> Given:
-    given = parse_words(TOOL, words, ("topic", "bootstrap-server"))
+def parse(arguments: Sequence[str]) -> Given:
+    given = parse_arguments(TOOL, arguments, ("topic", "bootstrap-server"))
     if given.value("acks") not in (0, 1, -1):
         raise OptionError(
             f"argument --acks: invalid choice: '{given.value('acks')}' (choose from {{0,1,-1}})"
@@ -91,14 +96,14 @@ def parse(words: Sequence[str]) -> Given:
 
 
 def print_event(console: Console, name: str, **more: Any) -> None:
-    """One line of JSON, as the verifiable tools print them."""
+    """Prints one line of JSON, as the verifiable tools do."""
     line = {"timestamp": SystemClock().now_ms(), "name": name, **more}
     console.print(json.dumps(line, ensure_ascii=False, separators=(",", ":")))
 
 
 @dataclass(slots=True)
 class Report:
-    """Prints what happened, and counts."""
+    """Prints events, and counts records."""
 
     console: Console
     topic: str
@@ -143,7 +148,7 @@ async def _produce(given: Given, properties: dict[str, str], console: Console) -
     options = producer_options(properties)
     report = Report(console, given.value("topic"))
     now_ms = SystemClock().now_ms
-    heard = _listen()
+    signals = _collect_signals()
     start_ms = now_ms()
     servers = given.value("bootstrap-server")
     async with await open_cluster(
@@ -151,7 +156,7 @@ async def _produce(given: Given, properties: dict[str, str], console: Console) -
     ) as cluster:
         async with await Producer.open(cluster, **options) as producer:
             report.event("startup_complete")
-            await _send_all(producer, given, report, heard)
+            await _send_all(producer, given, report, signals)
         report.event("shutdown_complete")
     elapsed_ms = max(1, now_ms() - start_ms)
     report.event(
@@ -161,25 +166,25 @@ async def _produce(given: Given, properties: dict[str, str], console: Console) -
         target_throughput=given.value("throughput"),
         avg_throughput=1000 * report.acked / elapsed_ms,
     )
-    return 128 + heard[0] if heard else 0
+    return 128 + signals[0] if signals else 0
 
 
-def _listen() -> list[int]:
-    """Numbers of the signals that will have come."""
-    heard: list[int] = []
+def _collect_signals() -> list[int]:
+    """A list to which the numbers of received signals are added."""
+    signals: list[int] = []
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, heard.append, int(number))
-    return heard
+        loop.add_signal_handler(number, signals.append, int(number))
+    return signals
 
 
-async def _send_all(producer: Producer, given: Given, report: Report, heard: list[int]) -> None:
+async def _send_all(producer: Producer, given: Given, report: Report, signals: list[int]) -> None:
     most, throughput = given.value("max-messages"), given.value("throughput")
     prefix, keys = given.value("value-prefix"), given.value("repeating-keys")
     timestamp_ms = given.value("message-create-time")
     clock = SystemClock()
     begin_ms = clock.now_ms()
-    while not heard and (most < 0 or report.sent < most):
+    while not signals and (most < 0 or report.sent < most):
         index = report.sent
         value = f"{index}" if prefix is None else f"{prefix}.{index}"
         key = None if keys is None else str(index % keys if keys > 0 else index)

@@ -1,6 +1,6 @@
-"""What can be wrong with a cluster, as a client sees it.
+"""``moldau doctor -b``: what can be wrong with a cluster, as a client sees it.
 
-Invariant: asks and changes nothing; what does not answer is a finding, not an error.
+Invariant: changes nothing. What does not answer is a finding, not an error.
 """
 
 from collections.abc import Mapping
@@ -53,7 +53,7 @@ async def _check_broker(cluster: Cluster, node_id: int, address: str) -> Finding
 
 
 def check_topics(topics: list[Topic]) -> list[Finding]:
-    """Partitions without a leader, and with fewer replicas in sync than they have."""
+    """Finds partitions without a leader, and those with replicas that are not in sync."""
     partitions = [(topic.name, p) for topic in topics for p in topic.partitions]
     offline = [f"{name}-{p.index}" for name, p in partitions if p.leader_id < 0]
     lagging = [

@@ -1,7 +1,6 @@
 """``moldau consume --table``: the last value of every key, now or at some time.
 
-Invariant: shows what a reader of committed data would have had, and says so where the log no longer tells
-all.
+Only committed records count. Where records that the table needs were deleted or compacted, a remark says so.
 """
 
 from collections.abc import Callable
@@ -23,7 +22,7 @@ async def consume_table(
     maximum: int | None,
     show: "Callable[[list[ConsumerRecord]], None]",
 ) -> int:
-    """Prints the rows; how many there were."""
+    """Prints the rows and returns how many there were."""
     from moldau.client.snapshots.time_travel import table_as_of
 
     table = await table_as_of(cluster, partitions, timestamp_ms)
@@ -35,7 +34,7 @@ async def consume_table(
 
 
 def remarks(table: "Table") -> list[str]:
-    """What the reader has to know beside the rows."""
+    """What the rows do not show: an incomplete history, and records without a key."""
     lines = [
         f"{partition}: complete from offset {offset} on; what was written before is only there in part: "
         "keys may be missing, or show an older value"

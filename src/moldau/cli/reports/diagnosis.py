@@ -1,7 +1,6 @@
-"""What can be wrong with an installation, a machine or an address.
+"""``moldau doctor``: what can be wrong with an installation, a machine or an address.
 
-Invariant: looks and changes nothing. Each finding says how bad it is and what to do next.
-``data_directory`` looks at data.
+Invariant: changes nothing. Each finding says how bad it is and what to do next.
 """
 
 import importlib
@@ -13,7 +12,7 @@ from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 
-#: What the broker needs to run at all, and what for.
+#: Libraries that the broker cannot run without, and what they do.
 _REQUIRED_LIBRARIES = {
     "crc32c": "checksums of record batches",
     "cramjam": "compression of record batches",
@@ -22,12 +21,12 @@ _REQUIRED_LIBRARIES = {
 }
 
 _OLDEST_PYTHON = (3, 11)
-#: A broker holds a file for each segment and its indexes, and a socket for each client.
+#: A broker has open files for each segment and its indexes, and a socket for each client.
 _FEW_OPEN_FILES = 4096
 _LITTLE_DISK_BYTES = 1 << 30
 _VERY_LITTLE_DISK_BYTES = 100 << 20
 _CRC_PROBE_BYTES = 4 << 20
-#: A C implementation makes GB/s; one in Python a few MB/s.
+#: An implementation in C reaches GB/s, one in Python a few MB/s.
 _SLOW_CRC_BYTES_PER_SECOND = 200 << 20
 
 
@@ -40,7 +39,7 @@ class Severity(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that was looked at; ``next_step`` is empty where there is nothing to do."""
+    """The result of one check; ``next_step`` is empty where there is nothing to do."""
 
     severity: Severity
     subject: str
@@ -100,7 +99,7 @@ def _version(name: str) -> str:
 
 
 def check_crc_speed(monotonic: Callable[[], float]) -> Finding:
-    """Every batch is checked: without the C code of the wheel nothing is fast."""
+    """Every batch has a checksum: without the C code of the wheel everything is slow."""
     try:
         crc32c = importlib.import_module("crc32c")
     except ImportError:
@@ -164,7 +163,7 @@ def examine_installation(monotonic: Callable[[], float], data_directory: Path) -
         import resource
 
         yield check_open_files(*resource.getrlimit(resource.RLIMIT_NOFILE))
-    place = data_directory
-    while not place.exists():
-        place = place.parent
-    yield check_disk(place, shutil.disk_usage(place).free)
+    existing = data_directory
+    while not existing.exists():
+        existing = existing.parent
+    yield check_disk(existing, shutil.disk_usage(existing).free)

@@ -1,11 +1,10 @@
 """Why a group lags, in plain words.
 
-``look`` asks the cluster once; ``reasons`` compares two looks and says what holds the group up: nobody reads,
-a partition has no reader, a position does not move, records come faster than they are read, an open
-transaction hides what lies behind it, or records were deleted before they were read.
+``take_group_snapshot`` asks the cluster once; ``reasons`` compares two snapshots and says what delays the
+group: it has no members, a partition has no member, an offset does not move, records come faster than they
+are read, an open transaction hides the records behind it, or records were deleted before they were read.
 
-Invariant: looks and changes nothing. ``reasons`` is pure: what it says it can show with numbers of the two
-looks.
+Invariant: changes nothing. ``reasons`` is pure.
 """
 
 from collections.abc import Iterator
@@ -22,40 +21,40 @@ from moldau.protocol.errors import KafkaError
 
 
 @dataclass(frozen=True, slots=True)
-class PartitionLook:
+class PartitionSnapshot:
     """One partition of a group at a moment; None where the group has committed nothing."""
 
     committed: int | None
     begin: int
     end: int
-    #: Where readers of committed records end: open transactions lie behind it.
+    #: The last stable offset, where readers of committed records end: open transactions begin there.
     stable_end: int
 
     @property
     def lag(self) -> int:
-        """Records behind what the group has committed; none where it has not: nobody knows then."""
+        """Records after the committed offset; 0 without one, because the lag is then unknown."""
         return 0 if self.committed is None else self.waiting
 
     @property
     def waiting(self) -> int:
-        """The same, but everything where nothing was committed."""
+        """Records after the committed offset; all records where nothing was committed."""
         return max(0, self.end - max(self.committed or 0, self.begin))
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class GroupSnapshot:
     """A group at a moment."""
 
     time_ms: int
     group: GroupDescription
-    partitions: dict[TopicPartition, PartitionLook]
+    partitions: dict[TopicPartition, PartitionSnapshot]
 
     @property
     def lag(self) -> int:
         return sum(partition.lag for partition in self.partitions.values())
 
 
-async def look(cluster: Cluster, group_id: str, now_ms: int) -> Look:
+async def take_group_snapshot(cluster: Cluster, group_id: str, now_ms: int) -> GroupSnapshot:
     """The group now, with every partition that it has committed for, or a member reads or could read."""
     groups, admin = Groups(cluster), Admin(cluster)
     group = (await groups.describe([group_id]))[group_id]
@@ -71,17 +70,17 @@ async def look(cluster: Cluster, group_id: str, now_ms: int) -> Look:
     listed = [
         await admin.list_offsets(dict.fromkeys(wanted, time), isolation_level=level) for time, level in asked
     ]
-    partitions: dict[TopicPartition, PartitionLook] = {}
+    partitions: dict[TopicPartition, PartitionSnapshot] = {}
     for partition in sorted(wanted):
         offsets = [each[partition] for each in listed]
         known = [each.offset for each in offsets if isinstance(each, ListedOffset)]
-        if len(known) == len(asked):  # a topic that is gone has nothing to lag behind
-            partitions[partition] = PartitionLook(committed.get(partition), *known)
-    return Look(now_ms, group, partitions)
+        if len(known) == len(asked):  # a topic that was deleted has no lag
+            partitions[partition] = PartitionSnapshot(committed.get(partition), *known)
+    return GroupSnapshot(now_ms, group, partitions)
 
 
-def reasons(first: Look, second: Look | None = None) -> list[Finding]:
-    """What keeps the group from being up to date; the latest look counts, the one before gives the rates."""
+def reasons(first: GroupSnapshot, second: GroupSnapshot | None = None) -> list[Finding]:
+    """What keeps the group from being up to date; the difference of two snapshots gives the rates."""
     now = first if second is None else second
     found = [*_of_group(now)]
     seconds = 0.0 if second is None else (second.time_ms - first.time_ms) / 1000
@@ -91,11 +90,11 @@ def reasons(first: Look, second: Look | None = None) -> list[Finding]:
         if seconds > 0 and before is not None and state.waiting and now.group.owner(partition) is not None:
             found += _of_progress(now, partition, before, seconds)
     if not found:
-        return [Finding(Severity.OK, now.group.group_id, _content(now))]
+        return [Finding(Severity.OK, now.group.group_id, _all_is_well(now))]
     return found
 
 
-def _content(now: Look) -> str:
+def _all_is_well(now: GroupSnapshot) -> str:
     if now.lag:
         return f"{_records(now.lag)} behind, and nothing is wrong with it: its members are reading"
     if any(state.committed is None and state.waiting for state in now.partitions.values()):
@@ -103,7 +102,7 @@ def _content(now: Look) -> str:
     return "up to date: everything that was written has been read and committed"
 
 
-def _of_group(now: Look) -> Iterator[Finding]:
+def _of_group(now: GroupSnapshot) -> Iterator[Finding]:
     group = now.group
     if not group.members:
         waiting = sum(1 for each in now.partitions.values() if each.lag)
@@ -133,7 +132,9 @@ def _of_group(now: Look) -> Iterator[Finding]:
         )
 
 
-def _of_partition(now: Look, partition: TopicPartition, state: PartitionLook) -> Iterator[Finding]:
+def _of_partition(
+    now: GroupSnapshot, partition: TopicPartition, state: PartitionSnapshot
+) -> Iterator[Finding]:
     subject = str(partition)
     group = now.group
     if group.members and group.state == "Stable" and group.owner(partition) is None and state.waiting:
@@ -166,7 +167,7 @@ def _of_partition(now: Look, partition: TopicPartition, state: PartitionLook) ->
 
 
 def _of_progress(
-    now: Look, partition: TopicPartition, before: PartitionLook, seconds: float
+    now: GroupSnapshot, partition: TopicPartition, before: PartitionSnapshot, seconds: float
 ) -> Iterator[Finding]:
     state = now.partitions[partition]
     member = now.group.owner(partition)

@@ -1,6 +1,6 @@
-"""What ``moldau log inspect`` shows of partitions: rows, bars, and the same as JSON.
+"""What ``moldau log inspect`` shows of partitions: table rows, charts, and JSON.
 
-Invariant: values in, texts and plain values out; nothing here reads a file or prints.
+Pure, but for ``plot``, which writes an image.
 """
 
 from collections.abc import Iterable, Sequence
@@ -33,11 +33,11 @@ _DAY_MS = 86_400_000
 
 
 def partition_row(view: "PartitionView") -> list[object]:
-    told = list(view.faults)
+    remarks = list(view.faults)
     if view.open_transactions:
-        told.append(f"{len(view.open_transactions)} open transaction(s)")
+        remarks.append(f"{len(view.open_transactions)} open transaction(s)")
     if view.leftovers:
-        told.append(f"{len(view.leftovers)} leftover(s)")
+        remarks.append(f"{len(view.leftovers)} leftover(s)")
     return [
         view.name,
         f"{view.start_offset}–{view.end_offset}",
@@ -46,7 +46,7 @@ def partition_row(view: "PartitionView") -> list[object]:
         size_text(view.size),
         _codecs(view.codecs, view.sample),
         _time(view.time_range[1]),
-        "; ".join(told),
+        "; ".join(remarks),
     ]
 
 
@@ -67,7 +67,7 @@ def segment_row(segment: "SegmentView") -> list[object]:
 
 
 def fault_lines(view: "PartitionView", most: int) -> list[str]:
-    """What is wrong with the files of segments, a line each."""
+    """What is wrong with the files of segments, one line for each fault."""
     lines: list[str] = []
     for segment in view.segments:
         name = f"{segment.base_offset:020d}"
@@ -80,7 +80,7 @@ def fault_lines(view: "PartitionView", most: int) -> list[str]:
 
 
 def producer_rows(view: "PartitionView", most: int) -> list[list[object]]:
-    """Those with an open transaction first, then those who wrote last."""
+    """Producers with an open transaction first, then those that wrote last."""
     ordered = sorted(view.producers, key=lambda each: (each.open_transaction < 0, -each.last_offset))
     return [
         [
@@ -107,7 +107,7 @@ def hole_rows(view: "PartitionView", most: int) -> list[list[object]]:
 
 
 def facts(view: "PartitionView") -> list[str]:
-    """What does not fit in a table, a line each."""
+    """Lines with what does not fit in a table."""
     sample = view.sample
     lines = [f"topic id {_id(view)}, log start {view.start_offset}, log end {view.end_offset}"]
     checkpoint = {"recovery point": view.recovery_point, "high watermark": view.high_watermark}
@@ -137,7 +137,7 @@ def facts(view: "PartitionView") -> list[str]:
 
 
 def bars(sizes: "SizesOverTime", most: int = _MOST_BARS) -> list[str]:
-    """Bytes by the time of their records, as lines of text."""
+    """A bar chart of bytes by the time of their records, as lines of text."""
     rows = sizes.rows(most)
     largest = max((size for _, size in rows), default=0)
     if not largest:
@@ -150,7 +150,7 @@ def bars(sizes: "SizesOverTime", most: int = _MOST_BARS) -> list[str]:
 def _bar(share: float) -> str:
     eighths = round(share * _BAR_WIDTH * 8)
     if share and not eighths:
-        eighths = 1  # little is not nothing
+        eighths = 1  # a small value is still visible
     whole, rest = divmod(eighths, 8)
     return ("█" * whole + (_EIGHTHS[rest] if rest else "")).ljust(_BAR_WIDTH)
 
@@ -254,12 +254,12 @@ def _segment_json(segment: "SegmentView") -> dict[str, Any]:
 
 
 def plot(views: Sequence["PartitionView"], path: str, most_partitions: int = 12) -> None:
-    """Sizes over time as a picture, the largest partitions by name; ImportError without matplotlib."""
+    """Writes a chart of sizes over time, the largest partitions by name; ImportError without matplotlib."""
     from importlib import import_module
 
     from moldau.inspection.contents import SizesOverTime
 
-    pictures: Any = import_module("matplotlib.figure")  # not among what Moldau needs
+    matplotlib_figure: Any = import_module("matplotlib.figure")  # an optional library without types
 
     ordered = sorted(views, key=lambda view: -view.size)
     named = {view.name: view.sizes for view in ordered[:most_partitions] if view.size}
@@ -269,7 +269,7 @@ def plot(views: Sequence["PartitionView"], path: str, most_partitions: int = 12)
     if rest.bytes_by_bucket:
         named["others"] = rest
     width_ms, buckets = _common_buckets(named.values())
-    figure = pictures.Figure(figsize=(10, 5), layout="constrained")
+    figure = matplotlib_figure.Figure(figsize=(10, 5), layout="constrained")
     axes = figure.subplots()
     bottom = [0.0] * len(buckets)
     for name, sizes in named.items():
@@ -288,7 +288,7 @@ def plot(views: Sequence["PartitionView"], path: str, most_partitions: int = 12)
 
 
 def _common_buckets(all_sizes: "Iterable[SizesOverTime]") -> tuple[int, list[int]]:
-    """Makes all of one width and gives it, with the begin of every bucket."""
+    """Widens all to the same bucket width; returns it and the begin of every bucket."""
     listed = list(all_sizes)
     width_ms = max((sizes.width_ms for sizes in listed), default=1000)
     while True:

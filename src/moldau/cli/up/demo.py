@@ -1,9 +1,8 @@
-"""``moldau up --demo``: broker, registry, a producer, a pipeline on Spark, and a view of all of it.
+"""``moldau up --demo``: broker, registry, a producer, a pipeline on Spark, and a view of all of them.
 
-Invariant: what the demo needs is looked for before anything starts. An end that was asked for stops the
-producer first; when the time given with ``--seconds`` is over, the pipeline finishes what was produced, so
-that the summary shows whole results. A service that dies ends the demo with exit code 1 and its last
-lines.
+Invariant: requirements are checked before anything starts. The producer is stopped first; when the time given
+with ``--seconds`` is over, the pipeline then reads everything that was produced, so that the summary shows
+complete results. A service that dies ends the demo with exit code 1 and its last lines.
 """
 
 import asyncio
@@ -15,7 +14,7 @@ import click
 from moldau.base.clock import SystemClock
 from moldau.cli.commands.up import failure_message, make_directory, show_services, start_platform, watched
 from moldau.cli.output import console
-from moldau.cli.reports.live_view import Picture, first_result, plain_line, render, summary
+from moldau.cli.reports.live_view import DemoSnapshot, first_result, plain_line, render, summary
 from moldau.cli.session import client_settings, cluster_options
 from moldau.cli.up.processes import Processes, Service, ServiceFailed
 from moldau.cli.up.services import UpOptions, why_no_registry
@@ -23,19 +22,19 @@ from moldau.cli.up.terminal import stop_signal
 from moldau.cli.up.watch import Watch
 from moldau.client.transport.cluster import Cluster
 
-_LOOK_SECONDS = 0.5
-#: Without a terminal a line now and then is enough.
+_REFRESH_SECONDS = 0.5
+#: How often a line is printed where there is no terminal.
 _LINE_SECONDS = 5.0
 #: How long the pipeline may take to catch up at the end; on two busy cores a batch takes seconds.
 _CATCH_UP_SECONDS = 180.0
-#: Spark starts in seconds on a quiet machine; a busy one gets its time.
+#: Spark starts in seconds on an idle machine, but may take minutes on a busy one.
 _PIPELINE_START_SECONDS = 240.0
-_SPARK_NEEDS = ("pyspark", "pyarrow")
+_SPARK_MODULES = ("pyspark", "pyarrow")
 
 
 async def demonstrate(options: UpOptions, seconds: float | None, clicks_per_second: float) -> None:
     """Runs the demo until it is stopped, or until its stream has run for so many seconds."""
-    check_needs(options)
+    check_requirements(options)
     make_directory(options)
     security = cluster_options(client_settings(), "moldau-up")
     clock = SystemClock()
@@ -58,9 +57,9 @@ async def demonstrate(options: UpOptions, seconds: float | None, clicks_per_seco
     click.echo("moldau stopped")
 
 
-def check_needs(options: UpOptions) -> None:
+def check_requirements(options: UpOptions) -> None:
     """One sentence about what is missing: the extras, the registry, Java."""
-    if any(find_spec(name) is None for name in _SPARK_NEEDS):
+    if any(find_spec(name) is None for name in _SPARK_MODULES):
         raise click.ClickException("the demo needs Spark. Next: pip install 'moldau[spark,registry]'")
     reason = why_no_registry(options)
     if reason is not None:
@@ -97,14 +96,14 @@ def pipeline_service(options: UpOptions, address: str, registry: str) -> Service
 
 
 class _Demo:
-    """From the moment when everything was started to the summary."""
+    """The demo from the start of its services to the summary."""
 
     def __init__(self, watch: Watch, processes: Processes, clock: SystemClock) -> None:
         self._watch = watch
         self._processes = processes
         self._clock = clock
         self._notes: tuple[str, ...] = ()
-        self._picture = Picture(0.0)
+        self._snapshot = DemoSnapshot(0.0)
         self._screen = console()
 
     async def run(self, stop: asyncio.Event, seconds: float | None) -> None:
@@ -114,28 +113,28 @@ class _Demo:
             await self._processes.stop("producer")
             if not stop.is_set():
                 await self._catch_up(stop, watching)
-            self._picture = await self._watch.look(self._notes)
+            self._snapshot = await self._watch.look(self._notes)
         finally:
             for task in watching:
                 task.cancel()
             await asyncio.gather(*watching, return_exceptions=True)
-        for line in summary(self._picture):
+        for line in summary(self._snapshot):
             click.echo(line)
 
     async def _catch_up(self, stop: asyncio.Event, watching: list[asyncio.Task[None]]) -> None:
         """Waits until the queries have read everything that was produced."""
-        self._say("the producer has stopped; the pipeline reads the rest")
+        self._note("the producer has stopped; the pipeline reads the rest")
         deadline = self._clock.monotonic() + _CATCH_UP_SECONDS
         while not await self._watch.caught_up():
             left = deadline - self._clock.monotonic()
             if left <= 0 or stop.is_set():
-                self._say("the pipeline has not read everything that was produced: results are not whole")
+                self._note("the pipeline has not read everything that was produced: results are not whole")
                 return
-            await watched(self._processes, stop, min(_LOOK_SECONDS, left), watching)
+            await watched(self._processes, stop, min(_REFRESH_SECONDS, left), watching)
         self._notes = ()
 
-    def _say(self, note: str) -> None:
-        """Into the picture; without one, as a line."""
+    def _note(self, note: str) -> None:
+        """Shows a note in the view, or prints it where there is no terminal."""
         self._notes = (note,)
         if not self._screen.is_terminal:
             click.echo(note)
@@ -148,19 +147,19 @@ class _Demo:
 
         with Live(console=self._screen, auto_refresh=False, screen=True) as live:
             while True:
-                self._picture = await self._watch.look(self._notes)
-                live.update(render(self._picture), refresh=True)
-                await asyncio.sleep(_LOOK_SECONDS)
+                self._snapshot = await self._watch.look(self._notes)
+                live.update(render(self._snapshot), refresh=True)
+                await asyncio.sleep(_REFRESH_SECONDS)
 
     async def _print_lines(self) -> None:
-        """A line every few seconds, and one at once when the first result is there."""
+        """Prints a line every few seconds, and one at once when the first result arrives."""
         showed_first = False
         while True:
-            self._picture = await self._watch.look(self._notes)
-            click.echo(plain_line(self._picture))
-            if not showed_first and self._picture.first_result_seconds is not None:
+            self._snapshot = await self._watch.look(self._notes)
+            click.echo(plain_line(self._snapshot))
+            if not showed_first and self._snapshot.first_result_seconds is not None:
                 showed_first = True
-                click.echo(first_result(self._picture))
+                click.echo(first_result(self._snapshot))
             await _pause(_LINE_SECONDS, None if showed_first else self._watch.first_result)
 
 

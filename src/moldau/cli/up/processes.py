@@ -1,14 +1,15 @@
-"""Processes that are started together and ended together.
+"""Runs processes that are started and stopped together.
 
     async with Processes(directory) as processes:
         match = await processes.start(Service("broker", command, ready=r"moldau ready: (\\S+)"))
         died = await processes.first_death()
 
-Each service has a process of its own and a log file of its own; what it says is read here, so that the line
-which says that it is ready is seen, and its last lines are at hand when it ends by itself.
+Each service has its own process and its own log file. Its output is read here, to see the line which says
+that it is ready, and to show its last lines when it dies.
 
-Invariant: whoever is started is ended, in the reverse order, by SIGTERM and only then by SIGKILL; also when
-this process is killed (on Linux). A terminal's Ctrl-C reaches the supervisor alone, which ends the others.
+Invariant: every process that was started is stopped, in the reverse order, by SIGTERM and then by SIGKILL;
+on Linux also when this process is killed. Ctrl-C in a terminal reaches only this process, which stops the
+others.
 """
 
 import asyncio
@@ -25,38 +26,38 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, BinaryIO
 
-#: How many lines of a service are kept for the moment when it dies.
+#: How many lines of a service are kept, to be shown when it dies.
 LAST_LINES = 12
-#: A log file that has grown to this is put aside as NAME.log.1, and a new one is begun.
+#: A log file of this size is renamed to NAME.log.1, and a new one is started.
 MAX_LOG_BYTES = 16 * 1024 * 1024
-#: A line longer than this comes in pieces.
+#: A longer line is read in pieces.
 _MAX_LINE_BYTES = 1024 * 1024
-#: Who is not ready yet has nothing to finish.
+#: For a service that is not ready yet: it has nothing to finish.
 _UNREADY_STOP_SECONDS = 3.0
 _PR_SET_PDEATHSIG = 1
 
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """One process: how it is started, and the line that it prints when it works."""
+    """One process: how it is started, and a pattern for the line that it prints when it is ready."""
 
     name: str
     command: tuple[str, ...]
     ready: str
     environment: Mapping[str, str] = field(default_factory=dict)
-    #: How long it may take to end by itself, and to come up.
+    #: How long it may take to stop after SIGTERM, and to become ready.
     stop_seconds: float = 30.0
     start_seconds: float = 60.0
 
 
 class ServiceFailed(Exception):
-    """A service that did not come up, or ended by itself; ``lines`` are the last ones of its log."""
+    """A service that did not become ready, or ended by itself; ``lines`` are the last ones of its log."""
 
-    def __init__(self, name: str, said: str, lines: Sequence[str], log: Path) -> None:
+    def __init__(self, name: str, message: str, lines: Sequence[str], log: Path) -> None:
         self.name = name
         self.lines = tuple(lines)
         self.log = log
-        super().__init__(said)
+        super().__init__(message)
 
 
 class _Running:
@@ -68,7 +69,7 @@ class _Running:
         self.log = log
         self.lines: deque[str] = deque(maxlen=LAST_LINES)
         self.ready: asyncio.Future[re.Match[str]] = asyncio.get_running_loop().create_future()
-        #: Set when the process has ended and all that it said was read.
+        #: Done when the process has ended and all its output was read.
         self.ended = asyncio.create_task(self._read())
 
     async def _read(self) -> int:
@@ -84,11 +85,12 @@ class _Running:
                     line = await self.process.stdout.readexactly(long.consumed)
                 if not line:
                     return await self.process.wait()
-                log = self._note(log, line)
+                log = self._append(log, line)
         finally:
             log.close()
 
-    def _note(self, log: BinaryIO, line: bytes) -> BinaryIO:
+    def _append(self, log: BinaryIO, line: bytes) -> BinaryIO:
+        """Writes a line to the log; returns the file to go on with, a new one when this one is full."""
         log.write(line)
         log.flush()
         text = line.decode("utf-8", "replace").rstrip()
@@ -104,8 +106,8 @@ class _Running:
 
     def failure(self, how: str) -> ServiceFailed:
         code = self.process.returncode
-        said = f"the {self.service.name} {how}{'' if code is None else f' (exit code {code})'}"
-        return ServiceFailed(self.service.name, said, tuple(self.lines), self.log)
+        message = f"the {self.service.name} {how}{'' if code is None else f' (exit code {code})'}"
+        return ServiceFailed(self.service.name, message, tuple(self.lines), self.log)
 
 
 class Processes:
@@ -164,20 +166,20 @@ class Processes:
         raise running.failure(f"was not ready after {timeout:.0f} s")
 
     async def first_death(self) -> ServiceFailed:
-        """Waits until a service ends that nobody asked to."""
+        """Waits until a service ends by itself."""
         tasks = {running.ended: running for running in self._running.values()}
         done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         return tasks[done.pop()].failure("ended by itself")
 
     async def stop(self, name: str) -> None:
-        """Ends one service: a friendly signal, some time, and then force, for its own children too."""
+        """Stops one service and its child processes: SIGTERM, some time, then SIGKILL."""
         running = self._running.pop(name)
         if not running.ended.done():
             with contextlib.suppress(ProcessLookupError):
                 running.process.send_signal(signal.SIGTERM)
             timeout = running.service.stop_seconds if running.ready.done() else _UNREADY_STOP_SECONDS
             await asyncio.wait({running.ended}, timeout=timeout)
-        # It leads a session of its own, so that this reaches whatever it left behind, and nobody else.
+        # It leads its own process group, so that this reaches its remaining children and nothing else.
         with contextlib.suppress(ProcessLookupError):
             os.killpg(running.process.pid, signal.SIGKILL)
         await running.ended
@@ -190,5 +192,5 @@ class Processes:
 
 
 def _end_with_the_parent() -> None:
-    """In the child, before the program starts: SIGTERM when the parent is gone, however it went."""
+    """Runs in the child before its program: asks Linux to send it SIGTERM when the parent dies."""
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)

@@ -1,8 +1,7 @@
-"""What ``moldau up`` starts: the broker and the schema registry as commands of their own.
+"""The services that ``moldau up`` starts: the broker and the schema registry, as commands.
 
-Invariant: nothing is started here. Ports are looked at before anything runs, so that a taken one is one
-sentence and not a service that dies; whether a service can run at all (its extra is installed) is known
-here.
+Nothing is started here. Ports and installed packages are checked first, so that a taken port or a missing
+package is reported in one sentence, and not by a service that dies.
 """
 
 import socket
@@ -18,18 +17,18 @@ from moldau.cli.up.processes import Service
 
 DEFAULT_REGISTRY_PORT = 8081
 
-#: The ready line of the registry, and where it says that it listens.
+#: The ready line of the registry; the group is its URL.
 REGISTRY_READY = r"moldau registry ready: (\S+)"
 
-#: What the extra ``registry`` brings.
-_REGISTRY_NEEDS = ("grpc_tools", "jsonschema", "starlette", "uvicorn")
+#: Modules that the extra ``registry`` installs.
+_REGISTRY_MODULES = ("grpc_tools", "jsonschema", "starlette", "uvicorn")
 #: A listener on every address is reached at this one from the same machine.
 _EVERY_ADDRESS = {"0.0.0.0": "127.0.0.1", "[::]": "[::1]"}
 
 
 @dataclass(frozen=True, slots=True)
 class UpOptions:
-    """The options of ``moldau up``; a port of None is the usual one."""
+    """The options of ``moldau up``; a port of None is the default one."""
 
     port: int | None = None
     host: str | None = None
@@ -46,7 +45,7 @@ class UpOptions:
 
     @property
     def directory(self) -> Path:
-        """Where logs and what is not the broker's own are kept: a directory beside the broker's data."""
+        """The data directory that also gets the logs of the services, and the data of the demo."""
         return Path(self.data_dirs[0] if self.data_dirs else DEFAULT_DATA_DIRECTORY)
 
     @property
@@ -59,10 +58,10 @@ def moldau_command(*arguments: str) -> tuple[str, ...]:
 
 
 def broker_service(options: UpOptions, *, allow_free_port: bool) -> Service:
-    """The broker; a taken port is an error, or another one is taken where the user named none."""
+    """The broker. A port that is in use is an error, unless ``allow_free_port`` and the user named none."""
     host = options.host or DEFAULT_HOST
     arguments = ["broker", "--log-level", options.log_level]
-    # A file of settings has its own listeners, unless the command line says otherwise.
+    # The listeners of a settings file are used, unless the command line says otherwise.
     if options.config_file is None or options.port is not None or options.host is not None:
         port = chosen_port(host, options.port, DEFAULT_PORT, "--port", allow_free_port)
         arguments += ["--host", host, "--port", str(port)]
@@ -76,7 +75,7 @@ def broker_service(options: UpOptions, *, allow_free_port: bool) -> Service:
 
 
 def broker_ready(security_protocol: str) -> str:
-    """The broker's ready line, and the address of its first listener with this protocol."""
+    """A pattern for the broker's ready line; its group is the address of a listener with this protocol."""
     return rf"moldau ready: (?:\S*,)?{security_protocol}://(\S+?)[,\s]"
 
 
@@ -88,10 +87,10 @@ def registry_service(options: UpOptions, bootstrap_servers: str, *, allow_free_p
 
 
 def why_no_registry(options: UpOptions) -> str | None:
-    """What to say instead of starting the registry; None where nothing stands against it."""
+    """Why the registry is not started; None if it can be."""
     if not options.with_registry:
         return "left out (--no-registry)"
-    if any(find_spec(name) is None for name in _REGISTRY_NEEDS):
+    if any(find_spec(name) is None for name in _REGISTRY_MODULES):
         return "not installed: pip install 'moldau[registry]'"
     return None
 
@@ -102,10 +101,10 @@ def local_address(listener: str) -> str:
     return f"{_EVERY_ADDRESS.get(host, host)}:{port}"
 
 
-def chosen_port(host: str, wanted: int | None, usual: int, option: str, allow_free_port: bool) -> int:
-    """The port to listen on: the user's, the usual one, or (0) any free one where the usual is taken."""
-    port = usual if wanted is None else wanted
-    if port == 0 or not _taken(host, port):
+def chosen_port(host: str, wanted: int | None, default: int, option: str, allow_free_port: bool) -> int:
+    """The port to listen on: the user's, the default, or 0 (any free one) where the default is in use."""
+    port = default if wanted is None else wanted
+    if port == 0 or not _is_in_use(host, port):
         return port
     if wanted is None and allow_free_port:
         return 0
@@ -115,8 +114,8 @@ def chosen_port(host: str, wanted: int | None, usual: int, option: str, allow_fr
     )
 
 
-def _taken(host: str, port: int) -> bool:
-    """Whether somebody listens there; what else is wrong with an address the service says itself."""
+def _is_in_use(host: str, port: int) -> bool:
+    """Whether something listens there; other problems of an address are reported by the service."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         with socket.socket(family, socket.SOCK_STREAM) as probe:

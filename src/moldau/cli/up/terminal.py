@@ -1,7 +1,6 @@
-"""When to stop: Ctrl-C, SIGTERM, SIGHUP, the key ``q``, or the end of the time that was given.
+"""When to stop: Ctrl-C, SIGTERM, SIGHUP, the key ``q``, or after a given time.
 
-Invariant: the terminal is given back as it was found. Without a terminal nothing is read from standard
-input: a program in a pipe, or in CI, ends by a signal or by its time.
+Invariant: the settings of the terminal are restored. Without a terminal nothing is read from standard input.
 """
 
 import asyncio
@@ -16,7 +15,7 @@ _STOP_KEYS = frozenset(b"qQ\x03\x04")
 
 @contextmanager
 def stop_signal() -> Iterator[asyncio.Event]:
-    """An event that is set when somebody wants an end; to be used inside a running loop."""
+    """An event that is set by a signal or a key; to be used inside a running loop."""
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     signals = [signal.SIGINT, signal.SIGTERM, *([signal.SIGHUP] if hasattr(signal, "SIGHUP") else [])]
@@ -32,7 +31,7 @@ def stop_signal() -> Iterator[asyncio.Event]:
 
 @contextmanager
 def _keys(stop: asyncio.Event) -> Iterator[None]:
-    """Reads single keys while standard input is a terminal that this program stands before."""
+    """Reads single keys while standard input is a terminal and this program is in its foreground."""
     if not _has_keyboard():
         yield
         return
@@ -60,7 +59,7 @@ def _keys(stop: asyncio.Event) -> Iterator[None]:
 
 
 def _has_keyboard() -> bool:
-    """In the background of a shell, reading the terminal would stop the program."""
+    """Whether keys can be read: in the background of a shell, reading the terminal stops a program."""
     try:
         if not sys.stdin.isatty():
             return False
@@ -70,7 +69,7 @@ def _has_keyboard() -> bool:
 
 
 async def until(stop: asyncio.Event, seconds: float | None) -> bool:
-    """Waits for the stop; False when the time was over before it."""
+    """Waits for the event; False when the time is over before."""
     try:
         async with asyncio.timeout(seconds):
             await stop.wait()

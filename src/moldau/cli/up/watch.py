@@ -1,13 +1,12 @@
-"""What the demo does, seen over the wire: records in topics, lag of groups, results as a consumer reads them.
+"""Watches the demo as a client: records in topics, lag of groups, results as a consumer reads them.
 
     async with await Cluster.open(address) as cluster:
         watch = Watch(cluster, clock, clock.monotonic())
         reading = [asyncio.create_task(reader) for reader in watch.readers()]
-        picture = await watch.look()
+        snapshot = await watch.look()
 
-Invariant: looks and changes nothing; it sees what any Kafka tool would. A topic or a group that is not
-there yet is an empty one. Results are counted as they are read, because markers of transactions take
-offsets too.
+Invariant: changes nothing. A topic or a group that does not exist yet counts as empty. Results are counted as
+they are read, because the markers of transactions take offsets, too.
 """
 
 import asyncio
@@ -17,7 +16,7 @@ from collections.abc import Coroutine, Mapping
 
 from moldau.base.clock import Clock
 from moldau.base.names import TopicPartition
-from moldau.cli.reports.live_view import HISTORY, Picture, QueryLag, Revenue, TopicFlow
+from moldau.cli.reports.live_view import HISTORY, DemoSnapshot, QueryLag, Revenue, TopicFlow
 from moldau.client.admin.admin import Admin
 from moldau.client.admin.descriptions import LATEST, READ_COMMITTED, READ_UNCOMMITTED, ListedOffset
 from moldau.client.consumer.consumer import Consumer, at_offset
@@ -48,7 +47,7 @@ _TOPIC_POLL_SECONDS = 0.5
 
 
 class Watch:
-    """Keeps the history that a picture needs; ``began`` is the start in seconds of the clock."""
+    """Keeps the history that a snapshot shows; ``began`` is the start, as ``clock.monotonic()`` gave it."""
 
     def __init__(
         self, cluster: Cluster, clock: Clock, began: float, services: tuple[tuple[str, str], ...] = ()
@@ -73,11 +72,11 @@ class Watch:
         self._first_result_seconds: float | None = None
 
     async def mark_start(self) -> None:
-        """What is in the topics already is not counted for this run."""
+        """Remembers the ends of the topics: records from earlier runs are not counted."""
         self._at_start = await self._ends((ORDERS, CLICKS, *RESULTS))
 
-    async def look(self, notes: tuple[str, ...] = ()) -> Picture:
-        """The picture of this moment; asks the cluster."""
+    async def look(self, notes: tuple[str, ...] = ()) -> DemoSnapshot:
+        """Asks the cluster, and returns what the demo does now."""
         now = self._clock.monotonic()
         ends = await self._ends((ORDERS, CLICKS))
         totals = Counter(self._counted)
@@ -88,7 +87,7 @@ class Watch:
             rates.append((totals[name] - self._totals[name]) / seconds)
         self._totals, self._looked = totals, now
         flows = {n: TopicFlow(n, totals[n], tuple(rates)) for n, rates in self._rates.items()}
-        return Picture(
+        return DemoSnapshot(
             seconds=now - self._began,
             services=self._services,
             flows=(flows[ORDERS], flows[CLICKS]),
@@ -110,26 +109,26 @@ class Watch:
         return all(p in self._readers and self._readers[p].position(p) >= end for p, end in stable.items())
 
     def readers(self) -> list[Coroutine[None, None, None]]:
-        """Read the results that come in this run, for ever; to be run as tasks."""
+        """Coroutines that read the results of this run and never end; to be run as tasks."""
         return [self._read(topic) for topic in RESULTS]
 
     async def _read(self, topic: str) -> None:
         while not (partitions := await self._partitions(topic)):
             await asyncio.sleep(_TOPIC_POLL_SECONDS)
         async with Consumer(self._cluster, isolation_level=READ_COMMITTED) as consumer:
-            # A topic that was made since the start is read from its first record.
+            # A topic that was created after the start is read from its first record.
             await consumer.assign({p: at_offset(self._at_start.get(p, 0)) for p in partitions})
             self._readers.update(dict.fromkeys(partitions, consumer))
             async for record in consumer:
                 self.take(record)
 
     def take(self, record: ConsumerRecord) -> None:
-        """One result."""
+        """Counts one result, and keeps what the view shows of it."""
         self._counted[record.topic] += 1
         if record.topic == DEAD_LETTER:
             found = {name: (value or b"").decode("utf-8", "replace") for name, value in record.headers}
-            place = f"{found.get('moldau.partition', '?')}@{found.get('moldau.offset', '?')}"
-            self._bad.appendleft((found.get("moldau.error", "no reason given"), place))
+            position = f"{found.get('moldau.partition', '?')}@{found.get('moldau.offset', '?')}"
+            self._bad.appendleft((found.get("moldau.error", "no reason given"), position))
         elif record.topic == REVENUE and record.value is not None:
             row = revenue_row(json.loads(record.value))
             self._windows.setdefault(row.window, {})[row.town] = row
@@ -140,7 +139,7 @@ class Watch:
                 self.first_result.set()
 
     def _latest_window(self) -> tuple[Revenue, ...]:
-        """The newest window, its towns by what they bought."""
+        """The newest window, its towns by revenue."""
         if not self._windows:
             return ()
         rows = self._windows[max(self._windows)].values()
@@ -180,7 +179,7 @@ class Watch:
 
 
 def revenue_row(value: Mapping[str, object]) -> Revenue:
-    """A record of the topic ``revenue``; the window is named by the time of day at which it begins."""
+    """A row of the topic ``revenue``; the window is named by the time at which it begins."""
     start = str(value["window_start"])
     return Revenue(
         start[:19].replace("T", " "), str(value["town"]), int(str(value["orders"])), int(str(value["amount"]))

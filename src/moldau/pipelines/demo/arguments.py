@@ -1,4 +1,4 @@
-"""What both programs of the demo are given: the brokers, and settings of Kafka's clients."""
+"""The arguments that both programs of the demo take: the brokers, and settings of Kafka's clients."""
 
 import argparse
 import os
@@ -20,7 +20,7 @@ def add_cluster_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def client_settings(given: argparse.Namespace) -> dict[str, str]:
-    """The settings of Kafka's clients that were given; ValueError for what is none, OSError for no file."""
+    """The settings of Kafka's clients that were given; ValueError or OSError where they cannot be read."""
     settings: dict[str, str] = {}
     if given.command_config is not None:
         settings = parse_properties(Path(given.command_config).read_text("utf-8"))

@@ -1,7 +1,7 @@
 """Writes the shop's events to their topics as they happen: ``python -m moldau.pipelines.demo.producer``.
 
-It makes the topics, writes the customers, says that it is ready, and goes on until SIGTERM or Ctrl-C. The
-last line says what it wrote. What the cluster refuses ends it with one line.
+It creates the topics, writes the customers, prints that it is ready, and goes on until SIGTERM or Ctrl-C. Its
+last line says what it wrote. An error of the cluster ends it with one line.
 """
 
 import argparse
@@ -44,15 +44,15 @@ TOPICS = (
 )
 
 
-async def make_topics(cluster: Cluster, topics: Sequence[NewTopic] = TOPICS) -> None:
-    """Makes the topics that are not there yet."""
-    made = await Admin(cluster).create_topics(topics)
-    there = ErrorCode.TOPIC_ALREADY_EXISTS
-    raise_errors({n: o for n, o in made.items() if not (isinstance(o, KafkaError) and o.code == there)})
+async def create_topics(cluster: Cluster, topics: Sequence[NewTopic] = TOPICS) -> None:
+    """Creates the topics that do not exist yet."""
+    created = await Admin(cluster).create_topics(topics)
+    exists = ErrorCode.TOPIC_ALREADY_EXISTS
+    raise_errors({n: o for n, o in created.items() if not (isinstance(o, KafkaError) and o.code == exists)})
 
 
 class Writer:
-    """Sends records; one that the cluster refuses is raised with the next, or at the end."""
+    """Sends records; an error about one is raised by the next ``send``, or by ``flush``."""
 
     def __init__(self, producer: Producer) -> None:
         self._producer = producer
@@ -113,7 +113,7 @@ async def run(
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
     async with await Cluster.open(bootstrap_servers, client_id="moldau-demo", security=security) as cluster:
-        await make_topics(cluster)
+        await create_topics(cluster)
         encode = json_order if registry_url is None else avro_encoder(registry_url)
         shop = Shop(seed, clock.now_ms(), clicks_per_second=clicks_per_second)
         async with await Producer.open(cluster, linger_ms=20) as producer:

@@ -3,8 +3,7 @@
 Orders are typed: Avro in the registry's wire format, by the serializer that is handed in. Clicks and
 customers are JSON.
 
-Invariant: pure. An order that cannot be read is made here, from the bytes of a good one, so that the rest
-of the shop need not know how values look.
+Pure. An order that cannot be decoded is made here, so that the shop need not know how values are encoded.
 """
 
 import json

@@ -1,11 +1,9 @@
 """Runs the demo's pipeline in a process of its own: ``python -m moldau.pipelines.demo.runner``.
 
-It says when its queries run, and ends them after their batch on SIGTERM or Ctrl-C. Queries are started one
-after the other, each when the one before has done its first batch: all at once they would share two cores,
-and the first result would come with the last.
-
-Invariant: nothing more than ``moldau pipeline run`` does, but for that order and Spark's settings for a
-small machine; an error is one line.
+It does what ``moldau pipeline run`` does, with Spark's settings for a small machine, prints when its queries
+run, and stops them after their batch on SIGTERM or Ctrl-C. Queries are started one after the other, each when
+the one before has finished its first batch: together they would compete for the cores, and the first result
+would come as late as the last.
 """
 
 import argparse
@@ -35,7 +33,7 @@ CONF = {
     "spark.sql.shuffle.partitions": "2",
 }
 _FIRST_BATCH_SECONDS = 30.0
-_LOOK_SECONDS = 0.1
+_POLL_SECONDS = 0.1
 
 
 class OneByOne(RunningPipeline):
@@ -45,20 +43,20 @@ class OneByOne(RunningPipeline):
         super().__init__(*given)
         self._should_stop = should_stop
 
-    def _begin(self, ready: Any) -> None:
-        super()._begin(ready)
+    def _begin(self, prepared: Any) -> None:
+        super()._begin(prepared)
         for query in list(self.queries.values())[-1:]:
             wait_for_batch(query, self._should_stop)
 
 
 def wait_for_batch(query: "StreamingQuery", should_stop: Callable[[], bool]) -> None:
-    """Returns after the first batch of a query, or when it is not worth waiting for any more."""
-    for _ in range(round(_FIRST_BATCH_SECONDS / _LOOK_SECONDS)):
+    """Returns after the first batch of a query, when it has ended, or after half a minute."""
+    for _ in range(round(_FIRST_BATCH_SECONDS / _POLL_SECONDS)):
         if not query.isActive or query.lastProgress is not None or should_stop():
             return
         try:
-            query.awaitTermination(_LOOK_SECONDS)  # type: ignore[arg-type]  # fractions of a second do
-        except Exception:  # the query's own failure: whoever polls the pipeline reports it, with its name
+            query.awaitTermination(_POLL_SECONDS)  # type: ignore[arg-type]  # fractions of a second work
+        except Exception:  # a failure of the query: ``poll`` reports it with the query's name
             return
 
 

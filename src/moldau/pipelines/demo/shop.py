@@ -7,9 +7,8 @@
 A customer looks at a product (a click), and some of them order it a few seconds later. Some orders arrive
 late, a few so late that their window is closed, and some are bad in one of several ways.
 
-Invariant: pure. The same seed and the same times give the same events; time comes in as an argument. What
-is made here is the truth that tests compare the pipeline's results with, so every event says what is wrong
-with it.
+Pure: the same seed and the same times give the same events. Tests compare the pipeline's results with these
+events, so every event says what is wrong with it.
 """
 
 import heapq
@@ -153,9 +152,9 @@ class Shop:
             at_ms=made_ms,
             arrives_ms=made_ms,
         )
-        return self._spoiled(order)
+        return self._with_fault(order)
 
-    def _spoiled(self, order: Order) -> Order:
+    def _with_fault(self, order: Order) -> Order:
         """Most orders as they are; some late, some too late, some bad."""
         chance = self._random.random()
         if chance < 1 / _ONE_IN_TOO_LATE:
@@ -180,6 +179,6 @@ class Shop:
         return self._clicks_per_second * (1 + 0.6 * wave)
 
     def _id(self) -> str:
-        """Unique over runs: the time of the start, and a number."""
+        """An id that is unique over runs: the time of the start, and a number."""
         self._count += 1
         return f"{self._began_ms:x}-{self._count}"

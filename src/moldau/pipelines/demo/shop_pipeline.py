@@ -15,7 +15,7 @@ What comes out:
 
     revenue             a topic: for each town, what came in within ten seconds  windows, watermark
     conversions         a topic: which click led to which order                  stream joined with stream
-    orders.dead-letter  a topic: orders that are none, and why                   nothing is lost in silence
+    orders.dead-letter  a topic: orders that are bad, and why                    nothing is lost in silence
     orders              a Parquet table: good orders with their customers        stream joined with table
 """
 
@@ -69,7 +69,7 @@ def good_orders(context: Context) -> DataFrame:
 
 
 # 3. Windows. ``at`` is when the customer ordered, not when the record came. The watermark says how long a
-#    window stays open for those that are late: ten seconds. Who comes after that is left out, and counted in
+#    window stays open for those that are late: ten seconds. What comes after that is left out, and counted in
 #    the query's progress. With ``mode="update"`` a window is written whenever it changes, so that results are
 #    there at once; the key is the window and the town, so the last record of a key is the final sum.
 

@@ -9,10 +9,10 @@ import pytest
 
 from moldau.cli.kafka_tools.framework.bootstrap import (
     cluster_options,
-    modern,
     number,
     open_cluster,
     read_properties,
+    with_bootstrap_server,
 )
 from moldau.cli.kafka_tools.framework.exceptions import ToolError
 from moldau.cli.kafka_tools.framework.tool import Console
@@ -38,14 +38,17 @@ class Quiet(Console):
 )
 def test_old_names_are_taken_with_a_hint(words: list[str], expected: list[str]) -> None:
     console = Quiet()
-    assert modern(words, console) == expected
+    assert with_bootstrap_server(words, console) == expected
     assert console.told.getvalue().startswith(b"hint: --")
     assert console.told.getvalue().count(b"\n") == 1
 
 
 def test_where_the_broker_list_means_something_else_it_stays() -> None:
     console = Quiet()
-    assert modern(["--broker-list", "1,2"], console, broker_list=False) == ["--broker-list", "1,2"]
+    assert with_bootstrap_server(["--broker-list", "1,2"], console, broker_list=False) == [
+        "--broker-list",
+        "1,2",
+    ]
     assert console.told.getvalue() == b""
 
 

@@ -1,7 +1,7 @@
-"""From a command line to a cluster: addresses, properties files, and the names that older books use.
+"""From a command line to a cluster: addresses, properties files, and options of older versions.
 
-Invariant: the one place of the Kafka tools that opens connections. A cluster that does not answer is told
-in the words of Kafka's tools, and why it does not, on standard error.
+Invariant: only here the Kafka tools open connections. A cluster that does not answer is reported with the
+message of Kafka's tools, and the reason on standard error.
 """
 
 from collections.abc import Mapping, Sequence
@@ -24,7 +24,7 @@ BOOTSTRAP_SERVER = Option(
 )
 COMMAND_CONFIG = Option("command-config", "A properties file with settings of the client.", "file")
 
-#: Settings of Kafka's clients that ours has too.
+#: Settings of Kafka's clients that ours has, too.
 _SETTINGS = {
     "request.timeout.ms": "request_timeout_ms",
     "default.api.timeout.ms": "api_timeout_ms",
@@ -34,14 +34,16 @@ _SETTINGS = {
 }
 
 
-def modern(words: Sequence[str], console: Console, *, broker_list: bool = True) -> list[str]:
-    """The command line with ``--bootstrap-server`` instead of what older versions had.
+def with_bootstrap_server(
+    arguments: Sequence[str], console: Console, *, broker_list: bool = True
+) -> list[str]:
+    """The command line with ``--bootstrap-server`` instead of the options of older versions.
 
-    ``--zookeeper`` named a place that clients no longer ask; ``--broker-list`` was the bootstrap server by
-    another name. Books and scripts still have both, so they are taken, with a hint.
+    Clients no longer connect to ZooKeeper, so ``--zookeeper`` means the default server; ``--broker-list`` is
+    the old name of the bootstrap server. Books and scripts still use both, so they are accepted, with a hint.
     """
     old = {"--zookeeper": DEFAULT_SERVER} | ({"--broker-list": ""} if broker_list else {})
-    left = list(words)
+    left = list(arguments)
     kept: list[str] = []
     servers = ""
     while left:
@@ -59,7 +61,7 @@ def modern(words: Sequence[str], console: Console, *, broker_list: bool = True) 
 
 
 def read_properties(path: str | None) -> dict[str, str]:
-    """The pairs of a properties file; none when there is no file to read."""
+    """The settings of a properties file; none without a path."""
     if path is None:
         return {}
     try:
@@ -73,7 +75,7 @@ def read_properties(path: str | None) -> dict[str, str]:
 async def open_cluster(
     servers: str, properties: Mapping[str, str], console: Console, *, client_id: str, call: str
 ) -> Cluster:
-    """A connected cluster; ``call`` is what Kafka's tool would have asked first."""
+    """A connected cluster; ``call`` is the first call of Kafka's tool, which its timeout message names."""
     options = cluster_options(properties, client_id)
     try:
         return await Cluster.open(servers, **options)
@@ -89,7 +91,7 @@ async def open_cluster(
 
 
 def cluster_options(properties: Mapping[str, str], client_id: str) -> dict[str, Any]:
-    """Settings of Kafka's clients as options of ``Cluster``; what has no meaning here is passed over."""
+    """Settings of Kafka's clients as options of ``Cluster``; those without a meaning here are ignored."""
     try:
         security = Security.of(properties)
     except ValueError as error:

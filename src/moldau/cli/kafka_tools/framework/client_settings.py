@@ -1,8 +1,7 @@
 """Settings of Kafka's Java clients as options of our own producer and consumer.
 
-Invariant: a value that the Java client would refuse is refused in its words; settings that mean nothing
-here are passed over, as unknown settings are there. What our clients cannot do yet (transactions) is
-refused by name.
+Invariant: a value that the Java client refuses is refused with its message. Settings without a meaning here
+are ignored, as the Java client ignores unknown ones; those that need transactions are refused.
 """
 
 from collections.abc import Mapping
@@ -37,7 +36,7 @@ _CONSUMER_NUMBERS = {
 }
 
 _PROTOCOLS = ("classic", "consumer")
-#: What the coordinator decides in the newer protocol, and what there is in that one only.
+#: Settings that only the other group protocol has.
 _NOT_WITH = {
     "classic": ("group.remote.assignor",),
     "consumer": ("heartbeat.interval.ms", "partition.assignment.strategy", "session.timeout.ms"),
@@ -142,7 +141,7 @@ def one_of(name: str, value: str, allowed: tuple[str, ...]) -> str:
 def serialized_size(
     key: bytes | None, value: bytes | None, headers: tuple[tuple[str, bytes | None], ...] = ()
 ) -> int:
-    """What the Java client takes a record for at most: a batch with nothing else in it."""
+    """The size that the Java client checks: that of a batch with this record alone."""
     size = 61 + 21 + _field_size(key) + _field_size(value) + _varint_size(len(headers))
     for name, content in headers:
         size += _field_size(name.encode("utf-8", "surrogateescape")) + _field_size(content)

@@ -1,17 +1,15 @@
 """The names that Kafka's tools print for errors.
 
-Scripts look for ``TopicExistsException`` and its kin in what a tool says, so ours says the same: the name of
-Kafka's own exception and its sentence.
-
-Invariant: names and sentences only. The sentence of the broker comes first; the one here stands in where
-the protocol has none, and is there for the errors that tools meet that way.
+Scripts look for names such as ``TopicExistsException`` in the output of a tool, so ours prints the same: the
+name of Kafka's exception and its message. The message of the broker comes first; those here are for errors
+that a broker answers without one.
 """
 
 from moldau.protocol.errors import ErrorCode, KafkaError
 
 _PACKAGE = "org.apache.kafka.common.errors"
 
-#: Where the exception is not called like the error code.
+#: Exceptions whose names do not follow from the error code.
 _NAMES = {
     ErrorCode.UNKNOWN_SERVER_ERROR: "UnknownServerException",
     ErrorCode.CORRUPT_MESSAGE: "CorruptRecordException",
@@ -41,7 +39,7 @@ _NAMES = {
     ErrorCode.INVALID_REGULAR_EXPRESSION: "InvalidRegularExpression",
 }
 
-#: What Kafka's tools say when the answer holds a number and nothing more.
+#: What Kafka's tools print when the response has an error code and no message.
 _SENTENCES = {
     ErrorCode.UNKNOWN_SERVER_ERROR: "The server experienced an unexpected error when processing the request.",
     ErrorCode.OFFSET_OUT_OF_RANGE: (
@@ -108,7 +106,7 @@ def exception_name(code: ErrorCode) -> str:
 
 
 class ToolError(Exception):
-    """A failure that no broker answered (bad input, a missing file), by the name that Kafka's tool prints."""
+    """A failure that comes from no broker (bad input, a missing file), with Kafka's name for it."""
 
     def __init__(self, name: str, message: str) -> None:
         super().__init__(name, message)
@@ -124,7 +122,7 @@ def illegal_argument(message: str) -> ToolError:
 
 
 def sentence(error: KafkaError | ToolError) -> str:
-    """What the broker said, else what Kafka's client says for the code."""
+    """The message of the broker, or the one of Kafka's client for the code."""
     if isinstance(error, ToolError):
         return error.message
     return error.message or _SENTENCES.get(error.code, error.code.name)
@@ -137,6 +135,6 @@ def exception_line(error: KafkaError | ToolError) -> str:
 
 
 def execution_lines(error: KafkaError | ToolError) -> list[str]:
-    """An error that came from a broker, without the stack frames that Kafka's tools print in between."""
+    """An error of a broker as Kafka's tools print it, without the stack frames in between."""
     line = exception_line(error)
     return [f"java.util.concurrent.ExecutionException: {line}", f"Caused by: {line}"]

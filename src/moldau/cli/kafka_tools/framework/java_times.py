@@ -1,6 +1,6 @@
 """Times and durations as Kafka's tools read them.
 
-Invariant: text in, milliseconds out; what does not fit is a ``ToolError`` in the words of Java.
+Pure. A text that cannot be parsed is a ``ToolError`` with Java's message.
 """
 
 import re
@@ -17,11 +17,11 @@ _PARSE = "java.text.ParseException"
 
 
 def parse_date_time(text: str) -> int:
-    """``2026-01-01T00:03:00.000`` with a zone behind it or without one (then UTC)."""
+    """Milliseconds since 1970 of ``2026-01-01T00:03:00.000``; a zone may follow, otherwise it is UTC."""
     parts = text.split("T")
     if len(parts) < 2:
-        said = "Error parsing timestamp. It does not contain a 'T' according to ISO8601 format"
-        raise ToolError("java.lang.RuntimeException", f"{_PARSE}: {said}")
+        message = "Error parsing timestamp. It does not contain a 'T' according to ISO8601 format"
+        raise ToolError("java.lang.RuntimeException", f"{_PARSE}: {message}")
     zoned = text if any(mark in parts[1] for mark in "+-Z") else f"{text}Z"
     match = _DATE_TIME.fullmatch(zoned)
     try:
@@ -43,7 +43,7 @@ def _zone(text: str) -> timezone:
 
 
 def parse_duration(text: str) -> int:
-    """``P7D``, ``PT1H30M``, ``-PT0.5S``: milliseconds."""
+    """Milliseconds of ``P7D``, ``PT1H30M`` or ``-PT0.5S``."""
     match = _DURATION.fullmatch(text)
     if match is None or (match[3] or "").upper() == "T" or not any(match[g] for g in (2, 4, 5, 6)):
         raise ToolError("java.time.format.DateTimeParseException", "Text cannot be parsed to a Duration")

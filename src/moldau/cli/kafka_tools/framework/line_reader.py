@@ -1,10 +1,10 @@
 """From lines of text to records, by the rules of Kafka's LineMessageReader.
 
-``parse.key`` and ``parse.headers`` say what stands before the value: ``headers`` TAB ``key`` TAB
-``value``, with headers as ``h1:v1,h2:v2``; the separators are properties of their own. ``null.marker`` is
-the text that stands for null, ``ignore.error`` takes a line as a value where it does not fit.
+With ``parse.headers`` and ``parse.key`` a line is ``headers`` TAB ``key`` TAB ``value``, with headers as
+``h1:v1,h2:v2``; there are properties for each separator. ``null.marker`` is the text that stands for null;
+with ``ignore.error`` a line without a separator is a value.
 
-Invariant: bytes in, bytes out: what is not UTF-8 passes through as it is.
+Pure. Bytes that are not UTF-8 stay as they are.
 """
 
 import re
@@ -24,13 +24,13 @@ class LineRecord(NamedTuple):
 
 
 class Lines:
-    """Cuts a stream of bytes into lines; a line ends with LF, CR or both, as Java's reader has it."""
+    """Splits a stream of bytes into lines, which end with LF, CR or both, as for Java's reader."""
 
     def __init__(self) -> None:
         self._rest = b""
 
     def feed(self, data: bytes) -> list[bytes]:
-        """The lines that are whole now; no bytes at all mean that the stream has ended."""
+        """The lines that are complete now; empty data means that the stream has ended."""
         if not data:
             rest, self._rest = self._rest, b""
             return re.split(rb"\r", rest.removesuffix(b"\r")) if rest else []
@@ -55,7 +55,7 @@ class LineReader:
 
     @classmethod
     def configured(cls, properties: Mapping[str, str]) -> "LineReader":
-        """From the properties of ``--reader-property``; ToolError where they do not go together."""
+        """From the properties of ``--reader-property``; ToolError where they contradict each other."""
 
         def text(name: str, default: bytes) -> bytes:
             return properties[name].encode("utf-8", "surrogateescape") if name in properties else default
@@ -101,7 +101,7 @@ class LineReader:
                 raise ToolError(_KAFKA_EXCEPTION, f"{first} and {second} may not be equal")
 
     def parse(self, line: bytes, line_number: int) -> LineRecord:
-        """The record that a line stands for; ToolError names the line that does not fit."""
+        """The record of a line; ToolError names a line that cannot be parsed."""
         headers, at = self._cut(
             self.parse_headers, line, 0, self.headers_delimiter, "headers delimiter", line_number
         )
@@ -130,7 +130,7 @@ class LineReader:
         return line[start:at], at + len(separator)
 
     def _headers(self, text: bytes, line_number: int) -> Iterator[tuple[str, bytes | None]]:
-        # The separator is a regular expression, and empty pairs at the end do not count: Java's split.
+        # As for Java's split, the separator is a regular expression, and empty pairs at the end are dropped.
         pairs = re.split(self.headers_separator, text)
         while len(pairs) > 1 and not pairs[-1]:
             pairs.pop()

@@ -9,13 +9,12 @@
     given.value("topic"), given.has("from-beginning"), given.values("property")
 
 The rules are those of the option library that Kafka's tools use, because scripts rely on them: ``--name
-value``, ``--name=value`` and ``-name value`` mean the same; a value that is required is the next word,
-whatever it looks like; a value that may be left out is the next word unless that looks like an option;
-names are never abbreviated; words that belong to no option are kept aside in ``rest``. Numbers are read
-only when a tool asks for the value, so that a tool may first complain about what weighs more.
+value``, ``--name=value`` and ``-name value`` mean the same; a required value is the next argument, whatever
+it looks like; an optional value is the next argument unless that looks like an option; names cannot be
+abbreviated; arguments that belong to no option are in ``rest``. Numbers are parsed when a tool asks for the
+value, so that other mistakes are reported first.
 
-Invariant: words in, values out; what is wrong is an ``OptionError`` in the words of Kafka's tools. Nothing
-is printed.
+Pure. A mistake is an ``OptionError`` with the message of Kafka's tools.
 """
 
 from collections.abc import Iterable, Sequence
@@ -26,7 +25,7 @@ Kind = type[str] | type[int] | type[float]
 
 
 class OptionError(Exception):
-    """Words that do not make a command. ``with_usage`` says whether the tool shows how to use it as well."""
+    """A mistake in the command line; ``with_usage`` says whether the tool prints its usage as well."""
 
     def __init__(self, message: str, *, with_usage: bool = True) -> None:
         super().__init__(message)
@@ -36,7 +35,7 @@ class OptionError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """One option: without ``argument`` a switch, else what its value is called in the usage."""
+    """One option; ``argument`` names its value in the usage, and is None for a flag."""
 
     name: str
     help: str
@@ -45,16 +44,16 @@ class Option:
     default: Any = None
     #: The value may be left out.
     optional: bool = False
-    #: All words up to the next option are values.
+    #: All arguments up to the next option are values.
     several: bool = False
-    #: One letter that stands for the name.
+    #: A short name of one letter.
     letter: str = ""
-    #: Taken, but not shown in the usage: names of older versions.
+    #: Accepted, but not shown in the usage: names of older versions.
     hidden: bool = False
 
 
 class Given:
-    """What a command line said."""
+    """The options that were given on a command line."""
 
     def __init__(self, options: dict[str, Option], found: dict[str, list[str]], rest: list[str]) -> None:
         self._options = options
@@ -67,15 +66,15 @@ class Given:
     def value(self, name: str) -> Any:
         """The one value of an option, or its default; OptionError when there are several or it is bad."""
         option = self._options[name]
-        words = self._found.get(name, [])
-        if len(words) > 1:
+        values = self._found.get(name, [])
+        if len(values) > 1:
             raise OptionError(
                 f"Found multiple arguments for option {name}, but you asked for only one", with_usage=False
             )
-        return _convert(option, words[0]) if words else option.default
+        return _convert(option, values[0]) if values else option.default
 
     def values(self, name: str) -> list[str]:
-        """The words that were given for an option, in their order."""
+        """All values that were given for an option, in their order."""
         return list(self._found.get(name, []))
 
 
@@ -87,10 +86,10 @@ class Options:
         self._by_name = {option.name: option for option in options}
         self._by_letter = {option.letter: option for option in options if option.letter}
 
-    def parse(self, words: Sequence[str]) -> Given:
+    def parse(self, arguments: Sequence[str]) -> Given:
         found: dict[str, list[str]] = {}
         rest: list[str] = []
-        left = list(words)
+        left = list(arguments)
         while left:
             word = left.pop(0)
             if word == "--":
@@ -112,7 +111,7 @@ def looks_like_an_option(word: str) -> bool:
 
 
 def _take(option: Option, values: list[str], joined: list[str] | None, left: list[str]) -> None:
-    """Moves the words that are values of this option out of ``left``."""
+    """Moves the arguments that are values of this option out of ``left``."""
     if option.argument is None:
         return
     if joined is not None:
@@ -150,7 +149,7 @@ def _convert(option: Option, word: str) -> Any:
         ) from None
 
 
-# What most tools check, in the words of Kafka's tools -------------------------------------------------------
+# What most tools check, with the messages of Kafka's tools --------------------------------------------------
 
 
 def require(given: Given, *names: str) -> None:
@@ -166,14 +165,14 @@ def exactly_one(given: Given, *names: str) -> None:
 
 
 def refuse_with(given: Given, name: str, others: Iterable[str]) -> None:
-    """``name`` does not go together with any of the others."""
+    """Refuses ``name`` together with any of the others."""
     if given.has(name):
         for other in others:
             if given.has(other):
                 raise OptionError(f'Option "[{name}]" can\'t be used with option "[{other}]"')
 
 
-def parse_pairs(words: Iterable[str]) -> dict[str, str]:
-    """``key=value`` words; a word without "=" is a key with an empty value, as in Kafka's tools."""
-    pairs = (word.partition("=") for word in words)
+def parse_pairs(texts: Iterable[str]) -> dict[str, str]:
+    """Reads ``key=value`` texts; one without "=" is a key with an empty value, as in Kafka's tools."""
+    pairs = (text.partition("=") for text in texts)
     return {key: value for key, _, value in pairs}

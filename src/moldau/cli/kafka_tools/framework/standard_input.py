@@ -1,8 +1,7 @@
 """Standard input for an event loop: bytes as they come, from a terminal, a pipe or a file.
 
-Invariant: the loop waits for bytes and never blocks on someone who types; the descriptor is left as it is,
-because a terminal shares it with standard output. It needs asyncio's own loop: others make the descriptor
-non-blocking.
+Invariant: waiting for input never blocks the loop. The descriptor stays blocking, because a terminal shares
+it with standard output. This needs asyncio's own loop: uvloop would make the descriptor non-blocking.
 """
 
 import asyncio
@@ -19,7 +18,7 @@ async def chunks(stream: BinaryIO) -> AsyncIterator[bytes]:
     try:
         descriptor = stream.fileno()
     except (OSError, io.UnsupportedOperation):
-        descriptor = -1  # bytes in memory
+        descriptor = -1  # a stream in memory
     while data := await _next_chunk(stream, descriptor):
         yield data
 
@@ -45,7 +44,7 @@ async def _until_readable(descriptor: int) -> None:
     try:
         loop.add_reader(descriptor, ready)
     except PermissionError:
-        return  # a file on disk cannot be waited for, and need not be
+        return  # a file on disk is always readable, and cannot be waited for
     try:
         await readable
     finally:

@@ -1,12 +1,10 @@
-"""What the tools with Kafka's names have in common: their streams, their usage, and how they end.
+"""What the tools with Kafka's names have in common: their streams, their usage, and their errors.
 
-A tool is a ``Tool`` (name, one sentence, options, examples) and a function ``main(words, console) -> exit
-code``. Its module offers ``run(arguments) -> exit code`` to ``cli/main``, which is ``run_standard`` of the
-two.
+A tool is a ``Tool`` (name, summary, options, examples) and a function ``main(arguments, console)`` that
+returns the exit code.
 
-Invariant: a tool prints through its ``Console`` only, and no error leaves it as a stack trace. What goes to
-standard output is what Kafka's tool prints there, because scripts read it; everything of our own goes to
-standard error.
+Invariant: a tool prints only with its ``Console``, and no error ends in a Python traceback. Standard output
+is exactly that of Kafka's tool, because scripts read it; what we add goes to standard error.
 """
 
 import asyncio
@@ -17,7 +15,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from typing import Any, BinaryIO, TypeVar
 
-from moldau.cli.kafka_tools.framework.exceptions import ToolError, exception_line
+from moldau.cli.kafka_tools.framework.exceptions import ToolError, exception_line, execution_lines, sentence
 from moldau.cli.kafka_tools.framework.options import Option, OptionError, Options
 from moldau.protocol.errors import KafkaError
 
@@ -42,16 +40,16 @@ class Console:
         return cls(sys.stdin.buffer, sys.stdout.buffer, sys.stderr.buffer)
 
     def print(self, text: str = "") -> None:
-        """A line for whoever reads the output, at once."""
+        """Writes a line to standard output, and flushes it."""
         self.write(f"{text}\n".encode("utf-8", "surrogateescape"))
         self.stdout.flush()
 
     def write(self, data: bytes) -> None:
-        """Bytes that may wait until the next ``print``, ``error`` or ``flush``."""
+        """Writes bytes to standard output; the next ``print``, ``error`` or ``flush`` flushes them."""
         self.stdout.write(data)
 
     def error(self, text: str) -> None:
-        """A line on standard error."""
+        """Writes a line to standard error."""
         self.stdout.flush()
         self.stderr.write(f"{text}\n".encode("utf-8", "surrogateescape"))
         self.stderr.flush()
@@ -60,7 +58,7 @@ class Console:
         self.stdout.flush()
 
     def abandon_output(self) -> None:
-        """Whoever read the output has gone: what is still to be written to it goes nowhere."""
+        """After a broken pipe: what is still buffered is written to the null device."""
         os.dup2(os.open(os.devnull, os.O_WRONLY), self.stdout.fileno())
 
 
@@ -69,20 +67,20 @@ class Tool:
     name: str
     summary: str
     options: Options
-    #: Arguments of commands that show the common uses.
+    #: The arguments of example commands.
     examples: tuple[str, ...]
-    #: What a user of Kafka's own tool must know.
+    #: How it differs from Kafka's own tool.
     note: str = ""
 
     def usage(self) -> str:
-        """Short: what follows an error."""
+        """The short text that follows an error."""
         lines = [f"Usage: moldau {self.name} [options]", "Examples:"]
         lines += [f"  moldau {self.name} {example}" for example in self.examples]
         lines.append(f"All options: moldau {self.name} --help")
         return "\n".join(lines)
 
     def help(self) -> str:
-        """Everything: each option with its sentence."""
+        """The long text, with every option."""
         lines = [self.summary, "", f"Usage: moldau {self.name} [options]", ""]
         for option in sorted(self.options.options, key=lambda o: o.name):
             if not option.hidden:
@@ -109,11 +107,11 @@ def _option_lines(option: Option) -> list[str]:
 Main = Callable[[Sequence[str], Console], int]
 
 
-def run_standard(tool: Tool, main: Main, words: Sequence[str]) -> int:
-    """Runs a tool on the streams of this process; the exit code."""
+def run_standard(tool: Tool, main: Main, arguments: Sequence[str]) -> int:
+    """Runs a tool on the streams of this process; returns the exit code."""
     console = Console.standard()
     try:
-        code = run_tool(tool, main, words, console)
+        code = run_tool(tool, main, arguments, console)
         console.flush()
         return code
     except BrokenPipeError:
@@ -122,7 +120,7 @@ def run_standard(tool: Tool, main: Main, words: Sequence[str]) -> int:
 
 
 def run_async(coroutine: Coroutine[Any, Any, _T]) -> _T:
-    """Runs a coroutine on the fastest loop that there is; tools that move many records need it."""
+    """Runs a coroutine on the fastest event loop, for tools that move many records."""
     try:
         import uvloop
     except ImportError:  # Windows
@@ -130,18 +128,18 @@ def run_async(coroutine: Coroutine[Any, Any, _T]) -> _T:
     return uvloop.run(coroutine)
 
 
-def run_tool(tool: Tool, main: Main, words: Sequence[str], console: Console) -> int:
-    """Runs a tool; help, version and wrong words are the same for all of them."""
-    if "--help" in words:
+def run_tool(tool: Tool, main: Main, arguments: Sequence[str], console: Console) -> int:
+    """Runs a tool; ``--help``, ``--version`` and errors are the same for all of them."""
+    if "--help" in arguments:
         console.print(tool.help())
         return 0
-    if "--version" in words:
+    if "--version" in arguments:
         console.print(KAFKA_VERSION)
         return 0
     try:
-        return main(words, console)
+        return main(arguments, console)
     except OptionError as error:
-        return complain(tool, error, console)
+        return report_usage_error(tool, error, console)
     except (KafkaError, ToolError) as error:
         console.error(exception_line(error))
         return 1
@@ -149,7 +147,20 @@ def run_tool(tool: Tool, main: Main, words: Sequence[str], console: Console) -> 
         return 130
 
 
-def complain(tool: Tool, error: OptionError, console: Console) -> int:
+def report_failure(error: KafkaError | ToolError, console: Console) -> int:
+    """Prints an error as Kafka's admin tools do, and returns the exit code 1."""
+    if isinstance(error, ToolError):
+        console.error(sentence(error))
+        console.error(exception_line(error))
+    else:
+        console.error(exception_line(error))
+        for line in execution_lines(error):
+            console.error(line)
+    return 1
+
+
+def report_usage_error(tool: Tool, error: OptionError, console: Console) -> int:
+    """Prints a mistake in the command line, with the usage if that helps, and returns the exit code 1."""
     console.error(error.message)
     if error.with_usage:
         console.error(tool.usage())

@@ -1,7 +1,6 @@
-"""Which topics a tool is meant for, by the patterns that Kafka's tools take.
+"""Selects topics by the patterns that Kafka's tools take.
 
-Invariant: names in, a decision out. Patterns match whole names; Java's and Python's regular expressions
-agree on what topic names need.
+Pure. Patterns match whole names. For topic names Python's regular expressions agree with Java's.
 """
 
 import re
@@ -14,7 +13,7 @@ Filter = Callable[[str], bool]
 
 
 def include_list(text: str) -> Filter:
-    """A pattern, or several with commas between; quotes around it are dropped, as Kafka's tools do."""
+    """A filter for a pattern, or several with commas between; quotes around it are dropped, as in Kafka."""
     cleaned = text.strip().replace(",", "|").replace(" ", "")
     cleaned = re.sub("[\"']+$", "", re.sub("^[\"']+", "", cleaned))
     return whole_match(cleaned)

@@ -1,9 +1,7 @@
 """``moldau kafka-consumer-perf-test``: how fast records are read, as Kafka's ConsumerPerformance measures it.
 
-With ``--group`` the reader is a member of that group, and ``rebalance.time.ms`` is what joining took; without
-it partitions are assigned by hand, and it is the time until they and their offsets were known.
-
-Invariant: the figures come from ``measurements``.
+With ``--group`` the reader is a member of that group, and ``rebalance.time.ms`` is the time of joining;
+without it, it is the time until the partitions and their offsets were known.
 """
 
 from collections.abc import Callable, Sequence
@@ -15,9 +13,9 @@ from moldau.base.names import TopicPartition
 from moldau.cli.kafka_tools.framework.bootstrap import (
     BOOTSTRAP_SERVER,
     COMMAND_CONFIG,
-    modern,
     open_cluster,
     read_properties,
+    with_bootstrap_server,
 )
 from moldau.cli.kafka_tools.framework.client_settings import consumer_options, group_options
 from moldau.cli.kafka_tools.framework.exceptions import ToolError, exception_line, illegal_argument, sentence
@@ -76,10 +74,10 @@ TOOL = Tool(
 )
 
 
-def main(words: Sequence[str], console: Console) -> int:
-    if not words:
+def main(arguments: Sequence[str], console: Console) -> int:
+    if not arguments:
         raise OptionError("This tool is used to verify the consumer performance.")
-    given = TOOL.options.parse(modern(words, console))
+    given = TOOL.options.parse(with_bootstrap_server(arguments, console))
     check(given, console)
     if not given.has("hide-header"):
         console.print(DETAILED_CONSUMER_HEADER if given.has("show-detailed-stats") else CONSUMER_HEADER)
@@ -119,7 +117,7 @@ def consumer_properties(given: Given) -> dict[str, str]:
 
 
 class Progress:
-    """What was read so far, and the lines that tell of it."""
+    """Counts what was read, and prints the progress."""
 
     def __init__(
         self, start_ms: int, interval_ms: int, show: Callable[[int], str], print_line: Callable[[str], None]
@@ -238,7 +236,7 @@ async def _read(
 
 
 async def _partitions(cluster: Cluster, given: Given) -> list[TopicPartition]:
-    """What there is to read now; nothing where no topic fits, as a consumer without an assignment has it."""
+    """The partitions to read; none where no topic matches, as for a consumer without an assignment."""
     names = await Admin(cluster).list_topics(include_internal=given.has("topic"))
     if given.has("include"):
         matches = whole_match(given.value("include"))

@@ -1,9 +1,6 @@
-"""``moldau kafka-e2e-latency``: how long a record takes from producer to consumer, as Kafka's
-EndToEndLatency tells.
+"""``moldau kafka-e2e-latency``: the time from producer to consumer, as Kafka's EndToEndLatency measures it.
 
-One record is on its way at a time: it is sent, acknowledged, and read. Partitions are assigned by hand.
-
-Invariant: the figures come from ``measurements``; a record that comes back changed ends the test with an
+One record at a time is sent, acknowledged, and read. A record that comes back changed ends the test with an
 error.
 """
 
@@ -13,7 +10,7 @@ from dataclasses import dataclass
 
 from moldau.base.clock import SystemClock
 from moldau.base.names import TopicPartition
-from moldau.cli.kafka_tools.framework.bootstrap import modern, open_cluster, read_properties
+from moldau.cli.kafka_tools.framework.bootstrap import open_cluster, read_properties, with_bootstrap_server
 from moldau.cli.kafka_tools.framework.client_settings import consumer_options, producer_options
 from moldau.cli.kafka_tools.framework.exceptions import ToolError, exception_line, sentence
 from moldau.cli.kafka_tools.framework.options import (
@@ -63,12 +60,12 @@ TOOL = Tool(
 )
 
 
-def main(words: Sequence[str], console: Console) -> int:
-    if not words:
+def main(arguments: Sequence[str], console: Console) -> int:
+    if not arguments:
         raise OptionError(
             "This tool measures end-to-end latency in Kafka by sending messages and timing their reception."
         )
-    given = TOOL.options.parse(modern(named(words, console), console))
+    given = TOOL.options.parse(with_bootstrap_server(named(arguments, console), console))
     check(given)
     try:
         run_async(_measure(given, console))
@@ -79,13 +76,13 @@ def main(words: Sequence[str], console: Console) -> int:
     return 0
 
 
-def named(words: Sequence[str], console: Console) -> list[str]:
-    """Words without names, as older versions took them, as options."""
-    if looks_like_an_option(words[0]):
-        return list(words)
-    if len(words) not in (5, 6):
+def named(arguments: Sequence[str], console: Console) -> list[str]:
+    """Turns positional arguments, as older versions took them, into options."""
+    if looks_like_an_option(arguments[0]):
+        return list(arguments)
+    if len(arguments) not in (5, 6):
         raise OptionError(
-            f"Invalid number of arguments. Expected 5 or 6 positional arguments, but got {len(words)}. "
+            f"Invalid number of arguments. Expected 5 or 6 positional arguments, but got {len(arguments)}. "
             "Usage: bootstrap-server topic num-records producer-acks record-size [optional] command-config",
             with_usage=False,
         )
@@ -94,7 +91,7 @@ def named(words: Sequence[str], console: Console) -> list[str]:
         "Please use named arguments instead: --bootstrap-server, --topic, --num-records, --producer-acks, "
         "--record-size, --command-config"
     )
-    return [part for name, word in zip(_POSITIONAL, words, strict=False) for part in (f"--{name}", word)]
+    return [part for name, word in zip(_POSITIONAL, arguments, strict=False) for part in (f"--{name}", word)]
 
 
 def check(given: Given) -> None:
@@ -127,7 +124,7 @@ class Sizes:
 def message(
     sizes: Sizes, letters: random.Random
 ) -> tuple[bytes | None, bytes, tuple[tuple[str, bytes | None], ...]]:
-    """A key, a value and headers, each of one letter over and over."""
+    """A key, a value and headers, each filled with one repeated letter."""
 
     def text(size: int) -> bytes:
         return bytes([letters.randrange(65, 91)]) * size

@@ -1,7 +1,6 @@
-"""Figures of the perf tools, in the layout of Kafka's.
+"""The figures of the performance tools, in the layout of Kafka's.
 
-Invariant: numbers in, lines out; time comes in as an argument. Numbers look as Java prints them, ``NaN``
-and ``Infinity`` included.
+Pure: the time is an argument. Numbers look as Java prints them, ``NaN`` and ``Infinity`` included.
 """
 
 import math
@@ -10,13 +9,13 @@ from array import array
 from collections.abc import Iterable, Mapping, Sequence
 
 _MEGABYTE = 1024 * 1024
-#: More latencies than this are not kept: every second, every third one, … is.
+#: At most so many latencies are kept: of more records only every second, every third, … one is.
 _MOST_LATENCIES = 500_000
 _PERCENTILES = (0.5, 0.95, 0.99, 0.999)
 
 
 def decimal(value: float, digits: int) -> str:
-    """``%.<digits>f`` of Java, which rounds halves up and has words for what is no number."""
+    """Java's ``%.<digits>f``, which rounds halves up and prints ``NaN`` and ``Infinity``."""
     if math.isnan(value):
         return "NaN"
     if math.isinf(value):
@@ -25,14 +24,14 @@ def decimal(value: float, digits: int) -> str:
 
 
 def ratio(value: float, by: float) -> float:
-    """A division of Java's doubles: by zero it gives infinity, or nothing of nothing."""
+    """A division of Java's doubles: by zero it gives infinity, or NaN for zero by zero."""
     if by:
         return value / by
     return math.nan if not value else math.copysign(math.inf, value)
 
 
 class ProducerFigures:
-    """What ``kafka-producer-perf-test`` counts of the records that were written."""
+    """What ``kafka-producer-perf-test`` measures."""
 
     def __init__(self, expected: int, start_ms: int, *, steady_state: bool = False) -> None:
         self._label = " steady state" if steady_state else ""
@@ -64,7 +63,7 @@ class ProducerFigures:
                 self._max_latency = latency_ms
 
     def window_line(self, now_ms: int, interval_ms: int) -> str | None:
-        """The progress since the last line, when it is time for one."""
+        """A line about the progress since the last one; None when it is not yet time for it."""
         elapsed = now_ms - self._window_start_ms
         if elapsed < interval_ms:
             return None
@@ -93,7 +92,7 @@ class ProducerFigures:
 
 
 def percentiles(values: Iterable[int], shares: Sequence[float]) -> list[int]:
-    """The values that lie at the given shares of all; 0 where there is none."""
+    """The values at the given shares of all; 0 without values."""
     ordered = sorted(values)
     return [ordered[int(share * len(ordered))] if ordered else 0 for share in shares]
 

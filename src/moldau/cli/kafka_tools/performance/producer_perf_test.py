@@ -1,8 +1,7 @@
-"""``moldau kafka-producer-perf-test``: how fast records are written, as Kafka's ProducerPerformance
-measures it.
+"""``moldau kafka-producer-perf-test``: how fast records are written, as Kafka's ProducerPerformance.
 
-Invariant: the figures come from ``measurements``; a record that could not be written is told on standard
-error and does not count. Transactions are not there yet.
+A record that could not be written is reported on standard error and does not count. Transactions are not
+supported yet.
 """
 
 import asyncio
@@ -20,7 +19,7 @@ from moldau.cli.kafka_tools.framework.client_settings import producer_options
 from moldau.cli.kafka_tools.framework.exceptions import ToolError, exception_line, illegal_argument
 from moldau.cli.kafka_tools.framework.line_reader import LineRecord
 from moldau.cli.kafka_tools.framework.options import Given, Option, OptionError, Options
-from moldau.cli.kafka_tools.framework.tool import Console, Tool, complain, run_async
+from moldau.cli.kafka_tools.framework.tool import Console, Tool, report_usage_error, run_async
 from moldau.cli.kafka_tools.performance.measurements import ProducerFigures, metric_lines
 from moldau.client.producer.accumulator import OnDelivery, RecordMetadata
 from moldau.client.producer.producer import Producer
@@ -47,7 +46,9 @@ TOOL = Tool(
         Option("command-property", "Settings of the producer.", "key=value", several=True),
         Option("command-config", "A properties file with settings of the producer.", "file"),
         Option("print-metrics", "Print what the producer counted, at the end."),
-        Option("warmup-records", "So many records at the beginning are told apart.", "count", int, 0),
+        Option(
+            "warmup-records", "How many records at the beginning are measured separately.", "count", int, 0
+        ),
         Option("reporting-interval", "How often to print the progress.", "ms", int, 5000),
         Option("transactional-id", "Not there yet: it comes with transactions.", "id"),
         Option("transaction-duration-ms", "Not there yet: it comes with transactions.", "ms", int),
@@ -65,16 +66,16 @@ TOOL = Tool(
 )
 
 
-def main(words: Sequence[str], console: Console) -> int:
-    if not words:
+def main(arguments: Sequence[str], console: Console) -> int:
+    if not arguments:
         console.print(TOOL.help())
         return 0
     try:
-        given = TOOL.options.parse(words)
+        given = TOOL.options.parse(arguments)
         check(given)
     except OptionError as error:
         message = _as_argument(error.message)
-        return complain(TOOL, OptionError(f"{_NAME}: error: {message}"), console)
+        return report_usage_error(TOOL, OptionError(f"{_NAME}: error: {message}"), console)
     try:
         properties = producer_properties(given, console)
         payload = payloads(given, console)
@@ -89,7 +90,7 @@ def main(words: Sequence[str], console: Console) -> int:
 
 
 def _as_argument(message: str) -> str:
-    """This tool of Kafka has another option library, with words of its own."""
+    """An error with the message of the option library that this tool of Kafka uses."""
     unknown = re.fullmatch(r"(.*) is not a recognized option", message)
     if unknown:
         return f"unrecognized arguments: '--{unknown[1]}'"
@@ -133,7 +134,7 @@ def check(given: Given) -> None:
 
 
 def producer_properties(given: Given, console: Console) -> dict[str, str]:
-    """Settings of the producer: from the file, then single ones, then options."""
+    """The settings of the producer: from the file, overridden by single ones and then by options."""
     for old, new in (("producer-props", "command-property"), ("producer.config", "command-config")):
         if given.has(old):
             console.print(
@@ -157,7 +158,7 @@ def producer_properties(given: Given, console: Console) -> dict[str, str]:
 
 
 def payloads(given: Given, console: Console) -> Callable[[int], bytes]:
-    """From the number of a record to its value."""
+    """The function that gives the value of a record by its number."""
     choose = random.Random(0)
     if given.has("payload-file"):
         texts = read_payloads(given.value("payload-file"), given.value("payload-delimiter"), console)
@@ -195,7 +196,7 @@ def read_payloads(path: str, delimiter: str, console: Console) -> list[bytes]:
 
 @dataclass(slots=True)
 class _Run:
-    """The figures of all records, and of those behind the warm-up once they begin."""
+    """The figures of all records, and of those after the warm-up."""
 
     console: Console
     interval_ms: int
@@ -292,7 +293,7 @@ async def _send_all(
 
 
 def _metrics(measured: _Run, properties: dict[str, str]) -> dict[str, float]:
-    """What our producer can tell; the names are Kafka's."""
+    """The metrics of our producer, with Kafka's names."""
     tag = f"{{client-id={properties.get('client.id', 'perf-producer-client')}}}"
     figures = {
         "record-send-total": float(measured.total.count),

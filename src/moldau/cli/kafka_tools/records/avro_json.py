@@ -1,9 +1,9 @@
-"""Avro's JSON encoding and its binary one, each turned into the other.
+"""Converts between Avro's JSON encoding and its binary encoding.
 
-In JSON a value of a union names its branch, ``{"string": "x"}``, unless it is null; bytes are text whose
-characters stand for bytes. Logical types are shown as what they are underneath, as Java's tools do.
+In JSON a value of a union names its branch, ``{"string": "x"}``, unless it is null; bytes are text with one
+character for each byte. Logical types are shown as their underlying types, as in Java's tools.
 
-Pure. What does not fit raises ``SerdeError`` with the path of the field.
+Pure. A value that does not match the schema raises ``SerdeError`` with the path of the field.
 """
 
 import math
@@ -127,7 +127,7 @@ def _misfit(value: Any, form: str, path: list[str | int]) -> NoReturn:
 
 
 def decode(avro: AvroSchema, data: bytes, position: int) -> Any:
-    """The value in JSON of binary data that begins at a position and ends with the data."""
+    """The JSON value of binary data, from a position to the end of the data."""
     if avro.is_bytes:
         return data[position:].decode("latin-1")
     try:

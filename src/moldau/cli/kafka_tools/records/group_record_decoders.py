@@ -1,7 +1,7 @@
-"""Records of ``__consumer_offsets`` as JSON, in the words of Kafka's own dump tool.
+"""Records of ``__consumer_offsets`` as JSON, as Kafka's own dump tool prints them.
 
-Invariant: a record in, texts out, for the kinds that ``coordinators.groups`` writes. What cannot be read,
-and kinds that are not known, are told in the place of the key.
+Pure. Knows the records that ``coordinators.groups`` writes; a record that is unknown or cannot be decoded
+gets a message instead of its key.
 """
 
 import json
@@ -23,7 +23,7 @@ from moldau.protocol.schema import Field, declaration
 _NUMBER = struct.Struct(">h")
 _DELETED = "<DELETE>"
 
-#: From the kind of a key to its class and the class of its value.
+#: Version of the key -> the class of the key and that of the value.
 _KINDS: dict[int, tuple[type, type]] = {
     classic.OLD_OFFSET_COMMIT_KEY: (classic.OffsetCommitKey, classic.OffsetCommitValue),
     classic.OFFSET_COMMIT_KEY: (classic.OffsetCommitKey, classic.OffsetCommitValue),
@@ -56,7 +56,7 @@ def _value(cls: type, record: Record) -> str:
     version = _number(record.value)
     data = _object(classic.read_value(cls, record.value), version)
     if cls is consumer.MemberMetadataValue:
-        # Its last part is a structure that may be null, which the machine's own reader knows.
+        # Its last field is a nullable structure, which only the coordinator's own reader supports.
         member = classic.decode(record.key or b"", record.value)
         data["classicMemberMetadata"] = None if member.classic is None else _classic_member(member.classic)
     elif cls is classic.GroupMetadataValue:
@@ -72,7 +72,7 @@ def _classic_member(member: Any) -> dict[str, Any]:
 
 
 def _open_members(data: dict[str, Any]) -> None:
-    """Consumers tell each other in a form that is known; what other members say stays bytes."""
+    """Decodes subscriptions and assignments of consumers; those of other protocols stay bytes."""
     if data["protocolType"] != "consumer":
         return
     for member in data["members"]:
@@ -95,7 +95,7 @@ def _opened(cls: Any, encoded: str) -> Any:
 
 
 def _object(message: Any, version: int) -> dict[str, Any]:
-    """The fields of a structure that its version has; tagged ones only where they say something."""
+    """The fields of a structure in its version; tagged ones only if they differ from their default."""
     shown: dict[str, Any] = {}
     for field in declaration(type(message)).fields:
         if version not in field.present:

@@ -1,7 +1,6 @@
 """From records to what ``kafka-console-consumer`` prints, by the rules of Kafka's message formatters.
 
-Invariant: a record in, bytes out; values that are not text pass through as they are, unless a deserializer
-is named.
+Pure. Without a deserializer values are printed as they are, even if they are no text.
 """
 
 import struct
@@ -16,7 +15,7 @@ from moldau.protocol.records import TimestampType
 _PACKAGE = "org.apache.kafka.tools.consumer"
 DEFAULT_FORMATTER = f"{_PACKAGE}.DefaultMessageFormatter"
 _SILENT = f"{_PACKAGE}.NoOpMessageFormatter"
-#: The logging formatter prints like the default one and writes a log that nobody asked for.
+#: The logging formatter prints like the default one; its additional log is not written here.
 _PLAIN = (DEFAULT_FORMATTER, f"{_PACKAGE}.LoggingMessageFormatter")
 _TO_COME = {
     f"{_PACKAGE}.OffsetsMessageFormatter": "consumer groups",
@@ -31,7 +30,7 @@ Deserializer = Callable[[bytes], bytes]
 
 
 def formatter(name: str, properties: Mapping[str, str]) -> tuple[Format, list[str]]:
-    """The function that prints a record, and what is wrong with the properties; ToolError for a bad name."""
+    """The function that formats a record, and complaints about the properties; ToolError for a bad name."""
     if name in _PLAIN:
         made, complaints = DefaultFormatter.configured(properties)
         return made.format, complaints
@@ -64,7 +63,7 @@ class DefaultFormatter:
 
     @classmethod
     def configured(cls, properties: Mapping[str, str]) -> tuple["DefaultFormatter", list[str]]:
-        """From the properties of ``--formatter-property``, with complaints of unknown deserializers."""
+        """From the properties of ``--formatter-property``, with complaints about unknown deserializers."""
 
         def flag(name: str, default: bool = False) -> bool:
             return properties[name].strip().lower() == "true" if name in properties else default

@@ -1,7 +1,6 @@
-"""Records of internal topics as JSON, in the words of Kafka's own dump tool.
+"""Records of internal topics as JSON, as Kafka's own dump tool prints them.
 
-Invariant: a record in, texts out. What cannot be read is told in the place of the key, so that the records
-after it are still shown.
+Pure. A record that cannot be decoded gets a message instead of its key, and the next records are still shown.
 """
 
 import json
@@ -19,7 +18,7 @@ from moldau.protocol import codec
 from moldau.protocol.primitives import MalformedMessage
 from moldau.protocol.records import Record
 
-#: From a record to the texts for its key and its value; None where there is nothing to show.
+#: From a record to the texts of its key and its value; None if there is none.
 RecordDecoder = Callable[[Record], tuple[str, str | None]]
 
 _VERSION = struct.Struct(">h")
@@ -60,7 +59,7 @@ def _transaction_value(buffer: bytes) -> str:
         "transactionStartTimestampMs": value.transaction_start_timestamp_ms,
         "clientTransactionVersion": value.client_transaction_version,
     }
-    # Tagged fields are shown where they say something.
+    # Tagged fields are shown if they differ from their default.
     for name, default in (
         ("previousProducerId", -1),
         ("nextProducerId", -1),

@@ -1,7 +1,7 @@
 """Records of ``__share_group_state``, and control records of Kafka's own metadata log, as JSON.
 
-Invariant: a record in, texts out, in the words of Kafka's own dump tool. What cannot be read is told in the
-place of the key, so that the records after it are still shown.
+Pure. The output is that of Kafka's own dump tool. A record that cannot be decoded gets a message instead of
+its key.
 """
 
 import json
@@ -108,7 +108,7 @@ class KRaftVersionRecord:
     k_raft_version: Int16 = schema.field()
 
 
-#: What comes before the JSON, and how the value is laid out.
+#: Type of the record -> the text before its JSON, and the class of its value.
 _CONTROL_RECORDS: dict[int, tuple[str, type[Any]]] = {
     ControlType.LEADER_CHANGE: ("LeaderChange: ", LeaderChangeMessage),
     ControlType.SNAPSHOT_HEADER: ("SnapshotHeader ", SnapshotHeaderRecord),
@@ -118,7 +118,7 @@ _CONTROL_RECORDS: dict[int, tuple[str, type[Any]]] = {
 
 
 def control_record(number: int, value: bytes | None) -> str | None:
-    """A control record of the metadata log; None for other kinds, and for what cannot be read."""
+    """A control record of the metadata log; None for other types, and for one that cannot be decoded."""
     if number not in _CONTROL_RECORDS or value is None:
         return None
     title, cls = _CONTROL_RECORDS[number]
@@ -133,7 +133,7 @@ def control_record(number: int, value: bytes | None) -> str | None:
 
 
 def _object(message: Any, version: int = 0) -> dict[str, Any]:
-    """The fields of a structure that its version has; tagged ones only where they say something."""
+    """The fields of a structure in its version; tagged ones only if they differ from their default."""
     shown: dict[str, Any] = {}
     for field in schema.declaration(type(message)).fields:
         value = getattr(message, field.name)

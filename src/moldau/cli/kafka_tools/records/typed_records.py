@@ -1,12 +1,11 @@
-"""Between the lines of the console tools and records with a schema: Avro, JSON Schema and Protobuf.
+"""Converts lines of the console tools to records with a schema (Avro, JSON Schema, Protobuf), and back.
 
 Properties are those of Confluent's tools: ``value.schema`` or ``value.schema.file`` is registered under the
-topic's subject (``auto.register=false`` looks it up), ``value.schema.id`` names one that is there, and
+topic's subject (``auto.register=false`` looks it up), ``value.schema.id`` is the id of a registered one, and
 ``use.latest.version=true`` takes the subject's latest; the same with ``key``. ``schema.registry.url`` and
-``basic.auth.user.info`` say where and who; ``schema.registry.…`` in front of a name is passed over.
+``basic.auth.user.info`` are address and login; the prefix ``schema.registry.`` of a name is ignored.
 
-Invariant: text in, bytes out, and back. Everything that is wrong is a ``ToolError`` with Java's name for
-it.
+Every error is a ``ToolError`` with Java's name for it.
 """
 
 import json
@@ -26,14 +25,14 @@ _CONFIG = "org.apache.kafka.common.config.ConfigException"
 _SERIALIZATION = "org.apache.kafka.common.errors.SerializationException"
 _NAMES = {"AVRO": "Avro", "JSON": "JSON", "PROTOBUF": "Protobuf"}
 
-#: From a value in JSON to what follows the id of the schema, and back from the whole data.
+#: From a JSON value to the bytes after the schema id, and from the whole data to a JSON value.
 Encode: TypeAlias = Callable[[Any], bytes]
 Decode: TypeAlias = Callable[[bytes, int], Any]
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What the properties of a tool say."""
+    """The properties of a tool."""
 
     properties: Mapping[str, str]
 
@@ -86,7 +85,7 @@ class Settings:
 def chosen_schema(
     client: RegistryClient, settings: Settings, schema_type: str, topic: str, part: str
 ) -> RegisteredSchema:
-    """The schema that records are written with, as the registry has it."""
+    """The registered schema that records are written with."""
     subject = f"{topic}-{part}"
     number = settings.properties.get(f"{part}.schema.id")
     try:
@@ -122,7 +121,7 @@ def _registered(
 
 
 class TypedWriter:
-    """Lines of JSON to the bytes of keys or values."""
+    """Serializes lines of JSON to keys or values."""
 
     def __init__(self, settings: Settings, schema_type: str, topic: str, part: str) -> None:
         client = settings.client()
@@ -145,7 +144,7 @@ class TypedWriter:
 
 
 class TypedReader:
-    """Bytes of keys or values to a line of JSON, by the schema that each names itself."""
+    """Deserializes keys or values to lines of JSON, by the schema id in each."""
 
     def __init__(self, settings: Settings, schema_type: str, part: str) -> None:
         self._client = settings.client()
@@ -161,7 +160,7 @@ class TypedReader:
             if decode is None:
                 schema = writer_schema(self._client, ref, self._schema_type)
                 decode = self._decoders[ref] = _decoder(self._client, schema, ref)
-            # An id in a header leaves the data whole; Protobuf's indexes stand behind the id, wherever it is.
+            # With an id in a header the data has no prefix; Protobuf's message indexes always follow the id.
             value = decode(data if frame is data else frame + data, at)
         except SerdeError as error:
             raise ToolError(_SERIALIZATION, str(error)) from error
