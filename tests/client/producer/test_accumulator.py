@@ -58,11 +58,27 @@ def test_so_many_are_on_their_way_at_once() -> None:
     queue = PartitionQueue("orders", 0)
     assert not queue.can_send(5)
     batches = filled(queue, 1, 1, 1)
+    queue.established = True
     take(queue)
     take(queue)
     assert not queue.can_send(2)
-    queue.arrived(batches[0])
+    queue.arrived(batches[0], written=True)
     assert queue.can_send(2)
+
+
+def test_the_first_batch_goes_alone_until_the_broker_has_written_one() -> None:
+    queue = PartitionQueue("orders", 0)
+    one, two, _, _ = filled(queue, 1, 1, 1, 1)
+    take(queue)
+    assert queue.waits_for_first
+    assert not queue.can_send(5)
+    queue.arrived(one, written=False)
+    assert take(queue) is two
+    assert not queue.can_send(5)
+    queue.arrived(two, written=True)
+    take(queue)
+    assert queue.can_send(5)
+    assert not queue.waits_for_first
 
 
 def test_what_failed_goes_first_and_alone() -> None:
@@ -73,14 +89,14 @@ def test_what_failed_goes_first_and_alone() -> None:
     queue.send_again(two)
     queue.send_again(three)
     assert not queue.can_send(5), "one is still on its way"
-    queue.arrived(one)
+    queue.arrived(one, written=True)
     for expected in (two, three):
         assert queue.can_send(5)
         again = take(queue)
         assert again is expected
         assert again.attempts == 2
         assert not queue.can_send(5)
-        queue.arrived(again)
+        queue.arrived(again, written=True)
     assert take(queue) is four
     assert not queue.resending
 
@@ -100,7 +116,7 @@ def test_the_order_holds_whatever_fails(outcomes: list[bool], in_flight: int) ->
         in_order = batch.base_sequence == len(written)
         if in_order and next(failing, True):
             written.append(batch)
-            queue.arrived(batch)
+            queue.arrived(batch, written=True)
         else:
             queue.send_again(batch)
     assert written == wanted
@@ -111,7 +127,7 @@ def test_a_new_identity_counts_from_0() -> None:
     one, two, three = filled(queue, 2, 3, 4)
     take(queue)
     take(queue)
-    queue.arrived(one)
+    queue.arrived(one, written=True)
     queue.send_again(two)
     queue.restart_sequences(ProducerIdentity(77, 0))
     records = two.records
@@ -120,7 +136,7 @@ def test_a_new_identity_counts_from_0() -> None:
     assert (header.producer_id, header.producer_epoch, header.base_sequence) == (77, 0, 0)
     assert crc_matches(records, 0, header.size)
     assert take(queue, ProducerIdentity(77, 0)) is two
-    queue.arrived(two)
+    queue.arrived(two, written=True)
     assert take(queue, ProducerIdentity(77, 0)) is three
     assert three.base_sequence == 3
 

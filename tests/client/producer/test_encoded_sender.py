@@ -98,7 +98,7 @@ def test_every_record_once_and_in_order(
 def test_the_first_error_ends_it(broker: Broker, loop: BackgroundLoop) -> None:
     sending = sender(loop)
     with broker.intercept("Produce", lambda request: fail("INVALID_RECORD")):
-        sending.send("t", [batch(0, b"1"), batch(1, b"2"), batch(0, b"3")])
+        sending.send("t", [batch(0, b"1"), batch(1, b"2")])
         with pytest.raises(KafkaError, match=r"t-[01] refused the records") as error:
             sending.flush()
         assert error.value.code is ErrorCode.INVALID_RECORD
@@ -159,8 +159,12 @@ def test_one_request_fails_at_every_place(
         assert intercepted.calls > 1, "what failed was sent again"
 
 
-@pytest.mark.parametrize("trouble", TROUBLES[:2], ids=["connection lost", "answer lost"])
-def test_the_first_request_of_a_producer_is_lost(broker: Broker, loop: BackgroundLoop, trouble: Any) -> None:
+@pytest.mark.parametrize(
+    "trouble",
+    [*TROUBLES, fail("NOT_ENOUGH_REPLICAS")],
+    ids=["connection lost", "answer lost", "leader moved", "retriable"],
+)
+def test_the_first_request_of_a_producer_fails(broker: Broker, loop: BackgroundLoop, trouble: Any) -> None:
     """A broker that does not know the producer would take any batch for its first."""
     verdicts = iter([trouble])
     sending = sender(loop)

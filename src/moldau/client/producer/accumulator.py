@@ -122,6 +122,7 @@ class PartitionQueue:
     """The batches of one partition: one that is filled, those that are full, those in flight."""
 
     __slots__ = (
+        "established",
         "filling",
         "full",
         "in_flight",
@@ -143,6 +144,13 @@ class PartitionQueue:
         self.next_sequence = 0
         self.next_order = 0
         self.resending = False
+        #: Whether the broker has written a batch of this producer. Until then it takes any sequence for the
+        #: first one, so a second batch in flight could overtake the first for good.
+        self.established = False
+
+    @property
+    def waits_for_first(self) -> bool:
+        return not self.established and bool(self.in_flight)
 
     def close_batch(self) -> None:
         """What is being filled is full now."""
@@ -160,7 +168,7 @@ class PartitionQueue:
     def can_send(self, max_in_flight: int) -> bool:
         if not self.full:
             return False
-        return len(self.in_flight) < (1 if self.resending else max_in_flight)
+        return len(self.in_flight) < (1 if self.resending or not self.established else max_in_flight)
 
     def take(
         self,
@@ -181,9 +189,10 @@ class PartitionQueue:
         self.in_flight.append(batch)
         return batch
 
-    def arrived(self, batch: Batch) -> None:
+    def arrived(self, batch: Batch, *, written: bool) -> None:
         """The batch has its outcome, good or bad."""
         self.in_flight.remove(batch)
+        self.established = self.established or written
 
     def send_again(self, batch: Batch) -> None:
         """The batch goes back to its place in the order."""
@@ -198,6 +207,7 @@ class PartitionQueue:
         """A new producer id or epoch counts from 0; nothing may be in flight when this is called."""
         assert not self.in_flight
         self.next_sequence = 0
+        self.established = False
         for batch in self.full:
             if batch.records is not None:
                 batch.base_sequence = self._count(batch)

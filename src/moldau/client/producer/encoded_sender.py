@@ -147,7 +147,10 @@ class EncodedSender:
         if new := self._sender.to_add(queue.partition for queue in queues):
             self._loop.run(self._sender.add(new))
         while not self._failed and (waiting := [queue for queue in queues if queue.full]):
-            for node_id, batches in self._sender.requests(waiting).items():
+            free = [queue for queue in waiting if not queue.waits_for_first]
+            if not free:
+                self._receive_all()
+            for node_id, batches in self._sender.requests(free).items():
                 self._begin(node_id, batches)
         if self._failed:
             self._recover()

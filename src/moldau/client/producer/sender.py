@@ -268,7 +268,7 @@ class Sender:
             if isinstance(outcome, KafkaError):
                 failed.append((batch, outcome))
             else:
-                batch.queue.arrived(batch)
+                batch.queue.arrived(batch, written=True)
                 self._finish(batch, outcome)
         return failed
 
@@ -290,7 +290,7 @@ class Sender:
             if self.options.acks == 0:
                 connection.post(request, max_version=version)
                 for batch in batches:
-                    batch.queue.arrived(batch)
+                    batch.queue.arrived(batch, written=True)
                     self._finish(batch, (-1, -1))
                 return
             timeout_ms = self.options.request_timeout_ms
@@ -327,7 +327,7 @@ class Sender:
             self._ready[queue] = None
             self._recover()
             return
-        queue.arrived(batch)
+        queue.arrived(batch, written=False)
         if self._all_or_nothing:
             self.stop(error)
         elif self.identity is not None:
