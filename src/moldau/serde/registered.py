@@ -1,4 +1,4 @@
-"""Between a serializer and the registry: which subject, which id, which texts a schema refers to.
+"""What serializers ask the registry: the subject, id and references of a schema.
 
 Invariant: the registry is asked once for each subject and each id; its failures become ``SerdeError``.
 Nothing here knows what a schema says.
@@ -23,7 +23,7 @@ Found = TypeVar("Found")
 
 
 def asked(what: str, question: Callable[[], Found]) -> Found:
-    """``what`` was to be done, in words; it begins the message where the registry says no."""
+    """Asks the registry; ``what`` begins the message of the ``SerdeError`` where that fails."""
     try:
         return question()
     except RegistryError as error:
