@@ -3,7 +3,7 @@
     python -m benchmarks.apache_kafka run --port 9092 --data-dir kafka-data    until Ctrl-C
     python -m benchmarks.apache_kafka tool org.apache.kafka.tools.TopicCommand --bootstrap-server … --list
 
-The jars lie in the project's `.cache/kafka-libs` and are fetched once. Which registry Maven asks is the
+The jars are in the project's `.cache/kafka-libs` and are fetched once. Which registry Maven asks is the
 machine's own setting. The broker runs with the JVM options of Kafka's own start script (a heap of 1 GB, G1)
 and no setting but its listeners, its directory, and what a single node needs to hold its internal topics.
 """

@@ -103,7 +103,7 @@ class Bench:
 def create_topic(
     broker: Broker, topic: str, partitions: int = 1, configs: dict[str, str] | None = None
 ) -> None:
-    """Default settings and, unless told otherwise, one partition, as a topic that creates itself."""
+    """Default settings and, unless a test says otherwise, one partition, as a topic that creates itself."""
     new = NewTopic(topic, partitions, 1, config=configs or {})
     timeouts = {"request_timeout": ADMIN_TIMEOUT_S, "operation_timeout": ADMIN_TIMEOUT_S}
     admin = _admin(broker)  # with a name of its own: it has to live until the answer is there

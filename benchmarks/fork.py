@@ -1,4 +1,4 @@
-"""How long a fork takes and how much room it needs, beside a copy of the same files.
+"""How long a fork takes and how much disk space it needs, beside a copy of the same files.
 
 Run it alone on a quiet machine: ``python -m benchmarks.fork [MEGABYTES]``. One topic of four partitions with
 segments of 16 MB in a temporary directory; the forks are made one after the other, and the copy is ``cp``.
@@ -51,12 +51,12 @@ def main(megabytes: int) -> None:
             started = perf_counter()
             broker.fork("orders", f"fork{number}")
             times.append(perf_counter() - started)
-        room = (disk_megabytes(Path(name)) - before) / FORKS
+        megabytes = (disk_megabytes(Path(name)) - before) / FORKS
         best = min(times)
         print(f"topic of {before:.0f} MB in {PARTITIONS} partitions")
         print(f"  copy of the files and sync   {copied * 1000:8.0f} ms   {before:8.1f} MB")
-        print(f"  fork, best of {FORKS}              {best * 1000:8.0f} ms   {room:8.1f} MB")
-        print(f"  a fork takes 1/{copied / best:.0f} of the time and 1/{before / room:.0f} of the room")
+        print(f"  fork, best of {FORKS}              {best * 1000:8.0f} ms   {megabytes:8.1f} MB")
+        print(f"  a fork takes 1/{copied / best:.0f} of the time and 1/{before / megabytes:.0f} of the space")
 
 
 if __name__ == "__main__":

@@ -141,8 +141,8 @@ _QUICK = " (the small sizes of `--quick`, one round each: take the ratios as ord
 
 
 def _document(results: dict[str, Any], figures: list[Figure], notes: dict[str, str]) -> str:
-    told = results["machine"].items()
-    machine = ", ".join(f"{name} {value}" for name, value in told if name != "load average before")
+    facts = results["machine"].items()
+    machine = ", ".join(f"{name} {value}" for name, value in facts if name != "load average before")
     parts = [
         "# Benchmarks: Moldau and Apache Kafka 4.3.0 side by side\n",
         "Written by `make bench`; do not edit. Notes on missed figures: `benchmarks-notes.md`.\n",
@@ -172,13 +172,13 @@ def _document(results: dict[str, Any], figures: list[Figure], notes: dict[str, s
 
 def _when(results: dict[str, Any]) -> str:
     """The runs that the figures come from, each with the load that it met."""
-    told = [
+    runs = [
         f"{run['date']} ({run['figures']} figures, {run['minutes']} minutes, load average before: "
         f"{run['load average before']})"
         for run in results["runs"]
     ]
-    newest = " A figure is that of the newest run that has it." if len(told) > 1 else ""
-    return f"Measured on {', '.join(told)}{_QUICK if results['quick'] else ''}.{newest}"
+    newest = " A figure is that of the newest run that has it." if len(runs) > 1 else ""
+    return f"Measured on {', '.join(runs)}{_QUICK if results['quick'] else ''}.{newest}"
 
 
 def _rows(figures: list[Figure]) -> list[list[str]]:

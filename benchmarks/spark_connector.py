@@ -1,7 +1,7 @@
 """Spark's own Kafka connector in an environment of its own: PySpark 4.0.0 and the four jars that it needs.
 
 Invariant: the newest complete set that can be had is 4.0.0, so the comparison says so. Each jar is taken
-alone by Maven's dependency:copy, which reads no parent POM. Everything lies in the project's ``.cache``,
+alone by Maven's dependency:copy, which reads no parent POM. Everything is in the project's ``.cache``,
 made once.
 """
 

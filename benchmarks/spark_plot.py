@@ -23,7 +23,7 @@ def draw(bars: list[Bar], path: Path) -> None:
     from matplotlib import pyplot
 
     bars = bars[::-1]
-    picture, axes = pyplot.subplots(figsize=(11, 0.32 * len(bars) + 1.4), layout="constrained")
+    figure, axes = pyplot.subplots(figsize=(11, 0.32 * len(bars) + 1.4), layout="constrained")
     for row, bar in enumerate(bars):
         colour = POOR if bar.verdict == "below the floor" else GOOD if bar.verdict else PLAIN
         axes.barh(row, bar.ratio, height=0.62, color=colour, zorder=2)
@@ -35,5 +35,5 @@ def draw(bars: list[Bar], path: Path) -> None:
     axes.set_yticks(range(len(bars)), [bar.label for bar in bars], fontsize=9)
     axes.set_xlabel("format(moldau) divided by Spark's connector; | floor, ◆ goal", fontsize=9)
     axes.set_xlim(0, max(bar.ratio for bar in bars) * 1.15)
-    picture.savefig(path, dpi=120)
-    pyplot.close(picture)
+    figure.savefig(path, dpi=120)
+    pyplot.close(figure)

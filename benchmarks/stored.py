@@ -41,7 +41,7 @@ def merged(runs: Iterable[Results]) -> Results:
     if newest is None:
         raise ValueError("there are no results to merge")
     used = {run["date"]: run for run in source.values()}
-    told = [
+    contributing = [
         {
             "date": date,
             "minutes": used[date]["minutes"],
@@ -50,7 +50,7 @@ def merged(runs: Iterable[Results]) -> Results:
         }
         for date in sorted(used)
     ]
-    return {**newest, "samples": samples, "runs": told}
+    return {**newest, "samples": samples, "runs": contributing}
 
 
 def lost_figures(document: Path, results: Results) -> list[str]:

@@ -41,7 +41,7 @@ def measure_compaction(bench: Bench) -> None:
             for number, broker in enumerate(
                 bench.alternating_own("compaction", (kafka, moldau), bench.sizes.rounds)
             ):
-                _one_run(bench, broker, producers[broker.name], f"filthy-{number}")
+                _one_run(bench, broker, producers[broker.name], f"dirty-{number}")
 
 
 def _one_run(bench: Bench, broker: BrokerProcess, producer: Paced, topic: str) -> None:

@@ -3,7 +3,7 @@
 Invariant: without an authorizer everybody may do everything that the kind of resource knows.
 """
 
-#: Nobody asked for the field: the smallest number that it can hold.
+#: The value where the client did not ask for the field: the smallest number that fits.
 NOT_ASKED = -2147483648
 
 _READ, _WRITE, _CREATE, _DELETE, _ALTER, _DESCRIBE = 3, 4, 5, 6, 7, 8

@@ -201,9 +201,9 @@ class Connection(asyncio.BufferedProtocol):
                 return
             self._keep_rest(memoryview(partial))
         elif self._filled < self._needed:
-            grown = bytearray(min(self._needed, 2 * len(partial)))
-            grown[: self._filled] = partial
-            self._partial = grown
+            larger = bytearray(min(self._needed, 2 * len(partial)))
+            larger[: self._filled] = partial
+            self._partial = larger
         else:
             self._partial = None
             self.requests += 1

@@ -3,8 +3,8 @@
 A session lives in the broker, not in a connection; it has an epoch that grows with each request.
 Partitions that gave data move to the end of the session, so that a small limit starves nobody.
 
-Invariant: the number of sessions is bounded; the one that was used longest ago makes way, once it has been
-quiet for long enough.
+Invariant: the number of sessions is bounded; a new one replaces the least recently used, once that has
+been idle for long enough.
 """
 
 from collections.abc import Callable, Iterable
@@ -18,7 +18,7 @@ from moldau.protocol.messages.fetch import FetchPartition, PartitionData
 INVALID_SESSION_ID = 0
 INITIAL_EPOCH = 0
 FINAL_EPOCH = -1
-#: A session that was quiet for this long may be pushed out by a new one, as in Kafka.
+#: A session that was idle for this long may be evicted by a new one, as in Kafka.
 EVICTION_SECONDS = 120.0
 
 
@@ -99,7 +99,7 @@ class Plan:
         return self.session.session_id if self.session is not None else INVALID_SESSION_ID
 
     def select(self, results: list[tuple[Wanted, PartitionData]]) -> list[tuple[Wanted, PartitionData]]:
-        """Keeps what the reader has to hear, and remembers that it was sent."""
+        """Keeps what the answer must contain, and remembers that it was sent."""
         if self.session is None:
             return results
         kept = []

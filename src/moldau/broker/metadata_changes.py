@@ -1,7 +1,7 @@
 """Carries every change of the cluster's metadata to the parts of this broker that act on it.
 
-Invariant: always in the same order: settings, partitions, coordinators. A part finds in place what it stands
-on, as a coordinator the partition that it loads.
+Invariant: always in the same order: settings, partitions, coordinators. Each part finds ready
+what it depends on, as a coordinator its partition.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -36,7 +36,7 @@ class MetadataChanges:
         self._settings_changed = settings_changed
 
     def apply(self, old: ClusterImage, new: ClusterImage, records: Sequence[Record]) -> None:
-        """``old`` is empty the first time; ``records`` are what lies between the images."""
+        """``old`` is empty the first time; ``records`` lead from one image to the other."""
         if old.overrides is not new.overrides:
             self._settings.change(*dynamic_configs(new, self._node_id))
             self._settings_changed()

@@ -156,11 +156,11 @@ def _outcome(parked: Parked, expired: bool) -> Any:
     try:
         return parked.attempt(expired)
     except Exception as error:
-        # It goes where the answer would go: whoever woke the request has no part in it.
+        # The error goes to the client like an answer: it does not concern the caller that woke the request.
         return error
 
 
 def _look_at(future: Future) -> None:
-    """An error of work that nobody waits for any more is no reason for a warning."""
+    """Marks the exception as retrieved, so that asyncio does not warn when no request waits for it."""
     if not future.cancelled():
         future.exception()

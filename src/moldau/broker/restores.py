@@ -1,7 +1,7 @@
 """The topics that are being restored from snapshots: begun, not ended yet.
 
-Invariant: there are only so many at once, and one that nobody sends to is given up after a while, so that a
-client that went away leaves nothing behind.
+Invariant: their number is bounded, and one that gets no data is given up after a while, so that a client that
+went away leaves nothing behind.
 """
 
 import logging

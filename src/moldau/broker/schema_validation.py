@@ -21,7 +21,7 @@ from moldau.protocol.errors import ErrorCode, KafkaError
 from moldau.protocol.messages.produce import ProduceRequest
 from moldau.replication.schema_validation import Claims, SchemaName
 
-#: Schemas of one request that the registry is asked about; who names more makes them up.
+#: The registry is asked about at most so many schemas of one request: more are not real ones.
 _MAX_ASKED = 100
 
 #: A subject and the schema that a record claims to find there.
@@ -59,7 +59,7 @@ class SchemaValidator:
         connection = context.connection
         before = self._turns.get(connection)
         if before is None and not unknown:
-            _judge(claims, answers, refusals)
+            _add_refusals(claims, answers, refusals)
             return append(request, context, refusals)
         keep_records(request)
         turn = context.services.background.start(self._ask_after(before, unknown), "schemas")
@@ -69,7 +69,7 @@ class SchemaValidator:
             if self._turns.get(connection) is turn:
                 del self._turns[connection]
             answers.update(asked.result())
-            _judge(claims, answers, refusals)
+            _add_refusals(claims, answers, refusals)
             return append(request, context, refusals)
 
         return when_done(turn, go_on, after_disconnect=request.acks == 0)
@@ -124,7 +124,7 @@ class SchemaValidator:
         return dict(zip(unknown, await asyncio.gather(*map(answer, unknown)), strict=True))
 
 
-def _judge(claims: dict[TopicPartition, Claims], answers: Answers, refusals: Refusals) -> None:
+def _add_refusals(claims: dict[TopicPartition, Claims], answers: Answers, refusals: Refusals) -> None:
     """Adds partitions with records that may not be taken to the refusals."""
     for topic_partition, found in claims.items():
         given = {claim: answers[claim] for claim in found.wanted}
@@ -137,7 +137,7 @@ def _judge(claims: dict[TopicPartition, Claims], answers: Answers, refusals: Ref
 def _claims(
     request: ProduceRequest, context: RequestContext, refusals: Refusals
 ) -> dict[TopicPartition, Claims]:
-    """What the records of each partition say; whoever cannot be looked into goes to the refusals."""
+    """What the records of each partition say; a partition that cannot be read goes to the refusals."""
     replicas = context.services.replicas
     claims: dict[TopicPartition, Claims] = {}
     for topic in request.topic_data:

@@ -48,7 +48,7 @@ class Server:
     async def bind(self, listener: Endpoint) -> int:
         """Binds one listener and returns its port, which the system chose if the setting was 0.
 
-        Nobody is let in before ``accept``.
+        No connection is accepted before ``accept``.
         """
         loop = asyncio.get_running_loop()
 

@@ -26,7 +26,7 @@ log = logging.getLogger("moldau.broker.topics")
 
 @dataclass(frozen=True, slots=True)
 class Fork:
-    """What somebody wants; without timestamp and offsets all that is committed."""
+    """What a client asks for; without timestamp and offsets all that is committed."""
 
     source: str
     name: str
@@ -100,7 +100,7 @@ def end_of_fork(source: Partition, wanted: Fork) -> int:
 def new_topic(
     services: Services, name: str, partition_count: int, configs: Mapping[str, str]
 ) -> TopicToCreate:
-    """All partitions lie on this broker, where their data is."""
+    """All partitions are on this broker, where their data is."""
     here = (services.node_id,)
     return TopicToCreate(
         name,
@@ -123,7 +123,7 @@ async def publish(services: Services, made: branching.UnpublishedTopic, new: Top
             lambda image: _decide(services, image, new, made.topic_id, made.leader_epochs)
         )
     except KafkaError as error:
-        # After an error of the store nobody knows whether the topic is there; the next start will.
+        # After an error of the store it is not known whether the topic exists; the next start finds out.
         if (
             error.code is not ErrorCode.KAFKA_STORAGE_ERROR
             and made.topic_id not in services.image.topics_by_id

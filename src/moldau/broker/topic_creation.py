@@ -1,6 +1,6 @@
 """Topics made on behalf of a request: the broker's defaults, its rules for configs, and new ids.
 
-Invariant: deciding is the controller's; this file only brings it what it needs from this broker.
+Invariant: the controller decides; this file only gives it what it needs from this broker.
 """
 
 import logging
@@ -57,7 +57,7 @@ async def create(
 
 
 async def create_automatically(services: Services, name: str) -> None:
-    """Creates a topic that somebody asked for by its name alone; a refusal is only logged."""
+    """Creates a topic that a client asked for by its name alone; a refusal is only logged."""
     (outcome,) = await create(services, [TopicToCreate(name)])
     if isinstance(outcome, KafkaError):
         log.warning("topic %s was not created automatically: %s", name, outcome)

@@ -5,7 +5,7 @@
     async with await Cluster.open("127.0.0.1:9092") as cluster, await Producer.open(cluster) as producer:
         metadata = await (await producer.send("orders", b"value", key=b"key"))
 
-Names are loaded when they are first used: whoever wants one submodule need not wait for the others.
+Names are loaded when they are first used: importing one submodule does not load the others.
 """
 
 from importlib import import_module

@@ -2,7 +2,7 @@
 
     change = Decisions(state, parser).register("orders-value", wanted)
     change.entries     # to be written as one; none when nothing has to change
-    change.answer      # what the client hears when they are written
+    change.answer      # what the client gets when they are written
 
 Invariant: pure. Nothing here changes the state: that is ``State.apply``'s, once the entries are in the log.
 A ``RegistryError`` means that nothing is to be written. A new id is one above all that were ever given in
@@ -31,7 +31,7 @@ from moldau.registry.state import LATEST, MAX_ID, State, content, content_of, gu
 from moldau.registry.subjects import DEFAULT_CONTEXT, check, qualified, split, within
 
 MODES = ("READWRITE", "READONLY", "READONLY_OVERRIDE", "IMPORT", "FORWARD")
-#: Modes in which nobody but an operator changes anything.
+#: Modes in which clients cannot change anything.
 _CLOSED = frozenset({"READONLY", "READONLY_OVERRIDE", "FORWARD"})
 DEFAULT_LEVEL = "BACKWARD"
 #: What a config may contain beside the level, and what kind of thing each one is.
@@ -273,7 +273,7 @@ class Decisions:
         return replace(reference, version=value.version)
 
     def _same(self, subject: str, wanted: Wanted) -> SchemaValue | None:
-        """The version that is this schema already, however another registry may have laid out its text."""
+        """The version that is this schema already, even if its text is formatted otherwise."""
         versions = self.state.versions(subject)
         sought = _content(wanted)
         for value in versions:
@@ -361,7 +361,7 @@ class Decisions:
                 raise errors.reference_exists(value.subject, value.version)
 
     def _id_mark(self, subject: str) -> Entry:
-        """Remembers the highest id beyond the records that are about to go."""
+        """Keeps the highest id when the records that have it are about to be deleted."""
         context = split(subject)[0]
         fields = {
             "tenant": ContextKey(context).tenant,

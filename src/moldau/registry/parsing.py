@@ -171,7 +171,7 @@ class Parser:
 
     def _fail(self, key: Any, error: InvalidSchema) -> None:
         if len(self._failed) >= _FAILURES:
-            self._failed.clear()  # nobody asked: parsing again is all that it costs
+            self._failed.clear()  # not asked for: parsing them again is all that this costs
         self._failed[key] = error
 
     def _remember(self, schema_type: str, pairs: _Pairs, found: Mapping[str, ParsedSchema]) -> None:
@@ -206,6 +206,9 @@ def _marks(pairs: _Pairs) -> tuple[tuple[Reference, bytes], ...]:
 
 
 def _compared(level: Level, previous: Sequence[SchemaValue]) -> Sequence[SchemaValue]:
-    """The versions that a level looks at, newest first: ``compared`` picks by place, whatever it is given."""
+    """The versions that a level looks at, newest first.
+
+    ``compared`` picks by position, so it takes any values.
+    """
     pick = cast("Callable[[Level, Sequence[SchemaValue]], Sequence[SchemaValue]]", compared)
     return pick(level, previous)

@@ -78,8 +78,8 @@ def parse(schema_type: SchemaType, text: str, references: References = ()) -> Pa
 
 
 def _fingerprint(schema_type: SchemaType, body: bytes, references: tuple[Reference, ...]) -> bytes:
-    """Confluent's rule: the schema as stored and its references, in their order. Not a safeguard against
-    anyone.
+    """Confluent's rule: the schema as stored and its references, in their order. Not a protection
+    against attackers.
     """
     digest = hashlib.md5(schema_type.encode(), usedforsecurity=False)
     digest.update(b"\0" + body)

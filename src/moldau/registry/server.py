@@ -1,7 +1,7 @@
 """Runs one instance of the registry: connects, reads the log, listens, and stops in good order.
 
 Invariant: ``ready`` is called when requests are answered, not before. When it is stopped, the server
-finishes what it is answering, leaves the group, and only then hangs up. Signals are the caller's.
+finishes what it is answering, leaves the group, and only then disconnects. Signals are left to the caller.
 """
 
 import asyncio
@@ -33,7 +33,7 @@ class ServerOptions:
 
 
 async def serve(options: ServerOptions, ready: Callable[[str, Registry], None], stop: asyncio.Event) -> None:
-    """Runs until ``stop``; ``ready`` hears the URL. OSError when the address is taken."""
+    """Runs until ``stop``; ``ready`` is called with the URL. OSError when the address is taken."""
     with Listener(options.listener) as listener:
         async with await Cluster.open(
             options.bootstrap_servers,

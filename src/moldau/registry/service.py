@@ -1,4 +1,4 @@
-"""One instance of the registry: its state, its log and its place among the others.
+"""One instance of the registry: its state, its log, and whether it leads.
 
 Reads look at ``state``. A write is a decision: ``change`` runs it when this instance leads, writes what it
 decided and returns its answer; ``NotLeader`` says where else it has to go.
@@ -102,7 +102,10 @@ class Registry:
         self.state.apply(entry)
 
     async def prepare(self, subject: str, wanted: Wanted) -> Wanted:
-        """Parses a schema off the event loop, where nobody waits for it; a decision says what is wrong."""
+        """Parses a schema in a thread, so that the event loop does not wait.
+
+        The decision reports what is wrong.
+        """
         for each in wanted.references:
             await self._prepare_version(within(subject, each.subject), each.version, 0)
         await self._in_thread(self.decisions.work(subject, wanted))
@@ -111,7 +114,7 @@ class Registry:
     async def compare(
         self, subject: str, wanted: Wanted, against: SchemaValue | None = None, *, normalize: bool = False
     ) -> None:
-        """Does off the event loop what the decision about a schema will find done: parsing, and comparing."""
+        """Parses and compares in a thread, so that the decision finds the results ready."""
         for value in self.decisions.previous(subject, against):
             await self._prepare_stored(value, 0)
         await self._in_thread(self.decisions.comparison(subject, wanted, against, normalize=normalize))

@@ -1,9 +1,9 @@
-"""New topics that have data from their first moment: forks of others, and what a snapshot brings back.
+"""New topics that begin with data: forks of other topics, and topics restored from snapshots.
 
-Invariant: files are linked, copied and flushed in the executor, decisions fall on the loop. A branch is
-taken into use in one order: its directories are whole and on the device, they get their names, checkpoints
-name their start offsets, and only then the metadata says that the topic exists. Whatever fails before that
-leaves nothing.
+Invariant: files are linked, copied and flushed in the executor; decisions are made on the loop. A branch
+comes into use in one order: its directories are whole and on the device, they get their names, checkpoints
+name their start offsets, and only then the metadata says that the topic exists. A failure before that
+leaves nothing behind.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ from moldau.storage.log.log import Log
 
 log = logging.getLogger("moldau.replication")
 
-#: So many times compaction may replace what is being linked before the client has to come again.
+#: How often linking starts again because compaction replaced a segment, before the client has to retry.
 _ATTEMPTS = 5
 
 
@@ -151,7 +151,7 @@ class Branching:
             f"{source.topic_partition} was compacted each time while it was being forked: try again",
         )
 
-    # --- snapshots that come back ---------------------------------------------------------------
+    # --- restored snapshots ----------------------------------------------------------------------
 
     def begin_restore(
         self, name: str, topic_id: Uuid, bounds: Sequence[tuple[int, int]], values: Mapping[str, Any]

@@ -1,9 +1,9 @@
-"""Compaction while the broker runs: when it is looked for work, and where the work is done.
+"""Compaction while the broker runs: when to look for work, and where the work is done.
 
 Invariant: what to do is decided on the loop, and results are put in place there; the work itself goes to
-threads of its own, so that a compaction of an hour keeps no flush waiting. Whoever has finished looks for
-more at once; when there is nothing to do, the next look is after ``log.cleaner.backoff.ms``. Settings count
-from the next look on.
+threads of its own, so that a compaction of an hour keeps no flush waiting. A compaction that has finished
+looks for more at once; when there is nothing to do, the next look is after ``log.cleaner.backoff.ms``.
+Settings count from the next look on.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ from moldau.storage.files import Files, OsFiles
 from moldau.storage.log.log import Log
 
 _SHORTEST_SECONDS = 0.1
-#: More than anyone asks for; a thread exists only once there is something for it to do.
+#: An upper bound; a thread is started only when there is something for it to do.
 _MOST_THREADS = 64
 
 

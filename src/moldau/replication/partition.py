@@ -187,13 +187,13 @@ class Partition:
             self.advance_high_watermark(log.log_end_offset)
 
     def advance_high_watermark(self, offset: int) -> None:
-        """Everything below ``offset`` is committed; who waits for that hears of it soon."""
+        """Everything below ``offset`` is committed; the listeners are called soon."""
         self.high_watermark = offset
         if self.commit_listeners:
             self._notices.add(self)
 
     def notify(self) -> None:
-        """Who waits for this partition shall look again: its leader has changed, or it is gone."""
+        """Wakes the requests that wait for this partition: its leader has changed, or it is gone."""
         if self.commit_listeners:
             self._notices.add(self)
 

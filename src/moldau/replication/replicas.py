@@ -229,7 +229,7 @@ class Replicas:
 
 
 def _seen(future: "asyncio.Future[None]") -> None:
-    """Marks the outcome as looked at: not everybody waits for it, and it is in the log already."""
+    """Marks the exception as retrieved: it is logged already, and there may be no waiter."""
     if not future.cancelled():
         future.exception()
 

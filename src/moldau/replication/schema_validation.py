@@ -3,7 +3,7 @@
 A value or key in Confluent's format begins with a zero byte and the id of its schema in four bytes; newer
 serializers put a one and a guid into a header instead. What is null names no schema and is fine.
 
-Invariant: values to values; whether a schema exists is asked elsewhere. A batch that the log refuses anyhow
+Pure: whether a schema exists is asked elsewhere. A batch that the log refuses anyhow
 gives no claims: the log says why. Nothing here runs for a topic that does not ask for it.
 """
 
@@ -47,7 +47,7 @@ class Claims:
     errors: list[tuple[int, str]] = field(default_factory=list)
 
     def joined(self, other: "Claims") -> "Claims":
-        """The claims of two batches for one partition, which is not to be told apart from one."""
+        """The claims of two batches for one partition, as if they were one batch."""
         return Claims({**self.wanted, **other.wanted}, self.errors + other.errors)
 
     def refusal(self, known: Mapping[tuple[str, SchemaName], bool]) -> KafkaError | None:

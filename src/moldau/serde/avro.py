@@ -1,8 +1,7 @@
 """Avro serializers and deserializers with the wire format of Confluent's.
 
 Invariant: a schema is registered, fetched and compiled once; after that a record costs one look-up and one
-call of a compiled function. Both may be shared by threads: two that come first at once do the same work
-twice.
+call of a compiled function. Both may be shared by threads; two of them may prepare the same schema at first.
 """
 
 from collections.abc import Callable, Sequence
@@ -140,7 +139,7 @@ class AvroDeserializer(Deserializer):
             reader = avro_schema_of(reader)
         if reader is not None:
             self._reader = parse_avro(reader, list(referenced(self._registry, references).values()))
-        #: Filled only where the topic has no say in how data is read.
+        #: Used only where data is read in the same way for every topic.
         self._by_prefix: dict[bytes, Decode] = {}
         self._by_place: dict[tuple[SchemaRef, str, bool], Decode] = {}
 

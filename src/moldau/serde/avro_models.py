@@ -1,7 +1,7 @@
 """Dataclasses and pydantic models as Avro records.
 
-Pure. A class gives the same schema each time. What has no counterpart in Avro is refused with a
-word on what to write instead; nothing is guessed.
+Pure. A class gives the same schema each time. What has no counterpart in Avro is refused with
+a hint on what to write instead.
 """
 
 import json

@@ -2,8 +2,8 @@
 
 Invariant: ``serializer(value, context)`` is what SerializingProducer calls and ``serialize(topic, value)``
 what is called by hand; both come to the same. None is None, on both sides: a tombstone has no schema. What
-is made for a topic or a schema is kept; both may be shared by threads, of which two may do the same work at
-first.
+is prepared for a topic or a schema is kept. Both may be shared by threads; two of them may prepare the same
+thing at first.
 """
 
 from collections.abc import Callable, MutableMapping, MutableSequence
@@ -82,7 +82,7 @@ class Deserializer:
         self._registry = RegistryClient(registry) if isinstance(registry, str) else registry
         self._options = options or ReaderOptions()
         self._strategy = strategy_of(self._options.subject_name)
-        #: Whether it is all the same from which topic data comes.
+        #: Whether data is read in the same way whatever topic it comes from.
         self._any_topic = not self._options.use_latest_version and not callable(self._options.subject_name)
 
     def __call__(self, data: bytes | None, ctx: Context | None = None) -> Any:
@@ -104,7 +104,7 @@ class Deserializer:
 
 
 def framed(prefix: bytes, is_key: bool, headers: Any) -> bytes:
-    """Puts a prefix into the headers; what is to stand before the payload then is nothing."""
+    """Puts a prefix into the headers; returns what comes before the payload then, which is nothing."""
     put_header(headers, schema_header(is_key), prefix)
     return b""
 

@@ -1,8 +1,7 @@
 """Dataclasses and pydantic models as JSON Schema.
 
-Pure. A pydantic model describes itself; for a dataclass the schema is made here (draft 7). Both
-are closed, as nothing else than their fields is written: so a field with a default may be added later
-without a word from the registry.
+Pure. A pydantic model describes itself; for a dataclass the schema is made here (draft 7). Both are closed,
+as only their fields are written: so a field with a default may be added later and stays compatible.
 """
 
 import base64

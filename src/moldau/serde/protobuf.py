@@ -262,7 +262,7 @@ class ProtobufDeserializer(Deserializer):
         return message_class(written)
 
     def _check(self, written: Any) -> None:
-        """A message may be renamed, so other names are borne; but not where the writer has ours beside it."""
+        """A message may have been renamed, so another name is fine, unless the writer's file has ours too."""
         wanted = self._message.DESCRIPTOR.full_name
         if written.full_name == wanted:
             return

@@ -1,4 +1,4 @@
-"""Between a serializer and the registry: which subject, which id, which texts a schema refers to.
+"""What serializers ask the registry: the subject, id and references of a schema.
 
 Invariant: the registry is asked once for each subject and each id; its failures become ``SerdeError``.
 Nothing here knows what a schema says.
@@ -8,7 +8,13 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
-from moldau.client.registry.schema_registry import Reference, RegisteredSchema, RegistryClient, RegistryError
+from moldau.client.registry.schema_registry import (
+    Reference,
+    RegisteredSchema,
+    RegistryClient,
+    RegistryError,
+    referenced_schemas,
+)
 from moldau.schemas.schema_id import SchemaRef, guid_prefix, id_prefix
 from moldau.serde.errors import SerdeError
 from moldau.serde.options import Strategy, WriterOptions
@@ -17,7 +23,7 @@ Found = TypeVar("Found")
 
 
 def asked(what: str, question: Callable[[], Found]) -> Found:
-    """``what`` was to be done, in words; it begins the message where the registry says no."""
+    """Asks the registry; ``what`` begins the message of the ``SerdeError`` where that fails."""
     try:
         return question()
     except RegistryError as error:
@@ -102,18 +108,14 @@ def referenced(
 
     ``read`` gives another form of a reference than its text.
     """
-    found: dict[str, Any] = {}
-    done: set[tuple[str, int]] = set()
 
-    def gather(wanted: Sequence[Reference]) -> None:
-        for each in wanted:
-            if (each.subject, each.version) in done:
-                continue
-            done.add((each.subject, each.version))
-            what = f"The schema {each.name!r} that is referred to cannot be had"
-            version = asked(what, partial(registry.version, each.subject, each.version, deleted=True))
-            gather(version.references)
-            found[each.name] = version.text if read is None else asked(what, partial(read, each))
+    def failure(each: Reference) -> str:
+        return f"The schema {each.name!r} that is referred to cannot be had"
 
-    gather(references)
-    return found
+    def version_of(each: Reference) -> RegisteredSchema:
+        return asked(failure(each), lambda: registry.version(each.subject, each.version, deleted=True))
+
+    return {
+        each.name: found.text if read is None else asked(failure(each), partial(read, each))
+        for each, found in referenced_schemas(references, version_of)
+    }

@@ -6,7 +6,7 @@
     topic("orders", "localhost:9092").df(spark).show()
 
 Spark finds the source by itself wherever this package is installed; nothing has to be registered. Names are
-loaded when they are first used: a task that reads bytes need not wait for what only a driver wants.
+loaded when they are first used: a task that reads bytes does not wait for modules that only a driver needs.
 """
 
 from importlib import import_module

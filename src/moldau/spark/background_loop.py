@@ -3,8 +3,8 @@
 Spark's Python workers serve one task after another, so the loop and its connections stay when a task ends:
 the next one finds them open.
 
-Invariant: nobody else in this package makes a loop, a thread or a connection. A process that was forked gets
-loops of its own.
+Invariant: no other module of this package makes a loop, a thread or a connection. A forked process gets loops
+of its own.
 """
 
 import atexit
@@ -17,7 +17,7 @@ _loops: dict[tuple[int, ClusterOptions], BackgroundLoop] = {}
 
 
 def connect(options: ClusterOptions) -> BackgroundLoop:
-    """The loop of this process to that cluster, made when it is first asked for."""
+    """The loop of this process for that cluster, started when it is first asked for."""
     key = os.getpid(), options
     loop = _loops.get(key)
     if loop is None:

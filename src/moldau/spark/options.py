@@ -1,7 +1,7 @@
-"""The options of ``format("moldau")``: declared once, read into values, refused with a hint.
+"""The options of ``format("moldau")``: one table of them, and what users give, parsed and checked.
 
-Invariant: pure. A name is known or it is an error that suggests the nearest one: a misspelt option that is
-ignored is how data gets lost. Names are compared without regard to case, as Spark does. The table below is
+Invariant: pure. An unknown name is an error that suggests the nearest known one, because a misspelt option
+that is ignored can lose data. Names are compared without regard to case, as Spark does. The table below is
 also the documentation: ``docs/spark-options.md`` is written from it.
 """
 
@@ -43,7 +43,7 @@ class Option:
     connector: str = "same"
 
 
-#: What the broker calls this client, unless it was told.
+#: The client id, unless the user sets one.
 DEFAULT_CLIENT_ID = "moldau-spark"
 
 OPTIONS: tuple[Option, ...] = (
@@ -231,7 +231,7 @@ class ReadOptions:
     fetch_max_bytes: int = 4 * 1024 * 1024
     partition_fetch_bytes: int = 4 * 1024 * 1024
     push_filters: bool = False
-    #: The table of that time is wanted: the last record of each key.
+    #: Read the table as it was at this time: the last record of each key.
     as_of_ms: int | None = None
 
 
@@ -275,7 +275,7 @@ def _unknown(name: str, applies: str) -> str:
 
 
 def read_options(given: Mapping[str, str], *, streaming: bool = False) -> ReadOptions:
-    """What a user said of reading, checked."""
+    """The options of a read, checked."""
     options = check_names(given, READ)
     if streaming:
         for name in ("endingoffsets", "endingtimestamp", "endingoffsetsbytimestamp"):
@@ -324,7 +324,7 @@ def read_options(given: Mapping[str, str], *, streaming: bool = False) -> ReadOp
 
 
 def write_options(given: Mapping[str, str], *, streaming: bool = False) -> WriteOptions:
-    """What a user said of writing, checked."""
+    """The options of a write, checked."""
     options = check_names(given, WRITE)
     acks = options.get("kafka.acks", "all")
     if acks not in ("all", "-1", "0", "1"):

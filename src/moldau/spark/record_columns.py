@@ -1,6 +1,6 @@
 """The columns of a record by name: those that are read, with their types in Spark's SQL, and those written.
 
-Invariant: names and nothing else, so that a process which only plans need not wait for Arrow. Names, order
+Invariant: nothing here imports Arrow, so that a process which only plans does not wait for it. Names, order
 and types of what is read are those of Spark's own connector.
 """
 
@@ -15,8 +15,7 @@ READ_COLUMNS: tuple[tuple[str, str], ...] = (
     ("timestamp", "TIMESTAMP"),
     ("timestampType", "INT"),
 )
-#: Columns that every record has. Spark is told, and asks of each row whether a column is null only where
-#: it may be.
+#: Columns that every record has. They are declared as not nullable, so that Spark skips its null checks.
 NEVER_NULL = frozenset({"topic", "partition", "offset", "timestamp", "timestampType"})
 HEADERS_SQL = "ARRAY<STRUCT<key: STRING, value: BINARY>>"
 WRITTEN_COLUMNS = ("key", "value", "headers", "topic", "partition", "timestamp")

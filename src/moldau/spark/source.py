@@ -1,7 +1,6 @@
-"""The door for Spark: ``spark.read.format("moldau")`` and its three siblings.
+"""The data source that Spark calls: ``spark.read.format("moldau")`` and its three siblings.
 
-Invariant: only here, in the readers and in the writers is pyspark imported; everything else in this room
-runs without it. Options are checked before anything is asked or written, so that a mistake is told at once.
+Invariant: options are checked before anything is asked or written, so that a mistake is reported at once.
 """
 
 import hashlib
@@ -91,7 +90,7 @@ class MoldauSource(DataSource):
             return None
         from moldau.spark.typed.plan import plan_reading
 
-        # Where reading begins and ends has another meaning for streams, and none for types.
+        # Starting and ending offsets mean something else for streams, and do not matter for types.
         given = {k: v for k, v in self.options.items() if not k.lower().startswith(_LIMITS)}
         return plan_reading(typed, read_options(given, streaming=True))
 
@@ -146,7 +145,7 @@ def _query(options: Mapping[str, Any]) -> str:
         raise OptionError(
             "exactly-once writing needs the option checkpointLocation, or set delivery=at-least-once"
         )
-    # Spark spells one place now /x, now file:/x and now file:///x.
+    # Spark writes the same path as /x, file:/x or file:///x.
     place = re.sub("^file:/+", "/", checkpoint.rstrip("/"))
     digest = hashlib.sha256(place.encode()).hexdigest()[:16]
     return f"{given['queryname']}-{digest}" if given.get("queryname") else digest

@@ -9,8 +9,8 @@
     orders.arrow(), orders.pandas()     the records without Spark, over the same kernels
     orders.as_of("2026-01-31T12:00Z")   the last record of each key at that time, for all of these
 
-Invariant: a thin front; everything it does can be said with ``format("moldau")`` and its options. A method
-returns a new value or data, and never changes the topic value that it was called on.
+Invariant: everything it does can also be done with ``format("moldau")`` and its options. A method returns a
+new value or data, and never changes the topic value that it was called on.
 """
 
 from collections.abc import Mapping

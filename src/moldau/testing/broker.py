@@ -42,7 +42,7 @@ Value: TypeAlias = str | int | float | bool
 _DECODED_LIMIT = 256 * 1024 * 1024
 _POLL_SECONDS = 0.002
 _END_OF_TIME_MS = 1 << 62
-#: Records of a test have any timestamps: retention looks at them when the clock is stepped, not by surprise.
+#: Records of a test may have any timestamps: retention runs only when the test advances the clock.
 _PATIENT = {"log.initial.task.delay.ms": "3600000"}
 #: Stands for ``num.partitions`` where a topic is created.
 _BROKERS_DEFAULT = -1
@@ -152,7 +152,7 @@ class Broker:
             loop.close()
 
     async def _end(self, node: Node) -> None:
-        """Stops the broker; whoever still waits for something on its loop hears that it is gone."""
+        """Stops the broker and cancels what still waits on its loop."""
         self._interceptors.end_delays()
         await node.stop()
         tasks = asyncio.all_tasks() - {asyncio.current_task()}
@@ -365,7 +365,7 @@ async def empty(node: Node) -> None:
 
     node.services.fetch_sessions.clear()
     await node.metadata.submit(decide)
-    # Nobody waits for file.delete.delay.ms here: what is deleted gives its space back at once.
+    # Without file.delete.delay.ms: deleted files give their space back at once.
     node.logs.step(_END_OF_TIME_MS)
 
 

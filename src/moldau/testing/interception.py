@@ -142,7 +142,7 @@ class Interceptors:
         #: Connections with a request that is delayed; what they ask next waits for it, as it would wait
         #: for a slow broker.
         self.delayed: dict[object, asyncio.Future[None]] = {}
-        #: The ends of delays; None while the broker ends and nobody waits.
+        #: The ends of delays; None while the broker stops and no request is delayed.
         self._delays: set[asyncio.Event] | None = set()
 
     def place(self, interception: Interception) -> None:
@@ -159,7 +159,7 @@ class Interceptors:
         self._delays = set()
 
     def end_delays(self) -> None:
-        """The broker stops: whoever is delayed is answered."""
+        """The broker stops: delayed requests are answered."""
         delays, self._delays = self._delays, None
         for due in delays or ():
             due.set()

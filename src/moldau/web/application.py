@@ -1,8 +1,8 @@
 """A service over HTTP: from requests to calls, from answers and problems to responses.
 
-Every request takes the same way: is there space for it (503), its headers (431), who asks (401), which media
-type (406), which route (404, 405), which body (415), the handler, and where another instance leads, the same
-request there once more.
+Every request takes the same way: whether there is capacity for it (503), its headers (431), who asks (401),
+which media type (406), which route (404, 405), which body (415), the handler, and where another instance
+leads, the same request there once more.
 
 Invariant: every request gets an answer, and a problem is a JSON body in the service's style. Every answer
 carries the request's id. No header lets a foreign web page read an answer (CORS is off).
@@ -55,7 +55,7 @@ class Service:
 
 @dataclass(slots=True)
 class _Request:
-    """A request on its way, with what is found out about it."""
+    """A request that is being handled, with what is known of it so far."""
 
     request: Request
     request_id: str
@@ -216,13 +216,13 @@ def _response(found: Any, status: int, media_type: str) -> Response:
 
 
 def _json(answer: Any, media_type: str, status: int = 200) -> Response:
-    # Escaped, as half a surrogate pair has no place in UTF-8.
+    # Escaped, as half a surrogate pair cannot be written in UTF-8.
     data = json.dumps(answer, separators=(",", ":")).encode("ascii")
     return Response(data, status, media_type=media_type)
 
 
 async def _lifespan(scope: Scope, receive: Receive, send: Send) -> None:
-    """Whoever runs the application opens and closes the service: there is nothing to do."""
+    """Nothing to do: the service is opened and closed by the program that runs the application."""
     assert scope["type"] == "lifespan", scope["type"]
     while True:
         message = await receive()

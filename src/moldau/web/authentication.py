@@ -2,7 +2,7 @@
 
     application = Application(…, authenticate=BasicAuthentication({"ann": "secret"}, "my realm"))
 
-Invariant: secrets stand in no message, and comparing takes as long for a wrong name as for a wrong password.
+Invariant: no message contains a secret, and comparing takes as long for a wrong name as for a wrong password.
 """
 
 import base64
@@ -26,7 +26,7 @@ class Principal:
     name: str
 
 
-#: Who asks where nobody is asked for a name; Kafka's word.
+#: The principal of requests without authentication; Kafka's name for it.
 ANONYMOUS = Principal("ANONYMOUS")
 
 

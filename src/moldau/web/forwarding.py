@@ -4,8 +4,8 @@ Who leads may change meanwhile: an instance that does not listen any more, or an
 has done nothing, and the handler is asked again who does.
 
 Invariant: a request is forwarded once: it carries a mark, and an instance that gets it so does not forward it
-again. What the leader answers is passed on as it is. Where nobody answered, nobody knows whether it was done,
-as with every write whose answer is lost.
+again. What the leader answers is passed on as it is. Where no answer
+came, it is not known whether it was done, as with every write whose answer is lost.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ from moldau.web.problems import Problem
 FORWARDED = "X-Forward"
 _TIMEOUT_SECONDS = 60.0
 _PASSED_ON = ("accept", "content-type", "authorization")
-#: How often who leads is asked for when nobody takes a write: for longer than a dead leader is remembered.
+#: How often the handler is asked again for the leader: for longer than a dead leader stays in the group.
 _ATTEMPTS = 60
 _AGAIN_SECONDS = 0.25
 
@@ -76,7 +76,7 @@ class Forwarding:
                 if url is None:
                     raise
             if call.request.headers.get(FORWARDED):
-                raise self._unknown_leader()  # the two do not agree who leads: the sender asks again
+                raise self._unknown_leader()  # the two disagree who leads: the sender asks again
             response = await self._send(call, await call.raw_body(), url)
             if response is not None:
                 return response
@@ -84,7 +84,7 @@ class Forwarding:
         raise self._unknown_leader()
 
     async def _send(self, call: Call, body: bytes, leader_url: str) -> Response | None:
-        """None when nobody took it, and so nothing was done."""
+        """None when no leader accepted it, and so nothing was done."""
         if self._client is None:
             verify = True if self._tls is None else self._tls
             self._client = httpx.AsyncClient(timeout=_TIMEOUT_SECONDS, trust_env=False, verify=verify)
@@ -102,7 +102,7 @@ class Forwarding:
             )
         except httpx.ConnectError as error:
             if isinstance(error.__cause__, ssl.SSLError) or "CERTIFICATE" in str(error):
-                raise self._failed(f"{leader_url}: {error}") from error  # this does not pass by waiting
+                raise self._failed(f"{leader_url}: {error}") from error  # waiting would not help
             return None
         except httpx.HTTPError as error:
             raise self._failed(f"{leader_url}: {error or type(error).__name__}") from error

@@ -5,7 +5,7 @@
 
 Invariant: ``ready`` is called when requests are answered, not before. When it is stopped, the server
 accepts no more connections, finishes what it is answering, and gives up after a bounded time. Signals are
-the caller's.
+left to the caller.
 """
 
 import asyncio
@@ -119,7 +119,7 @@ def _config(application: Application, listener: Listener) -> uvicorn.Config:
         application,
         http="h11",  # the one that bounds headers while they arrive
         ws="none",
-        # The application answers headers that are too large; uvicorn hangs up when they do not end.
+        # The application answers headers that are too large; uvicorn disconnects when they do not end.
         h11_max_incomplete_event_size=4 * limits.max_header_bytes,
         limit_concurrency=limits.max_connections,
         lifespan="off",

@@ -55,7 +55,7 @@ TABLE: dict[ApiKey, Api] = {
 
 
 def unsupported_api_versions() -> Any:
-    """What a client hears that asks for ApiVersions in a version of the future: which ones there are."""
+    """The answer to ApiVersions in a version that is too new: the versions that there are."""
     from moldau.protocol.messages.api_versions import ApiVersion, ApiVersionsResponse
 
     own = TABLE[ApiKey.API_VERSIONS]

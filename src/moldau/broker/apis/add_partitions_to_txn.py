@@ -1,7 +1,7 @@
 """AddPartitionsToTxn.
 
-Behaviour: partitions that a transaction will write to; one that does not exist spoils the whole
-transaction's request. From v4 on brokers ask for many transactions at once, or only verify.
+Behaviour: partitions that a transaction will write to; one that does not exist fails the request of
+the whole transaction. From v4 on brokers ask for many transactions at once, or only verify.
 """
 
 from moldau.base.names import INTERNAL_TOPICS, TopicPartition

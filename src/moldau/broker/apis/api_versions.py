@@ -2,7 +2,7 @@
 
 Behaviour: the table of what this broker answers. A client names itself from v3 on; a name that no
 client would have is refused, as Kafka's broker does.
-Our own client, which is called "moldau", is told of our own APIs too; no other one ever sees them.
+Our own client, whose name is "moldau", also gets our own APIs; no other client ever sees them.
 Features: those that stand behind what is answered, at the level that Kafka 4.3 has them; v3 leaves
 out the ones whose lowest level is 0, which is all of them.
 """

@@ -1,8 +1,8 @@
 """BeginRestore, an API of our own.
 
-Behaviour: opens a topic that nobody sees yet, to be filled with the batches of a snapshot. How many may be
-open at once says ``moldau.restores.max``; one that nothing is sent to for ``moldau.restore.idle.ms`` is
-given up.
+Behaviour: opens a topic that is not visible yet, to be filled with the batches of a snapshot.
+``moldau.restores.max`` limits how many are open at once; one that gets nothing for ``moldau.restore.idle.ms``
+is given up.
 """
 
 from typing import Any

@@ -2,7 +2,7 @@
 
 Behaviour: state, epochs, members and their assignments of consumer groups; groups of other types and groups
 that are not there are GROUP_ID_NOT_FOUND.
-Version notes: v1 tells members that speak the classic protocol from the others.
+Version notes: v1 marks members that use the classic protocol.
 """
 
 from moldau.broker.authorized_operations import GROUP_OPERATIONS

@@ -1,6 +1,6 @@
 """CreateTopics.
 
-Behaviour: each topic is judged alone. A created topic is on disk, led and ready when the answer
+Behaviour: each topic has its own result. A created topic is on disk, led and ready when the answer
 goes out. The effective configs come with the answer from v5 on.
 Not done: waiting for other brokers, since there are none yet: ``timeout_ms`` has nothing to bound.
 """

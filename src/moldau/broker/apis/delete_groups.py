@@ -1,6 +1,6 @@
 """DeleteGroups.
 
-Behaviour: forgets groups without members, their offsets included; each is judged alone.
+Behaviour: forgets groups without members, their offsets included; each has its own result.
 """
 
 from typing import Any

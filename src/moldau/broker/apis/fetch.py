@@ -3,9 +3,9 @@
 Behaviour: reads whole batches from the asked offset on, without looking inside. Waits up to
 ``max_wait_ms`` for ``min_bytes``; an error anywhere answers at once. The first batch of the first
 partition that has data is always whole, whatever the limits say; later ones may be cut. Sessions
-(v7) tell only what is new. ``read_committed`` stops at the last stable offset and names the aborted
+(v7) answer only what is new. ``read_committed`` stops at the last stable offset and names the aborted
 transactions below it.
-Version notes: topics go by id from v13; from v16 a client at the wrong broker is told the right one.
+Version notes: topics go by id from v13; from v16 a client at the wrong broker is sent the right one.
 Not done: followers (a replica id is answered NOT_LEADER_OR_FOLLOWER), a preferred read replica.
 """
 
@@ -134,7 +134,7 @@ class _Fetch:
         return response
 
     def name_leader(self, wanted: Wanted, data: PartitionData, response: FetchResponse) -> None:
-        """A reader whose view of the leadership is old is told the current one (KIP-951)."""
+        """Names the current leader to a reader whose view of the leadership is old (KIP-951)."""
         if data.error_code not in (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH):
             return
         image = self.context.services.image

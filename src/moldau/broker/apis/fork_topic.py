@@ -3,7 +3,7 @@
 Behaviour: a new topic with the records of another one below a timestamp, below offsets, or all that is
 committed; the same offsets, its own id. Sealed segments are shared on disk, the rest is copied. A
 transaction that is open where the fork ends is aborted in the fork. The topic can be used when the answer
-goes out; before that nothing of it is seen.
+goes out; before that it is not visible.
 Not done: sources whose partitions are led by other brokers. ``timeout_ms`` has nothing to bound.
 """
 

@@ -1,6 +1,6 @@
 """Heartbeat.
 
-Behaviour: a member shows that it is alive, and hears whether a rebalance is on.
+Behaviour: a member shows that it is alive, and learns whether a rebalance is in progress.
 """
 
 from typing import Any

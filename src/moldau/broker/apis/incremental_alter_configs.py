@@ -1,7 +1,7 @@
 """IncrementalAlterConfigs.
 
 Behaviour: sets, unsets, and appends to or takes from lists, resource by resource: a refused one
-changes nothing and spoils no other. A resource that stands twice in the request is refused.
+changes nothing and does not affect the others. A resource that stands twice in the request is refused.
 """
 
 from collections import Counter

@@ -43,7 +43,7 @@ def _refuse_ids(request: MetadataRequest) -> None:
 
 
 def _creatable(request: MetadataRequest, context: RequestContext) -> list[str]:
-    """The topics that this request brings to life by asking for them."""
+    """The topics that this request creates by asking for them."""
     services = context.services
     if not request.topics or not request.allow_auto_topic_creation:
         return []

@@ -1,7 +1,7 @@
 """Produce.
 
 Behaviour: each batch is validated, given offsets and written before the next one is looked at; a
-bad partition spoils no other. ``acks`` 0 gets no answer (an error closes the connection, so that
+bad partition does not affect the others. ``acks`` 0 gets no answer (an error closes the connection, so that
 the client notices), 1 and -1 are answered once the log has the batch and, where ``flush.messages``
 or ``flush.ms`` ask for it, once the disk has it.
 Version notes: v0-2 are advertised because older librdkafka looks for them, and refused; topics go
@@ -205,7 +205,7 @@ def _spoil(response: ProduceResponse, partition: Partition, error: BaseException
 
 
 def _name_leaders(response: ProduceResponse, request: ProduceRequest, context: RequestContext) -> None:
-    """A client that came to the wrong broker is told the right one (KIP-951)."""
+    """Names the right broker to a client that came to the wrong one (KIP-951)."""
     image = context.services.image
     named: set[int] = set()
     for topic in response.responses:

@@ -1,6 +1,6 @@
 """TxnOffsetCommit.
 
-Behaviour: offsets that count when their transaction commits, and never were when it aborts.
+Behaviour: offsets that count when their transaction commits, and are dropped when it aborts.
 Version notes: from v5 the commit itself makes the group's offsets part of the transaction; before,
 AddOffsetsToTxn has to come first.
 """
@@ -35,7 +35,7 @@ async def handle(request: TxnOffsetCommitRequest, context: RequestContext) -> Tx
         except KafkaError as error:
             response = refuse_txn_commit(request, error.code)
     else:
-        response = refuse_txn_commit(request, ErrorCode.NONE)  # nothing is left to ask anybody about
+        response = refuse_txn_commit(request, ErrorCode.NONE)  # every partition was refused
     for topic, missing in zip(response.topics, refused, strict=True):
         topic.partitions += missing
     return response

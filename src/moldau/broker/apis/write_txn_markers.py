@@ -1,7 +1,7 @@
 """WriteTxnMarkers.
 
 Behaviour: ends transactions in partitions of this broker. Brokers send it to each other, and tools
-send it to end a transaction that nobody else will.
+send it to end a hanging transaction.
 """
 
 from typing import Any

@@ -1,7 +1,7 @@
 """The partitions of an internal topic as a coordinator's journal.
 
-Invariant: appends go through the partition like everybody's, so that followers, readers and the high
-watermark see them; reading gives what is committed, and a corrupt piece is named and passed over.
+Invariant: appends go through the partition like those of clients, so that followers, readers and the high
+watermark see them. Reading gives what is committed; a corrupt piece is logged and skipped.
 """
 
 import logging

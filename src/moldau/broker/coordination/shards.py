@@ -1,7 +1,7 @@
 """The coordinators of this node: which partition answers for a key, and how a handler asks it.
 
-Invariant: a coordinator lives where its partition of the internal topic is led. The topic is made when
-somebody first looks for a coordinator; nobody but the broker writes to it.
+Invariant: a coordinator lives where its partition of the internal topic is led. The topic is made
+when a coordinator is first looked for; only the broker writes to it.
 """
 
 import asyncio

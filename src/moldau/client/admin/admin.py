@@ -6,7 +6,7 @@
         raise_errors(made)
 
 A method that is asked for several things returns a dict with one outcome for each: the value, or the
-``KafkaError`` that this one met (``None`` for "done" where there is nothing to tell). ``raise_errors``
+``KafkaError`` that this one met (``None`` for "done" where there is no value). ``raise_errors``
 turns the first error of such a dict into an exception. What fails as a whole is raised. Requests go
 where they belong: changes to the controller, partitions to their leaders, configs and log directories of
 a broker to that broker. Errors that are retriable (a leader that moved) are tried again for
@@ -380,7 +380,7 @@ class Admin:
     async def _by_owner(
         self, resources: list[ConfigResource]
     ) -> list[tuple[Connection, list[ConfigResource]]]:
-        """Configs of one broker are that broker's to tell and to change; all others any broker's."""
+        """Configs of a broker are read and changed at that broker, all others at any broker."""
         groups: dict[int | None, list[ConfigResource]] = {}
         for resource in resources:
             own = resource.type in (ResourceType.BROKER, ResourceType.BROKER_LOGGER) and resource.name

@@ -117,7 +117,7 @@ class NewTopic:
 
 @dataclass(frozen=True, slots=True)
 class CreatedTopic:
-    """What the broker chose; -1 and no configs when it does not tell."""
+    """What the broker chose; -1 and no configs where it does not say."""
 
     name: str
     topic_id: Uuid = ZERO_UUID
@@ -141,7 +141,7 @@ class PartitionDescription:
     leader_epoch: int
     replicas: tuple[int, ...]
     isr: tuple[int, ...]
-    #: None where the broker does not tell (it has no DescribeTopicPartitions).
+    #: None where the broker does not say (it has no DescribeTopicPartitions).
     eligible_leader_replicas: tuple[int, ...] | None = None
     last_known_elr: tuple[int, ...] | None = None
     offline_replicas: tuple[int, ...] = ()
@@ -186,7 +186,7 @@ class ReplicaInfo:
 
 @dataclass(frozen=True, slots=True)
 class LogDir:
-    """A log directory of a broker; -1 bytes where the broker does not tell."""
+    """A log directory of a broker; -1 bytes where the broker does not say."""
 
     path: str
     error_code: int
@@ -207,7 +207,7 @@ class ClusterDescription:
 
 @dataclass(frozen=True, slots=True)
 class ProducerState:
-    """A producer that a partition remembers; -1 where there is nothing to tell."""
+    """A producer that a partition remembers; -1 where a number is not known."""
 
     producer_id: int
     producer_epoch: int

@@ -207,7 +207,7 @@ class Transactions:
 
 
 def _leader_may_answer(error: KafkaError) -> bool:
-    """A partition that is not there now was named by mistake: whoever did hears so at once."""
+    """Not for a partition that does not exist: it was named by mistake, which is reported at once."""
     return is_retriable(error) and error.code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 

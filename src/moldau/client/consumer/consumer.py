@@ -11,7 +11,7 @@ the next answers are fetched, up to ``prefetch`` of them from each broker. ``pos
 the caller gets next.
 
 Invariant: every record of an assigned partition is shown once, in order; what the caller must not see is
-left out (``fetched``), what cannot be read raises. A leader that moved is followed without a word.
+left out (``fetched``), what cannot be read raises. A leader that moved is followed.
 """
 
 import asyncio
@@ -157,7 +157,7 @@ class Consumer:
                 yield step.batch
 
     async def __aiter__(self) -> AsyncIterator[ConsumerRecord]:
-        """Records for ever. Who breaks off goes on with the next record when iterating again."""
+        """Records for ever. A new iteration after a ``break`` goes on with the next record."""
         while True:
             assigned = self._reading
             for record in self._records:

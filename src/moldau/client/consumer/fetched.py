@@ -87,7 +87,7 @@ class FetchedBatch:
 
 
 class AbortFilter:
-    """Which batches nobody is to see: markers, and those of aborted transactions as the broker names them."""
+    """Which batches are not shown: markers, and those of aborted transactions as the broker names them."""
 
     __slots__ = ("_open", "_waiting")
 
@@ -113,7 +113,7 @@ class AbortFilter:
 
 
 class BatchStep(NamedTuple):
-    """How far reading has come, and what is to be shown there: None for a batch that nobody sees."""
+    """How far reading has come, and what is to be shown there: None for a batch that is not shown."""
 
     next_offset: int
     batch: FetchedBatch | None

@@ -53,7 +53,7 @@ class PartitionFetcher:
         self._isolation_level = isolation_level
         self._max_bytes = max_bytes
         self._end = end
-        #: Who reads beside us must not wait behind our long polls.
+        #: A connection of our own: other readers must not wait behind our long polls.
         self._purpose = f"fetch-{partition}" if purpose is None else purpose
 
     async def fetch(self, offset: int, partition_max_bytes: int) -> Fetched:
@@ -145,7 +145,7 @@ class BlockingPartitionFetcher:
         return self._loop.run(self._fetcher.fetch(*self._asked))
 
     def close(self) -> None:
-        """What is still in flight is of no interest."""
+        """Drops the fetch that is still in flight."""
         if self._retrying is not None:
             self._retrying.cancel()
         if self._connection is not None:

@@ -62,7 +62,7 @@ class Membership:
         #: Whether this member shared the partitions out, and of which topics with how many partitions.
         self.is_leader = False
         self.shared: dict[str, int] = {}
-        #: How often the group has put this member out.
+        #: How often the group has removed this member.
         self.times_lost = 0
         #: What this member says of itself to whoever describes the group, from the next round on.
         self.user_data: bytes | None = None

@@ -1,11 +1,12 @@
 """Membership of one consumer in a group of the newer protocol (KIP-848): heartbeats, and nothing else.
 
 The coordinator shares the partitions out and names each member its own in the answer to a heartbeat. The
-member gives up what it shall not have any more, takes what is new, and says so with ``settle``; what another
-member has to give up first comes with a later answer. So a round stops nobody who keeps what it has.
+member gives up what it shall not have any more, takes what is new, and says so with ``settle``; what
+another member has to give up first comes with a later answer. So a member that keeps its partitions never
+stops reading.
 
 Invariant: nothing here fetches or knows positions. Of what a member says only the changes are sent; after
-an answer that was lost it says all again, because nobody knows how much of it was heard.
+a lost answer it sends everything again, because it is not known what arrived.
 """
 
 import asyncio
@@ -32,7 +33,7 @@ _LOST = frozenset({ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_MEMBER_EPOCH})
 
 @dataclass(frozen=True, slots=True)
 class _Reported:
-    """What the coordinator has heard of this member."""
+    """What this member has last reported to the coordinator."""
 
     topics: list[str]
     owned: list[TopicPartition]
@@ -52,7 +53,7 @@ class ConsumerMembership:
         self.is_leader = False
         self.shared: dict[str, int] = {}
         self.heartbeat_interval_ms = options.heartbeat_interval_ms
-        #: How often the group has put this member out.
+        #: How often the group has removed this member.
         self.times_lost = 0
         self._cluster = cluster
         self._coordinator = CoordinatorConnection(cluster, group_id)

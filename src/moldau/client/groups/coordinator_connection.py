@@ -62,8 +62,8 @@ class CoordinatorConnection:
         """Closes, and sends a last request; None where there is no coordinator to send it to."""
         node_id, self._node_id = self._node_id, None
         if node_id is None:
-            return None  # it never came to a coordinator, or has lost it: the session ends by itself
-        # A JoinGroup may still wait on the connection of this member, and whoever comes behind it too.
+            return None  # there is no coordinator, or not any more: the session ends by itself
+        # A new connection: on that of this member the request might wait behind a JoinGroup.
         await self._cluster.disconnect(node_id, self._purpose)
         if last_request is None:
             return None

@@ -30,7 +30,7 @@ class ConsumerGroupMetadata:
 
 @dataclass(frozen=True, slots=True)
 class GroupListing:
-    """A group in a list; state and type are "" where the broker is too old to tell."""
+    """A group in a list; state and type are "" where the broker is too old to say."""
 
     group_id: str
     protocol_type: str

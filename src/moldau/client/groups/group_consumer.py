@@ -10,7 +10,7 @@ The group's protocol is the classic one with Kafka's ``range`` and ``roundrobin`
 ``MembershipOptions(protocol="consumer")`` the newer one, so members of any client may be in the same group.
 ``topics`` may also be a function from all names to those that are wanted. Rounds of the group, and commits by
 the clock, happen inside ``next_batch`` and ``close``: what a caller got before it asked for more counts as
-done. A ``RebalanceListener`` hears of partitions that come and go.
+done. A ``RebalanceListener`` is called when partitions come and go.
 
 Invariant: at least once. A position is committed only after the caller came back for more; what a member
 lost in a round it does not show any more.
@@ -35,7 +35,7 @@ from moldau.protocol.errors import ErrorCode, KafkaError
 
 Topics = Sequence[str] | Callable[[Iterable[str]], Iterable[str]]
 
-#: A commit that failed with one of these is made again by whoever has the partition now.
+#: After these errors the partition may be another member's, which then commits it.
 _NOT_OURS_ANY_MORE = frozenset(
     {
         ErrorCode.REBALANCE_IN_PROGRESS,
@@ -48,7 +48,7 @@ _NOT_OURS_ANY_MORE = frozenset(
 
 
 def _nothing(partitions: Sequence[TopicPartition]) -> None:
-    """For those who need not know."""
+    """The default callback."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -289,7 +289,7 @@ class GroupConsumer:
         return starts
 
     async def _commit_or_pass(self) -> None:
-        """A commit that is too late for this generation is nobody's error."""
+        """Commits; one that is too late for this generation is not an error."""
         self._commit_at = asyncio.get_running_loop().time() + self._auto_commit_interval
         try:
             await self.commit()

@@ -80,7 +80,7 @@ class Batch:
         self.reserved = reserved
         self.deadline = deadline
         self.builder = BatchBuilder()
-        #: Records that somebody else has encoded, instead of those of the builder.
+        #: Records that the caller has encoded, instead of those of the builder.
         self.encoded = encoded
         #: How many records there are, once it is full.
         self.count = 0 if encoded is None else encoded.count

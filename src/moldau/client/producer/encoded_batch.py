@@ -1,7 +1,7 @@
 """The encoded records of one batch, and the header that is put before them.
 
-Invariant: they carry no producer id and no sequence: whoever sends them stamps the header, so that the same
-records can be sent under another identity.
+Invariant: they carry no producer id and no sequence: the sender writes these into the header, so that the
+same records can be sent under another identity.
 """
 
 import struct

@@ -33,13 +33,13 @@ from moldau.protocol.errors import ErrorCode, KafkaError
 
 #: Calls of ``send`` whose batches may be unwritten when they go through the loop.
 _MAX_ROUNDS = 3
-#: What is sent after a failure would overtake what failed, and a broker that has not heard of the producer
-#: yet would take it for its first batch.
+#: Batches behind a failed one are not sent: they would overtake it, and a broker that does not know the
+#: producer yet would take them for its first ones.
 _BEHIND = KafkaError(ErrorCode.NETWORK_EXCEPTION, "batches before these have failed")
 
 
-class _Way:
-    """To one broker."""
+class _BrokerConnection:
+    """The blocking connection to one broker, and the batches in flight on it."""
 
     def __init__(self, connection: BlockingConnection) -> None:
         self.connection = connection
@@ -62,7 +62,7 @@ class EncodedSender:
         self._queues: dict[TopicPartition, PartitionQueue] = {}
         self._sender: Sender = loop.run(self._make_sender(transaction))
         self._direct = options.acks != 0 and loop.has_blocking_connections
-        self._ways: dict[int, _Way] = {}
+        self._ways: dict[int, _BrokerConnection] = {}
         self._failed: list[tuple[Batch, KafkaError]] = []
         self._rounds: deque[Future[None]] = deque()
         self._progress: asyncio.Future[None] | None = None
@@ -108,7 +108,7 @@ class EncodedSender:
             self._producer = None
 
     def close(self) -> None:
-        """In any case, and last. Connections that wait for no answer are for the next one."""
+        """Must be called last, also after a failure. Idle connections are kept for the next sender."""
         for way in self._ways.values():
             self._loop.give_back(way.connection)
         self._ways.clear()
@@ -171,12 +171,12 @@ class EncodedSender:
             self._lose(node_id, error)
             self._failed += [(batch, error) for batch in batches]
 
-    def _way(self, node_id: int) -> _Way:
+    def _way(self, node_id: int) -> _BrokerConnection:
         if node_id < 0:
             raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE)
         if (known := self._ways.get(node_id)) is not None:
             return known
-        made = self._ways[node_id] = _Way(self._loop.blocking_connection(node_id))
+        made = self._ways[node_id] = _BrokerConnection(self._loop.blocking_connection(node_id))
         return made
 
     def _receive_all(self) -> None:
@@ -184,7 +184,7 @@ class EncodedSender:
             while node_id in self._ways and way.unanswered:
                 self._receive(node_id, way)
 
-    def _receive(self, node_id: int, way: _Way) -> None:
+    def _receive(self, node_id: int, way: _BrokerConnection) -> None:
         """The answer to the oldest request without one."""
         try:
             answer = way.connection.receive()

@@ -3,8 +3,8 @@
 A task that writes a few records and is gone would take longer to ask for a producer id and for the topic than
 to write, so a process keeps both for the next task.
 
-Invariant: a producer serves one task at a time, and only one that came to a good end gives it back: nobody
-knows what a failed one has left in flight. A topic that has more partitions now is noticed within a second.
+Invariant: a producer serves one task at a time, and only a task that succeeded gives it back: a
+failed one may have left batches in flight. A topic that has more partitions now is noticed within a second.
 """
 
 import asyncio

@@ -370,7 +370,7 @@ class Producer:
         return await transactions.next_epoch(self.cluster, transaction, self.options.transaction_timeout_ms)
 
     async def _abort_what_is_open(self) -> None:
-        """As well as that can be done: whoever takes the id next, or the timeout, does it otherwise."""
+        """Tries to; if it fails, the next producer of the id or the timeout aborts the transaction."""
         if self._in_transaction and self._fenced is None and not self._closed:
             with suppress(KafkaError):
                 await self.abort_transaction()

@@ -123,7 +123,7 @@ class Sender:
         self._new_identity_needed = False
         #: Why nothing more is sent, until the next transaction.
         self.failure: KafkaError | None = None
-        #: Whether the coordinator may have heard of the transaction.
+        #: Whether the coordinator may know of the transaction.
         self.transaction_started = False
         #: What the coordinator knows of, before version 2 of transactions.
         self._added: set[TopicPartition] = set()
@@ -156,7 +156,7 @@ class Sender:
                 task.cancel()
 
     def retry(self, failed: Iterable[tuple[Batch, KafkaError]]) -> None:
-        """Batches that somebody else has sent, of which it is not known that they are written."""
+        """Takes over batches that ``EncodedSender`` has sent without knowing whether they are written."""
         deadline = self._loop.time() + self.options.delivery_timeout_ms / 1000
         for batch, error in sorted(failed, key=lambda each: each[0].order):
             batch.deadline = deadline
@@ -416,7 +416,7 @@ class Sender:
 
 
 async def new_identity(cluster: Cluster) -> ProducerIdentity:
-    """A producer id that nobody had before, for an idempotent producer without transactions."""
+    """A new producer id, for an idempotent producer without transactions."""
 
     async def attempt() -> ProducerIdentity:
         request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=0x7FFFFFFF)

@@ -1,6 +1,6 @@
 """What a schema registry refuses, as an error.
 
-Invariant: the class alone, so that who only has to know it by name need not load an HTTP client.
+Invariant: nothing else is in this file, so that catching the error does not load an HTTP client.
 """
 
 

@@ -12,7 +12,7 @@ import http.client
 import json
 import ssl
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote, unquote, urlsplit
@@ -45,6 +45,23 @@ class RegisteredSchema:
     subject: str | None = None
     version: int | None = None
     guid: str | None = None
+
+
+def referenced_schemas(
+    references: Sequence[Reference], version_of: Callable[[Reference], RegisteredSchema]
+) -> Iterator[tuple[Reference, RegisteredSchema]]:
+    """Every schema that is referred to, directly or by another one; what others refer to comes first."""
+    seen: set[Reference] = set()
+
+    def walk(wanted: Sequence[Reference]) -> Iterator[tuple[Reference, RegisteredSchema]]:
+        for each in wanted:
+            if each not in seen:
+                seen.add(each)
+                found = version_of(each)
+                yield from walk(found.references)
+                yield each, found
+
+    return walk(references)
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,8 +4,8 @@ The group is an ordinary one of Kafka's; its members send the bytes of Confluent
 its address, and the member that assigns (the group's own leader) names one of them the leader of all.
 
 Invariant: ``leads`` is true only between the end of a round that named us and the first sign that another
-round begins. That is a hint for where to send writes, never a licence: the licence is the fence of the log,
-and ``confirm`` asks the coordinator before it is taken.
+round begins. It is only a hint for where to send writes: the fence of the log is what makes writing safe, and
+``confirm`` asks the coordinator before the log is fenced.
 """
 
 import asyncio
@@ -112,7 +112,7 @@ class Election:
         self._member_id = ""
         self._task: asyncio.Task[None] | None = None
         self._settled = asyncio.Event()
-        self._heard_at = 0.0
+        self._last_answer_at = 0.0
         self.generation_id = -1
         self.leader: Identity | None = None
         self._leads = False
@@ -123,8 +123,8 @@ class Election:
 
     @property
     def leads(self) -> bool:
-        """Whether the last round named us, and the group has heard from us since it would forget us."""
-        silent = asyncio.get_running_loop().time() - self._heard_at
+        """Whether the last round named us, and our last heartbeat is newer than the session timeout."""
+        silent = asyncio.get_running_loop().time() - self._last_answer_at
         return self._leads and silent < self._session_timeout_ms / 1000
 
     def start(self) -> None:
@@ -161,7 +161,7 @@ class Election:
             await self._heartbeat()
         except KafkaError:
             return False
-        return self._leads and self._heard_at >= asked_at
+        return self._leads and self._last_answer_at >= asked_at
 
     async def _run(self) -> None:
         while True:
@@ -173,7 +173,7 @@ class Election:
                         break
             except KafkaError as error:
                 if error.code not in _JOIN_AGAIN:
-                    # A coordinator that loads or moves is the daily life of a cluster.
+                    # A coordinator that loads or moves is normal in a cluster.
                     level = logging.INFO if coordinator_moved(error) else logging.WARNING
                     log.log(level, "group %s: %s; joining again", self._group_id, error)
                     await asyncio.sleep(_PAUSE_SECONDS)
@@ -220,7 +220,7 @@ class Election:
             return answer
 
     async def _heartbeat(self) -> bool:
-        """False when the group begins another round, or has put us out."""
+        """False when the group begins another round, or has removed us."""
         request = HeartbeatRequest(self._group_id, self.generation_id, self._member_id, None)
         sent_at = asyncio.get_running_loop().time()
         try:
@@ -233,7 +233,7 @@ class Election:
             if coordinator_moved(error):
                 return True  # the next one finds it; ``leads`` ends by itself when that takes too long
             raise
-        self._heard_at = sent_at
+        self._last_answer_at = sent_at
         return True
 
     def _check(self, code: int, what: str) -> None:
@@ -252,7 +252,7 @@ class Election:
         self.generation_id = generation_id
         self.leader = Identity.from_json(choice.get("master_identity"))
         self._leads = choice.get("master") == self._member_id
-        self._heard_at = asyncio.get_running_loop().time()
+        self._last_answer_at = asyncio.get_running_loop().time()
         self._settled.set()
         where = "nobody" if self.leader is None else self.leader.url
         log.info("generation %d of group %s: %s leads", generation_id, self._group_id, where)

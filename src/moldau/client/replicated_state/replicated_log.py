@@ -2,7 +2,7 @@
 
     log = ReplicatedLog(cluster, "_schemas", state.apply, transactional_id="my-service")
     await log.open()               # the topic is there, and everything in it has been applied
-    await log.lead()               # ours alone to write from now on, and nothing in it is unknown to us
+    await log.lead()               # only we can write from now on, and everything in it has been applied
     await log.append(records)      # written, committed, read again and applied
 
 ``lead`` takes the log from whoever wrote before (``fenced_writer``) and then reads to the end, which a marker

@@ -275,7 +275,7 @@ async def _send_all(
     entries: Iterator[tuple[str, bytes]],
     progress: Progress,
 ) -> None:
-    """Every batch in order; SnapshotFileError when the checksums tell of another snapshot than came."""
+    """Every batch in order; SnapshotFileError when the checksums are not those of the files."""
     digests = {first[0]: hashlib.sha256(first[1]).hexdigest()}
     for name, data in entries:
         if name == CHECKSUM_FILE:

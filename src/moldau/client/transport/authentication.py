@@ -1,7 +1,7 @@
 """SASL over a connection that has just been made: the handshake, then the exchange's tokens.
 
-Invariant: a refusal is final (``AuthenticationFailed``): trying a wrong password again helps nobody and
-locks accounts. Secrets stand in no message.
+Invariant: a refusal is final (``AuthenticationFailed``): trying a wrong password again does not help and
+may lock the account. No message contains a secret.
 """
 
 import secrets

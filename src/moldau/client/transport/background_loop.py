@@ -70,14 +70,14 @@ class BackgroundLoop:
         return await self.cluster.blocking_connection(node_id)
 
     def give_back(self, connection: BlockingConnection) -> None:
-        """The next user may have it; one that waits for an answer is of no use to anybody."""
+        """Keeps it for the next user; one that still waits for an answer is closed."""
         if connection.idle:
             self._idle.append(connection)
         else:
             connection.close()
 
     def close_idle_connections(self) -> None:
-        """Those that are lent are their users' to close."""
+        """Connections that are lent stay open: their users close them."""
         while self._idle:
             self._idle.pop().close()
 
@@ -89,7 +89,7 @@ class BackgroundLoop:
         self._loop.close()
 
     async def _finish(self) -> None:
-        """Nothing is left that the loop would have to go on with."""
+        """Cancels what is left on the loop, so that it can be closed."""
         rest = asyncio.all_tasks() - {asyncio.current_task()}
         for task in rest:
             task.cancel()

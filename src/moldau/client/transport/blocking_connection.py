@@ -5,8 +5,8 @@
     ...                                                       # the answer arrives meanwhile
     answer = connection.receive()                             # of the oldest request without an answer
 
-An event loop is woken for every few packets and hands each of them from thread to thread; whoever reads
-gigabytes spends half of the time on that. Here the kernel keeps an answer until a good part of it is there,
+An event loop is woken for every few packets and hands each of them from thread to thread; reading gigabytes,
+that is half of the time. Here the kernel keeps an answer until a good part of it is there,
 and one call takes it. Record batches that are ``InPlace`` are sent from their own memory, without a copy.
 
 Invariant: like ``connection`` this file knows frames and nothing of what a request means, and never
@@ -31,8 +31,8 @@ from moldau.protocol.schema import Versions
 
 #: So much of an answer is to be there before this thread is woken; less where less is left of it.
 _WAKE_BYTES = 1024 * 1024
-#: So much may come before anybody reads. Above what would wake this thread, Linux acknowledges late, and a
-#: peer with a small buffer, as Kafka's brokers have, sends nothing more until this thread reads.
+#: How much may arrive before this thread reads. Above what would wake this thread, Linux acknowledges late,
+#: and a peer with a small buffer, as Kafka's brokers have, sends nothing more until this thread reads.
 _AHEAD_BYTES = 8 * 1024 * 1024
 #: Other systems have the option, but their event of a readable socket does not follow it.
 _LOW_WATER = socket.SO_RCVLOWAT if sys.platform == "linux" else None
@@ -106,7 +106,7 @@ class BlockingConnection:
             raise RequestTimedOut(f"{self.address} did not answer in time") from None
         except OSError as error:
             raise self._lost(str(error)) from None
-        self._expected.popleft()  # not before: whoever is interrupted leaves half an answer behind
+        self._expected.popleft()  # not earlier: an interrupted read leaves half an answer behind
         if _SIZE.unpack_from(frame)[0] != correlation_id:
             raise self._lost("it answered something else")
         try:

@@ -188,7 +188,7 @@ class Connection:
         self._write(request, api_key, self.version_of(api_key, max_version))
 
     def close(self) -> None:
-        """Closes at once; whoever waits for an answer hears ``ConnectionLost``."""
+        """Closes at once; requests without an answer end with ``ConnectionLost``."""
         self._fail(ConnectionLost(f"the connection to {self.address} was closed here"))
 
     def hand_over(self) -> socket.socket:
@@ -321,7 +321,7 @@ class Connection:
             pending.answer.set_result(message)
 
     def _fail(self, error: KafkaError) -> None:
-        """Closes the connection; the first reason is the one that everyone hears."""
+        """Closes the connection; all requests in flight end with the first reason."""
         if self._failure is not None:
             return
         self._failure = error

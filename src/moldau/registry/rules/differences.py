@@ -1,4 +1,4 @@
-"""Differences between two schemas, and the walk that finds them without ever running away.
+"""Differences between two schemas, and the bounded walk that finds them.
 
 Rules compare pairs of nodes and answer with differences whose paths are relative to the pair. `Walk` makes
 that safe for every schema: a pair that is met again while it is being compared counts as equal (recursive

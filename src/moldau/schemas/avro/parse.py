@@ -51,7 +51,7 @@ def parse_with_texts(text: str, references: Sequence[str] = (), *, check_default
     first.
     """
     names: Mapping[str, AvroType] = {}
-    for each in references:
+    for each in dict.fromkeys(references):  # one text may define several of the names that are used
         names = parse_avro(each, names, check_defaults=check_defaults, max_depth=_MAX_OWN_DEPTH).names
     return parse_avro(text, names, check_defaults=check_defaults, max_depth=_MAX_OWN_DEPTH)
 

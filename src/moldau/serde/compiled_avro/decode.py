@@ -222,7 +222,7 @@ class _Compiler:
         return self._sized("")
 
     def _sized(self, step: str) -> str:
-        """Lengths below 64 are one byte, and even: anything else takes the long way."""
+        """Lengths below 64 are one byte, and even: anything else calls ``read_length``."""
         found, end, add = self._source.variable(), self._source.variable(), self._source.add
         add(f"{end} = d[p]")
         add(f"if {end} & 129: {end}, p = read_length(d, p); {end} += p")

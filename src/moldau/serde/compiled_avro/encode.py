@@ -2,7 +2,7 @@
 
 Invariant: one function for each record of the schema, with everything that the schema decides decided
 beforehand. The bytes are those of fastavro and Java. A value that does not fit raises ``SerdeError`` with
-the path of the field; nothing is written with a value bent into shape.
+the path of the field; no value is changed to make it fit.
 """
 
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Avro's numbers and texts: the steps that compiled encoders and decoders call when the short way is closed.
+"""Avro's numbers and texts: what compiled encoders and decoders call where their inline code does not apply.
 
 Pure, and fast: these run for every field of every record. What does not fit raises; which field
 it was is found out afterwards (``check``), so that the good values do not pay for it.

@@ -6,9 +6,9 @@
  * columns that a batch query does not name are not even read from the records. Planning, reading and writing stay
  * in Python; where this class is missing, Spark finds the Python source itself and everything works as before.
  *
- * Invariant: nothing is decided here. What Spark's own classes for Python sources do is left to them; what is taken
- * from their inside is named in one place each, and Moldau uses this class only with the Spark it was compiled
- * against. Compiled by Janino, which is a part of Spark: no lambdas, no generics where a bridge would be needed.
+ * Invariant: nothing is decided here. What Spark's own classes for Python sources do is left to them. Each of their
+ * internals that is used is named in one place, and Moldau uses this class only with the Spark it was compiled
+ * against. Compiled by Janino, which is a part of Spark: no lambdas, no generics that need a bridge method.
  */
 package moldau.spark;
 
@@ -289,7 +289,7 @@ public final class ColumnarSource extends PythonDataSourceV2 implements DataSour
         }
     }
 
-    /** Our Python reader has all of Spark's features for streams, so that there is this one kind only. */
+    /** Our Python reader supports every feature that Spark has for streams, so this is the only kind of stream. */
     static final class ColumnarStream extends PythonMicroBatchStreamWithTriggerAvailableNow {
         private final StructType columns;
 
@@ -369,7 +369,7 @@ public final class ColumnarSource extends PythonDataSourceV2 implements DataSour
             this.batches = new SharedBatches(columns);
         }
 
-        /** Whoever asks for the next batch is done with the last. */
+        /** A caller that asks for the next batch has finished with the last one. */
         public boolean next() throws IOException {
             this.batches.release();
             while (this.notes.hasNext()) {
@@ -399,7 +399,7 @@ public final class ColumnarSource extends PythonDataSourceV2 implements DataSour
         private final VectorSchemaRoot root;
         private final VectorLoader loader;
         private final ColumnVector[] vectors;
-        /** Of this batch: some may be placed, where the batch before had them otherwise. */
+        /** The columns of this batch; which of them are placed may differ from batch to batch. */
         private ColumnVector[] shown;
         private final Map segments = new HashMap();
         private OutputStream acknowledgements;
@@ -519,7 +519,7 @@ public final class ColumnarSource extends PythonDataSourceV2 implements DataSour
         }
     }
 
-    /** Memory that is not Arrow's to free. */
+    /** Memory that Arrow must not free. */
     static final class MappedSegment extends ForeignAllocation {
         MappedSegment(long size, long address) {
             super(size, address);

@@ -8,14 +8,14 @@ import org.apache.spark.sql.vectorized.ColumnarMap;
 import org.apache.spark.unsafe.Platform;
 import org.apache.spark.unsafe.types.UTF8String;
 
-/** Bytes that lie where the broker's answer put them; where each begins and how long it is stands in two arrays. */
+/** A column of bytes that stay where the broker's answer put them; two arrays have the position and size of each. */
 public final class PlacedVector extends ColumnVector {
     private final long base;
     private final long places;
     private final long sizes;
     private final int nulls;
 
-    /** Addresses: of the memory, of the places in it and of the sizes, which are below 0 for a null. */
+    /** Addresses: of the memory, of the positions in it and of the sizes, which are below 0 for a null. */
     public PlacedVector(DataType type, long base, long places, long sizes, int nulls) {
         super(type);
         this.base = base;

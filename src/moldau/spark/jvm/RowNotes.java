@@ -15,9 +15,9 @@ public final class RowNotes extends scala.collection.AbstractIterator {
     private static final int SEGMENTS = RowSegment.A_TASK;
     private static final long SIGN_OF_LIFE_NANOS = 1000000000L;
     private static final long LOOK_NANOS = 50000L;
-    /** What is smaller may be kept back on its way. */
+    /** A smaller note could stay in a buffer between Spark and the worker. */
     private static final int NOTE_BYTES = 65536 + 64;
-    /** Too large for a socket: Spark has to wait until it is taken, and looks meanwhile whether the worker says anything. */
+    /** Larger than a socket buffer: while the worker reads it, Spark waits and sees what the worker sends. */
     private static final int HEARTBEAT_BYTES = 1 << 20;
 
     private final Iterator records;
@@ -86,7 +86,7 @@ public final class RowNotes extends scala.collection.AbstractIterator {
                 break;
             }
         }
-        segment.tell(note, this.columns);
+        segment.describe(note, this.columns);
     }
 
     public void close(boolean done) {

@@ -35,12 +35,12 @@ import org.apache.spark.unsafe.Platform;
 import org.apache.spark.unsafe.types.UTF8String;
 
 /**
- * Memory of this process for rows: where each key and value lies and how long it is, partitions, timestamps, and
- * behind them the bytes. A file without a name; the worker opens it below /proc, and writes a 1 to its first
- * bytes when it is done with the rows, or a 2 when it has failed and is about to say why.
+ * Shared memory for rows: the position and size of each key and value, partitions, timestamps, and then the bytes.
+ * A file without a name; the worker opens it below /proc, and writes a 1 to its first bytes when it is done with the
+ * rows, or a 2 when it has failed and is about to say why.
  */
 public final class RowSegment {
-    /** One that is filled, one that is read, and one that lies ready between. */
+    /** One that is being filled, one that the worker reads, and one that is ready in between. */
     public static final int A_TASK = 3;
     private static final int ROWS = 32768;
     private static final int SIZE = 6 << 20;
@@ -76,12 +76,12 @@ public final class RowSegment {
         }
     }
 
-    /** Whether rows of such columns can lie here, and are written as they are. */
+    /** Whether rows of such columns can be written here as they are. */
     public static boolean holds(LogicalWriteInfo info) {
         Iterator options = info.options().keySet().iterator();
         while (options.hasNext()) {
             String option = ((String) options.next()).toLowerCase();
-            // Typed values are made of whole columns.
+            // Typed values are encoded from whole columns.
             if (option.matches("(key|value|schema\\.registry)\\..*|flatten")) return false;
         }
         StructField[] fields = info.schema().fields();
@@ -102,7 +102,7 @@ public final class RowSegment {
         return kept != null ? kept : new RowSegment();
     }
 
-    /** Back, for another task; a segment that the worker may still look at goes away. */
+    /** Kept for another task; a segment that the worker may still read is closed instead. */
     public void give(boolean done) {
         if (done && this.size == SIZE && KEPT.size() < A_TASK * Runtime.getRuntime().availableProcessors()) {
             this.memory.putLong(0, 1L);
@@ -113,11 +113,11 @@ public final class RowSegment {
         try {
             this.file.close();
         } catch (IOException ignored) {
-            // Nothing was to be kept.
+            // There is nothing that closing could lose.
         }
     }
 
-    /** Really there, page by page: memory that is only promised ends the process when it is not. */
+    /** Allocates every page now: a page that is missing later would end the process with a SIGBUS. */
     private void grow(int wanted) throws IOException {
         byte[] nothing = new byte[1 << 20];
         this.file.seek(this.size);
@@ -193,13 +193,13 @@ public final class RowSegment {
         }
     }
 
-    public void tell(ByteBuffer note, Columns columns) {
+    public void describe(ByteBuffer note, Columns columns) {
         note.putInt((int) ProcessHandle.current().pid()).putInt(this.descriptor).putInt(this.rows);
         note.putInt((columns.key >= 0 ? 1 : 0) | (columns.partition >= 0 ? 2 : 0) | (columns.timestamp >= 0 ? 4 : 0));
         note.putLong(this.number).putLong((long) this.size).putLong((long) COLUMN);
     }
 
-    /** Where a row's columns are; -1 for one that there is not. */
+    /** The indexes of a row's columns; -1 for a column that is absent. */
     public static final class Columns {
         public final int key;
         public final int value;
@@ -218,7 +218,7 @@ public final class RowSegment {
             this.valueText = this.value >= 0 && schema.fields()[this.value].dataType() instanceof StringType;
         }
 
-        /** Bytes and texts lie alike in Spark's own rows, and are looked at where they lie. */
+        /** Bytes and strings have the same layout in Spark's own rows, and are read in place. */
         public UTF8String text(InternalRow row, int column, boolean text) {
             if (column < 0 || row.isNullAt(column)) return null;
             if (text || row instanceof UnsafeRow) return row.getUTF8String(column);

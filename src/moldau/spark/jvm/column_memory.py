@@ -32,7 +32,7 @@ class ColumnAllocator(Protocol):
         """The position of these bytes in its memory; None if they are elsewhere."""
 
 
-#: At most one.
+#: The allocator in use: at most one.
 _allocators: list[ColumnAllocator] = []
 
 

@@ -5,9 +5,9 @@ to two thirds of the time; without it the same source is read as Spark reads any
 compiled where it is missing, in some seconds, when the first session starts or by ``python -m
 moldau.spark.session.warm_up``.
 
-Invariant: only ever a gain. Another Spark than the one it was written for, another system than Linux, a
-compiler that fails: sessions start without, and that it failed is kept, so that the next does not try
-again. ``MOLDAU_SPARK_COLUMNAR=off`` does without it.
+Invariant: a session never fails because of the jar. With another Spark than the one it was written for, on
+another system than Linux, or after a compiler error, sessions start without it; an error is remembered, so
+that the next session does not try again. ``MOLDAU_SPARK_COLUMNAR=off`` switches it off.
 """
 
 import os
@@ -27,7 +27,7 @@ _SOURCES = tuple(
 )
 _CLASS = "moldau.spark.ColumnarSource"
 _SERVICE = "META-INF/services/org.apache.spark.sql.sources.DataSourceRegister"
-#: The Spark whose inside the class knows.
+#: The version of Spark whose internals the class uses.
 _SPARK = "4.3."
 _COMPILING_SECONDS = 120
 
@@ -48,18 +48,18 @@ def columnar_jar(java_home: Path) -> Path | None:
             if not jar.is_file():
                 directory.mkdir(parents=True, exist_ok=True)
                 if not _compiled(java_home, draft):
-                    draft.write_bytes(b"")  # it cannot be made here, and nobody need try again
+                    draft.write_bytes(b"")  # compiling failed: an empty jar says so to later sessions
                 draft.replace(jar)
             return jar if jar.stat().st_size else None
         except OSError:
-            continue  # not to be written: the next place
+            continue  # not writable: try the next directory
         finally:
             draft.unlink(missing_ok=True)
     return None
 
 
 def _compiled(java_home: Path, draft: Path) -> bool:
-    """In a process of its own: a program has one JVM for PySpark, and that is to be its own."""
+    """Compiles in another process, as this program may still start the one JVM that PySpark can have."""
     try:
         done = subprocess.run(
             [sys.executable, "-m", "moldau.spark.jvm.columnar_jar", str(draft)],

@@ -113,7 +113,7 @@ class _SharedSegment:
         os.close(self.descriptor)
 
 
-#: Rooms that the task before has left; a worker has one task at a time.
+#: Segments that the last task has left; a worker runs one task at a time.
 _left: list[_SharedSegment] = []
 
 

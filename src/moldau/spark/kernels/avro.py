@@ -56,7 +56,7 @@ LONG, INT, MILLIS, ENUM, LONG_AS_FLOAT, LONG_AS_DOUBLE = range(20, 26)
 LAST_VARINT = LONG_AS_DOUBLE
 BOOLEAN, FLOAT, DOUBLE, FLOAT_AS_DOUBLE, TEXT, BYTES, FIXED, DECIMAL, FIXED_DECIMAL = range(26, 35)
 
-#: Items of one array or map; items may take no bytes at all, so bytes alone bound nothing.
+#: Items of one array or map; items may take no bytes at all, so the size of the value does not bound them.
 MAX_ITEMS = 1 << 24
 MAX_DEPTH = 64
 _LARGEST_MILLIS = 9_223_372_036_854_775

@@ -1,8 +1,8 @@
 """Columns to Avro values: the counterpart of ``kernels.avro``, one program for all rows of a batch.
 
 Invariant: arrays in, arrays out. A row that cannot be written (a null where the schema has none) stops the
-kernel, which says which row and which step; space that does not suffice is asked for, and the row is begun
-again.
+kernel, which returns the row and the step. Where the output is full the kernel asks for more, and begins the
+row again.
 """
 
 # mypy: disable-error-code="untyped-decorator,no-untyped-call"

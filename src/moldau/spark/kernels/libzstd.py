@@ -1,11 +1,11 @@
 """libzstd's own function for whole frames, out of the library that the ``zstandard`` wheel carries.
 
-The wheel's Python interface cannot write into memory that is there already: it makes room for each batch
-anew, keeps a window beside it and copies from one to the other, which takes a third of the time of batches
-that were compressed as a stream, as all of the Java client's are.
+The wheel's Python interface cannot write into memory of ours: it allocates a buffer for each batch, keeps a
+window beside it and copies from one to the other. That is a third of the time for batches that were
+compressed as a stream, as all of the Java client's are.
 
-Invariant: documented functions of libzstd only, and None where the library is not to be had; nobody depends
-on it.
+Invariant: only documented functions of libzstd are called. Where the library cannot be loaded there is no
+reader, and callers use the wheel's Python interface.
 """
 
 import ctypes
@@ -14,9 +14,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-#: What ZSTD_getErrorCode has for an output that does not fit; fixed since libzstd 1.3.
+#: What ZSTD_getErrorCode returns for an output that is too small; fixed since libzstd 1.3.
 _TOO_SMALL = 70
-#: More than this of a result is an error's number, counted from the top: no object is as large.
+#: A result above this is an error code, counted down from the largest size_t: no output is as large.
 _LARGEST_RESULT = 1 << 62
 
 DOES_NOT_FIT = -1
@@ -31,9 +31,9 @@ class FrameReader:
         self._free = library.ZSTD_freeDCtx
         self._context = library.ZSTD_createDCtx()
 
-    def read(self, source: int, size: int, target: int, room: int) -> int:
-        """From address to address; how many bytes came out, or DOES_NOT_FIT, or BROKEN."""
-        result: int = self._decompress(self._context, target, room, source, size)
+    def read(self, source: int, size: int, target: int, capacity: int) -> int:
+        """Decompresses from one address to another; the number of bytes, DOES_NOT_FIT or BROKEN."""
+        result: int = self._decompress(self._context, target, capacity, source, size)
         if result < _LARGEST_RESULT:
             return result
         return DOES_NOT_FIT if (1 << 64) - result == _TOO_SMALL else BROKEN

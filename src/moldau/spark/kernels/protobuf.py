@@ -35,7 +35,7 @@ BAD_TAG = -21
 #: Columns of the table of fields.
 NUMBER, WIRE, KIND, COLUMN, CHILD, REPEATED, PRESENCE, GROUP, A, B, LIST_COLUMN = range(11)
 FIELD_COLUMNS = 11
-#: What fields are.
+#: The types of fields.
 (
     INT64,
     INT32,
@@ -53,7 +53,7 @@ FIELD_COLUMNS = 11
     TIMESTAMP,
 ) = range(14)
 VARINT, EIGHT_BYTES, SIZED, GROUP_BEGIN, GROUP_END, FOUR_BYTES = range(6)
-#: A field that was not met has this place.
+#: The position of a field that is not in the message.
 _NOWHERE = -1
 #: What PRESENCE says of a map: how its keys, whose column is COLUMN, are compared.
 NUMBER_KEYS, TEXT_KEYS = 1, 2

@@ -2,8 +2,8 @@
 
 Invariant: arrays in, arrays out; no Python object is touched, so every kernel runs without the
 interpreter's lock. Every length is a claim until the bytes bear it out: a kernel returns a negative number
-instead of reading or writing out of bounds. ``twin`` says the same in plain Python, and the tests hold one
-against the other.
+instead of reading or writing out of bounds. ``plain_decode`` does the same in plain Python, and the tests
+compare the two.
 """
 
 # mypy: disable-error-code="untyped-decorator,no-untyped-call"
@@ -316,7 +316,7 @@ def plan_batches(
 ) -> Any:
     """The batch of each row, and what each batch will hold; how many batches.
 
-    ``filling`` has room for one number a partition, ``table`` for one batch a row.
+    ``filling`` has one number for each partition, ``table`` one row for each batch.
     """
     filling[:] = -1
     batches = 0

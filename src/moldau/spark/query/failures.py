@@ -1,9 +1,9 @@
-"""What went wrong, in one sentence, out of the hundred lines that Spark says it in.
+"""Finds the one sentence that says what went wrong in the hundred lines of Spark's error.
 
 A Python error that has crossed the JVM comes back as its whole traceback inside a message inside a message.
 The sentence is the last line of the innermost traceback; where there is none, what Spark itself says.
 
-Invariant: text to text. Nothing is hidden that the sentence does not say: the whole stays in the error.
+Pure. The whole message stays in the error; this only picks the line to show.
 """
 
 import re

@@ -1,12 +1,12 @@
 """A query as a consumer group: its progress is committed, so that lag and resets work with Kafka's tools.
 
-The driver is the group's one member while the query runs, so a reset is refused then, as for any group that
-is at work. It says of itself, as JSON in the metadata of the member, which query it is, where it runs and how
-many records a second it reads. An offset that the group holds and the query did not write is a reset: it wins
-over the checkpoint, once. The query tells its own commits by the words that it leaves beside them.
+The driver is the group's only member while the query runs, so a reset is refused then, as for any active
+group. The member's metadata says as JSON which query it is, where it runs and how many records a second it
+reads. A committed offset that the query did not write is a reset: it wins over the checkpoint, once. The
+query recognises its own commits by the metadata that it writes beside them.
 
-Invariant: the checkpoint decides what is processed; the group only shows it. A commit that fails is told in
-the log and never stops the query: the next one covers it.
+Invariant: the checkpoint decides what is processed; the group only shows it. A commit that fails is
+logged and never stops the query: the next one covers it.
 """
 
 import asyncio
@@ -26,12 +26,12 @@ from moldau.spark.query.name import Query
 
 log = logging.getLogger("moldau.spark")
 
-#: Spark ends the process of a source without a word: the group has to notice by itself, and soon.
+#: Spark kills the process of a source without a chance to leave the group, so the session is short.
 _SESSION_TIMEOUT_MS = 10_000
-#: What the query writes beside its offsets.
+#: The metadata of the query's own commits.
 MARK = "committed by format(moldau)"
-#: What a member says of itself is told when it joins: so often, at most, it joins again to tell its rate.
-_TELL_SECONDS = 30.0
+#: A member's metadata is sent when it joins. To report a new rate it joins again, at most this often.
+_REPORT_SECONDS = 30.0
 
 
 class QueryGroup:
@@ -43,8 +43,8 @@ class QueryGroup:
         self._loop = loop
         self._query = query or Query()
         self._monotonic = (clock or SystemClock()).monotonic
-        #: When the rate was told last, the records since then, and what was told.
-        self._told_at = 0.0
+        #: When the rate was last reported, the records since then, and the rate that was reported.
+        self._reported_at = 0.0
         self._records = 0
         self._rate = 0.0
         self._group_id = group_id
@@ -64,7 +64,7 @@ class QueryGroup:
         }
 
     def commit(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """Says how far the query has come; joins the group first where need be."""
+        """Commits the progress of the query; joins the group first where that is needed."""
         news = {tp: offset for tp, offset in offsets.items() if self._committed.get(tp) != offset}
         if not news:
             return
@@ -91,7 +91,7 @@ class QueryGroup:
         marked = {tp: CommittedOffset(offset, metadata=MARK) for tp, offset in offsets.items()}
         for error in (await self._membership.commit(marked)).values():
             if error is not None:
-                self._topics = ()  # put out of the group, perhaps: the next commit joins again
+                self._topics = ()  # perhaps removed from the group: the next commit joins again
                 raise error
 
     async def _join(self, topics: Sequence[str]) -> None:
@@ -105,15 +105,15 @@ class QueryGroup:
             self._beating = asyncio.get_running_loop().create_task(self._beat())
 
     def _has_news(self) -> bool:
-        """Whether the rate is another one than was told, and that was a while ago."""
-        seconds = self._monotonic() - self._told_at
-        return seconds >= _TELL_SECONDS and abs(self._records / seconds - self._rate) > self._rate / 10
+        """Whether the rate has changed since it was reported, and that was a while ago."""
+        seconds = self._monotonic() - self._reported_at
+        return seconds >= _REPORT_SECONDS and abs(self._records / seconds - self._rate) > self._rate / 10
 
     def _about(self) -> bytes:
         now = self._monotonic()
-        if self._told_at and now > self._told_at:
-            self._rate = round(self._records / (now - self._told_at), 1)
-        self._told_at, self._records = now, 0
+        if self._reported_at and now > self._reported_at:
+            self._rate = round(self._records / (now - self._reported_at), 1)
+        self._reported_at, self._records = now, 0
         said: dict[str, object] = {"query": self._query.name or self._loop.cluster.client_id}
         if self._query.query_id:
             said["id"] = self._query.query_id

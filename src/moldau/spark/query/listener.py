@@ -6,8 +6,8 @@
 
 The topic is ``__moldau_pipelines``: the key is the query's name, the value its QueryStatus as JSON.
 
-Invariant: watching never disturbs what is watched: a cluster that does not answer is told in the log, and
-the query goes on. Events come on a thread of Spark's; nothing here waits for the cluster on it.
+Invariant: a failure here never disturbs the query: a cluster that does not answer is logged. Events come on a
+thread of Spark's, which never waits for the cluster.
 """
 
 import asyncio
@@ -55,7 +55,7 @@ class Publisher:
         self._pending.append(self._loop.submit(self._send(status)))
 
     def flush(self) -> None:
-        """Waits for what is on its way."""
+        """Waits for the statuses that are in flight."""
         for each in self._pending:
             each.result()
         self._pending = []
@@ -75,7 +75,7 @@ class Publisher:
 
 
 async def make_topic(cluster: Cluster) -> None:
-    """The compacted topic, unless it is there."""
+    """Creates the compacted topic unless it exists."""
     wanted = NewTopic(
         PIPELINES_TOPIC, 1, min(3, max(len(cluster.brokers), 1)), configs={"cleanup.policy": "compact"}
     )
@@ -85,7 +85,7 @@ async def make_topic(cluster: Cluster) -> None:
 
 
 class QueryListener(StreamingQueryListener):
-    """The newest status of each query of a session, by name; ``on_change`` is told of each."""
+    """The newest status of each query of a session, by name; ``on_change`` is called with each."""
 
     def __init__(self, on_change: Callable[[QueryStatus], None] | None = None, group: str = "") -> None:
         self._on_change = on_change
@@ -115,7 +115,7 @@ class QueryListener(StreamingQueryListener):
             self._keep(with_progress(status, progress))
 
     def onQueryIdle(self, event: Any) -> None:
-        """Nothing came: what was known still holds, and nothing runs through."""
+        """Nothing arrived: the status stays as it is, with a rate of 0."""
         status = self._status(str(event.runId))
         if status is not None:
             idle = replace(status, input_rows_per_second=0.0, processed_rows_per_second=0.0, batch_rows=0)

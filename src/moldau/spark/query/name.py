@@ -1,12 +1,11 @@
-"""How a source learns which query it is read by: Spark tells that to tasks, and not to the driver's source.
+"""How the driver's source learns the name of its query, which Spark shows only to tasks.
 
-So the driver asks. The first task of a run finds name and id of its query in what Spark says of its job, and
-leaves them for the driver in the cluster, as the words beside an offset that it commits for a group which is
-the source's own. The driver reads them after the batch and keeps what it has learned in the checkpoint, as a
-part of the offset in which the next batch ends; then it removes that group.
+The first task of a run finds the name and id of its query in the properties of its Spark job. It leaves
+them in the cluster, as metadata of an offset that it commits for a group of the source's own. The driver
+reads them after the batch and keeps them in the checkpoint, as a part of the end offset of the next batch;
+then it deletes that group.
 
-Invariant: a query goes on without its name: what cannot be told or learned is said in the log, and stops
-nothing.
+Invariant: a query runs on without its name: a failure here is logged and stops nothing.
 """
 
 import logging
@@ -24,7 +23,7 @@ log = logging.getLogger("moldau.spark")
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """A streaming query; the name is empty for one that nobody has named."""
+    """A streaming query; the name is empty for one without a name."""
 
     query_id: str = ""
     name: str = ""
@@ -50,12 +49,12 @@ def query_of_job(query_id: str | None, description: str | None) -> Query:
 def answer(
     loop: BackgroundLoop, question: Question, query: Query, partition: TopicPartition, offset: int
 ) -> None:
-    """In a task: tells the driver what it does not know."""
+    """In a task: leaves the query's name and id for the driver, unless the driver knows them."""
     if not query.query_id or query == question.known:
         return
-    told = CommittedOffset(offset, metadata=f"{query.query_id} {query.name}")
+    committed = CommittedOffset(offset, metadata=f"{query.query_id} {query.name}")
     try:
-        outcome = loop.run(Groups(loop.cluster).commit(question.group_id, {partition: told}))[partition]
+        outcome = loop.run(Groups(loop.cluster).commit(question.group_id, {partition: committed}))[partition]
         if outcome is not None:
             raise outcome
     except KafkaError as error:
@@ -63,15 +62,15 @@ def answer(
 
 
 class QueryName:
-    """On the driver: what is known of the query, and what is to be asked."""
+    """On the driver: what is known of the query, and what tasks are asked."""
 
     def __init__(self, loop: BackgroundLoop) -> None:
         self._loop = loop
         self._token = uuid4().hex[:16]
         self._asked = False
-        self._heard = False
-        #: Whether an answer lies in the cluster that the checkpoint does not hold yet.
-        self._left_there = False
+        self._answer_read = False
+        #: Whether there is an answer in the cluster that is not in the checkpoint yet.
+        self._answer_in_cluster = False
         self.known = Query()
 
     @property
@@ -80,8 +79,8 @@ class QueryName:
         return f"{self._token} {self.known.query_id} {self.known.name}".rstrip()
 
     def resume(self, text: str) -> None:
-        """Goes on with what the checkpoint holds; the first time counts."""
-        if self._left_there and text == self.text:
+        """Goes on with what the checkpoint has, the first time this is called."""
+        if self._answer_in_cluster and text == self.text:
             self._remove()
         if not text or text.startswith(self._token) or self._asked:
             return
@@ -90,40 +89,40 @@ class QueryName:
         query_id, _, name = rest.partition(" ")
         self.known = Query(query_id, name)
         if not query_id:
-            self._hear()  # the run before this one ended before its answer was heard
+            self._read_answer()  # the last run ended before it had read its answer
 
     def question(self) -> Question | None:
         """For the first task of a batch, in the first batch of a run."""
-        if self._heard:
+        if self._answer_read:
             return None
         self._asked = True
         return Question(self._group_id, self.known)
 
     def learn(self) -> bool:
-        """After the batch in which was asked; whether the name is another one now."""
+        """Reads the answer after the first batch; whether the name has changed."""
         before = self.known.name
-        if self._asked and not self._heard:
-            self._heard = True
-            self._hear()
+        if self._asked and not self._answer_read:
+            self._answer_read = True
+            self._read_answer()
         return self.known.name != before
 
     @property
     def _group_id(self) -> str:
         return f"moldau-source-{self._token}"
 
-    def _hear(self) -> None:
+    def _read_answer(self) -> None:
         try:
             found = self._loop.run(Groups(self._loop.cluster).committed(self._group_id))
             for committed in found.values():
                 if isinstance(committed, CommittedOffset) and committed.metadata:
                     query_id, _, name = committed.metadata.partition(" ")
                     self.known = Query(query_id, name)
-                    self._left_there = True
+                    self._answer_in_cluster = True
         except KafkaError as error:
             log.warning("the name of the query could not be learned: %s", error)
 
     def _remove(self) -> None:
-        self._left_there = False
+        self._answer_in_cluster = False
         try:
             self._loop.run(Groups(self._loop.cluster).delete([self._group_id]))
         except KafkaError as error:

@@ -3,7 +3,7 @@
 The lag of a source is what its topics held when the batch began, less what the batch has read: Spark puts
 both into the event, as offsets by topic and partition.
 
-Invariant: values to values. A field that an event does not have stays unknown; nothing is guessed.
+Pure. A field that an event does not have stays unknown; nothing is guessed.
 """
 
 import json

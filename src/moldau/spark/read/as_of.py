@@ -2,7 +2,7 @@
 
 Invariant: "as of" a time means the records before the first one that is newer, partition by partition, as
 everywhere in Moldau. Keys are compared as bytes, before anything is decoded; records without a key belong
-to no table. What is kept in memory is the table and one stretch of records beside it.
+to no table. Only the table and one stretch of records are kept in memory.
 """
 
 from collections.abc import Iterable
@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from moldau.spark.read.columns import Columns
 
-#: So many records are gathered before the table is made anew of them.
+#: So many records are collected before they are merged into the table.
 _STRETCH = 200_000
 
 

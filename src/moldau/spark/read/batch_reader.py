@@ -63,7 +63,7 @@ class TopicReader(DataSourceReader):
         starts, ends = loop.run(_limits(loop, options, self._bounds))
         ranges = ranges_between(starts, ends)
         if options.as_of_ms is not None:
-            # The last of a key is known only to who reads the whole partition.
+            # Only a task that reads the whole partition knows the last record of a key.
             return [RangePartition(each) for each in ranges]
         wanted = split(ranges, options.min_partitions, options.max_records_per_partition)
         return [RangePartition(each) for each in wanted]
@@ -141,7 +141,7 @@ async def _narrowed(
         since = await list_offsets(loop.cluster, dict.fromkeys(wanted, bounds.since_ms), committed=False)
     narrowed = {}
     for tp in wanted:
-        # -1: nothing there is as young.
+        # -1: no record is as new.
         first = since.get(tp, 0) if since.get(tp, 0) >= 0 else ends[tp]
         narrowed[tp] = max(starts[tp], bounds.first_offset, first)
     return narrowed, {tp: min(ends[tp], bounds.end_offset) for tp in wanted}

@@ -1,7 +1,8 @@
 """The columns of a topic as Spark's own Kafka connector names them, and Arrow batches made of them.
 
-Arrays are made from numpy's memory, without ``pa.array``, ``pa.scalar`` and ``cast``: the first of those that
-a process calls loads pandas, a quarter of a second, and a worker that is to show a few rows has better to do.
+Arrays are made from numpy's memory, without ``pa.array``, ``pa.scalar`` and ``cast``: the first such call
+of a process loads pandas, which takes a quarter of a second, too long for a worker that has to show a few
+rows.
 
 Invariant: names, order and types are the connector's, so that a query which was written for it needs no
 change.
@@ -76,7 +77,7 @@ def column(columns: Columns, name: str, topic: str, partition: int) -> pa.Array:
 
 
 def microseconds(milliseconds: pa.Array) -> pa.Array:
-    """Timestamps as Spark keeps them; one that lies beyond what it can hold is an error, not another time."""
+    """Timestamps as Spark has them; one that is out of its range is an error, not another time."""
     start, rows = milliseconds.offset, len(milliseconds)
     times = np.frombuffer(milliseconds.buffers()[1], np.int64)[start : start + rows]
     if rows and (int(times.max()) > _LATEST_MS or int(times.min()) < -_LATEST_MS):
@@ -90,7 +91,7 @@ def microseconds(milliseconds: pa.Array) -> pa.Array:
 
 
 def number_array(values: Any, kind: pa.DataType) -> pa.Array:
-    """An Arrow array over numbers that lie one behind the other in memory."""
+    """An Arrow array over numbers that are contiguous in memory."""
     return pa.Array.from_buffers(kind, len(values), [None, pa.py_buffer(values)])
 
 

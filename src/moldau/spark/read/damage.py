@@ -1,4 +1,4 @@
-"""What is said of fetched bytes that are no good: the same words by the kernels and by their plain twin.
+"""The errors for fetched bytes that are corrupt: the same for the kernels and for ``plain_decode``.
 
 Invariant: every message names the partition, and the offset where that is known.
 """

@@ -1,11 +1,11 @@
-"""Which way records become columns: by compiled kernels where numba is there, else record by record.
+"""Chooses how records become columns: by compiled kernels where numba is installed, else record by record.
 
-A process needs half a second to load numba and the kernels. Few records are quicker read without: a look at
-a topic (``show``, ``limit``), for which Spark starts a new worker every time, and the first micro-batches. A
-process that has read some thousand records loads the kernels, and they do everything from then on.
+A process needs half a second to load numba and the kernels. Reading few records is faster without them: a
+look at a topic (``show``, ``limit``), for which Spark starts a new worker every time, and the first
+micro-batches. A process that has read some thousand records loads the kernels and uses them from then on.
 
-Invariant: the way changes speed only. ``MOLDAU_SPARK_KERNELS=off`` chooses the plain one for the whole
-process.
+Invariant: both give the same result. ``MOLDAU_SPARK_KERNELS=off`` chooses the one without kernels for the
+whole process.
 """
 
 import os
@@ -19,7 +19,7 @@ from moldau.spark.read import plain_decode
 from moldau.spark.read.columns import Columns
 from moldau.spark.read.decompression import Decompressor
 
-#: So many records take less time than to load the kernels.
+#: Up to so many records, decoding takes less time than loading the kernels.
 _FEW_RECORDS = 10_000
 #: What this process has read without them, as a list of one number.
 _read_plainly = [0]

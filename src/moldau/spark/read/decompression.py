@@ -1,9 +1,9 @@
-"""Decompresses the batches of a fetch, one behind the other, into memory that is used again.
+"""Decompresses the batches of a fetch, one after the other, into one buffer that is used again.
 
-zstd goes a short way where it can: libzstd reads each batch straight to its place and keeps its tables.
+For zstd, libzstd writes each batch directly into that buffer where it can.
 
-Invariant: what comes out is what ``moldau.protocol.compression`` gives, and so are its errors: whatever the
-short way cannot do goes the long one. Nothing is allocated for what a frame merely claims.
+Invariant: results and errors are those of ``moldau.protocol.compression``, which does whatever libzstd alone
+cannot. No memory is allocated from a size that a frame merely claims.
 """
 
 import numpy as np
@@ -13,9 +13,9 @@ from moldau.protocol.compression import Compression, decompress
 from moldau.spark.jvm.column_memory import bytes_for_pieces
 from moldau.spark.kernels import libzstd
 
-#: The room that is made at first; it grows with what comes out.
+#: The size of the first buffer, from the size of its input; later ones follow the ratio seen so far.
 _FIRST_GROWTH = 3
-_LEAST_ROOM_BYTES = 256 * 1024
+_MIN_BUFFER_BYTES = 256 * 1024
 _ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 
 
@@ -34,14 +34,17 @@ class Decompressor:
         self._growth = float(_FIRST_GROWTH)
 
     def begin(self, records: memoryview) -> None:
-        """The batches of these bytes come next; what came before is done with."""
+        """Starts a fetch: ``add`` takes batches of these bytes from now on."""
         self._records = records
         self._source = _address(records)
         self._filled = 0
-        self._make_room(int(len(records) * self._growth) + _LEAST_ROOM_BYTES)
+        self._reserve(int(len(records) * self._growth) + _MIN_BUFFER_BYTES)
 
     def add(self, codec: int, start: int, end: int, limit: int) -> int:
-        """Decompresses [start, end) behind what is there; how many bytes. Errors as of ``decompress``."""
+        """Decompresses [start, end) and appends it.
+
+        The number of bytes. Raises what ``decompress`` raises.
+        """
         if codec == Compression.ZSTD:
             size = self._add_zstd(start, end, limit)
             if size is not None:
@@ -49,7 +52,7 @@ class Decompressor:
         part = self._records[start:end]
         made = decompress(codec, part, limit) if codec else part
         if self._filled + len(made) > len(self._out):
-            self._make_room(max(2 * len(self._out), self._filled + len(made)))
+            self._reserve(max(2 * len(self._out), self._filled + len(made)))
         self._out[self._filled : self._filled + len(made)] = made
         self._filled += len(made)
         return len(made)
@@ -62,22 +65,22 @@ class Decompressor:
         return out[: self._filled]
 
     def _add_zstd(self, start: int, end: int, limit: int) -> int | None:
-        """None where it is for the long way."""
+        """None where ``decompress`` has to do it."""
         if self._zstd is None:
             self._zstd = libzstd.frame_reader()
         if self._zstd is None or self._records[start : start + 4] != _ZSTD_MAGIC:
             return None
         while True:
-            room = min(limit, len(self._out) - self._filled)
-            size = self._zstd.read(self._source + start, end - start, self._target + self._filled, room)
+            capacity = min(limit, len(self._out) - self._filled)
+            size = self._zstd.read(self._source + start, end - start, self._target + self._filled, capacity)
             if size >= 0:
                 self._filled += size
                 return size
-            if size != libzstd.DOES_NOT_FIT or room == limit:
+            if size != libzstd.DOES_NOT_FIT or capacity == limit:
                 return None
-            self._make_room(2 * len(self._out))
+            self._reserve(2 * len(self._out))
 
-    def _make_room(self, size: int) -> None:
+    def _reserve(self, size: int) -> None:
         out = bytes_for_pieces(size) or self._memory.take(size)
         out[: self._filled] = self._out[: self._filled]
         self._out = out

@@ -1,7 +1,7 @@
 """What there is to read: which partitions, and from which offset to which.
 
-Invariant: asks the cluster and decides nothing about tasks or batches. Every answer is of one moment;
-whoever plans with it must be ready for offsets that are gone when a task comes to read them.
+Invariant: this asks the cluster and decides nothing about tasks or batches. Offsets may be gone by the time a
+task reads them, so every reader must handle that.
 """
 
 import re
@@ -76,7 +76,7 @@ async def list_offset(
 async def list_offsets(
     cluster: Cluster, timestamps: Mapping[TopicPartition, int], *, committed: bool
 ) -> dict[TopicPartition, int]:
-    """The offset for each timestamp; -1 where no record is as young."""
+    """The offset for each timestamp; -1 where no record is as new."""
     if not timestamps:
         return {}
     admin = Admin(cluster)

@@ -98,8 +98,8 @@ def offsets_to_json(offsets: Mapping[TopicPartition, int]) -> dict[str, dict[str
     return found
 
 
-#: Beside the topics of an end offset: where that batch begins instead of at the end of the one before, and
-#: whose offset it is (see ``query_name``).
+#: Keys beside the topics of an end offset: where the batch begins, if that is not the end of the one before,
+#: and the name of the query (see ``query.name``).
 RESET_KEY = "__moldau_reset"
 QUERY_KEY = "__moldau_query"
 

@@ -1,9 +1,9 @@
 """What a query's filters say of partitions, offsets and timestamps, so that less has to be read.
 
-Invariant: pure, and only ever a bound from outside: Spark applies every filter again, so a record that is
-read without need costs time and nothing else. What is not understood narrows nothing. A lower bound on
-timestamps becomes an offset, as every record before the first one that is not older is older; an upper
-bound does not, because records may come out of order.
+Invariant: pure. Bounds are never too narrow; they may be too wide, because Spark applies every filter
+again. A filter that is not understood is left out. A lower bound on timestamps becomes an offset, as every
+record before the first one that is not older is older; an upper bound does not, because records may come
+out of order.
 """
 
 from collections.abc import Iterable
@@ -16,7 +16,7 @@ _NEVER = (1 << 63) - 1
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """Everything that can pass lies within."""
+    """Every record that the filters can accept is within these bounds."""
 
     #: None: all of them.
     partitions: frozenset[int] | None = None

@@ -1,7 +1,7 @@
 """Reads one offset range of one partition: fetches ahead while the bytes before are decoded.
 
-``pieces_of_range`` is what a query wants of it: every record, or with ``asOf`` the last one of each key. It
-is the one place where the two part, so that typed and plain columns, with Spark and without, agree.
+``pieces_of_range`` gives what a query asks for: every record, or with ``asOf`` the last one of each key. All
+readers call it, so that typed and plain columns, with Spark and without, agree.
 
 Invariant: every visible record of [start, end) comes once and in order, or an error says which is missing;
 a task never ends early in silence.
@@ -25,11 +25,11 @@ from moldau.spark.read.listing import list_offset
 from moldau.spark.read.offsets import EARLIEST
 from moldau.spark.read.planning import OffsetRange
 
-#: What a record is taken to need before the first ones have come, and the least that is asked for.
+#: The assumed size of a record before the first ones have arrived, and the smallest fetch.
 _FIRST_RECORD_BYTES = 4096
 _LEAST_FETCH_BYTES = 64 * 1024
-#: The first fetch of a range is a small one, and each is twice the one before: whoever wants a few rows to
-#: look at has them soon.
+#: The first fetch of a range is small, and each is twice as large as the one before, so that a query which
+#: shows a few rows gets them quickly.
 _FIRST_FETCH_BYTES = 256 * 1024
 
 
@@ -99,9 +99,9 @@ class RangeReader:
                 yield columns
 
     def _taken(self, fetches: BlockingPartitionFetcher, offset: int) -> Fetched | None:
-        """What the fetch brought; None where the offset is gone and that may be."""
+        """What the fetch brought; None where the offset is gone and data loss is allowed."""
         try:
-            # What is compressed is of no use where columns are made; what comes out of it is.
+            # Columns can point into fetched records only where these are not compressed.
             return fetches.take(None if self._compressed else bytes_for_pieces)
         except KafkaError as error:
             if error.code != ErrorCode.OFFSET_OUT_OF_RANGE:
@@ -123,7 +123,7 @@ class RangeReader:
         )
 
     def _fetch_bytes(self, offset: int) -> int:
-        """No more than the rest of the range seems to need: what is behind it would be fetched in vain."""
+        """About the size of the rest of the range: bytes behind it would be fetched in vain."""
         rest = int((self._wanted.end - offset) * self._record_bytes * 1.25)
         return min(self._most_bytes, self._options.partition_fetch_bytes, rest + _LEAST_FETCH_BYTES)
 

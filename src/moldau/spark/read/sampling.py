@@ -1,6 +1,6 @@
-"""How large records are: a look at the first of those that wait.
+"""Estimates the size of records from the next ones to be read.
 
-Invariant: an estimate, for rate limits by bytes only; it never decides what is read in the end.
+Invariant: only rate limits by bytes use it; it never decides which records are read.
 """
 
 from moldau.base.names import TopicPartition

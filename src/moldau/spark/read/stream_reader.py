@@ -1,7 +1,7 @@
 """A streaming read: offsets of each micro-batch on the driver, the same ranges as a batch read in the tasks.
 
-Invariant: an offset is a value of Spark's own connector's form, so that progress events read alike. What a
-batch holds is decided by ``latestOffset`` alone; a batch that is run again reads the same offsets.
+Invariant: offsets have the form of Spark's own connector, so that progress events look the same. Only
+``latestOffset`` decides what a batch reads; a batch that is run again reads the same offsets.
 """
 
 import logging
@@ -96,14 +96,14 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         resets = self._resets(starts)
         self._show_progress(starts if not resets else {})
         ends = self._latest() if self._target is None else self._target
-        # A partition that is gone, or whose leader lags, keeps its place.
+        # A partition that is gone, or whose leader lags, keeps its offset.
         ends = {**starts, **{tp: max(end, starts.get(tp, 0)) for tp, end in ends.items()}}
         begins = {**self._beginnings(set(ends) - set(starts)), **starts, **resets}
         if isinstance(limit, ReadMaxRows):
             ends = admit(begins, ends, limit.max_rows)
         elif isinstance(limit, ReadMaxBytes):
             ends = admit(begins, ends, max(limit.max_bytes // self._mean_size(begins, ends), 1))
-        # Spark takes any other text for news: without records it has to stay the one that it was.
+        # Spark takes a different text for new data: without records it must not change.
         query = before.query if name is None or (ends == starts and not resets) else name.text
         return Progress(ends, resets, query).to_json()
 
@@ -116,7 +116,7 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._group.leave()
 
     def _resets(self, starts: Offsets) -> Offsets:
-        """Where the group was put while the query did not run, as far as that is another place."""
+        """Offsets to which the group was reset while the query did not run."""
         query = None if self._name is None else self._name.known
         group_id = self._options.group_id or ("" if query is None else query.name)
         if not group_id or self._group is not None:
@@ -129,13 +129,13 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         except KafkaError as error:
             if self._options.group_id is not None:
                 raise
-            # Nobody has asked for this group: where it may not be used, the query goes on without.
+            # The user did not ask for this group: without permission to use it, the query goes on.
             log.warning("group %s does not show the query's progress: %s", group_id, error)
             return {}
         return {tp: offset for tp, offset in found.items() if offset != starts[tp]}
 
     def _naming(self) -> QueryName | None:
-        """The query is asked for its name unless that shows nowhere."""
+        """How the query's name is found out; None where nothing shows it."""
         options = self._options
         named = options.group_id is not None and options.cluster.client_id != DEFAULT_CLIENT_ID
         if self._name is None and options.group_id != "" and not named:
@@ -181,7 +181,7 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         except KafkaError as error:
             if error.code not in (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID):
                 raise
-            self._partitions_at = -_PARTITIONS_SECONDS - 1  # it was deleted, or made anew, a moment ago
+            self._partitions_at = -_PARTITIONS_SECONDS - 1  # it was deleted, or created again, a moment ago
             self._newest = loop.run(work())
         return self._newest
 

@@ -3,7 +3,7 @@
 It does in a few seconds what sessions of ours do: a source and a sink in Python, a batch, a stream with a
 window, a join, JSON. Nothing is asked of a cluster: the source makes its rows up.
 
-Invariant: it ends when Java has ended, because Java writes the archive on its way out.
+Invariant: it ends when Java has ended, because Java writes the archive when it exits.
 """
 
 import sys
@@ -151,7 +151,7 @@ def train(java_options: str) -> None:
             query.awaitTermination()
         counts.write.parquet(f"{home}/table")
     spark.stop()
-    java.stdin.close()  # Java ends when nobody talks to it any more
+    java.stdin.close()  # Java exits when its standard input ends
     java.wait(_JAVA_SECONDS)
 
 

@@ -5,8 +5,8 @@ write them down once (class data sharing) and map them afterwards. ``python -m
 moldau.spark.session.warm_up`` does that: a small job in a process of its own, run by that Java with that
 Spark; every later session of this user finds the archive.
 
-Invariant: an archive is only ever a gain: where there is none, or it does not fit, Java starts as it always
-does and says nothing. One that is being written is not seen by others before it is whole.
+Invariant: without an archive, or with one that does not fit, Java starts as usual. Other processes see an
+archive only when it is complete.
 """
 
 import hashlib
@@ -17,7 +17,7 @@ from pathlib import Path
 
 from moldau.spark.session.scripts import cache_directories
 
-#: Java tells at length which classes it leaves out, and when an archive is of no use to it.
+#: Otherwise Java logs every class that it leaves out, and every archive that it cannot use.
 _QUIET = "-Xlog:cds=off -Xlog:cds+dynamic=off -Xlog:class+path=off"
 _TRAINING_SECONDS = 300
 _ARCHIVES = "spark-classes-*.jsa"
@@ -49,7 +49,7 @@ def make_archive(java_home: Path) -> Path | None:
                 return archive
             return None
         except OSError:
-            continue  # not to be written: the next place
+            continue  # not writable: try the next directory
         finally:
             draft.unlink(missing_ok=True)
     return None
@@ -78,14 +78,14 @@ def _trained(java_home: Path, draft: Path) -> bool:
 
 
 def _remove_old(directory: Path) -> None:
-    """Archives of environments that are long gone are large, and nobody else removes them."""
+    """Archives are large, and those of environments that are gone would stay for ever."""
     archives = sorted(directory.glob(_ARCHIVES), key=lambda file: file.stat().st_mtime, reverse=True)
     for archive in archives[_KEPT_ARCHIVES:]:
         archive.unlink(missing_ok=True)
 
 
 def _name(java_home: Path) -> str:
-    """Another Java, another Spark, or the same ones installed anew: another archive."""
+    """Differs for another Java, another Spark, and for the same ones installed again."""
     import pyspark
 
     jars = Path(pyspark.__file__).parent / "jars"

@@ -1,7 +1,7 @@
 """A Spark session that fits: Java found and new enough, the workers on this interpreter.
 
-Invariant: what is missing is told in one sentence with what to do, before Spark hides it in a hundred
-lines. Nothing here is needed by those who bring their own session.
+Invariant: what is missing is reported in one sentence that says what to do, before Spark reports it in a
+hundred lines. Users with a session of their own need nothing of this.
 """
 
 import os
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 #: The number that Spark takes for no limit.
 _NO_LIMIT = 2**31 - 1
-#: Arrow's Java library looks twice at every number it reads from memory; Spark reads only what is there.
+#: Switches off the bounds checks of Arrow's Java library; Spark reads only what is there.
 _ARROW_UNCHECKED = "-Darrow.enable_unsafe_memory_access=true -Darrow.enable_null_check_for_get=false"
 #: The collector with the least work of its own; pauses are of no interest to queries.
 _COLLECTOR = "-XX:+UseParallelGC"
@@ -39,7 +39,7 @@ def spark_session(
     jvm_output: IO[bytes] | None = None,
     **settings: Any,
 ) -> "SparkSession":
-    """A session for small machines: local cores, no user interface, few shuffle partitions, unless told.
+    """A session for small machines: local cores, no user interface, few shuffle partitions by default.
 
     ``settings`` are Spark's own with underscores for dots: ``spark_sql_shuffle_partitions=8``. What the JVM
     and its Python workers print goes to ``jvm_output`` instead of to this program's own output.

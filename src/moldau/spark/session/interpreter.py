@@ -1,12 +1,12 @@
 """The Python of Spark's workers: this one, without the packed copy of PySpark that Spark puts first.
 
-Spark starts many Python processes, and gives each of them ``pyspark.zip``. Modules in it are compiled anew by
-every process, a second of work; the same modules are installed beside the zip, compiled already. A small
+Spark starts many Python processes, and gives each of them ``pyspark.zip``. Every process compiles the modules
+in it again, which takes a second; the same modules are installed beside the zip, compiled already. A small
 script takes the zips out of the path and becomes the interpreter. The source of a stream has a process of its
-own for each query, and that one is asked of a process that is ready (``prefork_server``).
+own for each query, which is forked from a process that is ready (``prefork_server``).
 
-Invariant: only for workers on this machine, and only for a Spark that pip has installed. Whoever sets
-PYSPARK_PYTHON gets that, and nothing is said about it.
+Invariant: only for workers on this machine, and only for a Spark that pip has installed. A
+PYSPARK_PYTHON that the user has set is used as it is.
 """
 
 import os

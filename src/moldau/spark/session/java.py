@@ -4,7 +4,7 @@ It is looked for in JAVA_HOME, on the path, in the usual places of the system, a
 A Java without the module ``jdk.incubator.vector``, such as that wheel's, does not start with the flags that
 Spark gives: it is handed out as a small directory of its own whose ``bin/java`` leaves that flag out.
 
-Invariant: what is missing is told in one sentence with what to do. Nothing is installed here, and no
+Invariant: what is missing is reported in one sentence that says what to do. Nothing is installed here, and no
 setting of the process is changed.
 """
 
@@ -111,7 +111,7 @@ def _named_homes() -> Iterator[Path]:
 
 
 def version_of(home: Path) -> int | None:
-    """The version that ``bin/java`` tells; None where there is none or it does not run."""
+    """The version that ``bin/java`` prints; None where there is none or it does not run."""
     try:
         said = subprocess.run(
             [str(home / "bin" / "java"), "-version"], capture_output=True, text=True, timeout=30, check=True
@@ -123,7 +123,10 @@ def version_of(home: Path) -> int | None:
 
 
 def has_vector_module(home: Path) -> bool:
-    """Whether Spark's flags fit: the file ``release`` lists the modules, and who lists none is trusted."""
+    """Whether Spark's flags fit.
+
+    The file ``release`` lists the modules, and a Java without such a list is trusted.
+    """
     try:
         release = (home / "release").read_text("utf-8", "replace")
     except OSError:

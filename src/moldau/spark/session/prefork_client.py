@@ -3,8 +3,9 @@
 Run by path, without ``site``: nothing of ours and nothing installed is imported, so that it takes some
 milliseconds. Where no process is ready, this one becomes the source's process in the ordinary way.
 
-Invariant: whoever ends this process ends the copy, and the other way round; its output is this one's. What
-is given away holds secrets of Spark's: only a directory that nobody else can write to is looked into.
+Invariant: when this process ends, the copy ends, and the other way round; the copy writes to this one's
+output. The environment that is passed on has secrets of Spark's, so only a directory that no other user can
+write to is trusted.
 """
 
 import os
@@ -13,7 +14,7 @@ import stat
 import struct
 import sys
 
-#: A fork that has not answered by then is not coming.
+#: After this the fork is given up, and this process starts in the ordinary way.
 _ANSWER_SECONDS = 5.0
 
 

@@ -6,7 +6,7 @@ leaves a copy of itself behind before it begins to work (``python -m moldau.spar
 DIRECTORY``); later ones are forks of that copy, asked for by ``prefork_client``.
 
 Invariant: a fork does what the fresh process would have done, with the environment and the output of the
-one that asked for it, and ends with it. The copy ends with Spark's JVM. It holds no threads and no
+one that asked for it, and ends with it. The copy ends with Spark's JVM. It has no threads and no
 connections. A query that is stopped leaves its group before its process ends.
 """
 
@@ -34,7 +34,7 @@ _HEAD = struct.Struct("<i")
 
 
 def serve(directory: Path, java: int) -> None:
-    """Forks for whoever asks, as long as Java lives; returns in the forks, which are to do the work then."""
+    """Forks for each request while Java lives; returns only in the forks, which then do the work."""
     path = directory / str(java)
     with socket.socket(socket.AF_UNIX) as listener:
         if not _bound(listener, path):
@@ -59,7 +59,7 @@ def serve(directory: Path, java: int) -> None:
 
 
 def _bound(listener: socket.socket, path: Path) -> bool:
-    """Whether this process is the one; another may be there already, or have left its name behind."""
+    """Whether this process serves; another may do so already, or have left its socket file behind."""
     try:
         with socket.socket(socket.AF_UNIX) as other:
             other.connect(str(path))
@@ -78,19 +78,19 @@ def _lives(process: int) -> bool:
         os.kill(process, 0)
         state = Path(f"/proc/{process}/stat").read_text("ascii", "replace").rpartition(")")[2].split()[0]
     except FileNotFoundError:
-        return not Path("/proc/self/stat").exists()  # a system without such files
+        return not Path("/proc/self/stat").exists()  # a system without /proc
     except OSError:
         return False
-    return state != "Z"  # ended, and nobody has asked how
+    return state != "Z"  # a zombie has ended
 
 
 def _become(asking: socket.socket) -> None:
-    """Takes over what the other process was given, and ends when it ends."""
+    """Takes over the arguments, environment and output of the other process, and ends when it ends."""
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     asking.settimeout(None)
     head, outputs, _, _ = socket.recv_fds(asking, _HEAD.size, 3)
     if len(head) < _HEAD.size:
-        os._exit(0)  # somebody only looked whether there is a process
+        os._exit(0)  # a connection without a request: another process checks whether this one serves
     for number, descriptor in enumerate(outputs):
         os.dup2(descriptor, number)
         os.close(descriptor)

@@ -1,8 +1,9 @@
-"""Small shell scripts that stand before a program: written once to a directory of the user's, and kept.
+"""Small shell scripts that start a program: written once to a cache directory of the user, and kept.
 
-Invariant: a script's name holds the hash of its text, so that two versions of us never change each other's.
-Where nothing can be written there is none, and the caller says what that means. The directories are the
-ones for everything that is kept between sessions and can be made again.
+Invariant: a script's name has the hash of its text, so that two versions of Moldau never overwrite each
+other's.
+Where nothing can be written there is no script, and the caller decides what that means. Everything else that
+is cached between sessions is in the same directories.
 """
 
 import os
@@ -14,7 +15,7 @@ from pathlib import Path
 
 
 def kept_script(kind: str, below: str, text: str) -> Path | None:
-    """The directory of a script, which lies at ``below`` in it; None where none can be written."""
+    """The directory of a script, which is at ``below`` in it; None where none can be written."""
     name = f"{kind}-{sha256(text.encode()).hexdigest()[:12]}"
     for cache in cache_directories():
         made = cache / name

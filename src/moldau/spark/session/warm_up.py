@@ -5,8 +5,8 @@ beside the package; the class that reads topics by column is compiled by Spark's
 Spark can be kept as an archive from which Java starts faster. Set-up does all three, so that the first query
 does not wait for it.
 
-Invariant: work on a few made-up records; nothing is asked of a cluster. What cannot be done here is left
-out: everything works without, only later.
+Invariant: no cluster is needed: it works on a few made-up records. What cannot be done on this machine is
+left out; everything works without it, only more slowly at first.
 """
 
 import json

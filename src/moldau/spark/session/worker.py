@@ -22,7 +22,7 @@ _known: WeakKeyDictionary[zipimporter, tuple[int, int]] = WeakKeyDictionary()
 
 def prepare_worker() -> None:
     """To be called at the beginning of a task or a plan, when what it needs is imported."""
-    gc.freeze()  # what is there has just come through a collection
+    gc.freeze()  # everything that exists has just survived a collection
     zipimporter.invalidate_caches = _read_directory_if_changed  # type: ignore[method-assign, assignment]
 
 

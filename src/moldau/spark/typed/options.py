@@ -1,4 +1,4 @@
-"""What a user said of formats and schemas: ``value.format`` and its neighbours, checked.
+"""The options about formats and schemas, checked: ``value.format`` and its neighbours.
 
 Pure. Nothing is asked of a registry here; ``plan`` does that, once, on the driver.
 """
@@ -46,7 +46,7 @@ class TypedOptions:
 
     @property
     def plain(self) -> bool:
-        """Whether keys and values are bytes, as ever."""
+        """Whether keys and values stay bytes."""
         said = (self.key.format, self.value.format)
         return self.registry is None and all(each in (None, "bytes") for each in said) and not self.flatten
 

@@ -158,7 +158,7 @@ def _only_topic(said: SideOptions, read: ReadOptions) -> str:
 
 
 def _type(side: SidePlan) -> pa.DataType:
-    """The type alone, without what only tasks need where that is to be had."""
+    """The type alone, where the format has it without what only tasks need."""
     with _named(side):
         return FORMATS[side.format].type(side.schema, side.message)
 

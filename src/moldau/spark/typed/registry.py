@@ -8,7 +8,12 @@ import atexit
 import os
 from dataclasses import dataclass
 
-from moldau.client.registry.schema_registry import RegisteredSchema, RegistryClient, RegistryError
+from moldau.client.registry.schema_registry import (
+    RegisteredSchema,
+    RegistryClient,
+    RegistryError,
+    referenced_schemas,
+)
 from moldau.spark.typed.options import RegistryOptions
 from moldau.spark.typed.shapes import SchemaError
 
@@ -49,16 +54,10 @@ def client_of(options: RegistryOptions) -> RegistryClient:
 def with_uses(client: RegistryClient, schema: RegisteredSchema) -> SchemaText:
     """The schema with everything that it refers to."""
     found: dict[str, str] = {}
-
-    def collect(each: RegisteredSchema, path: tuple[str, ...]) -> None:
-        for reference in each.references:
-            if reference.name in found or reference.name in path:
-                continue
-            referred = client.version(reference.subject, reference.version, deleted=True)
-            collect(referred, (*path, reference.name))
-            found[reference.name] = referred.text
-
-    collect(schema, ())
+    for reference, used in referenced_schemas(
+        schema.references, lambda each: client.version(each.subject, each.version, deleted=True)
+    ):
+        found.setdefault(reference.name, used.text)
     return SchemaText(schema.text, tuple(found.items()))
 
 

@@ -86,7 +86,7 @@ class ShapeMaker:
 
 
 class Store:
-    """Room for the entries of all columns of a shape; columns below arrays grow.
+    """Memory for the entries of all columns of a shape; columns below arrays grow.
 
     An entry is a number, a second one (the size of text and bytes), and whether it is there at all.
     """
@@ -155,7 +155,8 @@ def _array(shape: Shape, store: Store, data: Array) -> pa.Array:
 
 
 def _buffers(shape: Shape, firsts: Array, seconds: Array, data: Array) -> list[pa.Buffer]:
-    # Only who has rows needs the kernels: a driver asks for types alone, and should not wait for numba.
+    # Imported here because only tasks need the kernels: a driver asks for types alone, and should not wait
+    # for numba.
     from moldau.spark.kernels import avro as kernels
 
     kind = shape.type

@@ -2,8 +2,8 @@
 
 A task attempt writes under a transactional id of its own and leaves the transaction open. The driver appends
 the decision (which transactions make up the batch) to a compacted topic, and then ends them. The decision is
-the one moment that counts: before it nothing of the batch is visible, after it everything will be, whoever
-has to finish it. A batch that is run again finds its decision, and what it wrote this time is aborted.
+the commit point: before it nothing of the batch is visible, after it everything will be, even if another
+driver has to finish it. A batch that is run again finds its decision, and what it wrote this time is aborted.
 
 Invariant: a transaction is committed if and only if a decision names it. Decisions of one query are written
 by one driver at a time: a new driver fences the old one before it reads what was decided.
@@ -134,7 +134,7 @@ class Decisions:
         except KafkaError as error:
             if error.code not in _NO_TOPIC:
                 raise
-            # It was there a moment ago, and somebody has deleted it.
+            # The topic existed a moment ago, and somebody has deleted it.
             await _make_topic(cluster)
             decisions.last = await _last_decision(cluster, query)
         return decisions
@@ -182,8 +182,9 @@ class Decisions:
 async def end_all(cluster: Cluster, parts: Iterable[Part], *, commit: bool, again: bool = False) -> None:
     """Ends transactions, several at once.
 
-    Whoever ends them ``again`` may find one that its slot has moved on from: it was ended then, because a
-    slot is used again only after that. The first time, such an answer means that someone else ended it.
+    With ``again``, the answer that the transactional id has moved on means that the transaction was ended
+    before, because an id is used again only after that. Without it, the same answer means that someone else
+    ended the transaction, which is an error.
     """
     lenient = again or not commit
     gate = asyncio.Semaphore(_ENDS_AT_ONCE)
@@ -207,7 +208,7 @@ def _id_of(query: str) -> str:
 
 
 async def _make_topic(cluster: Cluster) -> None:
-    """The topic is there, and known, in the end."""
+    """Creates the topic unless it exists; returns when the cluster knows it."""
     replicas = min(3, max(len(cluster.brokers), 1))
     wanted = NewTopic(DECISIONS_TOPIC, _DECISION_PARTITIONS, replicas, configs=_DECISION_CONFIGS)
     outcome = (await Admin(cluster).create_topics([wanted]))[DECISIONS_TOPIC]
@@ -217,7 +218,7 @@ async def _make_topic(cluster: Cluster) -> None:
 
 
 async def _last_decision(cluster: Cluster, query: str) -> BatchDecision | None:
-    """Everything up to the end is read, from the first record on or from where this process has come to."""
+    """Reads all decisions up to the end of the topic, from where this process has stopped reading."""
     key = query.encode()
     topic = await cluster.topic(DECISIONS_TOPIC)
     partition = TopicPartition(DECISIONS_TOPIC, partition_of(key, len(topic.partitions)))

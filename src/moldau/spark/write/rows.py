@@ -15,7 +15,7 @@ from moldau.spark.options import OptionError
 
 Array: TypeAlias = Any
 
-#: Not to be written, as the bytes of any column: numba compiles a kernel again for memory that may be.
+#: Read-only, as the bytes of any column: numba would compile the kernel again for writable memory.
 _NOTHING: Array = np.frombuffer(b"", np.uint8)
 
 

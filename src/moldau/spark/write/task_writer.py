@@ -1,8 +1,8 @@
 """One task's writing: Arrow batches in, record batches out; one is encoded while others are in flight.
 
 Invariant: rows keep their order within a partition. ``finish`` returns only when every row is acknowledged;
-what cannot be written fails the task. At most a few megabytes wait to be sent: whoever makes rows faster has
-to wait.
+what cannot be written fails the task. At most a few megabytes wait to be sent; a query that makes rows faster
+has to wait.
 """
 
 from collections.abc import Iterable, Iterator
@@ -60,7 +60,7 @@ class TaskWriter:
                 shared.done()  # what is sent is a copy
                 self._sender.send(self._options.topic, made)
             except BaseException:
-                shared.failed()  # also when the memory was given back: nobody is to wait for it
+                shared.failed()  # also after the memory was given back, so that the JVM never waits for it
                 raise
 
     def finish(self) -> int:
@@ -73,7 +73,7 @@ class TaskWriter:
         self._sender.done()
 
     def close(self) -> None:
-        """In any case, and last."""
+        """Must be called last, also after a failure."""
         self._sender.close()
 
     def _by_topic(self, batch: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:

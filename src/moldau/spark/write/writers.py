@@ -84,7 +84,7 @@ def query_id_of(messages: Sequence[WriterCommitMessage | None]) -> str:
 def open_decisions(options: WriteOptions, query: str) -> Decisions:
     """Before tasks begin: fences other drivers of the query and carries out what was decided last.
 
-    Tasks use the slots of those who came before them, so nothing decided may still be open then.
+    Tasks use the transactional ids of earlier tasks again, so no decided transaction may still be open.
     """
     loop = connect(options.cluster)
 

@@ -1,6 +1,6 @@
 """Avro values of a batch to one Arrow array, whatever schemas they were written with.
 
-Pure but for asking what a schema id means, which the caller answers. A row that does not decode
+Pure but for the question what a schema id means, which the caller answers. A row that does not decode
 is null and comes with its reason; the others are as the reader's schema has them, in the order of the rows.
 """
 

@@ -23,7 +23,7 @@ _LOGICAL = {
     "timestamp": pa.timestamp("us", tz="UTC"),
     "local-timestamp": pa.timestamp("us"),
 }
-#: Parts of a second that the kernels can turn into microseconds; 0 is of what is no time of day.
+#: Parts of a second that the kernels can turn into microseconds; 0 for what is no time of day.
 _UNITS = (0, 1_000, 1_000_000)
 _PLAIN = {
     "null": pa.null(),

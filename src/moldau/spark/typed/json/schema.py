@@ -117,7 +117,7 @@ def json_schema(kind: pa.DataType, title: str) -> dict[str, Any]:
 def _schema(kind: pa.DataType) -> dict[str, Any]:
     if pa.types.is_struct(kind):
         properties = {field.name: {"oneOf": [{"type": "null"}, _schema(field.type)]} for field in kind}
-        # A schema that is not closed could never get another field: values may have had it as they liked.
+        # In an open schema, old values may have had a new field with any type: it could never be added.
         return {"type": "object", "properties": properties, "additionalProperties": False}
     if pa.types.is_list(kind) or pa.types.is_large_list(kind):
         return {"type": "array", "items": {"oneOf": [{"type": "null"}, _schema(kind.value_type)]}}
