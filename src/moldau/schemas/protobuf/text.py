@@ -140,6 +140,8 @@ def _field(field: Any, message: Any, entries: dict[str, Any], syntax: str) -> li
     options = list(_options(field.options))
     if field.HasField("default_value"):
         options.insert(0, f"default = {_default(field)}")
+    if not field.extendee and field.json_name not in ("", _json_name(field.name)):
+        options.append(f'json_name = "{_escaped(field.json_name)}"')
     label = "" if syntax == "oneof" else _label(field, syntax)
     if field.type == _FIELD.TYPE_GROUP:
         name = field.type_name.rpartition(".")[2]
@@ -163,6 +165,12 @@ def _label(field: Any, syntax: str) -> str:
     if field.label == _FIELD.LABEL_REQUIRED:
         return "required "
     return "optional " if syntax == "proto2" or field.proto3_optional else ""
+
+
+def _json_name(name: str) -> str:
+    """The name that protoc gives a field in JSON where the file does not say another."""
+    first, *rest = name.split("_")
+    return first + "".join(word[:1].upper() + word[1:] for word in rest)
 
 
 def _default(field: Any) -> str:

@@ -88,3 +88,9 @@ def test_the_ids_that_are_kept_have_a_bound(view: ClusterView) -> None:
         view.ids(frozenset({"orders", f"gone-{number}"}))
     assert len(view._ids) <= 1_000
     assert view.ids(frozenset({"orders"})) == {ORDERS.topic_id}
+
+
+def test_the_expressions_that_are_kept_have_a_bound(view: ClusterView) -> None:
+    for number in range(1_500):
+        view.matching(f"orders{{{number % 3}}}|x{number}")
+    assert len(view._matching) <= 1_000

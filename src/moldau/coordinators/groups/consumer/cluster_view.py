@@ -11,7 +11,7 @@ from moldau.coordinators.groups.consumer.metadata_hash import group_hash, topic_
 from moldau.coordinators.groups.environment import ConsumerConfig, Environment, Topic, Topics
 from moldau.protocol.errors import ErrorCode, KafkaError
 
-#: Bound of the cache of topic ids.
+#: Bound of the caches of topic ids and of matching names.
 _MOST_SUBSCRIPTIONS = 1_000
 
 
@@ -77,5 +77,7 @@ class ClusterView:
         if found is None:
             matches = subscription_program(expression).matches
             found = tuple(sorted(name for name in self.topics.names() if matches(name)))
+            if len(self._matching) >= _MOST_SUBSCRIPTIONS:
+                self._matching.clear()
             self._matching[expression] = found
         return found
