@@ -185,7 +185,11 @@ def test_protoc_reads_back_the_same_descriptor() -> None:
 def test_a_name_in_json_is_printed_where_it_is_not_the_usual_one() -> None:
     source = """
         syntax = "proto3";
-        message M { string user_name = 1; string a_b = 2 [json_name = "x"]; string c_d = 3 [json_name = "cD"]; }
+        message M {
+          string user_name = 1;
+          string a_b = 2 [json_name = "x"];
+          string c_d = 3 [json_name = "cD"];
+        }
     """
     (made,) = FileDescriptorSet.FromString(compile_proto({"a.proto": source}, "a.proto")).file
     text = proto_text(made)
