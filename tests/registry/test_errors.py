@@ -5,7 +5,7 @@ import inspect
 import pytest
 
 from moldau.registry import errors
-from moldau.registry.errors import RegistryError
+from moldau.registry.errors import RegistryProblem
 
 
 @pytest.mark.parametrize(
@@ -21,7 +21,7 @@ from moldau.registry.errors import RegistryError
         (errors.unknown_leader(), 50004, 500, "leader"),
     ],
 )
-def test_codes_and_words(error: RegistryError, code: int, status: int, words: str) -> None:
+def test_codes_and_words(error: RegistryProblem, code: int, status: int, words: str) -> None:
     assert (error.code, error.status) == (code, status)
     assert words in error.message
 
@@ -31,7 +31,7 @@ def test_every_code_begins_with_its_status() -> None:
     made = 0
     for name, function in inspect.getmembers(errors, inspect.isfunction):
         error = function(*["s"] * len(inspect.signature(function).parameters))
-        if isinstance(error, RegistryError):
+        if isinstance(error, RegistryProblem):
             made += 1
             assert str(error.code).startswith(str(error.status)), name
     assert made > 20

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from moldau.registry.errors import RegistryError
+from moldau.registry.errors import RegistryProblem
 from moldau.registry.parsing import Parser
 from moldau.registry.records import Entry, SchemaKey, SchemaValue
 from moldau.registry.schemas import Reference
@@ -41,7 +41,7 @@ def test_a_schema_with_a_reference(state: State) -> None:
 def test_a_schema_that_makes_no_sense(
     state: State, kind: str, text: str, references: tuple[Reference, ...], words: str
 ) -> None:
-    with pytest.raises(RegistryError, match=words) as refused:
+    with pytest.raises(RegistryProblem, match=words) as refused:
         Parser().parse(state, "orders", kind, text, references)
     assert refused.value.code == 42201
 
@@ -66,7 +66,7 @@ def test_what_speaks_against_a_schema(state: State) -> None:
 def test_levels_however_they_are_written() -> None:
     assert Parser().level("backward_transitive") == "BACKWARD_TRANSITIVE"
     for bad in ("sideways", None, 3):
-        with pytest.raises(RegistryError) as refused:
+        with pytest.raises(RegistryProblem) as refused:
             Parser().level(bad)
         assert refused.value.code == 42203
 

@@ -15,8 +15,8 @@ from moldau.client.replicated_state.election import Election, Identity
 from moldau.client.replicated_state.replicated_state import NotLeader
 from moldau.client.transport.cluster import Cluster
 from moldau.registry import parsing, service
-from moldau.registry.decisions import Wanted
-from moldau.registry.errors import RegistryError
+from moldau.registry.decisions import SchemaToRegister
+from moldau.registry.errors import RegistryProblem
 from moldau.registry.records import SchemaValue
 from moldau.registry.rules.compatibility import conflicts
 from moldau.registry.service import Registry, replicated_state_options
@@ -47,7 +47,7 @@ class Instance:
         return instance
 
     async def register(self, subject: str, schema: str) -> SchemaValue:
-        answer = await self.registry.change(lambda decide: decide.register(subject, Wanted(schema)))
+        answer = await self.registry.change(lambda decide: decide.register(subject, SchemaToRegister(schema)))
         assert isinstance(answer, SchemaValue)
         return answer
 
@@ -138,7 +138,7 @@ def test_the_broker_may_go_away_and_come_back(broker):
             try:
                 second = await instance.register("t", INT)
                 break
-            except RegistryError as error:
+            except RegistryProblem as error:
                 assert error.code in (50001, 50002, 50004)  # noqa: PT017
         await instance.stop()
         return first.id, second.id
@@ -180,7 +180,7 @@ def test_a_write_that_is_refused_is_an_error_and_the_next_one_works(broker):
         instance = await Instance.start(broker)
         await instance.register("s", STRING)
         with broker.intercept("Produce", lambda request: fail("INVALID_TXN_STATE")):
-            with pytest.raises(RegistryError) as error:
+            with pytest.raises(RegistryProblem) as error:
                 await instance.register("t", INT)
             assert error.value.code == 50001
         found = await instance.register("u", LONG)
@@ -196,7 +196,7 @@ def test_a_schema_that_no_record_can_hold_is_refused(broker):
 
     async def work():
         instance = await Instance.start(broker)
-        with pytest.raises(RegistryError) as error:
+        with pytest.raises(RegistryProblem) as error:
             await instance.register("s", json.dumps({"type": "enum", "name": "E", "symbols": ["x" * 3000]}))
         found = await instance.register("t", INT)
         await instance.stop()
@@ -241,7 +241,7 @@ def test_two_that_both_think_they_lead_give_no_id_twice(broker, monkeypatch):
             schema = f'{{"type":"fixed","name":"F{number}","size":4}}'
             try:
                 found = await pair[number % 2].register(f"s{number}", schema)
-            except RegistryError:
+            except RegistryProblem:
                 continue  # it was fenced: nothing was written, nothing was promised
             assert given.setdefault(found.id, schema) == schema
         for instance in pair:

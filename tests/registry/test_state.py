@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from moldau.registry.decisions import Decisions, Wanted
-from moldau.registry.errors import RegistryError
+from moldau.registry.decisions import Decisions, SchemaToRegister
+from moldau.registry.errors import RegistryProblem
 from moldau.registry.parsing import Parser
 from moldau.registry.records import (
     ClearSubjectKey,
@@ -54,7 +54,9 @@ class Bench:
         return decision.answer
 
     def register(self, subject, schema, normalize=False, **more):
-        return self.do(self.decisions.register(subject, Wanted(schema, **more), normalize=normalize))
+        return self.do(
+            self.decisions.register(subject, SchemaToRegister(schema, **more), normalize=normalize)
+        )
 
     def replayed(self) -> State:
         state = State()
@@ -74,7 +76,7 @@ def bench():
 
 
 def error(code):
-    return pytest.raises(RegistryError, check=lambda found: found.code == code)
+    return pytest.raises(RegistryProblem, check=lambda found: found.code == code)
 
 
 # Names.
@@ -102,7 +104,7 @@ def test_versions_and_ids_count_up(bench):
 
 def test_the_same_schema_is_registered_once(bench):
     bench.register("s", V1)
-    decision = bench.decisions.register("s", Wanted(json.dumps(json.loads(V1), indent=2)))
+    decision = bench.decisions.register("s", SchemaToRegister(json.dumps(json.loads(V1), indent=2)))
     assert decision.entries == ()
     assert decision.answer.version == 1
 
@@ -144,11 +146,11 @@ def test_transitive_levels_look_at_all_versions(bench):
     bench.register("s", INT)
     bench.register("s", STRING)
     bench.do(bench.decisions.set_config("s", {"compatibility": "BACKWARD_TRANSITIVE"}))
-    messages = bench.decisions.incompatibilities("s", Wanted('"bytes"'))
+    messages = bench.decisions.incompatibilities("s", SchemaToRegister('"bytes"'))
     assert "{oldSchemaVersion: 1}" in messages
     assert messages[-1] == "{compatibility: 'BACKWARD_TRANSITIVE'}"
     bench.do(bench.decisions.set_config("s", {"compatibility": "BACKWARD"}))
-    assert bench.decisions.incompatibilities("s", Wanted('"bytes"')) == []
+    assert bench.decisions.incompatibilities("s", SchemaToRegister('"bytes"')) == []
 
 
 def test_groups_of_compatibility_are_apart(bench):
@@ -172,7 +174,7 @@ def test_config_lends_metadata(bench):
 def test_normalize_keeps_the_normal_form(bench):
     loose = '{"type":"record","fields":[{"type":"int","name":"a"}],"name":"R"}'
     first = bench.register("s", loose, normalize=True)
-    assert bench.decisions.look_up("s", Wanted(V1), normalize=True) == bench.state.version("s", 1)
+    assert bench.decisions.look_up("s", SchemaToRegister(V1), normalize=True) == bench.state.version("s", 1)
     assert first.version == 1
 
 
@@ -203,17 +205,17 @@ def test_references_lie_in_the_context_of_the_schema(bench):
 
 
 def test_the_long_part_of_parsing_is_done_elsewhere_and_once(bench):
-    remember = bench.decisions.work("s", Wanted(V1))()
+    remember = bench.decisions.work("s", SchemaToRegister(V1))()
     remember()
-    assert bench.decisions.work("s", Wanted(V1)) is None
+    assert bench.decisions.work("s", SchemaToRegister(V1)) is None
     assert bench.register("s", V1).id == 1
     for number in range(150):  # failures that nobody asks for do not pile up
-        bench.decisions.work("s", Wanted(f"{{wrong {number}"))()()
+        bench.decisions.work("s", SchemaToRegister(f"{{wrong {number}"))()()
     assert len(bench.decisions.parser._failed) <= 100
     with error(42201):
         bench.register("s", "{wrong 149")
-    assert bench.decisions.work("s", Wanted(V1, references=(Reference("x", "nowhere", 1),))) is None
-    assert bench.decisions.work("s", Wanted(V1, schema_type="COBOL")) is None
+    assert bench.decisions.work("s", SchemaToRegister(V1, references=(Reference("x", "nowhere", 1),))) is None
+    assert bench.decisions.work("s", SchemaToRegister(V1, schema_type="COBOL")) is None
 
 
 # Looking.
@@ -221,13 +223,13 @@ def test_the_long_part_of_parsing_is_done_elsewhere_and_once(bench):
 
 def test_looking_up_a_schema(bench):
     with error(40401):
-        bench.decisions.look_up("s", Wanted(V1))
+        bench.decisions.look_up("s", SchemaToRegister(V1))
     bench.register("s", V1)
-    assert bench.decisions.look_up("s", Wanted(V1)).version == 1
+    assert bench.decisions.look_up("s", SchemaToRegister(V1)).version == 1
     with error(40403):
-        bench.decisions.look_up("s", Wanted(V2))
+        bench.decisions.look_up("s", SchemaToRegister(V2))
     with error(40403):
-        bench.decisions.look_up("s", Wanted(V1, metadata={"properties": {"x": "y"}}))
+        bench.decisions.look_up("s", SchemaToRegister(V1, metadata={"properties": {"x": "y"}}))
 
 
 def test_versions_that_are_not_there(bench):
@@ -419,7 +421,7 @@ def test_a_schema_that_another_registry_laid_out_is_recognised(bench):
     spaced = '{ "type": "record", "name": "R", "fields": [ {"name":"a","type":"int"} ] }'
     bench.state.apply(Entry(SchemaKey("s", 1), SchemaValue("s", 1, 3, spaced)))
     assert bench.register("s", V1).id == 3
-    assert bench.decisions.look_up("s", Wanted(V1)).version == 1
+    assert bench.decisions.look_up("s", SchemaToRegister(V1)).version == 1
 
 
 STEPS = st.lists(
@@ -450,7 +452,7 @@ def test_ids_stand_for_one_schema_for_ever_and_the_log_is_the_state(steps):
                 bench.do(bench.decisions.delete_subject(subject, permanent="purge" in action))
             else:
                 bench.do(bench.decisions.delete_version(subject, version, permanent="purge" in action))
-        except RegistryError as refused:
+        except RegistryProblem as refused:
             codes.add(refused.code)
     assert all(40401 <= code <= 40407 for code in codes)
     again = bench.replayed()

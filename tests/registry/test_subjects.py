@@ -3,7 +3,7 @@
 import pytest
 
 from moldau.registry import subjects
-from moldau.registry.errors import RegistryError
+from moldau.registry.errors import RegistryProblem
 
 
 @pytest.mark.parametrize(
@@ -36,7 +36,7 @@ def test_contexts_as_people_write_them(text: str) -> None:
 
 @pytest.mark.parametrize("bad", ["", ":.eu:", "__GLOBAL", ":.eu:__EMPTY", "a\nb", "x" * 10_001])
 def test_names_that_nothing_is_stored_under(bad: str) -> None:
-    with pytest.raises(RegistryError) as refused:
+    with pytest.raises(RegistryProblem) as refused:
         subjects.check(bad)
     assert refused.value.code == 42208
 

@@ -22,7 +22,7 @@ FINAL_EPOCH = -1
 EVICTION_SECONDS = 120.0
 
 
-class Wanted:
+class WantedPartition:
     """One partition that a fetch asks for, and what its reader was last sent of it."""
 
     __slots__ = (
@@ -76,7 +76,9 @@ Key = tuple[Any, int]
 class Session:
     __slots__ = ("epoch", "partitions", "session_id", "used_at", "uses_topic_ids")
 
-    def __init__(self, session_id: int, uses_topic_ids: bool, partitions: dict[Key, Wanted], now: float):
+    def __init__(
+        self, session_id: int, uses_topic_ids: bool, partitions: dict[Key, WantedPartition], now: float
+    ):
         self.session_id = session_id
         self.uses_topic_ids = uses_topic_ids
         self.partitions = partitions
@@ -89,7 +91,7 @@ class Plan:
 
     __slots__ = ("incremental", "session", "wanted")
 
-    def __init__(self, wanted: Iterable[Wanted], session: Session | None, incremental: bool) -> None:
+    def __init__(self, wanted: Iterable[WantedPartition], session: Session | None, incremental: bool) -> None:
         self.wanted = list(wanted)
         self.session = session
         self.incremental = incremental
@@ -98,7 +100,9 @@ class Plan:
     def session_id(self) -> int:
         return self.session.session_id if self.session is not None else INVALID_SESSION_ID
 
-    def select(self, results: list[tuple[Wanted, PartitionData]]) -> list[tuple[Wanted, PartitionData]]:
+    def select(
+        self, results: list[tuple[WantedPartition, PartitionData]]
+    ) -> list[tuple[WantedPartition, PartitionData]]:
         """Keeps what the answer must contain, and remembers that it was sent."""
         if self.session is None:
             return results
@@ -171,7 +175,7 @@ class FetchSessions:
             return Plan((), None, incremental=False)
         return Plan(session.partitions.values(), session, incremental=True)
 
-    def _create(self, by_id: bool, wanted: dict[Key, Wanted]) -> Session | None:
+    def _create(self, by_id: bool, wanted: dict[Key, WantedPartition]) -> Session | None:
         """A new session, or None when there are too many: the client then goes on without one."""
         now = self._clock.monotonic()
         if len(self._sessions) >= self._slots:
@@ -190,14 +194,14 @@ class FetchSessions:
         self._sessions[session.session_id] = self._sessions.pop(session.session_id)
 
 
-def _wanted(request: Any, by_id: bool) -> dict[Key, Wanted]:
+def _wanted(request: Any, by_id: bool) -> dict[Key, WantedPartition]:
     wanted = {}
     for topic in request.topics:
         name = topic.topic_id if by_id else topic.topic
         for asked in topic.partitions:
-            wanted[name, asked.partition] = Wanted(topic.topic, topic.topic_id, asked)
+            wanted[name, asked.partition] = WantedPartition(topic.topic, topic.topic_id, asked)
     return wanted
 
 
-def _key(by_id: bool, wanted: Wanted) -> Key:
+def _key(by_id: bool, wanted: WantedPartition) -> Key:
     return (wanted.topic_id if by_id else wanted.topic, wanted.index)

@@ -5,7 +5,7 @@
     change.answer      # what the client gets when they are written
 
 Invariant: pure. Nothing here changes the state: that is ``State.apply``'s, once the entries are in the log.
-A ``RegistryError`` means that nothing is to be written. A new id is one above all that were ever given in
+A ``RegistryProblem`` means that nothing is to be written. A new id is one above all that were ever given in
 the context, and a schema that the context knows already keeps the id that it has.
 """
 
@@ -50,7 +50,7 @@ CONFIG_FIELDS: dict[str, type] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class SchemaToRegister:
     """A schema as a client gives it; an id and a version only where it is imported."""
 
     schema: str
@@ -75,7 +75,7 @@ class Decisions:
 
     # Schemas.
 
-    def register(self, subject: str, wanted: Wanted, *, normalize: bool = False) -> Change:
+    def register(self, subject: str, wanted: SchemaToRegister, *, normalize: bool = False) -> Change:
         """The answer is the version under which the schema is or will be."""
         subject = check(subject)
         mode = self.state.effective_mode(subject)
@@ -102,16 +102,16 @@ class Decisions:
             raise errors.incompatible(subject, messages)
         return self._added(subject, wanted, version)
 
-    def work(self, subject: str, wanted: Wanted) -> Callable[[], Callable[[], None]] | None:
+    def work(self, subject: str, wanted: SchemaToRegister) -> Callable[[], Callable[[], None]] | None:
         """The long part of looking at a schema (``Parser.work``); None when there is none."""
         try:
             references = tuple(self._settled(subject, each) for each in wanted.references)
-        except errors.RegistryError:
+        except errors.RegistryProblem:
             return None
         return self.parser.work(self.state, subject, wanted.schema_type, wanted.schema, references)
 
     def look_up(
-        self, subject: str, wanted: Wanted, *, normalize: bool = False, deleted: bool = False
+        self, subject: str, wanted: SchemaToRegister, *, normalize: bool = False, deleted: bool = False
     ) -> SchemaValue:
         """The version that is this schema; 40401 for the subject, 40403 for the schema.
 
@@ -131,20 +131,30 @@ class Decisions:
         raise errors.schema_not_found()
 
     def incompatibilities(
-        self, subject: str, wanted: Wanted, against: SchemaValue | None = None, *, normalize: bool = False
+        self,
+        subject: str,
+        wanted: SchemaToRegister,
+        against: SchemaValue | None = None,
+        *,
+        normalize: bool = False,
     ) -> list[str]:
         """What the subject's level has against a schema, or what one version has against it."""
         level, wanted, previous = self._compared(subject, wanted, against, normalize)
         return self.parser.incompatibilities(self.state, subject, level, wanted, previous)
 
     def comparison(
-        self, subject: str, wanted: Wanted, against: SchemaValue | None = None, *, normalize: bool = False
+        self,
+        subject: str,
+        wanted: SchemaToRegister,
+        against: SchemaValue | None = None,
+        *,
+        normalize: bool = False,
     ) -> Callable[[], Callable[[], None]] | None:
         """The long part of ``incompatibilities`` (``Parser.comparison``); None when there is none."""
         try:
             level, wanted, previous = self._compared(subject, wanted, against, normalize)
             return self.parser.comparison(self.state, subject, level, wanted, previous)
-        except errors.RegistryError:
+        except errors.RegistryProblem:
             return None  # the decision says what is wrong
 
     def previous(self, subject: str, against: SchemaValue | None = None) -> list[SchemaValue]:
@@ -156,8 +166,8 @@ class Decisions:
         return versions if level.endswith("_TRANSITIVE") else versions[-1:]
 
     def _compared(
-        self, subject: str, wanted: Wanted, against: SchemaValue | None, normalize: bool
-    ) -> tuple[str, Wanted, list[SchemaValue]]:
+        self, subject: str, wanted: SchemaToRegister, against: SchemaValue | None, normalize: bool
+    ) -> tuple[str, SchemaToRegister, list[SchemaValue]]:
         """The level, the schema as it would be kept, and what it is compared with."""
         config = self.state.effective_config(subject)
         level = config.get("compatibilityLevel", DEFAULT_LEVEL)
@@ -256,7 +266,7 @@ class Decisions:
 
     # Parts of a decision.
 
-    def _prepared(self, subject: str, wanted: Wanted, normalize: bool) -> Wanted:
+    def _prepared(self, subject: str, wanted: SchemaToRegister, normalize: bool) -> SchemaToRegister:
         """References with real versions, and the text in the form in which it is kept."""
         references = tuple(self._settled(subject, each) for each in wanted.references)
         normalize = normalize or self.state.effective_config(subject).get("normalize") is True
@@ -268,11 +278,11 @@ class Decisions:
         target = within(subject, reference.subject)
         try:
             value = self.state.version(target, reference.version)
-        except errors.RegistryError as error:
+        except errors.RegistryProblem as error:
             raise errors.invalid_schema(f"No schema reference found for {reference}: {error}") from None
         return replace(reference, version=value.version)
 
-    def _same(self, subject: str, wanted: Wanted) -> SchemaValue | None:
+    def _same(self, subject: str, wanted: SchemaToRegister) -> SchemaValue | None:
         """The version that is this schema already, even if its text is formatted otherwise."""
         versions = self.state.versions(subject)
         sought = _content(wanted)
@@ -287,11 +297,11 @@ class Decisions:
                 return value
         return None
 
-    def _fingerprint(self, subject: str, wanted: Wanted) -> bytes:
+    def _fingerprint(self, subject: str, wanted: SchemaToRegister) -> bytes:
         parsed = self.parser.parse(self.state, subject, wanted.schema_type, wanted.schema, wanted.references)
         return parsed.fingerprint
 
-    def _completed(self, subject: str, wanted: Wanted) -> Wanted:
+    def _completed(self, subject: str, wanted: SchemaToRegister) -> SchemaToRegister:
         """With the metadata and rules that the version before and the config lend it."""
         config = self.state.effective_config(subject)
         before = self.state.versions(subject)[-1:]
@@ -304,7 +314,7 @@ class Decisions:
         rule_set = _merged(config.get("defaultRuleSet"), rule_set, config.get("overrideRuleSet"))
         return replace(wanted, metadata=metadata, rule_set=rule_set)
 
-    def _import_version(self, subject: str, wanted: Wanted) -> int:
+    def _import_version(self, subject: str, wanted: SchemaToRegister) -> int:
         assert wanted.id is not None
         stored = self.state.content_of_id(split(subject)[0], wanted.id)
         if stored is not None and stored != _content(wanted):
@@ -316,7 +326,7 @@ class Decisions:
             raise errors.not_permitted(f"Version {wanted.version} of subject {subject} is another schema")
         return wanted.version
 
-    def _added(self, subject: str, wanted: Wanted, version: int) -> Change:
+    def _added(self, subject: str, wanted: SchemaToRegister, version: int) -> Change:
         state, (context, _) = self.state, split(subject)
         schema_id = wanted.id
         if schema_id is None:
@@ -345,7 +355,7 @@ class Decisions:
         ]
         return Change(value, tuple(entries))
 
-    def _reads_as(self, subject: str, value: SchemaValue, wanted: Wanted, normalize: bool) -> bool:
+    def _reads_as(self, subject: str, value: SchemaValue, wanted: SchemaToRegister, normalize: bool) -> bool:
         parsed = self.parser.of(self.state, value)
         if parsed is None:
             return False
@@ -386,7 +396,7 @@ def config_answer(fields: Mapping[str, Any]) -> dict[str, Any]:
     return {"compatibilityLevel": fields.get("compatibilityLevel", DEFAULT_LEVEL), **more}
 
 
-def _content(wanted: Wanted) -> Any:
+def _content(wanted: SchemaToRegister) -> Any:
     return content(wanted.schema_type, wanted.schema, wanted.references, wanted.metadata, wanted.rule_set)
 
 

@@ -1,121 +1,121 @@
 """What the registry answers when it will not or cannot: Confluent's error codes with their words.
 
-Invariant: one exception, ``RegistryError``; one function for each thing that can be wrong. Clients decide
+Invariant: one exception, ``RegistryProblem``; one function for each thing that can be wrong. Clients decide
 by the code, so a code means here what it means there.
 """
 
 from moldau.web.problems import Problem
 
 
-class RegistryError(Problem):
+class RegistryProblem(Problem):
     """A problem with one of Confluent's codes."""
 
 
-def subject_not_found(subject: str) -> RegistryError:
-    return RegistryError(40401, 404, f"Subject '{subject}' not found.")
+def subject_not_found(subject: str) -> RegistryProblem:
+    return RegistryProblem(40401, 404, f"Subject '{subject}' not found.")
 
 
-def version_not_found(version: int) -> RegistryError:
-    return RegistryError(40402, 404, f"Version {version} not found.")
+def version_not_found(version: int) -> RegistryProblem:
+    return RegistryProblem(40402, 404, f"Version {version} not found.")
 
 
-def schema_not_found(schema: object = None) -> RegistryError:
-    return RegistryError(40403, 404, "Schema not found" if schema is None else f"Schema {schema} not found")
+def schema_not_found(schema: object = None) -> RegistryProblem:
+    return RegistryProblem(40403, 404, "Schema not found" if schema is None else f"Schema {schema} not found")
 
 
-def subject_soft_deleted(subject: str) -> RegistryError:
+def subject_soft_deleted(subject: str) -> RegistryProblem:
     said = f"Subject '{subject}' was soft deleted. Set permanent=true to delete permanently"
-    return RegistryError(40404, 404, said)
+    return RegistryProblem(40404, 404, said)
 
 
-def subject_not_soft_deleted(subject: str) -> RegistryError:
+def subject_not_soft_deleted(subject: str) -> RegistryProblem:
     said = f"Subject '{subject}' was not deleted first before being permanently deleted"
-    return RegistryError(40405, 404, said)
+    return RegistryProblem(40405, 404, said)
 
 
-def version_soft_deleted(subject: str, version: int) -> RegistryError:
+def version_soft_deleted(subject: str, version: int) -> RegistryProblem:
     said = f"Subject '{subject}' Version {version} was soft deleted. Set permanent=true to delete permanently"
-    return RegistryError(40406, 404, said)
+    return RegistryProblem(40406, 404, said)
 
 
-def version_not_soft_deleted(subject: str, version: int) -> RegistryError:
+def version_not_soft_deleted(subject: str, version: int) -> RegistryProblem:
     said = f"Subject '{subject}' Version {version} was not deleted first before being permanently deleted"
-    return RegistryError(40407, 404, said)
+    return RegistryProblem(40407, 404, said)
 
 
-def config_not_found(subject: str) -> RegistryError:
+def config_not_found(subject: str) -> RegistryProblem:
     said = f"Subject '{subject}' does not have subject-level compatibility configured"
-    return RegistryError(40408, 404, said)
+    return RegistryProblem(40408, 404, said)
 
 
-def mode_not_found(subject: str) -> RegistryError:
-    return RegistryError(40409, 404, f"Subject '{subject}' does not have subject-level mode configured")
+def mode_not_found(subject: str) -> RegistryProblem:
+    return RegistryProblem(40409, 404, f"Subject '{subject}' does not have subject-level mode configured")
 
 
-def incompatible(subject: str, details: list[str]) -> RegistryError:
+def incompatible(subject: str, details: list[str]) -> RegistryProblem:
     said = f'Schema being registered is incompatible with an earlier schema for subject "{subject}"'
-    return RegistryError(409, 409, f"{said}, details: [{', '.join(details)}]")
+    return RegistryProblem(409, 409, f"{said}, details: [{', '.join(details)}]")
 
 
-def invalid_schema(why: object) -> RegistryError:
-    return RegistryError(42201, 422, f"Invalid schema: {why}")
+def invalid_schema(why: object) -> RegistryProblem:
+    return RegistryProblem(42201, 422, f"Invalid schema: {why}")
 
 
-def invalid_version(version: object) -> RegistryError:
+def invalid_version(version: object) -> RegistryProblem:
     said = (
         f"The specified version '{version}' is not a valid version id. "
         'Allowed values are between [1, 2^31-1] and the string "latest"'
     )
-    return RegistryError(42202, 422, said)
+    return RegistryProblem(42202, 422, said)
 
 
-def invalid_level() -> RegistryError:
+def invalid_level() -> RegistryProblem:
     said = (
         "Invalid compatibility level. Valid values are none, backward, forward, full, "
         "backward_transitive, forward_transitive, and full_transitive"
     )
-    return RegistryError(42203, 422, said)
+    return RegistryProblem(42203, 422, said)
 
 
-def invalid_mode() -> RegistryError:
+def invalid_mode() -> RegistryProblem:
     said = "Invalid mode. Valid values are READWRITE, READONLY, READONLY_OVERRIDE, IMPORT, and FORWARD"
-    return RegistryError(42204, 422, said)
+    return RegistryProblem(42204, 422, said)
 
 
-def not_permitted(why: str) -> RegistryError:
-    return RegistryError(42205, 422, why)
+def not_permitted(why: str) -> RegistryProblem:
+    return RegistryProblem(42205, 422, why)
 
 
-def reference_exists(subject: str, version: int) -> RegistryError:
+def reference_exists(subject: str, version: int) -> RegistryProblem:
     said = f"One or more references exist to the schema {{subject={subject},version={version}}}"
-    return RegistryError(42206, 422, said)
+    return RegistryProblem(42206, 422, said)
 
 
-def invalid_subject(subject: str) -> RegistryError:
-    return RegistryError(42208, 422, f"The specified subject '{subject}' is not a valid subject.")
+def invalid_subject(subject: str) -> RegistryProblem:
+    return RegistryProblem(42208, 422, f"The specified subject '{subject}' is not a valid subject.")
 
 
-def schema_too_large(why: object) -> RegistryError:
-    return RegistryError(42209, 422, f"The schema is too large for a record: {why}")
+def schema_too_large(why: object) -> RegistryProblem:
+    return RegistryProblem(42209, 422, f"The schema is too large for a record: {why}")
 
 
-def unprocessable(why: str) -> RegistryError:
+def unprocessable(why: str) -> RegistryProblem:
     """A request that cannot be read as what it should be."""
-    return RegistryError(422, 422, why)
+    return RegistryProblem(422, 422, why)
 
 
-def store_error(why: object) -> RegistryError:
-    return RegistryError(50001, 500, f"Error in the backend data store: {why}")
+def store_error(why: object) -> RegistryProblem:
+    return RegistryProblem(50001, 500, f"Error in the backend data store: {why}")
 
 
-def timed_out(why: object) -> RegistryError:
-    return RegistryError(50002, 500, f"The operation timed out: {why}")
+def timed_out(why: object) -> RegistryProblem:
+    return RegistryProblem(50002, 500, f"The operation timed out: {why}")
 
 
-def takes_too_long() -> RegistryError:
+def takes_too_long() -> RegistryProblem:
     return timed_out("the schema takes too long to look at; make it smaller, or try again")
 
 
-def unknown_leader() -> RegistryError:
+def unknown_leader() -> RegistryProblem:
     """Says that nothing was done, so that the request can be sent to the next leader."""
-    return RegistryError(50004, 500, "The leader of the registry is not known at the moment")
+    return RegistryProblem(50004, 500, "The leader of the registry is not known at the moment")

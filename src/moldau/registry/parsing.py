@@ -196,7 +196,7 @@ class Parser:
         name = within(subject, reference.subject)
         try:
             value = state.version(name, reference.version, deleted=True)
-        except errors.RegistryError as error:
+        except errors.RegistryProblem as error:
             raise InvalidSchema(f"No schema reference found for {reference.name}: {error}") from None
         return self._parse(state, value.subject, value.schema_type, value.schema, value.references, depth + 1)
 

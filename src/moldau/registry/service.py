@@ -19,7 +19,7 @@ from moldau.client.replicated_state.replicated_state import NoLeader, Replicated
 from moldau.client.transport.cluster import Cluster
 from moldau.protocol.errors import ErrorCode, KafkaError
 from moldau.registry import errors
-from moldau.registry.decisions import Change, Decisions, Wanted
+from moldau.registry.decisions import Change, Decisions, SchemaToRegister
 from moldau.registry.parsing import Parser
 from moldau.registry.records import Entry, NoopKey, SchemaValue, UnknownKey, read, write
 from moldau.registry.state import State
@@ -101,7 +101,7 @@ class Registry:
             log.warning("offset %d of %s is passed over: %s", record.offset, self.topic, entry.key.reason)
         self.state.apply(entry)
 
-    async def prepare(self, subject: str, wanted: Wanted) -> Wanted:
+    async def prepare(self, subject: str, wanted: SchemaToRegister) -> SchemaToRegister:
         """Parses a schema in a thread, so that the event loop does not wait.
 
         The decision reports what is wrong.
@@ -112,7 +112,12 @@ class Registry:
         return wanted
 
     async def compare(
-        self, subject: str, wanted: Wanted, against: SchemaValue | None = None, *, normalize: bool = False
+        self,
+        subject: str,
+        wanted: SchemaToRegister,
+        against: SchemaValue | None = None,
+        *,
+        normalize: bool = False,
     ) -> None:
         """Parses and compares in a thread, so that the decision finds the results ready."""
         for value in self.decisions.previous(subject, against):
@@ -122,7 +127,7 @@ class Registry:
     async def _prepare_version(self, subject: str, version: int, depth: int) -> None:
         try:
             value = self.state.version(subject, version, deleted=True)
-        except errors.RegistryError:
+        except errors.RegistryProblem:
             return  # the decision says so
         await self._prepare_stored(value, depth)
 
@@ -132,7 +137,7 @@ class Registry:
             return
         for each in value.references:
             await self._prepare_version(within(value.subject, each.subject), each.version, depth + 1)
-        wanted = Wanted(value.schema, value.schema_type, value.references)
+        wanted = SchemaToRegister(value.schema, value.schema_type, value.references)
         await self._in_thread(self.decisions.work(value.subject, wanted))
 
     async def _in_thread(self, work: Callable[[], Callable[[], None]] | None) -> None:

@@ -7,7 +7,7 @@ import pytest
 from confluent_kafka import Producer
 
 from moldau.base.names import TopicPartition
-from moldau.cli.kafka_tools.hanging_transactions import OpenTransaction, hangs, open_transactions
+from moldau.cli.kafka_tools.hanging_transactions import PartitionTransaction, hangs, open_transactions
 from moldau.cli.kafka_tools.transactions import table_lines
 from moldau.client.admin.descriptions import ProducerState
 from moldau.client.admin.transactions import TransactionDescription
@@ -97,14 +97,14 @@ def producer(producer_id: int, start_offset: int, last_timestamp: int = 5) -> Pr
 
 def test_only_old_open_transactions_are_candidates() -> None:
     found = open_transactions({P0: [producer(1, 7), producer(2, -1), producer(3, 0, last_timestamp=9)]}, 9)
-    assert found == [OpenTransaction(P0, producer(1, 7))]
+    assert found == [PartitionTransaction(P0, producer(1, 7))]
 
 
 def test_what_hangs() -> None:
     known = {1: TransactionDescription("a", 1, "Ongoing", 1, 0, 60_000, 5, (P1,))}
-    assert not hangs(OpenTransaction(P1, producer(1, 0)), known)
-    assert hangs(OpenTransaction(P0, producer(1, 0)), known), "the coordinator has no such partition"
-    assert hangs(OpenTransaction(P1, producer(2, 0)), known), "no coordinator knows the producer"
+    assert not hangs(PartitionTransaction(P1, producer(1, 0)), known)
+    assert hangs(PartitionTransaction(P0, producer(1, 0)), known), "the coordinator has no such partition"
+    assert hangs(PartitionTransaction(P1, producer(2, 0)), known), "no coordinator knows the producer"
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from moldau.base.names import ZERO_UUID, TopicPartition
-from moldau.client.consumer.fetch_requests import Wanted, fetch_request, fetched_partitions
+from moldau.client.consumer.fetch_requests import FetchPosition, fetch_request, fetched_partitions
 from moldau.protocol.errors import ErrorCode, KafkaError
 from moldau.protocol.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData
 
@@ -20,7 +20,7 @@ CLUSTER: Any = SimpleNamespace(
 
 
 def request(*wanted: tuple[str, int, int, int], **options: Any) -> tuple[Any, int | None]:
-    asked = [Wanted(TopicPartition(name, index), offset, size) for name, index, offset, size in wanted]
+    asked = [FetchPosition(TopicPartition(name, index), offset, size) for name, index, offset, size in wanted]
     return fetch_request(CLUSTER, asked, **{"isolation_level": 1, "max_bytes": 1_000, **options})
 
 

@@ -12,7 +12,7 @@ Not done: followers (a replica id is answered NOT_LEADER_OR_FOLLOWER), a preferr
 from typing import Any
 
 from moldau.broker.context import RequestContext
-from moldau.broker.fetch_sessions import Plan, Wanted
+from moldau.broker.fetch_sessions import Plan, WantedPartition
 from moldau.broker.purgatory import Parked
 from moldau.protocol.errors import ErrorCode, KafkaError
 from moldau.protocol.messages.fetch import (
@@ -29,7 +29,7 @@ from moldau.replication.partition import ISOLATION_LEVELS, READ_COMMITTED, Parti
 
 _NOT_FOUND = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
 
-Results = list[tuple[Wanted, PartitionData]]
+Results = list[tuple[WantedPartition, PartitionData]]
 
 
 def handle(request: FetchRequest, context: RequestContext) -> FetchResponse | Parked:
@@ -57,7 +57,7 @@ class _Fetch:
         self.plan = plan
         self.replica_id = max(request.replica_id, request.replica_state.replica_id)
 
-    def find(self, wanted: Wanted) -> Partition:
+    def find(self, wanted: WantedPartition) -> Partition:
         replicas = self.context.services.replicas
         if self.context.api_version >= 13:
             return replicas.find_by_id(wanted.topic_id, wanted.index)
@@ -97,7 +97,7 @@ class _Fetch:
             results.append((wanted, data))
         return results, size, urgent
 
-    def read_partition(self, wanted: Wanted, left: int, first: bool) -> PartitionData:
+    def read_partition(self, wanted: WantedPartition, left: int, first: bool) -> PartitionData:
         partition = self.find(wanted)
         isolation_level = self.request.isolation_level
         bounds = partition.read_bounds(isolation_level, wanted.current_leader_epoch, self.replica_id)
@@ -133,7 +133,7 @@ class _Fetch:
                 self.name_leader(wanted, data, response)
         return response
 
-    def name_leader(self, wanted: Wanted, data: PartitionData, response: FetchResponse) -> None:
+    def name_leader(self, wanted: WantedPartition, data: PartitionData, response: FetchResponse) -> None:
         """Names the current leader to a reader whose view of the leadership is old (KIP-951)."""
         if data.error_code not in (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH):
             return
@@ -152,13 +152,13 @@ class _Fetch:
             response.node_endpoints.append(endpoint)
 
 
-def _refused(wanted: Wanted, error: KafkaError) -> PartitionData:
+def _refused(wanted: WantedPartition, error: KafkaError) -> PartitionData:
     """Kafka's two kinds of nothing: an empty list where it never found the partition, else null."""
     aborted: list[AbortedTransaction] | None = [] if error.code in _NOT_FOUND else None
     return PartitionData(wanted.index, error.code, -1, aborted_transactions=aborted, records=b"")
 
 
-def _diverges(wanted: Wanted, partition: Partition, data: PartitionData) -> bool:
+def _diverges(wanted: WantedPartition, partition: Partition, data: PartitionData) -> bool:
     """Whether the reader's last epoch ended elsewhere in this log (KIP-595)."""
     epoch, end_offset = partition.end_offset_for_epoch(wanted.last_fetched_epoch)
     if epoch < 0 or end_offset < 0:

@@ -30,15 +30,15 @@ class Search:
 
 
 @dataclass(frozen=True, slots=True)
-class OpenTransaction:
+class PartitionTransaction:
     partition: TopicPartition
     producer: ProducerState
 
 
-async def find_hanging(transactions: Transactions, search: Search, now_ms: int) -> list[OpenTransaction]:
+async def find_hanging(transactions: Transactions, search: Search, now_ms: int) -> list[PartitionTransaction]:
     """All hanging transactions that match the search."""
     partitions = await _partitions(Admin(transactions.cluster), search)
-    candidates: list[OpenTransaction] = []
+    candidates: list[PartitionTransaction] = []
     for start in range(0, len(partitions), _BATCH):
         batch = partitions[start : start + _BATCH]
         found = await _producers(transactions, search.broker_id, batch)
@@ -62,17 +62,17 @@ async def find_hanging(transactions: Transactions, search: Search, now_ms: int) 
 
 def open_transactions(
     producers: Mapping[TopicPartition, Iterable[ProducerState]], before_ms: int
-) -> list[OpenTransaction]:
+) -> list[PartitionTransaction]:
     """Open transactions whose last record was written before a time."""
     return [
-        OpenTransaction(partition, producer)
+        PartitionTransaction(partition, producer)
         for partition, states in producers.items()
         for producer in states
         if producer.current_transaction_start_offset >= 0 and producer.last_timestamp < before_ms
     ]
 
 
-def hangs(candidate: OpenTransaction, known: Mapping[int, TransactionDescription]) -> bool:
+def hangs(candidate: PartitionTransaction, known: Mapping[int, TransactionDescription]) -> bool:
     """Whether no coordinator will write the marker; ``known`` are their transactions by producer id."""
     description = known.get(candidate.producer.producer_id)
     return description is None or candidate.partition not in description.partitions

@@ -23,7 +23,7 @@ from moldau.cli.kafka_tools.framework.bootstrap import (
 from moldau.cli.kafka_tools.framework.exceptions import sentence
 from moldau.cli.kafka_tools.framework.options import Given, Option, OptionError, Options
 from moldau.cli.kafka_tools.framework.tool import Console, Tool, report_usage_error
-from moldau.cli.kafka_tools.hanging_transactions import OpenTransaction, Search, find_hanging
+from moldau.cli.kafka_tools.hanging_transactions import PartitionTransaction, Search, find_hanging
 from moldau.client.admin.admin import Admin
 from moldau.client.admin.descriptions import ProducerState
 from moldau.client.admin.transactions import TransactionDescription, Transactions
@@ -159,7 +159,7 @@ def description_row(found: TransactionDescription, now_ms: int) -> list[object]:
     ]
 
 
-def hanging_row(found: OpenTransaction, now_ms: int) -> list[object]:
+def hanging_row(found: PartitionTransaction, now_ms: int) -> list[object]:
     producer = found.producer
     return [
         found.partition.topic,

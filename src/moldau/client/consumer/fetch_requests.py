@@ -22,7 +22,7 @@ from moldau.protocol.messages.fetch import (
 _LAST_VERSION_WITH_NAMES = 12
 
 
-class Wanted(NamedTuple):
+class FetchPosition(NamedTuple):
     partition: TopicPartition
     offset: int
     max_bytes: int
@@ -30,7 +30,7 @@ class Wanted(NamedTuple):
 
 def fetch_request(
     cluster: Cluster,
-    wanted: Iterable[Wanted],
+    wanted: Iterable[FetchPosition],
     *,
     isolation_level: int,
     max_bytes: int,

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from moldau.base.names import TopicPartition
-from moldau.client.consumer.fetch_requests import Wanted, fetch_request, fetched_partitions
+from moldau.client.consumer.fetch_requests import FetchPosition, fetch_request, fetched_partitions
 from moldau.client.consumer.fetched import end_of
 from moldau.client.transport.cluster import Cluster, is_retriable
 from moldau.client.transport.connection import error_code
@@ -209,7 +209,7 @@ class Fetcher:
         options = self._options
         request, version = fetch_request(
             self._cluster,
-            [Wanted(a.partition, a.fetch_offset, options.partition_max_bytes) for a in here],
+            [FetchPosition(a.partition, a.fetch_offset, options.partition_max_bytes) for a in here],
             isolation_level=options.isolation_level,
             max_bytes=options.max_bytes,
             max_wait_ms=options.max_wait_ms,

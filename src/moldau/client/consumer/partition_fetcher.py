@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from moldau.base.names import TopicPartition
 from moldau.client.admin.descriptions import READ_COMMITTED, READ_UNCOMMITTED
-from moldau.client.consumer.fetch_requests import Wanted, fetch_request, fetched_partitions
+from moldau.client.consumer.fetch_requests import FetchPosition, fetch_request, fetched_partitions
 from moldau.client.transport.background_loop import BackgroundLoop
 from moldau.client.transport.blocking_connection import BlockingConnection
 from moldau.client.transport.cluster import Cluster
@@ -78,7 +78,7 @@ class PartitionFetcher:
         """The request, and the last version that it can be sent in."""
         return fetch_request(
             self.cluster,
-            [Wanted(self.partition, offset, partition_max_bytes)],
+            [FetchPosition(self.partition, offset, partition_max_bytes)],
             isolation_level=self._isolation_level,
             max_bytes=self._max_bytes,
         )

@@ -6,7 +6,7 @@ values are for.
 
 from typing import Any
 
-from moldau.registry.decisions import Wanted
+from moldau.registry.decisions import SchemaToRegister
 from moldau.registry.errors import invalid_schema, invalid_version
 from moldau.registry.records import AVRO, read_references
 from moldau.registry.service import Registry
@@ -71,7 +71,7 @@ class RegistryCall(Call):
 
     # The body.
 
-    async def wanted(self) -> Wanted:
+    async def wanted(self) -> SchemaToRegister:
         """The schema that a body brings."""
         body = await self.body()
         schema = body.get("schema")
@@ -87,7 +87,7 @@ class RegistryCall(Call):
             references = read_references(body.get("references") or [])
         except ValueError as error:
             raise invalid_schema(error) from None
-        return Wanted(
+        return SchemaToRegister(
             schema=schema,
             schema_type=schema_type,
             references=references,

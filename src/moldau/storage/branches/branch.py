@@ -38,7 +38,7 @@ MARKER_FILE = "branch.unfinished"
 _CACHES = (OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX)
 
 
-class OpenTransaction(NamedTuple):
+class UnfinishedTransaction(NamedTuple):
     """A transaction that was open at the end of the branch."""
 
     producer_id: int
@@ -70,7 +70,7 @@ class Branch:
         self.path = f"{log_directory.path}/{renamed(topic_partition, files.unique_hex(), DELETE_SUFFIX)}"
         self.log_start_offset = 0
         self.end_offset = 0
-        self.open_transactions: list[OpenTransaction] = []
+        self.open_transactions: list[UnfinishedTransaction] = []
 
     def make_directory(self) -> None:
         self.files.make_directory(self.path)
@@ -115,12 +115,12 @@ def _is_open(producer: ProducerStateEntry) -> bool:
     return producer.transaction_first_offset >= 0
 
 
-def _transaction(producer: ProducerStateEntry) -> OpenTransaction:
-    return OpenTransaction(producer.producer_id, producer.epoch, max(producer.coordinator_epoch, 0))
+def _transaction(producer: ProducerStateEntry) -> UnfinishedTransaction:
+    return UnfinishedTransaction(producer.producer_id, producer.epoch, max(producer.coordinator_epoch, 0))
 
 
 def abort_transactions(
-    branch: Log, transactions: Sequence[OpenTransaction], leader_epoch: int, now_ms: int
+    branch: Log, transactions: Sequence[UnfinishedTransaction], leader_epoch: int, now_ms: int
 ) -> None:
     """Aborts the transactions that were open at the end of the branch, and removes their producers."""
     for each in transactions:
