@@ -16,6 +16,8 @@ from moldau.inspection.layout import find_target
 from moldau.inspection.verify import plan as plan_checks
 from moldau.testing import Broker
 
+pytestmark = pytest.mark.slow
+
 SETTINGS = {"group.initial.rebalance.delay.ms": "0", "auto.create.topics.enable": "false"}
 
 

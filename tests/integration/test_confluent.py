@@ -9,6 +9,8 @@ from scenarios_records import compressed_round_trip, recompressed_by_the_broker
 
 from moldau.testing import Broker
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def client(moldau_broker: Broker) -> Iterator[ConfluentClient]:

@@ -20,6 +20,8 @@ from moldau.client.groups.groups import Groups
 from moldau.client.transport.cluster import Cluster
 from moldau.testing import Broker
 
+pytestmark = pytest.mark.slow
+
 SETTINGS = {
     "group.initial.rebalance.delay.ms": 0,
     "group.min.session.timeout.ms": 100,

@@ -10,6 +10,8 @@ from history_checker import PartitionHistory, Value
 
 from moldau.testing import Broker, drop, fail
 
+pytestmark = pytest.mark.slow
+
 #: What happens to every so-many-th request.
 TROUBLE: dict[str, Callable[[int], Any]] = {
     "lost answers": lambda count: drop(handled=True) if count % 3 == 2 else None,

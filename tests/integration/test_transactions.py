@@ -14,6 +14,8 @@ from waiting import until, wait_until
 
 from moldau.testing import Broker
 
+pytestmark = pytest.mark.slow
+
 PATIENCE_SECONDS = 30
 
 

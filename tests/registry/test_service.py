@@ -22,6 +22,8 @@ from moldau.registry.rules.compatibility import conflicts
 from moldau.registry.service import Registry, replicated_state_options
 from moldau.testing import Broker, drop, fail
 
+pytestmark = pytest.mark.slow
+
 STRING, INT, LONG = '"string"', '"int"', '"long"'
 V1 = '{"type":"record","name":"Order","fields":[{"name":"id","type":"long"}]}'
 V2 = '{"type":"record","name":"Order","fields":[{"name":"id","type":"double"}]}'

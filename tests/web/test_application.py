@@ -110,6 +110,7 @@ def test_bodies_and_headers_are_bounded(run_service):
             assert endless.recv(100).startswith(b"HTTP/1.1 400 ")  # no need to wait for their end
 
 
+@pytest.mark.slow
 def test_a_request_takes_no_longer_than_it_may(run_service):
     async def slow(call):
         await asyncio.Event().wait()

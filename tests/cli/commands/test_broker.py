@@ -25,6 +25,8 @@ from moldau.cli.commands.broker import (
 from moldau.cli.commands.up import up
 from moldau.storage.errors import CorruptFileError
 
+pytestmark = pytest.mark.slow
+
 READY = re.compile(
     r"moldau ready: PLAINTEXT://127\.0\.0\.1:(\d+) \(node 1, cluster (\S{22}), data (\S+), \d+\.\d\d s\)\n"
 )

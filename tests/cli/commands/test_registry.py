@@ -13,6 +13,8 @@ import pytest
 
 from moldau.cli.commands.registry import credentials
 
+pytestmark = pytest.mark.slow
+
 READY = re.compile(r"moldau registry ready: (https?://127\.0\.0\.1:\d+) \(0 subjects, topic _schemas\)\n")
 
 

@@ -13,6 +13,8 @@ from confluent_kafka.serialization import MessageField, SerializationContext
 
 from moldau.client.registry.schema_registry import RegistryClient
 
+pytestmark = pytest.mark.slow
+
 ORDER = (
     '{"type":"record","name":"Order","fields":[{"name":"id","type":"long"},'
     '{"name":"note","type":["null","string"]}]}'
