@@ -13,7 +13,7 @@ READY_BENCH := $(VENV)/.ready-bench
 # Where there is Python of ours.
 CODE := src tests benchmarks docs examples tools
 
-.PHONY: help setup run broker test test-fast lint format bench bench-spark conformance soak docs release-check clean
+.PHONY: help setup run broker test test-fast lint format bench bench-spark conformance soak soak-hostile docs release-check clean
 
 help:
 	@echo "make run          broker, schema registry and a live demo on Spark; PORT=9092 DATA_DIR=data; q stops it"
@@ -26,6 +26,7 @@ help:
 	@echo "make bench-spark  our Spark source and sink against Spark's own connector (needs Java 17 and Maven)"
 	@echo "make conformance  Kafka's own tools and clients against Moldau (needs Java 17 and Maven)"
 	@echo "make soak         random load, kills and restarts for SECONDS=600; a million damaged bytes, ten thousand crashes"
+	@echo "make soak-hostile  every attack on one broker in turn for SECONDS=600, with its memory and the longest wait of others"
 	@echo "make docs         regenerate docs/settings.md, docs/protocol.md and docs/spark-options.md"
 	@echo "make release-check  build the wheel, install it elsewhere, and see a broker from it work (a minute)"
 
@@ -115,6 +116,9 @@ conformance: $(READY_BENCH)
 SECONDS ?= 600
 soak: $(READY_DEV)
 	@MOLDAU_SOAK_SECONDS=$(SECONDS) $(BIN)/pytest tests/soak --timeout 0
+
+soak-hostile: $(READY_DEV)
+	@MOLDAU_SOAK_HOSTILE_SECONDS=$(SECONDS) $(BIN)/pytest tests/soak/test_hostile_soak.py -s --timeout 0
 
 docs: $(READY_DEV)
 	@$(BIN)/python docs/generate_settings.py

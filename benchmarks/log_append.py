@@ -67,14 +67,14 @@ def best(log: Log, sent: list[memoryview], calls: int) -> float:
 
 #: What is sent, appends in a round, the topic's config, and the figure to keep on disk.
 CASES: dict[str, tuple[dict[str, Any], int, LogConfig, float | None]] = {
-    "one record of 100 bytes": ({"records": 1, "size": 100}, 500, LogConfig(), 6.0),
+    "one record of 100 bytes": ({"records": 1, "size": 100}, 500, LogConfig(), 8.0),
     "one record of 100 bytes, idempotent": (
         {"records": 1, "size": 100, "producer": True},
         500,
         LogConfig(),
-        8.0,
+        10.0,
     ),
-    "150 records of 100 bytes (16 KB)": ({"records": 150, "size": 100}, 100, LogConfig(), 40.0),
+    "150 records of 100 bytes (16 KB)": ({"records": 150, "size": 100}, 100, LogConfig(), 70.0),
     "150 records of 100 bytes, lz4": (
         {"records": 150, "size": 100, "compression": Compression.LZ4},
         100,

@@ -15,50 +15,77 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from moldau.base.clock import Clock, SystemClock
+from moldau.base.descriptors import (
+    FEW_DESCRIPTORS,
+    DescriptorShares,
+    DescriptorWatch,
+    descriptor_limit,
+    raise_descriptor_limit,
+    share_descriptors,
+)
 from moldau.base.names import TopicPartition, Uuid
-from moldau.base.tasks import Background, Timers
+from moldau.base.tasks import Background, Timers, new_event_loop
+from moldau.broker.access.entrances import entrances, exchange_certificates
+from moldau.broker.access.guarding import Guarding
 from moldau.broker.context import Services
 from moldau.broker.coordination.groups import group_coordinator
 from moldau.broker.coordination.producer_ids import ProducerIds
 from moldau.broker.coordination.transactions import Transactions
-from moldau.broker.dispatch import Dispatch, WrapHandler
+from moldau.broker.dispatch import WrapHandler
 from moldau.broker.fetch_sessions import FetchSessions
+from moldau.broker.forwarding import Forwarding
 from moldau.broker.metadata_changes import MetadataChanges, dynamic_configs
 from moldau.broker.purgatory import Purgatory
+from moldau.broker.registration import Registration
 from moldau.broker.restores import Restores
 from moldau.broker.schema_validation import SchemaIds, SchemaValidator
 from moldau.broker.server import Server
 from moldau.cluster.configs.broker_settings import BrokerSettings, load_broker_settings
 from moldau.cluster.configs.layers import ConfigLayers, initial_default_broker_configs, topic_values
 from moldau.cluster.controller import commands as controller
+from moldau.cluster.controller.elections import rules_of_configs
+from moldau.cluster.controller_role import ControllerRole
 from moldau.cluster.image import EMPTY_IMAGE, ClusterImage
 from moldau.cluster.metadata import Metadata
-from moldau.cluster.records import Endpoint, ResourceType
+from moldau.cluster.records import Endpoint, MetadataError, ResourceType
 from moldau.cluster.store.contract import MetadataStore
+from moldau.cluster.store.opening import metadata_store
+from moldau.protocol.errors import KafkaError
 from moldau.replication.branching import Branching
+from moldau.replication.controller_channel import ControllerChannel
+from moldau.replication.following import Following, fetch_settings
+from moldau.replication.heavy_batches import BatchLimits, HeavyBatches
+from moldau.replication.isr_changes import IsrChanges
+from moldau.replication.isr_proposals import IsrProposals
 from moldau.replication.log_cleaning import LogCleaning
 from moldau.replication.log_upkeep import LogUpkeep
+from moldau.replication.peer_security import peer_security
+from moldau.replication.peer_watch import PeerWatch
+from moldau.replication.peers import Peers
 from moldau.replication.replicas import Replicas
 from moldau.storage.branches.branch import remove_unfinished_branches
 from moldau.storage.directory.logs import Logs
+from moldau.storage.directory.lost_partitions import refuse_to_begin_without_metadata
 from moldau.storage.files import Files
 from moldau.storage.log.log import LogConfig
+from moldau.storage.open_files import OPEN_FILES
 
 log = logging.getLogger("moldau.node")
 
 #: How long a stop waits for answers that are in flight.
 STOP_TIMEOUT_SECONDS = 5.0
+#: How long it waits before that for followers that shall lead from then on.
+DRAIN_SECONDS = 3.0
 _PROGRESS_SECONDS = 1.0
+_DESCRIPTOR_CHECK_SECONDS = 1.0
 
 
-def new_event_loop() -> asyncio.AbstractEventLoop:
-    """uvloop where there is one, else the standard loop."""
-    try:
-        import uvloop
-    except ImportError:
-        return asyncio.new_event_loop()
-    loop: asyncio.AbstractEventLoop = uvloop.new_event_loop()
-    return loop
+def _batch_limits(settings: BrokerSettings) -> BatchLimits:
+    return BatchLimits(
+        settings.moldau_batch_records_max,
+        settings.moldau_batch_headers_max,
+        settings.moldau_batch_uncompressed_bytes_max,
+    )
 
 
 class Node:
@@ -97,9 +124,13 @@ class Node:
         self.background = Background()
         self.timers = Timers(self.clock, loop)
         self._executor = ThreadPoolExecutor(max_workers=4, thread_name_prefix="moldau-io")
+        self._descriptors = self._share_descriptors()
         try:
             await self._open_metadata()
             self._open_logs()
+            self._build_ways_to_others()
+            self._build_replication()
+            self._build_coordinators()
             self._build_services()
             await self._bind()
             await self._join()
@@ -109,22 +140,35 @@ class Node:
             raise
         self._schedule()
 
+    def _share_descriptors(self) -> DescriptorShares:
+        shares = share_descriptors(descriptor_limit(), with_log_files=self._given_storage is None)
+        level = logging.WARNING if shares.limit < FEW_DESCRIPTORS else logging.INFO
+        log.log(level, "%s", shares)
+        if self._given_storage is None:
+            OPEN_FILES.capacity = shares.log_files
+        return shares
+
     async def _open_metadata(self) -> None:
         self._files, self._store = self._storage()
         self._opened.append(self._store.close)
         self.metadata = Metadata(self._store)
         self._opened.append(self.metadata.close)
         await self.metadata.open()
-        await self._store.open_session(self.node_id, lambda: self._fail("its session was taken away"))
+        await self._store.open_session(self.node_id, self._session_lost)
+        rules = rules_of_configs(self.settings.static)
+        self.controller_role = ControllerRole(self.node_id, self._store, self.metadata, rules)
+        self._opened.append(self.controller_role.close)
+        self._election_rules = rules
+        if self.metadata.image.cluster_id is None:
+            await self.controller_role.wait_for_a_cluster()
 
     def _storage(self) -> tuple[Files, MetadataStore]:
-        """Where data and metadata are kept; SQLite is loaded only where it is used."""
+        """Where data and metadata are kept: on this machine's disk and as the settings say, or as given."""
         if self._given_storage is not None:
             return self._given_storage
-        from moldau.cluster.store.local import LocalStore
         from moldau.storage.files import OsFiles
 
-        return OsFiles(), LocalStore(self.settings.log_dirs[0])
+        return OsFiles(), metadata_store(self.settings, self.clock)
 
     def _open_logs(self) -> None:
         image = self.metadata.image
@@ -137,11 +181,16 @@ class Node:
             self.clock,
             config_of=lambda topic: LogConfig.from_values(self._topic_values(self.metadata.image, topic)),
             recovery_threads=self.settings.num_recovery_threads_per_data_dir,
+            accept_lost_files=self.settings.moldau_accept_lost_files,
             on_offline=lambda directory: self._directory_offline(),
         )
         self.logs.open(self._progress())
-        remove_unfinished_branches(self._files, self.logs, image.topics_by_id)
         self._opened.append(self._close_logs)
+        if image.cluster_id is None:
+            accept = self.settings.moldau_accept_lost_files
+            known = len(self.logs) + len(self.logs.failed)
+            refuse_to_begin_without_metadata(self.logs.online, known, accept=accept)
+        remove_unfinished_branches(self._files, self.logs, image.topics_by_id)
 
     def _progress(self) -> Callable[[int, int, TopicPartition], None]:
         """Logs how far the opening of many logs has come, at most once a second."""
@@ -155,9 +204,59 @@ class Node:
 
         return progress
 
+    def _build_ways_to_others(self) -> None:
+        """Connections to the other brokers, and what goes over them to the controller."""
+        listener = self.settings.inter_broker_listener.name
+        self.peers = Peers(
+            self.node_id,
+            lambda: self.metadata.image,
+            listener,
+            security_of=peer_security(self.settings.static),
+        )
+        self._opened.append(self.peers.close)
+        self.controller = ControllerChannel(self.node_id, self.metadata, self.peers)
+        self.controller.answer_here = self._answer_as_controller
+
+    def _build_replication(self) -> None:
+        """The partitions of this node, those that it leads and those that it copies."""
+        changes = IsrChanges(self.node_id, lambda: self.broker_epoch, self.controller, self.background)
+        lag_time_ms = self.settings.replica_lag_time_max_ms
+        proposals = IsrProposals(self.node_id, lambda: self.metadata.image, changes, lag_time_ms)
+        following = Following(
+            self.node_id,
+            lambda: self.broker_epoch,
+            lambda leader_id: self.peers.connection(leader_id, "replication"),
+            fetch_settings(self.settings),
+            self.clock,
+            self.background,
+        )
+        self.replicas = Replicas(
+            self.node_id,
+            self.logs,
+            self._executor,
+            self.background,
+            self._topic_values,
+            clock=self.clock,
+            isr_proposer=proposals,
+            role_changed=following.role_changed,
+        )
+
+    def _build_coordinators(self) -> None:
+        common = (self.replicas, self.clock, self.timers, self.background)
+        self._groups = group_coordinator(
+            self.node_id, self.settings, *common, new_uuid, lambda: self.metadata.image
+        )
+        self._transactions = Transactions(
+            self.node_id,
+            self.settings,
+            *common,
+            self._groups,
+            lambda: self.metadata.image,
+            lambda node_id, request: self.peers.send(node_id, request, purpose="transactions"),
+        )
+
     def _build_services(self) -> None:
         settings = self.settings
-        self.replicas = Replicas(self.node_id, self.logs, self._executor, self.background, self._topic_values)
         self.upkeep = LogUpkeep(
             self.logs, self.replicas, self._executor, self.background, self.clock, settings
         )
@@ -165,19 +264,6 @@ class Node:
             self._files, self.logs, self.replicas, self.background, self.clock, settings
         )
         self._opened.append(self.cleaning.close)
-        groups = group_coordinator(
-            self.node_id,
-            settings,
-            self.replicas,
-            self.clock,
-            self.timers,
-            self.background,
-            new_uuid,
-            lambda: self.metadata.image,
-        )
-        transactions = Transactions(
-            self.node_id, settings, self.replicas, self.clock, self.timers, self.background, groups
-        )
         purgatory = Purgatory(self.timers, settings.moldau_parked_requests_max)
         sessions = settings.max_incremental_fetch_session_cache_slots
         self.services = Services(
@@ -200,17 +286,28 @@ class Node:
             restores=Restores(),
             purgatory=purgatory,
             fetch_sessions=FetchSessions(self.clock, sessions, lambda: random.randrange(1, 1 << 31)),
-            producer_ids=ProducerIds(self.metadata, self.node_id),
-            groups=groups,
-            transactions=transactions,
+            producer_ids=ProducerIds(self.metadata, self.node_id, self.controller),
+            groups=self._groups,
+            transactions=self._transactions,
             new_uuid=new_uuid,
             new_seed=lambda: random.randrange(1 << 31),
             schemas=SchemaValidator(self._schema_ids),
+            controller=self.controller,
+            forwarding=Forwarding(self.controller, self.metadata),
+            election_rules=self._election_rules,
+            heavy_batches=HeavyBatches(self._executor, _batch_limits(settings)),
         )
-        self.dispatch = Dispatch(self.services, self._wrap_handler)
-        self.server = Server(self.dispatch, purgatory, settings)
+        self.guarding = Guarding(self.services, self._wrap_handler)
+        self.dispatch = self.guarding.dispatch()
+        self.server = Server(self.dispatch, purgatory, settings, self._descriptors.connections)
+        self.server.throttling = self.guarding.throttling
         self._changes = MetadataChanges(
-            self.node_id, settings, self.replicas, groups, transactions.coordinator, self._settings_changed
+            self.node_id,
+            settings,
+            self.replicas,
+            self._groups,
+            self._transactions.coordinator,
+            self._settings_changed,
         )
 
     def _schema_ids(self) -> SchemaIds | None:
@@ -229,32 +326,65 @@ class Node:
         return ids
 
     async def _bind(self) -> None:
+        self.server.entrances = entrances(self.settings, self.services, self.dispatch, self.server.limits)
         for listener in self.settings.listeners:
             port = await self.server.bind(listener)
             self.listeners.append(listener._replace(port=port))
 
+    async def _answer_as_controller(self, request: Any) -> Any:
+        from moldau.broker.controller_requests import answer
+
+        return await answer(self.services, request)
+
     async def _join(self) -> None:
-        """Becomes the controller, makes sure that there is a cluster, and opens its partitions."""
-        controllership = await self._store.campaign(
-            self.node_id, lambda: self._fail("it is no longer the controller")
-        )
-        self.metadata.controller_epoch = epoch = controllership.epoch
-        sessions = await self._store.sessions()
+        """Makes sure that there is a cluster, registers in it, and opens its partitions."""
         cluster_id = self.services.cluster_id
         configs = initial_default_broker_configs(self.settings.layers)
         registration = controller.BrokerRegistration(
-            self.node_id, new_uuid(), self._advertised(), self.settings.broker_rack
+            self.node_id,
+            new_uuid(),
+            self._advertised(),
+            self.settings.broker_rack,
+            cluster_id=cluster_id,
+            previous_broker_epoch=self.logs.clean_broker_epoch,
         )
-        submit = self.metadata.submit
-        # Decided one after the other, stored with one append.
-        *_, self.broker_epoch = await asyncio.gather(
-            submit(lambda image: controller.create_cluster(image, cluster_id, {}, configs)),
-            submit(lambda image: controller.become_controller(image, self.node_id, epoch)),
-            submit(lambda image: controller.fence_missing_brokers(image, sessions)),
-            self.metadata.execute(lambda image: controller.register_broker(image, registration)),
-        )
+        self.registration = Registration(registration, self.controller, self.metadata, self.background)
+        role = self.controller_role
+        # Alone or first, this broker is the controller at once: its registration goes into the first append.
+        together: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+        async def register_here() -> None:
+            await self.registration.register()
+            if not together.done():
+                together.set_result(None)
+
+        role.act(lambda image: controller.create_cluster(image, cluster_id, {}, configs), register_here)
+        if not role.campaigning:
+            role.campaign()
+        await self._first_registration(together)
         self._changes.apply(EMPTY_IMAGE, self.metadata.image, ())
         self.metadata.on_change(self._changes.apply)
+        self.metadata.on_change(self.registration.follow)
+        watch = PeerWatch(self.node_id, self.peers, self.background, self._declare_dead)
+        watch.follow(EMPTY_IMAGE, self.metadata.image, ())
+        self.metadata.on_change(watch.follow)
+
+    async def _first_registration(self, together: "asyncio.Future[None]") -> None:
+        """As the controller, with its first append; otherwise at the controller that there is."""
+        elsewhere = asyncio.ensure_future(self.controller_role.another_one())
+        try:
+            await asyncio.wait([together, elsewhere], return_when=asyncio.FIRST_COMPLETED)
+            if together.done():
+                return
+            self.controller_role.drop_first()
+            await self.registration.register()
+            await self.metadata.refresh()
+        finally:
+            elsewhere.cancel()
+
+    @property
+    def broker_epoch(self) -> int:
+        return self.registration.broker_epoch
 
     def _advertised(self) -> tuple[Endpoint, ...]:
         """What clients see: a port that was left to the system is filled in."""
@@ -267,6 +397,13 @@ class Node:
         settings, timers = self.settings, self.timers
         self.upkeep.schedule(timers)
         self.cleaning.schedule(timers)
+        self.guarding.schedule(timers)
+        if settings.auto_leader_rebalance_enable:
+            seconds = settings.leader_imbalance_check_interval_seconds
+            timers.every(seconds, self.controller_role.balance_leaders)
+        timers.every(settings.replica_lag_time_max_ms / 2000, self.replicas.shrink_isrs)
+        watch = DescriptorWatch(self._descriptors, OPEN_FILES.make_room)
+        timers.every(_DESCRIPTOR_CHECK_SECONDS, watch.check)
         if settings.connections_max_idle_ms > 0:
             timers.every(settings.connections_max_idle_ms / 1000, self.server.close_idle)
 
@@ -274,10 +411,42 @@ class Node:
 
     def _settings_changed(self) -> None:
         self.dispatch.log_requests = self.settings.moldau_request_log
+        exchange_certificates(self.server.entrances.values(), self.settings)
 
     def _topic_values(self, image: ClusterImage, topic: str) -> Mapping[str, Any]:
         layers: ConfigLayers = self.settings.layers
         return topic_values(layers, image.configs(ResourceType.TOPIC, topic))
+
+    async def _declare_dead(self, broker_id: int) -> None:
+        try:
+            await self._store.declare_dead(broker_id)
+        except MetadataError as error:
+            log.warning("broker %d is dead, but its session goes on: %s", broker_id, error)
+
+    def _session_lost(self) -> None:
+        """Others may take this broker for gone: it stops leading, and comes back with a new session."""
+        replicas: Replicas | None = getattr(self, "replicas", None)
+        registration: Registration | None = getattr(self, "registration", None)
+        if replicas is None or registration is None:
+            self._fail("its session was lost while it started")
+            return
+        if registration.leaving:
+            return  # others have seen that it stops
+        replicas.suspend()
+        self.background.start(self._regain_session(), "session")
+
+    async def _regain_session(self) -> None:
+        while True:
+            try:
+                await self._store.open_session(self.node_id, self._session_lost)
+                break
+            except MetadataError as error:
+                log.error("no new session yet: %s", error)
+                await asyncio.sleep(_PROGRESS_SECONDS)
+        await self.registration.register()
+        await self.metadata.refresh()
+        self.replicas.resume(self.metadata.image)
+        log.info("broker %d has a session again, epoch %d", self.node_id, self.broker_epoch)
 
     def _directory_offline(self) -> None:
         if not self.logs.online:
@@ -299,12 +468,42 @@ class Node:
     # --- stop -----------------------------------------------------------------------------------
 
     async def stop(self) -> None:
-        """Answers what is in flight, then flushes, checkpoints and lets go of everything."""
+        """Hands over what it leads, answers what is in flight, then flushes, checkpoints and lets go."""
+        self.registration.leaving = True
+        if self.settings.controlled_shutdown_enable and self.metadata.image.active_brokers() - {self.node_id}:
+            await self.replicas.drain(DRAIN_SECONDS)
+            await self.registration.hand_over()
         self.services.stopping = True
         await self.server.stop(STOP_TIMEOUT_SECONDS)
         await self.background.stop()
-        await self.metadata.submit(lambda image: controller.fence_broker(image, self.node_id))
+        await self._leave()
         await self._unwind()
+
+    async def abandon(self) -> None:
+        """Ends at once, for tests that kill a broker: what a process that dies leaves behind is left behind.
+
+        Connections break, session and controllership are gone, locks are free; nothing is flushed or noted.
+        """
+        self.timers.close()
+        self.server.abort()
+        self.logs.abandon()
+        await self._store.close()
+        await self.background.stop()
+        for close in reversed(self._opened):
+            if close not in (self._close_logs, self._store.close):
+                await close()
+        self._executor.shutdown()
+
+    async def _leave(self) -> None:
+        """The controller fences itself; any other broker is fenced when its session ends."""
+        if not self.controller_role.acting:
+            return
+        try:
+            await self.metadata.submit(
+                lambda image: controller.fence_broker(image, self.node_id, self._election_rules)
+            )
+        except KafkaError as error:
+            log.warning("the broker stops without being fenced: %s", error)
 
     async def _unwind(self) -> None:
         self.timers.close()
@@ -320,7 +519,8 @@ class Node:
         """Also after a start that failed: the next one need not recover what this one has checked."""
         replicas: Replicas | None = getattr(self, "replicas", None)
         high_watermarks = {} if replicas is None else replicas.high_watermarks()
-        broker_epoch: int = getattr(self, "broker_epoch", 0)
+        registration: Registration | None = getattr(self, "registration", None)
+        broker_epoch = 0 if registration is None else registration.broker_epoch
 
         def close() -> None:
             self._executor.shutdown()  # a flush that is under way has to be over before the last one
@@ -345,6 +545,7 @@ def run(
     ready: Callable[[Node], None] = lambda node: None,
 ) -> int:
     """Runs one broker in this process until SIGTERM or SIGINT; the exit code."""
+    raise_descriptor_limit()
     loop = new_event_loop()
     try:
         return loop.run_until_complete(_run(Node(properties, overrides), ready))

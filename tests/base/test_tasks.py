@@ -4,10 +4,10 @@ import asyncio
 import logging
 
 import pytest
-from waiting import turns
+from waiting import turns, until
 
 from moldau.base.clock import SteppedClock, SystemClock
-from moldau.base.tasks import Background, Timers
+from moldau.base.tasks import DUE_AT_ONCE, Background, Timers
 
 
 def test_timers_run_in_order_when_the_clock_is_stepped() -> None:
@@ -27,6 +27,23 @@ def test_timers_run_in_order_when_the_clock_is_stepped() -> None:
         return heard
 
     assert asyncio.run(scenario()) == ["early", "late"]
+
+
+def test_many_deadlines_at_one_moment_are_met_in_turns() -> None:
+    async def scenario() -> None:
+        clock = SteppedClock(frozen=True)
+        timers = Timers(clock, asyncio.get_running_loop())
+        heard: list[int] = []
+        for number in range(2 * DUE_AT_ONCE + 1):
+            timers.after(10, lambda number=number: heard.append(number))
+        clock.advance(10)
+        await turns(2)
+        assert len(heard) == DUE_AT_ONCE
+        await until(lambda: len(heard) == 2 * DUE_AT_ONCE + 1)
+        assert heard == sorted(heard)
+        timers.close()
+
+    asyncio.run(scenario())
 
 
 def test_a_repeating_timer_goes_on_until_it_is_cancelled() -> None:

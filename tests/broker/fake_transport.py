@@ -8,8 +8,9 @@ import struct
 from collections.abc import Callable
 from typing import Any
 
-from moldau.base.buffer_pool import BufferPool
-from moldau.broker.connection import RECEIVE_BUFFER_BYTES, Connection, Limits
+from moldau.broker.bounds.flow_control import Intake, Limits
+from moldau.broker.bounds.turns import Rotation
+from moldau.broker.connection import Connection
 from moldau.broker.purgatory import Parked
 
 
@@ -26,6 +27,7 @@ class FakeTransport(asyncio.Transport):
         self.reading = True
         self.closed = False
         self.aborted = False
+        self.on_resume: Callable[[], None] = lambda: None
 
     @property
     def data(self) -> bytes:
@@ -59,6 +61,7 @@ class FakeTransport(asyncio.Transport):
     def resume_reading(self) -> None:
         assert not self.reading, "resumed though it was reading"
         self.reading = True
+        self.on_resume()
 
     def is_closing(self) -> bool:
         return self.closed
@@ -77,6 +80,9 @@ class FakeOwner:
         self.full: str | None = None
         self.connections: set[Connection] = set()
         self.cancelled: list[Parked] = []
+        #: Bytes that each connection's peer does not take.
+        self.unsent: dict[Connection, int] = {}
+        self.crowded = False
 
     def opened(self, connection: Connection) -> str | None:
         if self.full is None:
@@ -92,9 +98,15 @@ class FakeOwner:
     def cancel(self, parked: Parked) -> None:
         self.cancelled.append(parked)
 
+    def stalled(self, connection: Connection, size: int) -> None:
+        self.unsent[connection] = self.unsent.get(connection, 0) + size
+
+    def flows(self, connection: Connection) -> None:
+        self.unsent.pop(connection, None)
+
 
 class Line:
-    """A connection and both of its ends."""
+    """A connection and both of its ends. Without a loop, ``run`` does what comes in its next turns."""
 
     def __init__(
         self,
@@ -105,14 +117,19 @@ class Line:
         inflight_requests: int = 100,
         outbound_bytes: int = 1 << 20,
         owner: FakeOwner | None = None,
+        intake: Intake | None = None,
+        loop: asyncio.AbstractEventLoop | None = None,
     ) -> None:
         self.owner = FakeOwner() if owner is None else owner
         self.transport = FakeTransport(room)
+        self.transport.on_resume = lambda: self.call_soon(self._deliver)
+        self.soon: list[Callable[[], None]] = []
+        self.call_soon: Callable[..., object] = self.soon.append if loop is None else loop.call_soon
+        self.unread = bytearray()
         self.connection = Connection(
             handle_frame,
             Limits(frame_bytes, inflight_requests, outbound_bytes),
-            memoryview(bytearray(RECEIVE_BUFFER_BYTES)),
-            BufferPool(),
+            Intake(Rotation(self.call_soon)) if intake is None else intake,
             "PLAINTEXT",
             self.owner,
         )
@@ -120,13 +137,28 @@ class Line:
         self.connection.connection_made(self.transport)
 
     def feed(self, data: bytes) -> None:
-        """Bytes from the peer, as the loop would hand them over; none once the connection is closing."""
-        while data and not self.transport.closed:
+        """Bytes from the peer, as the loop would hand them over: none while it does not read."""
+        self.unread += data
+        self._deliver()
+
+    def _deliver(self) -> None:
+        while self.unread and self.transport.reading and not self.transport.closed:
             buffer = self.connection.get_buffer(-1)
-            size = min(len(buffer), len(data))
-            buffer[:size] = data[:size]
-            data = data[size:]
+            size = min(len(buffer), len(self.unread))
+            buffer[:size] = self.unread[:size]
+            del self.unread[:size]
             self.connection.buffer_updated(size)
+
+    def turn(self) -> None:
+        """One turn of the loop."""
+        soon, self.soon[:] = self.soon[:], []
+        for callback in soon:
+            callback()
+
+    def run(self) -> None:
+        """Turns of the loop for as long as there is something to do."""
+        while self.soon:
+            self.turn()
 
     def lose(self, error: Exception | None = None) -> None:
         self.transport.closed = True

@@ -3,7 +3,6 @@ metadata. The broker says what is wrong, answers with a code that fits, and goes
 """
 
 import gc
-import os
 import socket
 import subprocess
 import sys
@@ -14,6 +13,7 @@ from typing import Any
 import pytest
 from batches import batch
 from scene import produce_request
+from small_disk import fill, mounted
 from waiting import turns
 from wire import Wire
 
@@ -98,13 +98,8 @@ def test_a_disk_that_is_full_when_a_segment_ends(in_memory: tuple[Broker, Client
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
     """A file system of two megabytes."""
-    place = tmp_path / "disk"
-    place.mkdir()
-    command = ["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", str(place)]
-    if os.geteuid() != 0 or subprocess.run(command, capture_output=True).returncode != 0:
-        pytest.skip("only root may mount a file system")
-    yield place
-    subprocess.run(["umount", "-l", str(place)], check=True)
+    with mounted(tmp_path / "disk", "2m") as place:
+        yield place
 
 
 def test_a_real_disk_that_is_full(small_disk: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -125,16 +120,6 @@ def test_a_real_disk_that_is_full(small_disk: Path, caplog: pytest.LogCaptureFix
     with Broker(data_dir=small_disk / "data") as broker:
         assert len(broker.records("t")) == 2
         assert broker.topics() == ["another", "t"]
-
-
-def fill(path: Path) -> None:
-    with open(path, "wb", buffering=0) as file:
-        for size in (100_000, 4096, 1):
-            try:
-                while file.write(bytes(size)) == size:
-                    pass
-            except OSError:
-                continue
 
 
 # --- a broken disk ----------------------------------------------------------------------------------

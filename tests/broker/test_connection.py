@@ -1,5 +1,6 @@
 """One connection, byte by byte: frames in, replies out in order, back-pressure both ways, and its end."""
 
+import itertools
 import logging
 import random
 import struct
@@ -9,11 +10,19 @@ from typing import Any
 import pytest
 from fake_transport import FakeOwner, FakeSlice, Line, framed
 
+from moldau.broker.bounds.flow_control import Intake
+from moldau.broker.bounds.turns import Rotation
 from moldau.broker.connection import Connection, Reply
 from moldau.broker.purgatory import Parked
 
 #: More than the buffer that all connections share, so that frames of it need one of their own.
 LARGE = 700_000
+
+
+@pytest.fixture(autouse=True)
+def time_stands_still(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A turn is as long as it takes; a busy machine cuts none."""
+    monkeypatch.setattr("moldau.broker.connection.stopwatch", lambda: 1.0)
 
 
 class Echo:
@@ -124,8 +133,10 @@ def test_an_announced_frame_costs_little_until_it_comes() -> None:
     line = Line(Echo(), frame_bytes=104_857_600)
     tracemalloc.start()
     try:
-        line.feed(struct.pack(">i", 104_857_600) + b"x" * 1000)
-        assert tracemalloc.get_traced_memory()[1] < 5 * 1024 * 1024
+        line.feed(struct.pack(">i", 104_857_600) + b"x" * 6)
+        assert tracemalloc.get_traced_memory()[1] < 20_000
+        line.feed(b"x" * 100_000)
+        assert tracemalloc.get_traced_memory()[1] < 8 * 100_000
     finally:
         tracemalloc.stop()
 
@@ -202,18 +213,234 @@ def test_a_frame_with_a_buffer_of_its_own_counts_too() -> None:
     assert not line.transport.reading
 
 
-def test_replies_that_are_not_taken_pause_reading() -> None:
-    line = Line(Echo(), room=10, outbound_bytes=100)
-    line.feed(framed(b"y" * 50))
-    assert line.transport.reading
-    line.feed(framed(b"y" * 90))
-    assert line.transport.reading
-    line.feed(framed(b"z" * 90))
+def test_who_does_not_take_its_replies_has_nothing_more_handled() -> None:
+    echo = Echo()
+    line = Line(echo, room=10)
+    line.feed(framed(b"y" * 50, b"z" * 60))
+    line.feed(framed(b"later"))
+    assert echo.frames == [b"y" * 50, b"z" * 60], "what came in one read is answered in one write"
     assert not line.transport.reading
     line.transport.drain()
+    line.run()
+    assert line.transport.data == b"y" * 50 + b"z" * 60 + b"later"
     assert line.transport.reading
+
+
+def test_replies_in_memory_are_bounded_inside_of_one_read() -> None:
+    """Thousands of small requests in one read, with answers that are not: nobody takes them."""
+    handled = 0
+
+    def handle(frame: memoryview, connection: Connection) -> None:
+        nonlocal handled
+        handled += 1
+        connection.send([bytearray(30_000)])
+
+    line = Line(handle, room=100_000)
+    requests = 500
+    line.feed(framed(*[b"metadata"] * requests))
+    assert handled < 10
+    assert line.transport.buffered + line.connection._outbound_bytes < 300_000
+    while handled < requests:
+        before = handled
+        line.transport.drain()
+        line.run()
+        assert before < handled <= before + 10
     line.transport.drain()
-    assert line.transport.data == b"y" * 140 + b"z" * 90
+    assert len(line.transport.data) == requests * 30_000
+
+
+def test_what_waits_for_a_peer_is_told_to_the_owner() -> None:
+    later = Later()
+    line = Line(later, room=10)
+    line.feed(framed(b"a" * 20, b"b" * 30))
+    later.answer(b"a" * 20)
+    assert line.owner.unsent == {line.connection: 20}
+    later.answer(b"b" * 30)
+    assert line.owner.unsent == {line.connection: 50}
+    line.transport.drain()
+    assert line.owner.unsent == {line.connection: 30}
+    line.transport.drain()
+    assert line.owner.unsent == {}
+
+
+def test_a_connection_that_is_given_up_is_gone_at_once(caplog: pytest.LogCaptureFixture) -> None:
+    line = Line(Echo(), room=1)
+    line.feed(framed(b"abc"))
+    line.connection.give_up("it takes nothing")
+    assert line.transport.aborted
+    assert "it takes nothing" in caplog.text
+
+
+def test_too_many_open_requests_are_seen_between_frames() -> None:
+    later = Later()
+    line = Line(later, inflight_requests=2)
+    line.feed(framed(b"a", b"b", b"c", b"d", b"e"))
+    assert list(later.replies) == [b"a", b"b", b"c"]
+    assert not line.transport.reading
+    later.answer(b"a")
+    line.run()
+    assert list(later.replies) == [b"a", b"b", b"c", b"d"]
+    for name in (b"b", b"c", b"d"):
+        later.answer(name)
+    line.run()
+    later.answer(b"e")
+    assert line.transport.data == b"abcde"
+    assert line.transport.reading
+
+
+# --- turns ------------------------------------------------------------------------------------------
+
+
+class Watch:
+    """A stopwatch on which every look takes a millisecond."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+
+    def __call__(self) -> float:
+        self.seconds += 0.001
+        return self.seconds
+
+
+@pytest.fixture
+def slow(monkeypatch: pytest.MonkeyPatch) -> Watch:
+    """Every frame takes a millisecond."""
+    watch = Watch()
+    monkeypatch.setattr("moldau.broker.connection.stopwatch", watch)
+    return watch
+
+
+def test_many_frames_of_one_read_go_on_in_later_turns(slow: Watch) -> None:
+    echo = Echo()
+    line = Line(echo)
+    bodies = [b"%d" % number for number in range(40)]
+    line.feed(framed(*bodies) + b"\0\0")
+    first = len(echo.frames)
+    assert first <= 12
+    assert not line.transport.reading
+    line.turn()
+    assert first < len(echo.frames) <= first + 4
+    line.run()
+    assert echo.frames == bodies
+    assert line.transport.reading
+    line.feed(b"\0\x04more")
+    assert echo.frames[-1] == b"more", "the frame that was cut is whole"
+
+
+def test_everybody_has_a_turn_before_anybody_has_a_second_one(slow: Watch) -> None:
+    order: list[str] = []
+    soon: list[Any] = []
+    intake = Intake(Rotation(soon.append, slow))
+    lines = []
+    for name in "abc":
+
+        def handle(frame: memoryview, connection: Connection, name: str = name) -> None:
+            order.append(name)
+            connection.send([bytearray(frame)])
+
+        lines.append(Line(handle, intake=intake))
+    for line in lines:
+        line.feed(framed(*[b"x"] * 30))
+    del order[:]
+    while soon:
+        soon.pop(0)()
+    turns_taken = "".join(name for name, _ in itertools.groupby(order))
+    assert turns_taken.startswith("abc" * 5), turns_taken
+
+
+def test_in_a_crowd_who_asks_for_much_queues_and_who_asks_for_one_thing_does_not(slow: Watch) -> None:
+    soon: list[Any] = []
+    intake = Intake(Rotation(soon.append, slow))
+    echoes = [Echo() for _ in range(4)]
+    first, busy, other, modest = (Line(echo, intake=intake) for echo in echoes)
+    first.feed(framed(*[b"x"] * 30))
+    slow.seconds += 1  # a long turn of the loop
+    busy.feed(framed(b"a", b"b"))
+    other.feed(framed(b"a", b"b")[:-3])
+    modest.feed(framed(b"one"))
+    assert [len(echo.frames) for echo in echoes[1:]] == [0, 0, 1]
+    while soon:
+        soon.pop(0)()
+    assert [len(echo.frames) for echo in echoes] == [30, 2, 1, 1]
+    other.unread.clear()
+    other.feed(framed(b"a", b"b")[-3:])
+    assert echoes[2].frames == [b"a", b"b"]
+
+
+def test_a_connection_that_ends_while_it_waits_for_its_turn(slow: Watch) -> None:
+    echo = Echo()
+    line = Line(echo)
+    line.feed(framed(*[b"x"] * 30))
+    seen = len(echo.frames)
+    line.lose()
+    line.run()
+    assert len(echo.frames) == seen
+
+
+def test_an_answer_that_is_given_alone_holds_back_the_requests_behind_it() -> None:
+    alone: list[Reply] = []
+    seen: list[bytes] = []
+
+    def handle(frame: memoryview, connection: Connection) -> None:
+        seen.append(bytes(frame))
+        if frame[:5] == b"alone":
+            alone.append(connection.reserve(alone=True))
+        else:
+            connection.send([bytearray(frame)])
+
+    line = Line(handle)
+    line.feed(framed(b"1", b"alone", b"2", b"alone too"))
+    line.feed(framed(b"3"))
+    assert seen == [b"1", b"alone"]
+    alone[0].fill([bytearray(b"A")])
+    line.run()
+    assert seen == [b"1", b"alone", b"2", b"alone too"]
+    alone[1].wait_with_others()
+    line.run()
+    assert seen[-1] == b"3"
+    alone[1].fill([bytearray(b"B")])
+    assert line.transport.data == b"1A2B3"
+
+
+def test_a_large_frame_waits_behind_an_answer_that_is_given_alone() -> None:
+    kept: list[Reply] = []
+    sizes: list[int] = []
+
+    def handle(frame: memoryview, connection: Connection) -> None:
+        sizes.append(len(frame))
+        kept.append(connection.reserve(alone=True))
+
+    line = Line(handle)
+    line.feed(framed(b"first") + framed(b"x" * LARGE))
+    assert sizes == [5]
+    kept[0].fill([])
+    line.run()
+    assert sizes == [5, LARGE]
+
+
+def test_less_is_read_when_many_hold_bytes_back(slow: Watch) -> None:
+    intake = Intake(Rotation([].append, slow))
+    lines = [Line(Echo(), intake=intake) for _ in range(70)]
+    for line in lines:
+        line.feed(framed(*[b"x"] * 30))
+    assert len(intake.scratch) == 16 * 1024
+    for line in lines:
+        line.lose()
+    assert len(intake.scratch) == 256 * 1024
+
+
+def test_bytes_that_were_on_their_way_when_reading_was_paused() -> None:
+    later = Later()
+    line = Line(later, inflight_requests=0)
+    line.feed(framed(b"a", b"b"))
+    assert not line.transport.reading
+    line.transport.reading = True  # as some transports hand over what they have decrypted already
+    line.feed(framed(b"c"))
+    line.transport.reading = False
+    for name in (b"a", b"b", b"c"):
+        later.answer(name)
+        line.run()
+    assert line.transport.data == b"abc"
 
 
 # --- slices of files --------------------------------------------------------------------------------

@@ -1,6 +1,7 @@
 """From a frame to an answer: every way in which a request can end."""
 
 import asyncio
+import errno
 import logging
 import struct
 from collections.abc import Callable
@@ -9,21 +10,22 @@ from typing import Any
 
 import pytest
 from fake_transport import Line
-from waiting import turns
+from waiting import turns, until
 from wire import frame, header, raw_frame
 
 from moldau.base.clock import SteppedClock
 from moldau.base.names import TopicPartition
 from moldau.base.tasks import Background, Timers
 from moldau.broker import apis
+from moldau.broker.bounds.turns import Steps, Turn, in_turns
 from moldau.broker.context import CloseConnection, RequestContext
-from moldau.broker.dispatch import Dispatch
+from moldau.broker.dispatch import Dispatch, Route
 from moldau.broker.purgatory import NO_RESPONSE, Parked, Purgatory
 from moldau.protocol.api_keys import ApiKey
 from moldau.protocol.codec import decode
 from moldau.protocol.errors import ErrorCode, KafkaError
 from moldau.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
-from moldau.protocol.primitives import MalformedMessage
+from moldau.protocol.primitives import MalformedMessage, TooManyElements
 from moldau.replication.partition import Partition
 
 API = ApiKey.INIT_PRODUCER_ID
@@ -44,9 +46,12 @@ class World:
         self.timers = Timers(self.clock, asyncio.get_running_loop())
         self.purgatory = Purgatory(self.timers, 10)
         self.background = Background()
-        self.services: Any = SimpleNamespace(purgatory=self.purgatory, background=self.background)
+        self.settings = SimpleNamespace(moldau_request_elements_max=1000, moldau_response_bytes_max=10_000)
+        self.services: Any = SimpleNamespace(
+            purgatory=self.purgatory, background=self.background, settings=self.settings
+        )
         self.dispatch = Dispatch(self.services)
-        self.line = Line(self.dispatch.frame)
+        self.line = Line(self.dispatch.frame, loop=asyncio.get_running_loop())
 
     def _handle(self, request: Any, context: RequestContext) -> Any:
         self.contexts.append(context)
@@ -352,10 +357,9 @@ def test_a_stopping_broker_answers_what_it_breaks_off(in_world: Play) -> None:
     in_world(play)
 
 
-def test_an_answer_that_cannot_be_written_closes_the_connection(
+def test_an_answer_that_cannot_be_written_is_told_like_any_bug(
     in_world: Play, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A bug, but nobody shall wait forever for the answers behind it."""
 
     async def work() -> Any:
         return InitProducerIdResponse(producer_id="seven")  # type: ignore[arg-type]
@@ -364,10 +368,24 @@ def test_an_answer_that_cannot_be_written_closes_the_connection(
         world.handle = lambda request, context: work()
         world.send()
         await world.settle()
-        assert world.line.transport.closed
+        assert world.answers == [(1, ErrorCode.UNKNOWN_SERVER_ERROR, -1)]
 
     in_world(play)
     assert "init_producer_id" in caplog.text.lower()
+
+
+def test_a_parked_answer_that_cannot_be_written_closes_the_connection(in_world: Play) -> None:
+    """A bug, but nobody shall wait forever for the answers behind it."""
+    place = Partition(TopicPartition("t", 0), bytes(16), 1)
+    bad = InitProducerIdResponse(producer_id="seven")  # type: ignore[arg-type]
+
+    async def play(world: World) -> None:
+        world.handle = lambda request, context: Parked((place,), 5, lambda expired: bad)
+        world.send()
+        place.notify()
+        assert world.line.transport.closed
+
+    in_world(play)
 
 
 def test_a_coroutine_may_end_in_a_parked_request(in_world: Play) -> None:
@@ -458,7 +476,223 @@ def test_a_parked_request_without_an_answer(in_world: Play) -> None:
     in_world(play)
 
 
+# --- work in steps ----------------------------------------------------------------------------------
+
+
+def test_a_handler_may_work_in_steps(in_world: Play) -> None:
+    done: list[int] = []
+
+    def work() -> Steps[InitProducerIdResponse]:
+        for number in range(3):
+            done.append(number)
+            yield
+        return InitProducerIdResponse(producer_id=1)
+
+    async def play(world: World) -> None:
+        world.handle = lambda request, context: work()
+        world.send(1)
+        world.handle = lambda request, context: InitProducerIdResponse(producer_id=2)
+        world.send(2)
+        assert (done, len(world.contexts)) == ([], 1), "the second request waits for its turn"
+        await world.settle()
+        assert world.answers == [(1, 0, 1), (2, 0, 2)]
+
+    in_world(play)
+
+
+def test_steps_may_end_in_an_error_or_in_a_wait(in_world: Play) -> None:
+    place = Partition(TopicPartition("t", 0), bytes(16), 1)
+
+    def work(number: int) -> Steps[Any]:
+        yield
+        if number == 1:
+            raise KafkaError(ErrorCode.INVALID_REQUEST)
+        last = InitProducerIdResponse(producer_id=9)
+        return Parked((place,), 5, lambda expired: work(3) if number == 2 else last)
+
+    async def play(world: World) -> None:
+        world.handle = lambda request, context: work(context.correlation_id)
+        world.send(1)
+        world.send(2)
+        await world.settle()
+        assert world.answers == [(1, ErrorCode.INVALID_REQUEST, -1)]
+        for _ in range(2):
+            assert len(world.purgatory) == 1
+            place.notify()
+            await world.settle()
+        assert world.answers[1:] == [(2, 0, 9)]
+
+    in_world(play)
+
+
+def test_only_a_few_work_in_steps_at_a_time(in_world: Play) -> None:
+    at_work: set[int] = set()
+    most = 0
+
+    def work(number: int) -> Steps[Any]:
+        nonlocal most
+        for _ in range(20):
+            at_work.add(number)
+            most = max(most, len(at_work))
+            yield
+        at_work.discard(number)
+        return InitProducerIdResponse(producer_id=number)
+
+    async def play(world: World) -> None:
+        world.handle = lambda request, context: work(id(context))
+        loop = asyncio.get_running_loop()
+        lines = [Line(world.dispatch.frame, loop=loop) for _ in range(30)]
+        for line in lines:
+            line.feed(frame(InitProducerIdRequest(None, 1000), 0, 1, "t"))
+        await until(lambda: all(line.transport.written for line in lines))
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("moldau.broker.dispatch.in_turns", slowly)
+        in_world(play)
+    assert 1 < most <= 8
+
+
+async def slowly(steps: Steps[Any]) -> Any:
+    """A turn of the loop for each step."""
+    return await in_turns(steps, Turn(seconds=-1))
+
+
+def test_an_answer_that_is_too_large_is_an_error(in_world: Play) -> None:
+    async def work() -> InitProducerIdResponse:
+        return InitProducerIdResponse(producer_id=1)
+
+    async def play(world: World) -> None:
+        world.settings.moldau_response_bytes_max = 5
+        world.handle = lambda request, context: work()
+        world.send(1)
+        await world.settle()
+        assert world.answers == [(1, ErrorCode.INVALID_REQUEST, -1)]
+
+    in_world(play)
+
+
+# --- large requests ---------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def all_are_large(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A request without arrays counts as one with too many elements."""
+    monkeypatch.setattr("moldau.broker.dispatch.ELEMENTS_AT_ONCE", -1)
+    plain = Route.__init__
+
+    def init(route: Route, *arguments: Any) -> None:
+        plain(route, *arguments)
+        read = route.read
+
+        def with_bound(frame: Any, position: int, elements: int) -> Any:
+            if elements < 0:
+                raise TooManyElements("many")
+            return read(frame, position, elements)
+
+        route.read = with_bound
+
+    monkeypatch.setattr(Route, "__init__", init)
+
+
+def test_a_large_request_is_decoded_and_answered_later(in_world: Play, all_are_large: None) -> None:
+    async def play(world: World) -> None:
+        world.send(1)
+        world.send(2)
+        assert (world.answers, world.contexts) == ([], [])
+        await until(lambda: len(world.answers) == 2)
+        assert world.answers == [(1, 0, 7), (2, 0, 7)]
+        assert all(context.large for context in world.contexts)
+
+    in_world(play)
+
+
+def test_what_waits_for_long_does_not_keep_its_place(
+    in_world: Play, all_are_large: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("moldau.broker.dispatch._PLACE_SECONDS", 0.001)
+
+    async def play(world: World) -> None:
+        gate = asyncio.Event()
+
+        async def work(context: RequestContext) -> InitProducerIdResponse:
+            await gate.wait()
+            return InitProducerIdResponse(producer_id=1)
+
+        world.handle = lambda request, context: work(context)
+        loop = asyncio.get_running_loop()
+        lines = [Line(world.dispatch.frame, loop=loop) for _ in range(20)]
+        for line in lines:
+            line.feed(frame(InitProducerIdRequest(None, 1000), 0, 1, "t"))
+        await until(lambda: len(world.contexts) == 20)
+        gate.set()
+        await until(lambda: all(line.transport.written for line in lines))
+
+    in_world(play)
+
+
+def test_a_large_request_of_a_client_that_is_gone_is_not_handled(in_world: Play, all_are_large: None) -> None:
+    async def play(world: World) -> None:
+        world.send(1)
+        world.line.lose()
+        await world.settle()
+        assert world.contexts == []
+
+    in_world(play)
+
+
+def test_a_stopping_broker_answers_large_requests_too(in_world: Play, all_are_large: None) -> None:
+    async def play(world: World) -> None:
+        world.send(1)
+        await world.background.stop()
+        assert world.answers == []  # it had not begun
+        world.line = Line(world.dispatch.frame, loop=asyncio.get_running_loop())
+        world.handle = lambda request, context: asyncio.Event().wait()
+        world.send(2)
+        await until(lambda: world.contexts)
+        await world.background.stop()
+        assert world.answers == [(2, ErrorCode.REQUEST_TIMED_OUT, -1)]
+
+    in_world(play)
+
+
+def test_a_large_request_that_is_malformed_closes_the_connection(
+    in_world: Play, all_are_large: None, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def play(world: World) -> None:
+        world.line.feed(raw_frame(header(API, 0) + b"\0"))
+        await until(lambda: world.line.transport.closed)
+
+    in_world(play)
+    assert "malformed request: InitProducerIdRequest v0" in caplog.text
+
+
 # --- around the handlers ----------------------------------------------------------------------------
+
+
+def test_a_handler_that_cannot_be_loaded_is_loaded_later(
+    in_world: Play, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """There may be no descriptor for its file just then; the next client asks again."""
+
+    class Unloadable:
+        minimum, maximum = 0, 5
+
+        @property
+        def handle(self) -> Any:
+            raise OSError(errno.EMFILE, "Too many open files")
+
+    async def play(world: World) -> None:
+        loadable = apis.TABLE[API]
+        monkeypatch.setitem(apis.TABLE, API, Unloadable())
+        world.send()
+        assert world.line.transport.closed
+        assert "INIT_PRODUCER_ID could not be loaded: [Errno 24] Too many open files" in caplog.text
+        monkeypatch.setitem(apis.TABLE, API, loadable)
+        world.line = Line(world.dispatch.frame)
+        world.send()
+        assert len(world.contexts) == 1
+
+    in_world(play)
 
 
 def test_handlers_may_be_wrapped(in_world: Play) -> None:
@@ -472,7 +706,7 @@ def test_handlers_may_be_wrapped(in_world: Play) -> None:
             )
 
         world.dispatch = Dispatch(world.services, wrap)
-        world.line = Line(world.dispatch.frame)
+        world.line = Line(world.dispatch.frame, loop=asyncio.get_running_loop())
         for number in (1, 2):
             world.send(number)
         assert world.answers == [(1, 0, 7), (2, 0, 99)]

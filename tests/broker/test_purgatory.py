@@ -9,7 +9,6 @@ from fake_transport import FakeTransport
 from waiting import turns
 from wire import frame
 
-from moldau.base.buffer_pool import BufferPool
 from moldau.base.clock import SteppedClock
 from moldau.base.names import TopicPartition
 from moldau.base.tasks import Timers
@@ -305,9 +304,8 @@ class Named(FakeTransport):
 
 
 def connect(node: Node, name: str, written: list[str]) -> Connection:
-    limits, memory = node.server.limits, BufferPool()
-    scratch = memoryview(bytearray(1 << 16))
-    connection = Connection(node.dispatch.frame, limits, scratch, memory, "PLAINTEXT", node.server)
+    server = node.server
+    connection = Connection(node.dispatch.frame, server.limits, server.intake, "PLAINTEXT", server)
     connection.connection_made(Named(name, written))
     return connection
 

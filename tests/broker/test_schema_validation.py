@@ -3,10 +3,11 @@
 import asyncio
 import functools
 import gc
+from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 
 import pytest
-from waiting import turns
+from waiting import turns, until
 
 from moldau.base.names import TopicPartition
 from moldau.base.tasks import Background
@@ -15,6 +16,7 @@ from moldau.broker.schema_validation import SchemaValidator
 from moldau.protocol.errors import ErrorCode, KafkaError
 from moldau.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from moldau.protocol.records import Record, encode_batch
+from moldau.replication.heavy_batches import BatchLimits, HeavyBatches
 from moldau.replication.partition import Partition
 from moldau.replication.replicas import TopicReplicas
 from moldau.replication.schema_validation import SchemaValidation
@@ -53,10 +55,12 @@ class Connected:
 
 
 ONE, TWO = Connected(), Connected()
+THREAD = ThreadPoolExecutor(1)
 
 
 def context(replicas, connection=ONE):
-    services = SimpleNamespace(replicas=replicas, background=Background())
+    heavy = HeavyBatches(THREAD, BatchLimits(1_000_000, 1_000_000, 1 << 26))
+    services = SimpleNamespace(replicas=replicas, background=Background(), heavy_batches=heavy)
     return SimpleNamespace(api_version=12, services=services, connection=connection)
 
 
@@ -120,6 +124,21 @@ async def test_requests_of_one_connection_keep_their_order(replicas):
     assert [each for each, _ in done] == [other, first, second]
     assert all(refusals == {} for _, refusals in done)
     assert validator.admit(second, context(replicas), appending(done)) == 4
+
+
+@in_a_loop
+async def test_a_heavy_batch_is_looked_at_in_a_thread_and_in_its_turn(replicas):
+    done, ids = [], Ids(i1=True)
+    validator = SchemaValidator(lambda: ids)
+    heavy, second = request(*[1] * 10_001, 2), request(1)
+    waiting = [parked(validator.admit(each, context(replicas), appending(done))) for each in (heavy, second)]
+    await until(lambda: 2 in ids.asked)
+    assert done == []
+    ids.asked[2].set_result(False)
+    await asyncio.gather(*waiting)
+    assert [each for each, _ in done] == [heavy, second]
+    assert [index for index, _ in done[0][1][ORDERS].record_errors] == [10_001]
+    assert done[1][1] == {}
 
 
 @in_a_loop

@@ -10,6 +10,7 @@ from fake_transport import framed
 from waiting import turns, until
 
 from moldau.base.clock import SteppedClock
+from moldau.base.settings import SettingError
 from moldau.base.tasks import Timers
 from moldau.broker.connection import Connection
 from moldau.broker.purgatory import Parked, Purgatory
@@ -46,12 +47,12 @@ class Desk:
 class House:
     """A server that listens, and clients of it."""
 
-    def __init__(self, settings: dict[str, str]) -> None:
+    def __init__(self, settings: dict[str, str], descriptors: int = 1000) -> None:
         self.clock = SteppedClock(frozen=True)
         self.timers = Timers(self.clock, asyncio.get_running_loop())
         self.purgatory = Purgatory(self.timers, 100)
         made = load_broker_settings({"log.dirs": "unused", **settings})
-        self.server = Server(Desk(self.purgatory), self.purgatory, made)  # type: ignore[arg-type]
+        self.server = Server(Desk(self.purgatory), self.purgatory, made, descriptors)  # type: ignore[arg-type]
         self.port = 0
         self.writers: list[asyncio.StreamWriter] = []
 
@@ -82,9 +83,11 @@ class House:
         self.timers.close()
 
 
-def run(settings: dict[str, str], play: Callable[[House], Coroutine[Any, Any, None]]) -> None:
+def run(
+    settings: dict[str, str], play: Callable[[House], Coroutine[Any, Any, None]], descriptors: int = 1000
+) -> None:
     async def scene() -> None:
-        house = House(settings)
+        house = House(settings, descriptors)
         await house.open()
         try:
             await asyncio.wait_for(play(house), 20)
@@ -118,15 +121,42 @@ def test_a_port_in_use() -> None:
     run({}, play)
 
 
-@pytest.mark.parametrize(("host", "warned"), [("0.0.0.0", True), ("127.0.0.1", False), ("localhost", False)])
-def test_an_open_address_without_authentication(
-    host: str, warned: bool, caplog: pytest.LogCaptureFixture
-) -> None:
-    async def play(house: House) -> None:
+@pytest.mark.parametrize("host", ["0.0.0.0", "", "::"])
+def test_an_open_address_without_authentication(host: str, caplog: pytest.LogCaptureFixture) -> None:
+    async def bind(house: House) -> None:
         await house.server.bind(Endpoint("OPEN", host, 0, "PLAINTEXT"))
 
-    run({}, play)
-    assert ("without authentication" in caplog.text) == warned
+    with pytest.raises(SettingError, match=r"moldau\.listener\.plaintext\.allow"):
+        run({}, bind)
+    run({"moldau.listener.plaintext.allow": "true"}, bind)
+    assert "without authentication" in caplog.text
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
+def test_the_loopback_address_needs_no_authentication(host: str, caplog: pytest.LogCaptureFixture) -> None:
+    async def bind(house: House) -> None:
+        await house.server.bind(Endpoint("OPEN", host, 0, "PLAINTEXT"))
+
+    run({}, bind)
+    assert "without authentication" not in caplog.text
+
+
+def test_connections_have_a_share_of_the_descriptors(caplog: pytest.LogCaptureFixture) -> None:
+    """Who is one too many is turned away without a line of its own in the log."""
+
+    async def play(house: House) -> None:
+        _, first = await house.ask(b"1")
+        await house.ask(b"2")
+        for _ in range(3):
+            reader, _ = await house.connect()
+            assert await reader.read() == b""
+        first.close()
+        await house.until(lambda: len(house.server.connections) == 1)
+        await house.ask(b"3")
+
+    run({}, play, descriptors=2)
+    assert caplog.text.count("all that the limit of open files allows") == 1
+    assert caplog.text.count("new connections are welcome again") == 1
 
 
 def test_max_connections(caplog: pytest.LogCaptureFixture) -> None:

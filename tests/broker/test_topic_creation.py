@@ -1,6 +1,9 @@
-"""A topic with many partitions: its files are made off the loop, and it is not visible before all are."""
+"""A topic with many partitions: its files are made off the loop, and it is not visible before all are.
+A topic whose files cannot be made is not there.
+"""
 
 import asyncio
+import errno
 import threading
 
 import pytest
@@ -80,3 +83,23 @@ def test_of_two_with_the_same_name_one_is_there_and_nothing_is_left_of_the_other
         count = len(node.metadata.image.topics_by_name["large"].partitions)
         assert str(TopicPartition("large", count - 1)) in names
         assert str(TopicPartition("large", count)) not in names
+
+
+@pytest.mark.parametrize("partitions", [1, 3, MANY_PARTITIONS])
+def test_a_topic_whose_files_cannot_be_made(partitions: int) -> None:
+    with Broker() as broker:
+        assert broker._memory is not None
+        faults = broker._memory[0].faults
+
+        def refuse(name: str, path: str) -> None:
+            if name == "create" and f"large-{partitions - 1}" in path:
+                raise OSError(errno.ENFILE, "Too many open files in system", path)
+
+        faults.on_operation = refuse
+        with pytest.raises(KafkaError, match=r"The topic was not created: .*Too many open files") as caught:
+            broker.create_topic("large", partitions)
+        assert caught.value.code == ErrorCode.KAFKA_STORAGE_ERROR
+        assert broker.topics() == []
+        faults.on_operation = None
+        broker.create_topic("large", partitions)
+        assert broker.produce("large", "v", partition=partitions - 1) == 0

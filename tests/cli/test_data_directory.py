@@ -182,3 +182,82 @@ def test_damage(tmp_path: Path, data: bytes, position: int, damage: str | None) 
     else:
         assert found is not None
         assert damage in found
+
+
+# --- files that are gone ----------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def used(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A data directory with records, one partition in several segments."""
+    directory = tmp_path_factory.mktemp("used")
+    with Broker(data_dir=str(directory)) as broker:
+        broker.create_topic("orders", configs={"internal.segment.bytes": "400"})
+        for number in range(12):
+            broker.produce("orders", "v" * 100 + str(number))
+    return directory
+
+
+@pytest.fixture
+def full(used: Path, tmp_path: Path) -> Path:
+    shutil.copytree(used, tmp_path / "full")
+    return tmp_path / "full"
+
+
+def problems(directory: Path) -> list[str]:
+    found = (f for f in examine_directory(directory) if f.severity is Severity.PROBLEM)
+    return [f"{f.subject} {f.text}" for f in found]
+
+
+def test_nothing_is_gone(full: Path) -> None:
+    assert bad(full) == []
+
+
+def test_a_partition_that_is_gone(full: Path) -> None:
+    shutil.rmtree(full / "orders-0")
+    assert problems(full) == ["orders-0 its directory is gone, and with it the records below offset 12"]
+
+
+def test_metadata_that_is_gone(full: Path) -> None:
+    (full / "metadata.sqlite").unlink()
+    (problem,) = problems(full)
+    assert "the metadata is gone, and there are 1 partition(s)" in problem
+
+
+def test_metadata_is_in_the_first_of_several_directories(tmp_path: Path) -> None:
+    first, second = tmp_path / "a", tmp_path / "b"
+    with Broker({"log.dirs": f"{first},{second}"}, data_dir=f"{first},{second}") as broker:
+        broker.create_topic("orders", partitions=2)
+        for partition in range(2):
+            broker.produce("orders", "v", partition=partition)
+    assert bad(first) == bad(second) == []
+    (lost,) = second.glob("orders-*")
+    shutil.rmtree(lost)
+    assert problems(first) == []
+    assert problems(second) == [f"{lost.name} its directory is gone, and with it the records below offset 1"]
+
+
+def test_a_segment_that_is_gone(full: Path) -> None:
+    lost = sorted((full / "orders-0").glob("*.log"))[1]
+    lost.unlink()
+    (problem, *_) = problems(full)
+    assert problem.startswith(f"orders-0/{lost.name} is gone, though {lost.stem}.index tells of it")
+
+
+def test_a_segment_that_is_gone_without_a_trace(full: Path) -> None:
+    lost = sorted((full / "orders-0").glob("*.log"))[1]
+    for path in lost.parent.glob(f"{lost.stem}.*"):
+        path.unlink()
+    (warning,) = bad(full)
+    assert warning.severity is Severity.WARNING
+    assert f"ends with offset {int(lost.stem) - 1}, and the next segment begins at" in warning.text
+
+
+def test_segments_that_changed_places(full: Path) -> None:
+    one, other = sorted((full / "orders-0").glob("*.log"))[1:3]
+    first, second = one.read_bytes(), other.read_bytes()
+    one.write_bytes(second)
+    other.write_bytes(first)
+    found = problems(full)
+    assert f"orders-0/{one.name} begins with offset {int(other.stem)}, which belongs into" in found[0]
+    assert f"orders-0/{other.name} begins with offset {int(one.stem)}, which belongs into" in found[1]

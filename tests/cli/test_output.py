@@ -1,6 +1,8 @@
+import sys
+
 import pytest
 
-from moldau.cli.output import note, print_json, print_json_line, print_table, progress, size_text
+from moldau.cli.output import echo, note, print_json, print_json_line, print_table, progress, size_text
 
 
 def test_a_table_is_not_cut_where_nobody_watches(capsys: pytest.CaptureFixture[str]) -> None:
@@ -16,6 +18,23 @@ def test_json(capsys: pytest.CaptureFixture[str]) -> None:
     print_json([{"b": 1, "a": "ü"}])
     print_json_line({"b": 1, "a": None})
     assert capsys.readouterr().out == '[\n  {\n    "b": 1,\n    "a": "ü"\n  }\n]\n{"b":1,"a":null}\n'
+
+
+def test_a_terminal_is_not_commanded(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    echo("group \x07")
+    print_table(["Name"], [["evil\x1b[31m"]])
+    assert "group \x07\n" in (piped := capsys.readouterr().out)
+    assert "evil\\u001b[31m" in piped
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    echo("group \x1b[2J")
+    print_json({"name": "\x9b"})
+    note("member \x07")
+    out, err = capsys.readouterr()
+    assert out == 'group \\u001b[2J\n{\n  "name": "\\u009b"\n}\n'
+    assert err == "member \\u0007\n"
 
 
 def test_remarks_go_to_stderr(capsys: pytest.CaptureFixture[str]) -> None:

@@ -36,7 +36,8 @@ class Store(MemoryStore):
     """Counts appends; a gate can hold one back, and failures can be queued."""
 
     def __init__(self, log: MemoryLog | None = None) -> None:
-        super().__init__(log)
+        self.log = MemoryLog() if log is None else log
+        super().__init__(self.log)
         self.appends: list[int] = []
         self.gate: asyncio.Event | None = None
         self.reached = asyncio.Event()
@@ -49,9 +50,7 @@ class Store(MemoryStore):
             raise self.load_failures.pop(0)
         return await super().load(after_version)
 
-    async def append(
-        self, records: Sequence[Record], expected_version: int, controller_epoch: int | None
-    ) -> int:
+    async def append(self, records: Sequence[Record], expected_version: int, controller_epoch: int) -> int:
         self.reached.set()
         if self.gate is not None:
             await self.gate.wait()
@@ -67,6 +66,10 @@ class Store(MemoryStore):
 async def opened(store: Store) -> Metadata:
     metadata = Metadata(store)
     await metadata.open()
+    # Two that act as the same controller may get in each other's way only by the version of the log.
+    if not store.log.controller_epoch:
+        await store.campaign(1, lambda: None)
+    metadata.controller_epoch = store.log.controller_epoch
     return metadata
 
 
@@ -304,9 +307,8 @@ def test_a_deposed_controller_changes_nothing() -> None:
     async def scenario() -> None:
         log = MemoryLog()
         ours, others = Store(log), Store(log)
-        metadata = await opened(ours)
         controllership = await ours.campaign(1, lambda: None)
-        metadata.controller_epoch = controllership.epoch
+        metadata = await opened(ours)
         await metadata.submit(feature("a"))
         await controllership.resign()
         await others.campaign(2, lambda: None)
@@ -314,6 +316,39 @@ def test_a_deposed_controller_changes_nothing() -> None:
             await metadata.submit(feature("b"))
         assert error.value.code is ErrorCode.NOT_CONTROLLER
         assert log.version == 1
+
+    run(scenario)
+
+
+def test_who_is_not_the_controller_decides_nothing() -> None:
+    async def scenario() -> None:
+        store = Store()
+        metadata = await opened(store)
+        metadata.controller_epoch = None
+        with pytest.raises(KafkaError) as error:
+            await metadata.submit(feature("a"))
+        assert error.value.code is ErrorCode.NOT_CONTROLLER
+        assert (store.log.version, store.appends) == (0, [])
+
+    run(scenario)
+
+
+def test_a_refresh_has_every_change_that_was_answered_before() -> None:
+    async def scenario() -> None:
+        log = MemoryLog()
+        controller = await opened(Store(log))
+        follower = Metadata(Store(log))
+        await follower.open()
+        await controller.submit(feature("a"))
+        assert (await follower.refresh()).features == {"a": 1}
+        failing = Store(log)
+        other = Metadata(failing)
+        await other.open()
+        failing.load_failures.append(MetadataStoreError("the disk is gone"))
+        with pytest.raises(KafkaError) as error:
+            await other.refresh()
+        assert error.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+        assert (await other.refresh()).features == {"a": 1}
 
     run(scenario)
 

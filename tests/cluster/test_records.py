@@ -9,18 +9,26 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from moldau.cluster.records import (
+    AclAdded,
+    AclRemoved,
     BrokerFenced,
     BrokerRegistered,
+    BrokerShuttingDown,
     BrokerUnregistered,
+    ClientQuotaSet,
     ClusterCreated,
     ConfigChanged,
     ControllerElected,
+    DelegationTokenRemoved,
+    DelegationTokenSet,
     Endpoint,
     FeatureLevel,
     PartitionChanged,
     ProducerIdsAllocated,
     Record,
     ResourceType,
+    ScramCredentialRemoved,
+    ScramCredentialSet,
     TopicCreated,
     TopicDeleted,
     UnreadableRecord,
@@ -29,10 +37,16 @@ from moldau.cluster.records import (
     encode,
     encode_all,
 )
+from moldau.security.acls import Acl
+from moldau.security.delegation_tokens import DelegationToken
+from moldau.security.principals import Principal
+from moldau.security.quotas import QuotaEntity
+from moldau.security.scram import ScramCredential, ScramMechanism
 
 TOPIC_ID = bytes(range(16))
 TOPIC_ID_TEXT = "AAECAwQFBgcICQoLDA0ODw"
 LISTENER = Endpoint("PLAINTEXT", "127.0.0.1", 9092, "PLAINTEXT")
+ACL = Acl(2, "orders", 3, "User:ann", "*", 3, 3)
 
 #: What stands in files that users have: a change here is a change of the format.
 STORED = [
@@ -51,10 +65,11 @@ STORED = [
         },
     ),
     (BrokerFenced(2), {"broker_id": 2}),
+    (BrokerShuttingDown(2), {"broker_id": 2}),
     (BrokerUnregistered(2), {"broker_id": 2}),
     (TopicCreated(TOPIC_ID, "orders"), {"topic_id": TOPIC_ID_TEXT, "name": "orders"}),
     (
-        PartitionChanged(TOPIC_ID, 3, (1, 2), (2,), 2, 5, 9, (TOPIC_ID, TOPIC_ID)),
+        PartitionChanged(TOPIC_ID, 3, (1, 2), (2,), 2, 5, 9, (TOPIC_ID, TOPIC_ID), (2,), (1,), (1,), (3,)),
         {
             "topic_id": TOPIC_ID_TEXT,
             "partition": 3,
@@ -64,6 +79,10 @@ STORED = [
             "leader_epoch": 5,
             "partition_epoch": 9,
             "directories": [TOPIC_ID_TEXT, TOPIC_ID_TEXT],
+            "adding_replicas": [2],
+            "removing_replicas": [1],
+            "elr": [1],
+            "last_known_elr": [3],
         },
     ),
     (TopicDeleted(TOPIC_ID), {"topic_id": TOPIC_ID_TEXT}),
@@ -72,6 +91,36 @@ STORED = [
         {"resource_type": "TOPIC", "resource_name": "orders", "name": "retention.ms", "value": None},
     ),
     (ProducerIdsAllocated(1, 3000, 1000), {"broker_id": 1, "first_id": 3000, "count": 1000}),
+    (AclAdded(ACL), {"acl": [2, "orders", 3, "User:ann", "*", 3, 3]}),
+    (AclRemoved(ACL), {"acl": [2, "orders", 3, "User:ann", "*", 3, 3]}),
+    (
+        ScramCredentialSet(
+            "ann", ScramCredential(ScramMechanism.SHA_512, b"salt", b"stored", b"server", 4096)
+        ),
+        {"user": "ann", "credential": [2, "c2FsdA==", "c3RvcmVk", "c2VydmVy", 4096]},
+    ),
+    (ScramCredentialRemoved("ann", ScramMechanism.SHA_256), {"user": "ann", "mechanism": 1}),
+    (
+        ClientQuotaSet(QuotaEntity("ann", ""), "producer_byte_rate", 1000.0),
+        {"entity": ["ann", "", None], "name": "producer_byte_rate", "value": 1000.0},
+    ),
+    (
+        DelegationTokenSet(
+            DelegationToken("id", Principal("ann"), Principal("bob"), (Principal("eve"),), 1, 2, 3)
+        ),
+        {
+            "token": {
+                "token_id": "id",
+                "owner": "User:ann",
+                "requester": "User:bob",
+                "renewers": ["User:eve"],
+                "issued_at_ms": 1,
+                "expires_at_ms": 2,
+                "max_at_ms": 3,
+            }
+        },
+    ),
+    (DelegationTokenRemoved("id"), {"token_id": "id"}),
 ]
 
 
@@ -83,9 +132,20 @@ def test_the_list_above_has_every_record_with_every_field() -> None:
 
 @pytest.mark.parametrize(("record", "stored"), STORED, ids=lambda value: type(value).__name__)
 def test_stored_form(record: Record, stored: dict[str, Any]) -> None:
-    value = {"type": type(record).__name__, "version": 1, **stored}
+    version = 2 if isinstance(record, PartitionChanged) else 1
+    value = {"type": type(record).__name__, "version": version, **stored}
     assert json.loads(encode(record)) == value
     assert decode(json.dumps(value)) == record
+
+
+def test_a_record_is_written_in_the_lowest_version_that_holds_it() -> None:
+    plain = PartitionChanged(TOPIC_ID, 3, (1, 2), (2,), 2, 5, 9, (TOPIC_ID, TOPIC_ID))
+    stored = json.loads(encode(plain))
+    assert stored["version"] == 1
+    assert list(stored)[-1] == "directories"
+    assert decode(encode(plain)) == plain
+    for field in ("adding_replicas", "removing_replicas", "elr", "last_known_elr"):
+        assert json.loads(encode(plain._replace(**{field: (2,)})))["version"] == 2
 
 
 def test_many_records_are_one_array() -> None:

@@ -73,8 +73,11 @@ class MemoryJournal:
     def committed(self, partition: int) -> int:
         return len(self.entries) if self.high_watermark is None else self.high_watermark
 
+    def end(self, partition: int) -> int:
+        return len(self.entries)
+
     def read(self, partition: int) -> Iterator[JournalEntry]:
-        yield from self.entries[: self.committed(partition)]
+        yield from self.entries
 
 
 class Stage:

@@ -244,6 +244,7 @@ class Stopping(Quick):
     """Lets so many changes happen, and then none."""
 
     def __init__(self, changes: int) -> None:
+        super().__init__()
         self.left = changes
 
     def _change(self) -> None:

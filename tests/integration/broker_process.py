@@ -16,8 +16,12 @@ _STOP_SECONDS = 30.0
 
 
 class BrokerProcess:
-    def __init__(self, data_dir: Path, settings: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, data_dir: Path, settings: Mapping[str, str] | None = None, *, open_files: int | None = None
+    ) -> None:
+        """``open_files``: the limit of file descriptors, hard and soft."""
         self.data_dir = data_dir
+        self._open_files = open_files
         self.port = 0
         self._settings = dict(settings or {})
         self._process: subprocess.Popen[str] | None = None
@@ -39,6 +43,8 @@ class BrokerProcess:
         command += ["--data-dir", str(self.data_dir), "--log-level", "warning"]
         for name, value in self._settings.items():
             command += ["--set", f"{name}={value}"]
+        if self._open_files is not None:
+            command = ["sh", "-c", f'ulimit -n {self._open_files} && exec "$@"', "sh", *command]
         self._log.seek(0, 2)
         self._process = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=self._log, text=True

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from moldau.protocol import codec
 from moldau.protocol.primitives import (
     MalformedMessage,
+    TooManyElements,
     read_unsigned_varint,
     skip_tagged_fields,
     write_unsigned_varint,
@@ -361,3 +362,56 @@ def test_tagged_fields_are_skipped() -> None:
     assert skip_tagged_fields(bytes.fromhex("02 00 01 aa 05 00 bb"), 0) == 6
     with pytest.raises(MalformedMessage):
         skip_tagged_fields(bytes.fromhex("01 00 05 aa"), 0)
+
+
+# --- bounds -----------------------------------------------------------------------------------------
+
+
+@struct
+class Shelf:
+    books: list[String] = field()
+    numbers: list[Int32] = field()
+
+
+@data(versions="0-1", flexible="1+")
+class Library:
+    shelves: list[Shelf] = field()
+
+
+@pytest.mark.parametrize("version", [0, 1])
+def test_elements_are_counted_over_all_arrays(version: int) -> None:
+    library = Library([Shelf(["a", "b", "c"], [1, 2]), Shelf([], [1, 2, 3, 4])])
+    frame = codec.encode(library, version)
+    elements = 2 + 3 + 2 + 4
+    assert codec.decode(Library, version, frame, elements=elements) == library
+    with pytest.raises(TooManyElements, match="has too many elements"):
+        codec.decode(Library, version, frame, elements=elements - 1)
+
+
+@pytest.mark.parametrize("version", [0, 1])
+def test_arrays_of_one_are_free(version: int) -> None:
+    library = Library([Shelf(["a"], [1])])
+    assert codec.decode(Library, version, codec.encode(library, version), elements=0) == library
+
+
+def test_a_reader_in_steps_pauses_at_every_element_and_stops_at_the_bound() -> None:
+    frame = memoryview(codec.encode(Library([Shelf(["a"] * 50, [])] * 10), 1))
+    steps = codec.stepped_reader(Library, 1)(frame, 0, 510)
+    assert sum(1 for _ in steps) >= 510
+    with pytest.raises(TooManyElements):
+        list(codec.stepped_reader(Library, 1)(frame, 0, 509))
+
+
+def test_a_string_is_no_longer_than_kafkas() -> None:
+    longest = Library([Shelf(["x" * 32767], [])])
+    assert codec.decode(Library, 1, codec.encode(longest, 1)) == longest
+    with pytest.raises(MalformedMessage, match="a string of 32768 bytes"):
+        codec.decode(Library, 1, codec.encode(Library([Shelf(["x" * 32768], [])]), 1))
+
+
+def test_nobody_has_so_many_tagged_fields() -> None:
+    with pytest.raises(MalformedMessage, match="16383 tagged fields"):
+        skip_tagged_fields(b"\xff\x7f" + bytes(100_000), 0)
+    frame = codec.encode(Library([]), 1)
+    with pytest.raises(MalformedMessage, match="16383 tagged fields"):
+        codec.decode(Library, 1, frame[:-1] + b"\xff\x7f" + bytes(100_000))

@@ -118,6 +118,28 @@ def test_hostile_lengths_everywhere(cls: type, random_messages: Any) -> None:
                 _survives(cls, version, frame[:position] + hostile + frame[position + len(hostile) :])
 
 
+@pytest.mark.parametrize("cls", _CLASSES)
+def test_in_steps_is_the_same(cls: type, random_messages: Any) -> None:
+    for version in _versions(cls):
+        message = random_messages(5).message(cls, version)
+        frame = codec.encode(message, version)
+        out = bytearray()
+        for _ in codec.stepped_writer(cls, version)(message, out, []):
+            pass
+        assert out == frame
+        assert _in_steps(codec.stepped_reader(cls, version)(memoryview(frame), 0, 1 << 20)) == (
+            codec.reader(cls, version)(memoryview(frame), 0)
+        )
+
+
+def _in_steps(steps: Any) -> Any:
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            return end.value
+
+
 def test_memory_is_bounded_by_the_frame() -> None:
     """A kilobyte can announce two thousand million elements; what a reader holds must stay in proportion."""
     frames = [bytes([byte]) * 1024 for byte in (0, 1, 2, 0x7F, 0x80, 0xFF)]

@@ -25,7 +25,15 @@ _EXAMPLES = 12
 _ADVERTISED = json.loads((Path(__file__).parents[1] / "data" / "api_versions.json").read_text())["api_keys"]
 #: Telemetry is advertised only by a broker that has a receiver for it.
 _NOT_ADVERTISED = {ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, ApiKey.PUSH_TELEMETRY}
-_APIS = sorted({ApiKey(row["key"]) for row in _ADVERTISED} | _NOT_ADVERTISED)
+#: What brokers and the controller say to each other: Kafka's brokers do not list these to clients.
+_BETWEEN_BROKERS = {
+    ApiKey.ALTER_PARTITION: (2, 3),
+    ApiKey.ENVELOPE: (0, 0),
+    ApiKey.BROKER_REGISTRATION: (0, 4),
+    ApiKey.BROKER_HEARTBEAT: (0, 2),
+    ApiKey.ALLOCATE_PRODUCER_IDS: (0, 0),
+}
+_APIS = sorted({ApiKey(row["key"]) for row in _ADVERTISED} | _NOT_ADVERTISED | _BETWEEN_BROKERS.keys())
 #: kio follows Kafka's schema, where Produce begins at 3: less is only advertised, for old librdkafka.
 _UNKNOWN_TO_KIO = {(ApiKey.PRODUCE, version) for version in (0, 1, 2)}
 #: Kafka keeps InitProducerId 6 (two-phase commit) unstable: it is in the schema, but not advertised.
@@ -63,7 +71,8 @@ def _pairs(cls: type, kio_class: Any, version: int) -> list[tuple[Field, Any]]:
     for f, theirs in pairs:
         assert f.name.removesuffix("_ms") == theirs.name.removesuffix("_ms")
         assert (f.tag if version in f.tagged else None) == theirs.metadata.get("tag")
-        by_value = theirs.metadata.get("kafka_type") in ("uuid", "datetime_i64")  # None is all zeros, or -1
+        # None is all zeros, or -1; a list of them may be null.
+        by_value = not f.is_array and theirs.metadata.get("kafka_type") in ("uuid", "datetime_i64")
         assert (version in f.nullable) == (NoneType in get_args(theirs.type) and not by_value)
         if theirs.default is not dataclasses.MISSING:
             assert _to_kio_value(getattr(cls(), f.name), f, theirs, version) == theirs.default
@@ -136,6 +145,10 @@ def test_the_versions_are_those_that_kafka_advertises(api_key: ApiKey, cls: type
     if api_key in _NOT_ADVERTISED:
         assert tuple(declared.versions) == (0, 0)
         assert 0 in declared.flexible
+        return
+    if api_key in _BETWEEN_BROKERS:
+        assert tuple(declared.versions) == _BETWEEN_BROKERS[api_key]
+        assert all(version in declared.flexible for version in _versions(cls))
         return
     row = next(row for row in _ADVERTISED if row["key"] == api_key)
     assert tuple(declared.versions) == (row["min"], _DECLARED_BEYOND.get(api_key, row["max"]))

@@ -5,11 +5,24 @@ import json
 
 import pytest
 from confluent_kafka import Consumer, Producer
-from confluent_kafka.schema_registry import Schema, SchemaReference, SchemaRegistryClient, ServerConfig
+from confluent_kafka.schema_registry import (
+    Metadata,
+    MetadataProperties,
+    Rule,
+    RuleKind,
+    RuleMode,
+    RuleSet,
+    Schema,
+    SchemaReference,
+    SchemaRegistryClient,
+    ServerConfig,
+)
 from confluent_kafka.schema_registry.avro import AvroDeserializer, AvroSerializer
 from confluent_kafka.schema_registry.common.schema_registry_client import ConfigCompatibilityLevel
 from confluent_kafka.schema_registry.error import SchemaRegistryError
 from confluent_kafka.schema_registry.json_schema import JSONDeserializer, JSONSerializer
+from confluent_kafka.schema_registry.rule_registry import RuleRegistry
+from confluent_kafka.schema_registry.serde import RuleExecutor
 from confluent_kafka.serialization import MessageField, SerializationContext
 from google.protobuf import descriptor_pb2
 
@@ -82,6 +95,62 @@ def test_configs_modes_references_and_contexts(client):
     assert client.get_latest_version("user").schema.references == references
     client.register_schema(":.eu:user", Schema(V1, "AVRO"))
     assert client.get_contexts() == [".", ".eu"]
+
+
+class Renamed(RuleExecutor):
+    """A migration rule that renames a field, in place of JSONata, which needs more packages."""
+
+    def type(self):
+        return "RENAME"
+
+    def configure(self, client_conf, rule_conf):
+        pass
+
+    def transform(self, ctx, message):
+        before, after = ctx.rule.expr.split(">")
+        return {**{name: value for name, value in message.items() if name != before}, after: message[before]}
+
+    def close(self):
+        pass
+
+
+def test_migration_rules(client):
+    """The deserializer looks up the writer's schema as it was answered, finds the versions between it and the
+    reader's, and runs their rules."""
+
+    def versioned(field, number, rules):
+        text = json.dumps({"type": "record", "name": "Order", "fields": [{"name": field, "type": "long"}]})
+        metadata = Metadata(tags=None, properties=MetadataProperties({"version": number}), sensitive=None)
+        return Schema(text, "AVRO", [], metadata, rules)
+
+    def rule(name, mode, expr):
+        made = (name, None, RuleKind.TRANSFORM, mode, "RENAME", None, None, expr, None, None, False)
+        return Rule(*made)
+
+    client.set_config("orders-value", ServerConfig(compatibility_group="version"))
+    first = versioned("size", "1", None)
+    rules = RuleSet(
+        [rule("up", RuleMode.UPGRADE, "size>height"), rule("down", RuleMode.DOWNGRADE, "height>size")], None
+    )
+    second = versioned("height", "2", rules)
+    assert client.register_schema("orders-value", first) == 1
+    assert client.register_schema("orders-value", second) == 2
+    assert client.register_schema("orders-value", client.get_schema(2)) == 2, "nothing new"
+    assert client.lookup_schema("orders-value", client.get_schema(1)).version == 1
+    registry = RuleRegistry()
+    registry.register_executor(Renamed())
+
+    def use(number):
+        return {"use.latest.with.metadata": {"version": number}}
+
+    for written, value, read, expected in (
+        ("1", {"size": 7}, "2", {"height": 7}),
+        ("2", {"height": 7}, "1", {"size": 7}),
+    ):
+        writing = {"auto.register.schemas": False, **use(written)}
+        data = AvroSerializer(client, None, conf=writing, rule_registry=registry)(value, VALUE)
+        found = AvroDeserializer(client, None, conf=use(read), rule_registry=registry)(data, VALUE)
+        assert found == expected
 
 
 def test_wrong_users_hear_so(running):

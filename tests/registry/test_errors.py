@@ -17,7 +17,7 @@ from moldau.registry.errors import RegistryProblem
         (errors.schema_not_found(7), 40403, 404, "Schema 7 not found"),
         (errors.incompatible("s", ["a", "b"]), 409, 409, "details: [a, b]"),
         (errors.invalid_version("x"), 42202, 422, "'x' is not a valid version id"),
-        (errors.reference_exists("s", 2), 42206, 422, "{subject=s,version=2}"),
+        (errors.reference_exists("s", 2), 42206, 422, "{magic=1,keytype=SCHEMA,subject=s,version=2}."),
         (errors.unknown_leader(), 50004, 500, "leader"),
     ],
 )

@@ -53,6 +53,10 @@ AVRO_TEXTS: list[tuple[str, str]] = [
         '{"type":"enum","name":"E","default":"A","symbols":["A"],"namespace":"n"}',
         '{"type":"enum","name":"E","namespace":"n","symbols":["A"],"default":"A"}',
     ),
+    (
+        '{"type":"record","name":"R","fields":[{"name":"a","type":"double","default":"1"}]}',
+        '{"type":"record","name":"R","fields":[{"name":"a","type":"double","default":1.0}]}',
+    ),
     ('{"size":4,"name":"F","type":"fixed"}', '{"type":"fixed","name":"F","size":4}'),
     (
         '{"type":"record","name":"R","namespace":"n","fields":[{"name":"a","type":{"type":"fixed","name":"F","size":1}},'
@@ -88,6 +92,8 @@ def test_normalized_avro_forgets_order_where_order_says_nothing() -> None:
     second = parse(AVRO, '{"type":"string","a":2,"b":1}', {})
     assert first.text != second.text
     assert first.normalized == second.normalized == '{"type":"string","a":2,"b":1}'
+    nested = parse(AVRO, '{"type":"string","x":[{"b":1,"a":{"d":1,"c":2}}]}', {})
+    assert nested.normalized == '{"type":"string","x":[{"a":{"c":2,"d":1},"b":1}]}'
     described = parse(AVRO, '{"type":"record","name":"R","doc":"","aliases":["c","b"],"fields":[]}', {})
     assert described.normalized == '{"type":"record","name":"R","fields":[],"aliases":["b","c"]}'
 
@@ -107,6 +113,9 @@ BAD_AVRO: list[Any] = [
     {"type": "record", "name": "1R", "fields": []},
     {"type": "record", "name": "R-S", "fields": []},
     {"type": "record", "name": "R", "namespace": "a..b", "fields": []},
+    {"type": "record", "name": "R", "namespace": "a-b", "fields": []},
+    {"type": "record", "name": "R", "aliases": ["a-b"], "fields": []},
+    {"type": "record", "name": "R\u00b2", "fields": []},
     {"type": "record", "name": "R", "namespace": 4, "fields": []},
     {"type": "record", "name": "int", "fields": []},
     {"type": "record", "name": "R", "fields": {}},
@@ -125,15 +134,15 @@ BAD_AVRO: list[Any] = [
     record("R", {"name": "a", "type": "long", "default": 2**63}),
     record("R", {"name": "a", "type": "int", "default": True}),
     record("R", {"name": "a", "type": "boolean", "default": 0}),
-    record("R", {"name": "a", "type": "double", "default": "1"}),
+    record("R", {"name": "a", "type": "double", "default": "nan"}),
+    record("R", {"name": "a", "type": "double", "default": "1_0"}),
+    record("R", {"name": "a", "type": ["double", "null"], "default": "1.5"}),
+    record("R", {"name": "a", "type": "int", "default": 1.0}),
     record("R", {"name": "a", "type": "string", "default": 1}),
-    record("R", {"name": "a", "type": "bytes", "default": "\u0100"}),
     record("R", {"name": "a", "type": "null", "default": 0}),
     record("R", {"name": "a", "type": ["null", "int"], "default": "x"}),
     record("R", {"name": "a", "type": {"type": "array", "items": "int"}, "default": ["x"]}),
     record("R", {"name": "a", "type": {"type": "map", "values": "int"}, "default": []}),
-    record("R", {"name": "a", "type": {"type": "enum", "name": "E", "symbols": ["A"]}, "default": "B"}),
-    record("R", {"name": "a", "type": {"type": "fixed", "name": "F", "size": 2}, "default": "x"}),
     record("R", {"name": "a", "type": record("S", {"name": "b", "type": "int"}), "default": {}}),
     {"type": "enum", "name": "E"},
     {"type": "enum", "name": "E", "symbols": ["A", "A"]},
@@ -158,6 +167,13 @@ def test_invalid_avro(schema: Any) -> None:
 
 
 GOOD_AVRO: list[Any] = [
+    # As Avro's own parser (1.12) has them: letters of any language, and of such defaults only that they are
+    # text.
+    record("Äpfel", {"name": "水", "type": "int"}),
+    record("R", {"name": "a", "type": "double", "default": "NaN"}),
+    record("R", {"name": "a", "type": "bytes", "default": "\u0100"}),
+    record("R", {"name": "a", "type": {"type": "enum", "name": "E", "symbols": ["A"]}, "default": "B"}),
+    record("R", {"name": "a", "type": {"type": "fixed", "name": "F", "size": 2}, "default": "x"}),
     record("R", {"name": "a", "type": "double", "default": 1}),
     record("R", {"name": "a", "type": ["null", "int"], "default": None}),
     record("R", {"name": "a", "type": ["null", "R"], "default": None}),

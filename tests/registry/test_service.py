@@ -20,6 +20,8 @@ from moldau.registry.errors import RegistryProblem
 from moldau.registry.records import SchemaValue
 from moldau.registry.rules.compatibility import conflicts
 from moldau.registry.service import Registry, replicated_state_options
+from moldau.schemas import protoc
+from moldau.schemas.worker_process import WorkerProcess
 from moldau.testing import Broker, drop, fail
 
 pytestmark = pytest.mark.slow
@@ -322,6 +324,48 @@ def test_a_comparison_without_end_is_given_up(running, blocked, monkeypatch, pat
     assert running.http.get("/subjects/orders-value/versions").json() == [1]
 
 
+@pytest.mark.parametrize(
+    "path", ["/subjects/{}/versions", "/subjects/{}", "/compatibility/subjects/{}/versions"]
+)
+def test_comments_within_comments_hold_up_nobody(running, monkeypatch, path):
+    """protoc takes minutes to complain about each of them; it is ended, and not asked again for the same."""
+    fine = {"schemaType": "PROTOBUF", "schema": 'syntax = "proto3";\nmessage M { int32 a = 1; }\n'}
+    assert running.http.post("/subjects/m/versions", json=fine).status_code == 200
+    asked = []
+    monkeypatch.setattr(protoc._worker, "ask", lambda *given: asked.append(given))
+    bomb = {"schemaType": "PROTOBUF", "schema": 'syntax = "proto3";\n' + "/*" * 10_000}
+    answer = running.http.post(path.format("m"), json=bomb)
+    assert (answer.status_code, answer.json()["error_code"]) == (500, 50002)
+    assert len(asked) == 1
+    assert register(running, V1).status_code == 200
+    monkeypatch.undo()
+    assert running.http.post("/subjects/n/versions", json=fine).status_code == 200
+
+
+def test_a_large_schema_is_looked_at_in_a_process(running, monkeypatch):
+    asked = []
+    ask = WorkerProcess.ask
+    monkeypatch.setattr(WorkerProcess, "ask", lambda *given: asked.append(given) or ask(*given))
+
+    def enum(count):
+        return json.dumps({"type": "enum", "name": "E", "symbols": [f"SYMBOL_{n}" for n in range(count)]})
+
+    assert register(running, enum(1_500)).json()["version"] == 1
+    assert register(running, enum(1_600)).json()["version"] == 2
+    assert register(running, enum(1_400)).json()["error_code"] == 409
+    assert len(asked) == 3 + 2, "each was parsed, and two of them were compared"
+
+
+def test_what_is_wrong_is_found_out_once(running, monkeypatch):
+    asked = []
+    ask = protoc._worker.ask
+    monkeypatch.setattr(protoc._worker, "ask", lambda *given: asked.append(given) or ask(*given))
+    wrong = {"schemaType": "PROTOBUF", "schema": "message {"}
+    for _ in range(2):
+        assert running.http.post("/subjects/m/versions", json=wrong).json()["error_code"] == 42201
+    assert len(asked) == 1
+
+
 def test_a_comparison_is_made_once(running, monkeypatch):
     made = []
     monkeypatch.setattr(parsing, "conflicts", lambda *given: made.append(given) or conflicts(*given))
@@ -344,9 +388,9 @@ def test_references_of_references_are_parsed_off_the_event_loop(running, monkeyp
     threads = []
     parse = parsing.schemas.parse
 
-    def noted(*given):
+    def noted(*given, **how):
         threads.append(threading.get_ident())
-        return parse(*given)
+        return parse(*given, **how)
 
     monkeypatch.setattr(parsing.schemas, "parse", noted)
     last = '{"type":"record","name":"C","fields":[{"name":"b","type":"B"}]}'

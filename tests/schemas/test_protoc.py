@@ -20,14 +20,14 @@ import os
 from moldau.schemas import protoc
 files = {"a.proto": 'syntax = "proto3"; message A {}'}
 before = protoc.compile_proto(files, "a.proto")
-theirs = protoc._worker._process.pid
+theirs = protoc._worker.pid
 child = os.fork()
 assert protoc.compile_proto(files, "a.proto") == before
-assert (protoc._worker._process.pid == theirs) is (child != 0)
+assert (protoc._worker.pid == theirs) is (child != 0)
 if child:
     assert os.waitpid(child, 0)[1] == 0
     assert protoc.compile_proto(files, "a.proto") == before
-    assert protoc._worker._process.pid == theirs
+    assert protoc._worker.pid == theirs
 else:
     protoc._worker.close()
     os._exit(0)

@@ -9,6 +9,7 @@ from enum import Enum
 from typing import Annotated
 from uuid import UUID
 
+import httpx
 import pytest
 from confluent_kafka.serialization import MessageField, SerializationContext
 from pydantic import BaseModel, Field
@@ -328,3 +329,21 @@ def test_failures(registry, topic, url):
         AvroSerializer(gone, ORDER).serialize(topic, {"id": 1})
     with pytest.raises(SerdeError, match="cannot be reached"):
         AvroDeserializer(gone).deserialize(topic, data)
+
+
+def test_records_of_a_schema_that_could_not_be_registered_today_are_read(registry, topic, url):
+    """Another registry took it once: its default is no number, and its namespace has a dash."""
+    text = json.dumps(
+        {
+            "type": "record",
+            "name": "Old",
+            "namespace": "a-b",
+            "fields": [{"name": "id", "type": "long", "default": "none"}],
+        }
+    )
+    with httpx.Client(base_url=url, trust_env=False) as http:
+        assert http.put(f"/mode/{topic}-value", json={"mode": "IMPORT"}).status_code == 200
+        given = {"schema": text, "id": 4321, "version": 1}
+        assert http.post(f"/subjects/{topic}-value/versions", json=given).status_code == 200
+    data = b"\0" + (4321).to_bytes(4, "big") + b"\x0e"
+    assert AvroDeserializer(registry).deserialize(topic, data) == {"id": 7}

@@ -104,6 +104,7 @@ class Services:
         self.producer_ids = broker.producer_ids
         self.groups = process.groups
         self.transactions = process.transactions
+        self.authorization = None
         self.stopping = False
 
     @property
@@ -124,7 +125,9 @@ class Process:
         self.groups = group_coordinator(
             NODE_ID, broker.settings, *common, broker.new_uuid, lambda: broker.image
         )
-        self.transactions = Transactions(NODE_ID, broker.settings, *common, self.groups)
+        self.transactions = Transactions(
+            NODE_ID, broker.settings, *common, self.groups, broker.partitions.image
+        )
         self.services = Services(broker, self)
         for runtime in self.runtimes():
             broker.on_runtime(runtime)
@@ -150,7 +153,9 @@ class Process:
         api = TABLE[api_key]
         buffer = bytearray(codec.encode(request, version))
         received = codec.decode(type(request), version, buffer)
-        connection: Any = SimpleNamespace(host="127.0.0.1", peer=client_id, listener_name="PLAINTEXT")
+        connection: Any = SimpleNamespace(
+            host="127.0.0.1", peer=client_id, listener_name="PLAINTEXT", produce_turn=None
+        )
         services: Any = self.services
         context = RequestContext(services, connection, api_key, version, 0, client_id)
         loop = self._broker.loop

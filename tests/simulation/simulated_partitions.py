@@ -72,7 +72,7 @@ class SimulatedPartition(Partition):
         finally:
             self.writing_marker = False
 
-    def _commit(self, log: Any) -> None:
+    def _commit(self, log: Any, now_ms: int) -> None:
         delay = self.owner.commit_delay() if self.is_internal and not self.writing_marker else 0.0
         if delay == 0.0 and (self.writing_marker or not self.ends):
             self.commit(log.log_end_offset)

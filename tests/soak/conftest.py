@@ -1,4 +1,4 @@
-"""Soak tests, only with MOLDAU_SOAK_SECONDS (`make soak`)."""
+"""Soak tests: MOLDAU_SOAK_SECONDS (`make soak`), MOLDAU_SOAK_HOSTILE_SECONDS (`make soak-hostile`)."""
 
 import os
 import sys
@@ -6,9 +6,9 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 
-if "MOLDAU_SOAK_SECONDS" not in os.environ:
+if not os.environ.keys() & {"MOLDAU_SOAK_SECONDS", "MOLDAU_SOAK_HOSTILE_SECONDS"}:
     collect_ignore_glob = ["*.py"]
 else:
-    for directory in (HERE, HERE.parent / "integration", HERE.parent / "storage", HERE.parent / "spark"):
-        if str(directory) not in sys.path:
-            sys.path.insert(0, str(directory))
+    for name in ("soak", "integration", "storage", "spark", "broker", "contract"):
+        if (directory := str(HERE.parent / name)) not in sys.path:
+            sys.path.insert(0, directory)

@@ -7,6 +7,7 @@ import socket
 import threading
 
 import pytest
+from tests.shared.waiting import wait_until
 
 from moldau.web.application import Application, Service
 from moldau.web.authentication import BasicAuthentication
@@ -108,6 +109,49 @@ def test_bodies_and_headers_are_bounded(run_service):
         with socket.create_connection((host, int(port)), timeout=10) as endless:
             endless.sendall(b"GET /text HTTP/1.1\r\nx: " + b"x" * 20_000)
             assert endless.recv(100).startswith(b"HTTP/1.1 400 ")  # no need to wait for their end
+
+
+def sent(serving, data: bytes, *, hang_up: bool = False) -> bytes:
+    """All that comes back until the connection is closed."""
+    host, port = serving.url.removeprefix("http://").split(":")
+    with socket.create_connection((host, int(port)), timeout=20) as connection:
+        connection.sendall(data)
+        if hang_up:
+            return b""
+        return b"".join(iter(lambda: connection.recv(65_536), b""))
+
+
+POST = b"POST /echo HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+
+
+def test_a_body_over_the_limit_closes_the_connection(run_service):
+    with run_service(limits=Limits(max_body_bytes=1000)) as serving:
+        # recv ends only because the service closes: none of these bodies comes to its end
+        for request in (
+            POST + b"Content-Length: 5000000\r\n\r\n" + b"x" * 4001,
+            POST + b"Transfer-Encoding: chunked\r\n\r\n" + b"fff\r\n" + b"x" * 4001,
+        ):
+            answer = sent(serving, request)
+            assert b" 413 " in answer.partition(b"\r\n")[0]
+            assert b"connection: close" in answer
+        elsewhere = POST.replace(b"/echo", b"/nowhere") + b"Content-Length: 5000000\r\n\r\nx"
+        assert b" 404 " in sent(serving, elsewhere).partition(b"\r\n")[0]
+        with serving.client() as http:
+            assert http.post("/echo", content=b"x" * 3000).status_code == 413
+            assert http.get("/text").text == "as it is"
+
+
+def test_a_client_that_hangs_up_in_a_body_is_no_error(run_service, caplog):
+    with run_service() as serving, serving.client() as http, caplog.at_level(logging.INFO):
+        for request in (
+            POST + b'Content-Length: 100\r\n\r\n{"a',
+            POST + b"Transfer-Encoding: chunked\r\n\r\n5\r\n{",
+            POST + b"Expect: 100-continue\r\nContent-Length: 100\r\n\r\n",
+        ):
+            sent(serving, request, hang_up=True)
+        wait_until(lambda: sum(" 400 " in each.message for each in caplog.records) == 3)
+        assert http.get("/text").status_code == 200
+    assert [each for each in caplog.records if each.levelno > logging.INFO or each.exc_info] == []
 
 
 @pytest.mark.slow

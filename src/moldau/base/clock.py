@@ -7,6 +7,9 @@ import time
 from collections.abc import Callable
 from typing import Protocol
 
+#: Seconds from nowhere, to measure how long work takes: never for deadlines, which follow a ``Clock``.
+stopwatch: Callable[[], float] = time.perf_counter
+
 
 class Clock(Protocol):
     def now_ms(self) -> int:

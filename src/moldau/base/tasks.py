@@ -1,4 +1,4 @@
-"""Timers and background tasks on one event loop.
+"""Event loops, timers and background tasks.
 
 ``Timers`` go by the broker's clock, so that a test which advances the clock reaches every deadline at once.
 ``Background`` keeps a reference to the tasks that nobody awaits.
@@ -16,6 +16,9 @@ from typing import Any
 from moldau.base.clock import Clock, SteppedClock
 
 log = logging.getLogger("moldau.tasks")
+
+#: So many deadlines are met in one turn of the loop; thousands of long polls may end at the same moment.
+DUE_AT_ONCE = 200
 
 
 class Timer:
@@ -68,9 +71,11 @@ class Timers:
         self._armed = None
         self._armed_for = float("inf")
         now = self._clock.monotonic()
-        while self._heap and self._heap[0][0] <= now:
+        left = DUE_AT_ONCE
+        while left and self._heap and self._heap[0][0] <= now:
             timer = heapq.heappop(self._heap)[2]
             if timer.callback is not None:
+                left -= 1
                 timer.callback()
         while self._heap and self._heap[0][2].callback is None:
             heapq.heappop(self._heap)
@@ -123,3 +128,13 @@ class Background:
         self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
             log.error("background task %s failed", task.get_name(), exc_info=error)
+
+
+def new_event_loop() -> asyncio.AbstractEventLoop:
+    """uvloop where there is one, else the standard loop."""
+    try:
+        import uvloop
+    except ImportError:
+        return asyncio.new_event_loop()
+    loop: asyncio.AbstractEventLoop = uvloop.new_event_loop()
+    return loop

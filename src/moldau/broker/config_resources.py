@@ -5,25 +5,47 @@ asks there, and hands the outcome to the metadata.
 """
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any
 
 from moldau.base.names import topic_name_error
 from moldau.broker import loggers
-from moldau.broker.context import Services
+from moldau.broker.access.asks import Question
+from moldau.broker.context import RequestContext, Services
 from moldau.cluster.configs import descriptions
 from moldau.cluster.configs.descriptions import ConfigEntry
+from moldau.cluster.configs.layers import ConfigLayers
 from moldau.cluster.controller import config_changes as changes
 from moldau.cluster.controller.commands import set_configs
 from moldau.cluster.controller.config_changes import ConfigChange
 from moldau.cluster.image import ClusterImage
 from moldau.cluster.records import Record, ResourceType
 from moldau.protocol.errors import MALFORMED_REQUEST, ErrorCode, KafkaError
+from moldau.security import acls
+from moldau.security.acls import Operation
 
 _BROKER_ID = re.compile(r"[+-]?[0-9]{1,10}")
 
-Names = list[str] | None
+Names = Collection[str] | None
 #: What a resource's configs shall be, given what they are now.
 Alteration = Callable[[Mapping[str, str]], dict[str, str]]
+
+
+def describes_configs(resource: Any, context: RequestContext) -> Question | None:
+    """What whoever describes the configs of a resource must be allowed to."""
+    return _asked(Operation.DESCRIBE_CONFIGS, resource)
+
+
+def alters_configs(resource: Any, context: RequestContext) -> Question | None:
+    return _asked(Operation.ALTER_CONFIGS, resource)
+
+
+def _asked(operation: Operation, resource: Any) -> Question | None:
+    if resource.resource_type == ResourceType.TOPIC:
+        return operation, acls.ResourceType.TOPIC, resource.resource_name
+    if resource.resource_type == ResourceType.GROUP:
+        return operation, acls.ResourceType.GROUP, resource.resource_name
+    return operation, acls.ResourceType.CLUSTER, acls.CLUSTER_NAME
 
 
 def describe(services: Services, resource_type: int, name: str, names: Names) -> list[ConfigEntry]:
@@ -62,7 +84,7 @@ async def change(
         if not validate_only:
             loggers.set_levels(levels)
         return
-    layers = services.layers
+    layers = _layers(services, resource_type, name)
     alterations: dict[int, Alteration] = {
         ResourceType.TOPIC: lambda current: changes.alter_topic(layers, current, asked),
         ResourceType.BROKER: lambda _: (
@@ -82,7 +104,7 @@ async def replace(
     validate_only: bool,
 ) -> None:
     """AlterConfigs: what is given takes the place of all that was set."""
-    layers = services.layers
+    layers = _layers(services, resource_type, name)
     alterations: dict[int, Alteration] = {
         ResourceType.TOPIC: lambda _: changes.replace_topic(layers, asked),
         ResourceType.BROKER: lambda _: (
@@ -116,12 +138,22 @@ async def _alter(
         await services.metadata.submit(decide)
 
 
+def _layers(services: Services, resource_type: int, name: str) -> ConfigLayers:
+    """The configs that a change is checked with: of another broker, those that the cluster knows of it."""
+    layers = services.layers
+    if resource_type != ResourceType.BROKER or name in ("", str(services.node_id)):
+        return layers
+    own = services.image.configs(ResourceType.BROKER, name)
+    return ConfigLayers({}, layers.default_broker, own)
+
+
 def _check_changeable(services: Services, kind: ResourceType, name: str) -> None:
     if kind is ResourceType.TOPIC:
         _named(name, "Default topic resources are not allowed.")
         _check_topic_name(name)
     elif kind is ResourceType.BROKER and name:
-        _check_broker(services, name, "Unexpected broker id, expected {}, but", noun="Node")
+        if not (services.is_controller and _is_other_broker(services, name)):
+            _check_broker(services, name, "Unexpected broker id, expected {}, but", noun="Node")
     elif kind is ResourceType.GROUP:
         _named(name, "Default group resources are not allowed.")
     elif kind is ResourceType.CLIENT_METRICS:
@@ -149,6 +181,11 @@ def _check_broker(services: Services, name: str, refusal: str, *, noun: str = "B
     if int(name) != services.node_id:
         message = f"{refusal.format(services.node_id)} received {name}"
         raise KafkaError(ErrorCode.INVALID_REQUEST, message)
+
+
+def _is_other_broker(services: Services, name: str) -> bool:
+    """Whether this is another broker of the cluster, for which the controller may speak too."""
+    return _BROKER_ID.fullmatch(name) is not None and int(name) in services.image.brokers
 
 
 def _named(name: str, message: str) -> None:

@@ -1,5 +1,9 @@
 """From a frame to a reply: header, version, decoding, the handler, and every way it can end.
 
+A request with few elements is decoded, handled and answered on the spot. One with many is decoded and
+answered in turns, and so is what a handler wants to do in steps or has to wait for; its connection has no
+other request handled meanwhile.
+
 Invariant: every request is answered, errors included, or its connection is closed with a line in the log
 that says why. This is the one place where a ``KafkaError`` becomes an answer.
 """
@@ -8,19 +12,23 @@ import asyncio
 import inspect
 import logging
 import struct
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Generator
+from types import GeneratorType
 from typing import Any, TypeAlias
 
 from moldau.broker.apis import TABLE, Api, unsupported_api_versions
+from moldau.broker.bounds.flow_control import RECEIVE_BUFFER_BYTES
+from moldau.broker.bounds.turns import in_turns
 from moldau.broker.connection import Connection, Reply
-from moldau.broker.context import CloseConnection, RequestContext, Services
+from moldau.broker.context import CloseConnection, LargeRequestContext, RequestContext, Services
+from moldau.broker.forwarding import FORWARDED, unwrap_with
 from moldau.broker.purgatory import NO_RESPONSE, Parked
 from moldau.protocol import messages
 from moldau.protocol.api_keys import ApiKey
-from moldau.protocol.codec import reader, writer
+from moldau.protocol.codec import SteppedReader, SteppedWriter, reader, stepped_reader, stepped_writer, writer
 from moldau.protocol.errors import ErrorCode, KafkaError
 from moldau.protocol.framing import skip_header_tags
-from moldau.protocol.primitives import MalformedMessage
+from moldau.protocol.primitives import MalformedMessage, TooManyElements
 from moldau.protocol.schema import declaration
 
 log = logging.getLogger("moldau.broker.dispatch")
@@ -32,8 +40,15 @@ _CLIENT_ID_AT = _HEADER.size
 #: Length and correlation id of a response.
 _PREFIX = struct.Struct(">ii")
 _API_VERSIONS = int(ApiKey.API_VERSIONS)
+#: Requests with more elements are decoded and answered in turns.
+ELEMENTS_AT_ONCE = 200
+#: Of requests in larger frames only one is worked on at a time, of others a few.
+_LARGE_FRAME_BYTES = 16 * 1024
+_FEW = 8
+#: How long one of them keeps others waiting for its place.
+_PLACE_SECONDS = 1.0
 
-#: A response, a ``Parked``, an awaitable of one of these, or None where nothing is answered.
+#: A response, a ``Parked``, a generator or an awaitable of one of these, or None where nothing is answered.
 Handler: TypeAlias = Callable[[Any, RequestContext], Any]
 #: Puts something around the handler of an API; the handlers themselves know nothing of it.
 WrapHandler: TypeAlias = Callable[[ApiKey, Handler], Handler]
@@ -42,14 +57,28 @@ WrapHandler: TypeAlias = Callable[[ApiKey, Handler], Handler]
 class Route:
     """One version of one API, ready to run."""
 
-    __slots__ = ("api_key", "fail", "flexible", "handle", "prefix", "read", "response", "version", "write")
+    __slots__ = (
+        "api_key",
+        "fail",
+        "flexible",
+        "forwarded",
+        "handle",
+        "prefix",
+        "read",
+        "request",
+        "response",
+        "version",
+        "write",
+    )
 
     def __init__(self, api: Api, api_key: ApiKey, version: int, handle: Handler) -> None:
         request, response = messages.load(api_key)
         self.api_key = api_key
         self.version = version
+        self.forwarded = api_key in FORWARDED
         self.read = reader(request, version)
         self.write = writer(response, version)
+        self.request = request
         self.response = response
         self.flexible = version in declaration(request).flexible
         # A flexible response has a header with (empty) tagged fields; ApiVersions never has.
@@ -57,6 +86,20 @@ class Route:
         self.prefix = bytes(9 if tagged else 8)
         self.handle = handle
         self.fail = api.fail
+
+    @property
+    def read_in_steps(self) -> SteppedReader:
+        return stepped_reader(self.request, self.version)
+
+    @property
+    def write_in_steps(self) -> SteppedWriter:
+        return stepped_writer(self.response, self.version)
+
+    @property
+    def has_error_code(self) -> bool:
+        """Whether the response can say that the request as a whole was refused."""
+        fields = declaration(self.response).fields
+        return any(f.name == "error_code" and self.version in f.present for f in fields)
 
     def encode(self, correlation_id: int, response: Any) -> list[Any]:
         """The reply as parts for the connection: bytes, and slices of files."""
@@ -66,24 +109,51 @@ class Route:
         if not splices:
             _PREFIX.pack_into(out, 0, len(out) - 4, correlation_id)
             return [out]
-        size = len(out) - 4 + sum(part.size for _, part in splices)
-        _PREFIX.pack_into(out, 0, size, correlation_id)
-        parts: list[Any] = []
-        start = 0
-        for position, part in splices:
-            parts += (out[start:position], part)
-            start = position
-        if start < len(out):
-            parts.append(out[start:])
-        return parts
+        return _with_splices(out, splices, correlation_id)
+
+    def encode_in_steps(
+        self, correlation_id: int, response: Any, limit: int
+    ) -> Generator[None, None, list[Any]]:
+        """The same, one element at a time; KafkaError when it has more bytes than the limit."""
+        out = bytearray(self.prefix)
+        splices: list[tuple[int, Any]] = []
+        for _ in self.write_in_steps(response, out, splices):
+            if len(out) > limit:
+                message = f"The answer would be larger than moldau.response.bytes.max={limit}."
+                raise KafkaError(ErrorCode.INVALID_REQUEST, message)
+            yield
+        return _with_splices(out, splices, correlation_id)
+
+
+def _with_splices(out: bytearray, splices: list[tuple[int, Any]], correlation_id: int) -> list[Any]:
+    size = len(out) - 4 + sum(part.size for _, part in splices)
+    _PREFIX.pack_into(out, 0, size, correlation_id)
+    parts: list[Any] = []
+    start = 0
+    for position, part in splices:
+        parts += (out[start:position], part)
+        start = position
+    if not start:
+        return [out]
+    if start < len(out):
+        parts.append(out[start:])
+    return parts
 
 
 class Dispatch:
     def __init__(self, services: Services, wrap_handler: WrapHandler | None = None) -> None:
         self._services = services
+        services.unwrap = unwrap_with(self)
         self._wrap_handler = wrap_handler
         self._routes: dict[tuple[int, int], Route] = {}
+        self._few = asyncio.Semaphore(_FEW)
+        self._one = asyncio.Semaphore(1)
         self.log_requests = False
+
+    def wrap_again(self, wrap_handler: WrapHandler | None) -> None:
+        """Puts something else around the handlers from now on."""
+        self._wrap_handler = wrap_handler
+        self._routes.clear()
 
     def frame(self, frame: memoryview, connection: Connection) -> None:
         """Handles one request; called by the connection for each frame, in order."""
@@ -114,12 +184,22 @@ class Dispatch:
                 client_id = _client_id(frame, position, connection)
         if route.flexible:
             position = skip_header_tags(frame, position)
-        request, _ = route.read(frame, position)
+        try:
+            request, _ = route.read(frame, position, ELEMENTS_AT_ONCE)
+        except TooManyElements:
+            large = LargeRequestContext(
+                self._services, connection, api_key, version, correlation_id, client_id
+            )
+            self._later_in_turns(route, frame, position, large)
+            return
         context = RequestContext(self._services, connection, api_key, version, correlation_id, client_id)
         if self.log_requests:
             _log_request(route, request, context)
         try:
-            result = route.handle(request, context)
+            if route.forwarded and not self._services.is_controller:
+                result = self._services.forwarding.forward(request, context)
+            else:
+                result = route.handle(request, context)
         except Exception as error:
             result = self._failed(route, request, context, error)
         connection = context.connection
@@ -129,13 +209,28 @@ class Dispatch:
             self._later(route, request, context, result)
 
     def _later(self, route: Route, request: Any, context: RequestContext, result: Any) -> None:
-        reply = context.connection.reserve()
+        connection = context.connection
         if isinstance(result, Parked):
-            self._park(reply, route, request, context, result)
-        else:
-            assert inspect.isawaitable(result), f"{route.api_key.name} returned {type(result).__name__}"
-            work = self._await(route, request, context, result, reply)
-            self._services.background.start(work, route.api_key.name.lower())
+            self._park(connection.reserve(), route, request, context, result)
+            return
+        kind = type(result).__name__
+        assert inspect.isawaitable(result) or inspect.isgenerator(result), f"{route.api_key.name}: {kind}"
+        self._start(connection.reserve(alone=True), route, request, context, result)
+
+    def _start(
+        self, reply: Reply, route: Route, request: Any, context: RequestContext, result: Any
+    ) -> "asyncio.Task[None]":
+        work = self._work(reply, route, request, context, result)
+        return self._services.background.start(work, route.api_key.name.lower())
+
+    def _later_in_turns(
+        self, route: Route, frame: memoryview, position: int, context: LargeRequestContext
+    ) -> None:
+        """Queues a request with many elements; its frame may be in the buffer that all connections share."""
+        if len(frame) <= RECEIVE_BUFFER_BYTES:
+            frame = memoryview(bytearray(frame))
+        work = self._work_on_large(context.connection.reserve(alone=True), route, frame, position, context)
+        self._services.background.start(work, route.api_key.name.lower())
 
     def _park(
         self, reply: Reply, route: Route, request: Any, context: RequestContext, parked: Parked
@@ -152,18 +247,81 @@ class Dispatch:
             reply.parked = parked
         purgatory.park(parked, answer)
 
-    async def _await(
-        self, route: Route, request: Any, context: RequestContext, result: Awaitable[Any], reply: Reply
+    async def _work_on_large(
+        self, reply: Reply, route: Route, frame: memoryview, position: int, context: LargeRequestContext
     ) -> None:
+        """Decodes and answers a request with many elements, when it is its turn."""
+        request = route.request()
+        work: asyncio.Task[None] | None = None
         try:
-            response = await result
+            async with self._one if len(frame) > _LARGE_FRAME_BYTES else self._few:
+                if context.connection.closing and route.api_key is not ApiKey.PRODUCE:
+                    return  # its client is gone; one with acks=0 may be, and means what it sent
+                limit = self._services.settings.moldau_request_elements_max
+                request, _ = await in_turns(route.read_in_steps(frame, position, limit))
+                if self.log_requests:
+                    _log_request(route, request, context)
+                try:
+                    elsewhere = route.forwarded and not self._services.is_controller
+                    handle = self._services.forwarding.forward if elsewhere else route.handle
+                    result = handle(request, context)
+                except Exception as error:
+                    result = error
+                work = self._start(reply, route, request, context, result)
+                # What waits for long, for a disk or for another broker, does not keep its place.
+                await asyncio.wait([work], timeout=_PLACE_SECONDS)
         except asyncio.CancelledError:
-            stopping = KafkaError(ErrorCode.REQUEST_TIMED_OUT, "The broker is stopping.")
-            self._fill(reply, route, request, context, stopping)
+            if work is None:
+                self._fill(reply, route, request, context, _stopping())
+            raise
+        except TooManyElements as error:
+            self._refuse_elements(reply, route, context, error)
+        except MalformedMessage as error:
+            context.connection.close(f"malformed request: {error}")
+
+    def _refuse_elements(
+        self, reply: Reply, route: Route, context: RequestContext, error: TooManyElements
+    ) -> None:
+        limit = self._services.settings.moldau_request_elements_max
+        reason = f"{error}: moldau.request.elements.max={limit}"
+        if not route.has_error_code:
+            context.connection.close(reason)
+            return
+        log.warning("refused a request of %s: %s", context.connection.peer, reason)
+        refusal = KafkaError(ErrorCode.INVALID_REQUEST, f"{reason}.")
+        self._fill(reply, route, route.request(), context, refusal)
+
+    async def _work(
+        self, reply: Reply, route: Route, request: Any, context: RequestContext, result: Any
+    ) -> None:
+        """Waits for an answer that takes steps or time, and gives it."""
+        try:
+            response = await self._result(result, context)
+            if isinstance(response, route.response):
+                limit = self._services.settings.moldau_response_bytes_max
+                steps = route.encode_in_steps(context.correlation_id, response, limit)
+                reply.fill(await in_turns(steps))
+                return
+        except asyncio.CancelledError:
+            self._fill(reply, route, request, context, _stopping())
             raise
         except Exception as error:
             response = error
+        if isinstance(response, Parked):
+            reply.wait_with_others()
         self._fill(reply, route, request, context, response)
+
+    async def _result(self, result: Any, context: RequestContext) -> Any:
+        while True:
+            if inspect.isawaitable(result):
+                result = await result
+            elif result.__class__ is not GeneratorType:
+                return result
+            elif context.large:  # it has its turn
+                result = await in_turns(result)
+            else:
+                async with self._few:
+                    result = await in_turns(result)
 
     def _fill(self, reply: Reply, route: Route, request: Any, context: RequestContext, response: Any) -> None:
         """Gives an answer that was waited for: a response, nothing, or what was raised instead.
@@ -173,6 +331,9 @@ class Dispatch:
         try:
             if isinstance(response, Parked):
                 self._park(reply, route, request, context, response)
+                return
+            if inspect.isawaitable(response) or response.__class__ is GeneratorType:
+                self._start(reply, route, request, context, response)
                 return
             if isinstance(response, Exception):
                 response = self._failed(route, request, context, response)
@@ -210,14 +371,22 @@ class Dispatch:
                 raise CloseConnection(f"{ApiKey(key).name} has no version {version} here")
             if len(frame) <= _CLIENT_ID_AT:
                 raise MalformedMessage("ApiVersions without a body")
-            connection.send(_encode_v0(correlation_id, unsupported_api_versions()))
+            connection.send(encode_v0(correlation_id, unsupported_api_versions()))
             return None
-        handle = api.handle
-        if self._wrap_handler is not None:
-            handle = self._wrap_handler(ApiKey(key), handle)
-        route = Route(api, ApiKey(key), version, handle)
+        try:
+            handle = api.handle
+            if self._wrap_handler is not None:
+                handle = self._wrap_handler(ApiKey(key), handle)
+            route = Route(api, ApiKey(key), version, handle)
+        except (OSError, ImportError) as error:
+            # Out of descriptors or memory, most likely. The next request tries again.
+            raise CloseConnection(f"{ApiKey(key).name} could not be loaded: {error}") from error
         self._routes[key, version] = route
         return route
+
+
+def _stopping() -> KafkaError:
+    return KafkaError(ErrorCode.REQUEST_TIMED_OUT, "The broker is stopping.")
 
 
 def _log_request(route: Route, request: Any, context: RequestContext) -> None:
@@ -246,7 +415,7 @@ def _client_id(frame: memoryview, end: int, connection: Connection) -> str:
     return text
 
 
-def _encode_v0(correlation_id: int, response: Any) -> list[Any]:
+def encode_v0(correlation_id: int, response: Any) -> list[Any]:
     out = bytearray(8)
     writer(type(response), 0)(response, out, [])
     _PREFIX.pack_into(out, 0, len(out) - 4, correlation_id)

@@ -33,6 +33,8 @@ class WantedPartition:
         "last_fetched_epoch",
         "log_start_offset",
         "max_bytes",
+        "reader_high_watermark",
+        "reader_log_start_offset",
         "topic",
         "topic_id",
     )
@@ -50,6 +52,9 @@ class WantedPartition:
         self.max_bytes = asked.partition_max_bytes
         self.current_leader_epoch = asked.current_leader_epoch
         self.last_fetched_epoch = asked.last_fetched_epoch
+        #: What a follower knows; the largest number for a reader that does not say.
+        self.reader_high_watermark = asked.high_watermark
+        self.reader_log_start_offset = asked.log_start_offset
 
     def has_news(self, data: PartitionData) -> bool:
         """Whether an incremental answer must mention the partition."""
@@ -164,6 +169,8 @@ class FetchSessions:
                 known.max_bytes = wanted.max_bytes
                 known.current_leader_epoch = wanted.current_leader_epoch
                 known.last_fetched_epoch = wanted.last_fetched_epoch
+                known.reader_high_watermark = wanted.reader_high_watermark
+                known.reader_log_start_offset = wanted.reader_log_start_offset
         for topic in request.forgotten_topics_data:
             name = topic.topic_id if by_id else topic.topic
             for index in topic.partitions:

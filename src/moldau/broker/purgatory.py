@@ -38,6 +38,7 @@ class Parked:
         "after_disconnect",
         "attempt",
         "futures",
+        "on_append",
         "partitions",
         "seconds",
     )
@@ -50,6 +51,7 @@ class Parked:
         futures: Iterable[Future] = (),
         *,
         after_disconnect: bool = False,
+        on_append: bool = False,
     ) -> None:
         self.partitions = tuple(partitions)
         self.seconds = seconds
@@ -57,6 +59,8 @@ class Parked:
         self.futures = tuple(futures)
         #: Goes on though its connection is gone: its client has no answer to miss and will not ask again.
         self.after_disconnect = after_disconnect
+        #: Tried after every append as well, and not only when a partition has committed: for followers.
+        self.on_append = on_append
         self._timer: Timer | None = None
         self._answer: Callable[[Any], None] | None = None
         self._wake: Callable[..., None] | None = None
@@ -110,7 +114,8 @@ class Purgatory:
         self._parked.add(parked)
         parked._wake = wake = partial(self._try, parked, False)
         for partition in parked.partitions:
-            partition.commit_listeners[parked] = wake
+            listeners = partition.append_listeners if parked.on_append else partition.commit_listeners
+            listeners[parked] = wake
         for future in parked.futures:
             future.add_done_callback(wake)
         if parked.seconds is not None:
@@ -146,7 +151,8 @@ class Purgatory:
         if parked._timer is not None:
             parked._timer.cancel()
         for partition in parked.partitions:
-            partition.commit_listeners.pop(parked, None)
+            listeners = partition.append_listeners if parked.on_append else partition.commit_listeners
+            listeners.pop(parked, None)
         for future in parked.futures:
             assert parked._wake is not None
             future.remove_done_callback(parked._wake)

@@ -19,7 +19,9 @@ from moldau.broker.context import RequestContext
 from moldau.broker.purgatory import keep_records, when_done
 from moldau.protocol.errors import ErrorCode, KafkaError
 from moldau.protocol.messages.produce import ProduceRequest
-from moldau.replication.schema_validation import Claims, SchemaName
+from moldau.replication.heavy_batches import AT_ONCE, BatchLimits, HeavyBatch, HeavyBatches
+from moldau.replication.partition import Partition
+from moldau.replication.schema_validation import MAX_SCHEMAS, Claims, SchemaName
 
 #: The registry is asked about at most so many schemas of one request: more are not real ones.
 _MAX_ASKED = 100
@@ -29,6 +31,10 @@ Claim: TypeAlias = tuple[str, SchemaName]
 #: None: it has to be asked. An error: it could not be.
 Answers: TypeAlias = dict[Claim, bool | KafkaError | None]
 Refusals: TypeAlias = dict[TopicPartition, KafkaError]
+#: Partitions that are to be looked at, with their records.
+Partitions: TypeAlias = list[tuple[Partition, memoryview | None]]
+#: What the records of each partition say, and the partitions that are refused already.
+Found: TypeAlias = tuple[dict[TopicPartition, Claims], Refusals]
 Append: TypeAlias = Callable[[ProduceRequest, RequestContext, Refusals | None], Any]
 
 
@@ -48,38 +54,49 @@ class SchemaValidator:
         self._open_ids = open_ids
         self._ids: SchemaIds | None = None
         #: What the last produce request of a connection waits for; gone with the connection at the latest.
-        self._turns: WeakKeyDictionary[object, asyncio.Future[Answers]] = WeakKeyDictionary()
+        self._turns: WeakKeyDictionary[object, asyncio.Future[Refusals]] = WeakKeyDictionary()
 
     def admit(self, request: ProduceRequest, context: RequestContext, append: Append) -> Any:
         """What ``append`` returns, now or as a ``Parked``."""
-        refusals: Refusals = {}
-        claims = _claims(request, context, refusals)
-        answers = self._answers(claims, refusals)
-        unknown = [claim for claim, answer in answers.items() if answer is None]
         connection = context.connection
         before = self._turns.get(connection)
-        if before is None and not unknown:
-            _add_refusals(claims, answers, refusals)
-            return append(request, context, refusals)
+        found: Found | None
+        try:
+            found = _claims(_partitions(request, context), AT_ONCE)
+        except HeavyBatch:
+            found = None
+        if found is not None and before is None:
+            answers = self._answers(*found)
+            if None not in answers.values():
+                return append(request, context, _refusals(*found, answers))
         keep_records(request)
-        turn = context.services.background.start(self._ask_after(before, unknown), "schemas")
+        partitions = _partitions(request, context)
+        settling = self._settle_after(before, partitions, found, context.services.heavy_batches)
+        turn = context.services.background.start(settling, "schemas")
         self._turns[connection] = turn
 
-        def go_on(asked: "asyncio.Future[Answers]") -> Any:
+        def go_on(settled: "asyncio.Future[Refusals]") -> Any:
             if self._turns.get(connection) is turn:
                 del self._turns[connection]
-            answers.update(asked.result())
-            _add_refusals(claims, answers, refusals)
-            return append(request, context, refusals)
+            return append(request, context, settled.result())
 
         return when_done(turn, go_on, after_disconnect=request.acks == 0)
 
-    async def _ask_after(self, before: "asyncio.Future[Answers] | None", unknown: list[Claim]) -> Answers:
-        """What the registry says, not before it is this request's turn."""
-        answers = await self._ask(unknown)
+    async def _settle_after(
+        self,
+        before: "asyncio.Future[Refusals] | None",
+        partitions: Partitions,
+        found: Found | None,
+        heavy: HeavyBatches,
+    ) -> Refusals:
+        """What is refused, not before it is this request's turn."""
+        if found is None:
+            found = await heavy.run(lambda: _claims(partitions, heavy.limits))
+        answers = self._answers(*found)
+        answers.update(await self._ask([claim for claim, answer in answers.items() if answer is None]))
         if before is not None:
             await asyncio.wait([before])
-        return answers
+        return _refusals(*found, answers)
 
     def _answers(self, claims: dict[TopicPartition, Claims], refusals: Refusals) -> Answers:
         """What is known already; partitions that cannot be checked at all go to the refusals."""
@@ -124,22 +141,21 @@ class SchemaValidator:
         return dict(zip(unknown, await asyncio.gather(*map(answer, unknown)), strict=True))
 
 
-def _add_refusals(claims: dict[TopicPartition, Claims], answers: Answers, refusals: Refusals) -> None:
-    """Adds partitions with records that may not be taken to the refusals."""
+def _refusals(claims: dict[TopicPartition, Claims], refusals: Refusals, answers: Answers) -> Refusals:
+    """The refusals, with those of partitions whose records may not be taken."""
     for topic_partition, found in claims.items():
         given = {claim: answers[claim] for claim in found.wanted}
         failed = next((answer for answer in given.values() if isinstance(answer, KafkaError)), None)
         refusal = failed or found.refusal({claim: answer is True for claim, answer in given.items()})
         if refusal is not None:
             refusals.setdefault(topic_partition, refusal)
+    return refusals
 
 
-def _claims(
-    request: ProduceRequest, context: RequestContext, refusals: Refusals
-) -> dict[TopicPartition, Claims]:
-    """What the records of each partition say; a partition that cannot be read goes to the refusals."""
+def _partitions(request: ProduceRequest, context: RequestContext) -> Partitions:
+    """The partitions of topics that ask for schemas, with what they are sent."""
     replicas = context.services.replicas
-    claims: dict[TopicPartition, Claims] = {}
+    found: Partitions = []
     for topic in request.topic_data:
         known = (
             replicas.by_id.get(topic.topic_id)
@@ -149,17 +165,29 @@ def _claims(
         if known is None or known.name not in replicas.validating:
             continue
         for data in topic.partition_data:
-            if not 0 <= data.index < len(known.partitions):
-                continue
-            partition = known.partitions[data.index]
-            if partition is None:
-                continue
-            try:
-                found = partition.schema_claims(data.records)
-            except KafkaError as error:
-                refusals[partition.topic_partition] = error
-                continue
-            if found is not None:
-                before = claims.get(partition.topic_partition)
-                claims[partition.topic_partition] = found if before is None else before.joined(found)
-    return claims
+            if 0 <= data.index < len(known.partitions):
+                partition = known.partitions[data.index]
+                if partition is not None:
+                    found.append((partition, data.records))
+    return found
+
+
+def _claims(partitions: Partitions, limits: BatchLimits) -> Found:
+    """What the records of each partition say, and the refusals of those that say too much."""
+    claims: dict[TopicPartition, Claims] = {}
+    refusals: Refusals = {}
+    named = 0
+    for partition, records in partitions:
+        try:
+            found = partition.schema_claims(records, limits)
+            named += 0 if found is None else len(found.wanted)
+            if named > MAX_SCHEMAS:
+                message = f"The records of the request name more than {MAX_SCHEMAS} schemas."
+                raise KafkaError(ErrorCode.INVALID_RECORD, message)
+        except KafkaError as error:
+            refusals[partition.topic_partition] = error
+            continue
+        if found is not None:
+            before = claims.get(partition.topic_partition)
+            claims[partition.topic_partition] = found if before is None else before.joined(found)
+    return claims, refusals

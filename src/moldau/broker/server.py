@@ -8,9 +8,14 @@ import asyncio
 import ipaddress
 import logging
 import socket
+from collections.abc import Mapping
 
-from moldau.base.buffer_pool import BufferPool
-from moldau.broker.connection import RECEIVE_BUFFER_BYTES, Connection, Limits
+from moldau.base.settings import SettingError
+from moldau.broker.access.entrances import Entrance
+from moldau.broker.access.throttling import Throttling
+from moldau.broker.bounds.flow_control import Intake, Limits, UnsentAnswers
+from moldau.broker.bounds.turns import Rotation
+from moldau.broker.connection import Connection
 from moldau.broker.dispatch import Dispatch
 from moldau.broker.purgatory import Parked, Purgatory
 from moldau.cluster.configs.broker_settings import BrokerSettings, parse_connection_limits
@@ -22,6 +27,9 @@ log = logging.getLogger("moldau.broker.server")
 #: A burst of clients that connect at once waits here instead of being turned away; a setting may say less.
 _BACKLOG = 1024
 _NO_LIMIT = 2147483647
+#: A client that has not finished its TLS handshake by then is gone, or means no good.
+_HANDSHAKE_SECONDS = 10.0
+_LONGEST_WAIT_SECONDS = 1.0
 _BUFFERS = (
     ("socket.send.buffer.bytes", socket.SO_SNDBUF),
     ("socket.receive.buffer.bytes", socket.SO_RCVBUF),
@@ -29,7 +37,14 @@ _BUFFERS = (
 
 
 class Server:
-    def __init__(self, dispatch: Dispatch, purgatory: Purgatory, settings: BrokerSettings) -> None:
+    def __init__(
+        self,
+        dispatch: Dispatch,
+        purgatory: Purgatory,
+        settings: BrokerSettings,
+        descriptors: int = _NO_LIMIT,
+    ) -> None:
+        """``descriptors``: how many file descriptors connections may take."""
         self._dispatch = dispatch
         self._purgatory = purgatory
         self._settings = settings
@@ -38,26 +53,35 @@ class Server:
             settings.moldau_connection_inflight_requests_max,
             settings.moldau_connection_outbound_bytes_max,
         )
-        # One buffer for all connections: each read is handled before the next one begins.
-        self._scratch = memoryview(bytearray(RECEIVE_BUFFER_BYTES))
-        # For frames that are larger: a producer sends one after the other.
-        self._memory = BufferPool(kept=4, largest=2 * 1024 * 1024)
+        self.intake = Intake(Rotation(asyncio.get_running_loop().call_soon))
+        self._unsent = UnsentAnswers(settings.moldau_unsent_bytes_max)
         self._servers: list[asyncio.Server] = []
+        #: By the name of the listener; without one, clients come in as they are.
+        self.entrances: Mapping[str, Entrance] = {}
+        #: Counts connections by address where there are quotas for them.
+        self.throttling: Throttling | None = None
         self.connections: set[Connection] = set()
+        self._descriptors = descriptors
+        self._is_turning_away = False
 
     async def bind(self, listener: Endpoint) -> int:
         """Binds one listener and returns its port, which the system chose if the setting was 0.
 
         No connection is accepted before ``accept``.
         """
+        self._check_address(listener)
         loop = asyncio.get_running_loop()
+        entrance = self.entrances.get(listener.name)
+        handle_frame, limits = self._dispatch.frame, self.limits
+        if entrance is not None and entrance.sasl is not None:
+            handle_frame, limits = entrance.sasl.frame, entrance.sasl.first_limits
+        tls = None if entrance is None else entrance.tls
 
         def accept() -> asyncio.BaseProtocol:
             return Connection(
-                self._dispatch.frame,
-                self.limits,
-                self._scratch,
-                self._memory,
+                handle_frame,
+                limits,
+                self.intake,
                 listener.name,
                 self,
             )
@@ -66,19 +90,30 @@ class Server:
         if "socket.listen.backlog.size" in self._settings.static:
             backlog = self._settings.socket_listen_backlog_size
         server = await loop.create_server(
-            accept, listener.host or None, listener.port, backlog=backlog, start_serving=False
+            accept,
+            listener.host or None,
+            listener.port,
+            backlog=backlog,
+            start_serving=False,
+            ssl=tls,
+            ssl_handshake_timeout=None if tls is None else _HANDSHAKE_SECONDS,
         )
         self._servers.append(server)
         port: int = server.sockets[0].getsockname()[1]
-        if not _is_loopback(listener.host) and listener.security_protocol == "PLAINTEXT":
-            log.warning(
-                "listener %s is open to the network on %s:%d without authentication; "
-                "bind it to 127.0.0.1 or give it a SASL or TLS protocol",
-                listener.name,
-                listener.host or "*",
-                port,
-            )
         return port
+
+    def _check_address(self, listener: Endpoint) -> None:
+        """Nobody is let in by mistake: what others can reach asks who is there, unless a setting says no."""
+        if listener.security_protocol != "PLAINTEXT" or _is_loopback(listener.host):
+            return
+        where = f"listener {listener.name} on {listener.host or '*'} is open to the network"
+        if not self._settings.moldau_listener_plaintext_allow:
+            raise SettingError(
+                "listeners",
+                f"{where} without authentication: bind it to 127.0.0.1, give it TLS or SASL "
+                "(docs/security.md), or set moldau.listener.plaintext.allow=true",
+            )
+        log.warning("%s without authentication, as moldau.listener.plaintext.allow says", where)
 
     async def accept(self) -> None:
         for server in self._servers:
@@ -89,6 +124,9 @@ class Server:
     def opened(self, connection: Connection) -> str | None:
         """Takes a new connection in; a reason when there are too many."""
         settings = self._settings
+        if len(self.connections) >= self._descriptors:
+            self._turn_away(connection)
+            return None
         if len(self.connections) >= settings.max_connections:
             return f"max.connections={settings.max_connections} is reached"
         overrides = parse_connection_limits(settings.max_connections_per_ip_overrides) or {}
@@ -96,7 +134,30 @@ class Server:
         if limit < _NO_LIMIT and sum(each.host == connection.host for each in self.connections) >= limit:
             return f"max.connections.per.ip={limit} is reached"
         self.connections.add(connection)
-        return None
+        if self.throttling is not None and self.throttling.quotas:
+            early = self.throttling.connected(connection.host)
+            if early > 0:
+                self._keep_waiting(connection, early)
+                return None
+        entrance = self.entrances.get(connection.listener_name)
+        return None if entrance is None else entrance.welcome(connection)
+
+    def _keep_waiting(self, connection: Connection, seconds: float) -> None:
+        """An address that connects too often is neither answered nor told at once: trying again is no use."""
+        connection.hand_over(lambda frame, connection: None, self.limits)
+        loop = asyncio.get_running_loop()
+        loop.call_later(min(seconds, _LONGEST_WAIT_SECONDS), connection.abort)
+
+    def _turn_away(self, connection: Connection) -> None:
+        """Said once, not for every client that tries again and again."""
+        if not self._is_turning_away:
+            message = (
+                "there are %d connections, all that the limit of open files allows (ulimit -n): further "
+            )
+            message += "ones are closed at once until some end"
+            log.error(message, len(self.connections))
+        self._is_turning_away = True
+        connection.abort()
 
     def tune(self, connected: socket.socket) -> None:
         """What the settings say about a socket; buffers are the system's unless they are set."""
@@ -106,7 +167,25 @@ class Server:
                 connected.setsockopt(socket.SOL_SOCKET, option, size)
 
     def closed(self, connection: Connection) -> None:
-        self.connections.discard(connection)
+        self._unsent.forget(connection)
+        if connection in self.connections:
+            self.connections.discard(connection)
+            if self._is_turning_away:
+                log.warning("new connections are welcome again")
+                self._is_turning_away = False
+        entrance = self.entrances.get(connection.listener_name)
+        if entrance is not None:
+            entrance.closed(connection)
+
+    @property
+    def crowded(self) -> bool:
+        return self._unsent.crowded
+
+    def stalled(self, connection: Connection, size: int) -> None:
+        self._unsent.add(connection, size)
+
+    def flows(self, connection: Connection) -> None:
+        self._unsent.forget(connection)
 
     def cancel(self, parked: Parked) -> None:
         self._purgatory.cancel(parked)
@@ -122,6 +201,13 @@ class Server:
             elif connection.idle:
                 connection.finish()
             connection.requests = 0
+
+    def abort(self) -> None:
+        """Closes everything at once, without an answer to anybody."""
+        for server in self._servers:
+            server.close()
+        for connection in tuple(self.connections):
+            connection.abort()
 
     # --- the end --------------------------------------------------------------------------------
 

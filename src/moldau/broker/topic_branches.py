@@ -19,6 +19,7 @@ from moldau.cluster.image import ClusterImage
 from moldau.cluster.records import ResourceType
 from moldau.protocol.errors import ErrorCode, KafkaError
 from moldau.replication import branching
+from moldau.replication.heavy_batches import HeavyBatches
 from moldau.replication.partition import Partition
 
 log = logging.getLogger("moldau.broker.topics")
@@ -60,7 +61,7 @@ async def fork(services: Services, wanted: Fork) -> Branched:
             raise KafkaError(
                 ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{wanted.source} has no partition {index}"
             )
-    ends = [end_of_fork(source, wanted) for source in sources]
+    ends = [await end_of_fork(source, wanted, services.heavy_batches) for source in sources]
     configs: dict[str, str | None] = dict(image.configs(ResourceType.TOPIC, wanted.source))
     configs.update(wanted.configs)
     new = new_topic(services, wanted.name, len(sources), {k: v for k, v in configs.items() if v is not None})
@@ -76,7 +77,7 @@ async def fork(services: Services, wanted: Fork) -> Branched:
     )
 
 
-def end_of_fork(source: Partition, wanted: Fork) -> int:
+async def end_of_fork(source: Partition, wanted: Fork, heavy: HeavyBatches) -> int:
     """Where the fork of one partition ends: never behind the last stable offset."""
     source_log = source.leading_log()
     stable = source.last_stable_offset()
@@ -91,7 +92,7 @@ def end_of_fork(source: Partition, wanted: Fork) -> int:
             )
         return max(min(offset, stable), source_log.log_start_offset)
     if wanted.timestamp is not None:
-        newer = source_log.offset_for_timestamp(wanted.timestamp + 1)
+        newer = await heavy.offset_for_timestamp(source, wanted.timestamp + 1)
         if newer is not None:
             stable = min(stable, newer.offset)
     return max(stable, source_log.log_start_offset)

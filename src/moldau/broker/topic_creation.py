@@ -6,12 +6,26 @@ Invariant: the controller decides; this file only gives it what it needs from th
 import logging
 from collections.abc import Sequence
 
+from moldau.base.names import Uuid
 from moldau.broker.context import Services
 from moldau.cluster.controller.commands import ControllerResult
 from moldau.cluster.controller.config_changes import validate_topic_overrides
-from moldau.cluster.controller.topics import CreatedTopic, TopicToCreate, create_topics
+from moldau.cluster.controller.topics import (
+    CreatedTopic,
+    TopicSelector,
+    TopicToCreate,
+    create_topics,
+    delete_topics,
+)
 from moldau.cluster.image import ClusterImage
-from moldau.protocol.errors import KafkaError
+from moldau.cluster.records import ResourceType
+from moldau.protocol.errors import ErrorCode, KafkaError
+from moldau.protocol.messages.create_topics import (
+    CreatableReplicaAssignment,
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreateTopicsRequest,
+)
 
 log = logging.getLogger("moldau.broker.topics")
 
@@ -24,7 +38,9 @@ Outcomes = tuple[CreatedTopic | KafkaError, ...]
 async def create(
     services: Services, topics: Sequence[TopicToCreate], *, validate_only: bool = False
 ) -> Outcomes:
-    """Creates topics, each with an outcome of its own."""
+    """Creates topics, each with an outcome of its own; here, or by a request to the controller."""
+    if not services.is_controller and not validate_only:
+        return await _ask_controller(services, topics)
     settings = services.settings
     topic_ids = [services.new_uuid() for _ in topics]
     seed = services.new_seed()
@@ -37,23 +53,76 @@ async def create(
             seed=seed,
             default_partition_count=settings.num_partitions,
             default_replication_factor=settings.default_replication_factor,
+            max_partitions=settings.moldau_partitions_max,
             validate_configs=lambda configs: validate_topic_overrides(configs, services.layers),
         )
 
     if validate_only:
         return decide(services.image).response
     if not any(max(topic.partition_count, len(topic.assignments)) >= MANY_PARTITIONS for topic in topics):
-        return await services.metadata.execute(decide)
+        return await _without_files(services, await services.metadata.execute(decide))
     # The files of so many logs take a while: they are made before the metadata changes, and off the loop.
     replicas = services.replicas
     try:
         for expected, topic_id in zip(decide(services.image).response, topic_ids, strict=True):
             if isinstance(expected, CreatedTopic) and expected.partition_count >= MANY_PARTITIONS:
-                await replicas.prepare(expected.name, topic_id, expected.partition_count)
-        return await services.metadata.execute(decide)
+                await replicas.prepare(expected.name, topic_id, range(expected.partition_count))
+        return await _without_files(services, await services.metadata.execute(decide))
     finally:
         for topic_id in topic_ids:
             replicas.discard_prepared(topic_id)
+
+
+async def _ask_controller(services: Services, topics: Sequence[TopicToCreate]) -> Outcomes:
+    request = CreateTopicsRequest([_creatable(topic) for topic in topics])
+    answer = await services.forwarding.ask(request)
+    results = {result.name: result for result in answer.topics}
+    outcomes: list[CreatedTopic | KafkaError] = []
+    for topic in topics:
+        result = results[topic.name]
+        if result.error_code:
+            outcomes.append(KafkaError(ErrorCode(result.error_code), result.error_message))
+            continue
+        outcomes.append(
+            CreatedTopic(
+                result.topic_id,
+                result.name,
+                result.num_partitions,
+                result.replication_factor,
+                services.image.configs(ResourceType.TOPIC, result.name),
+            )
+        )
+    return tuple(outcomes)
+
+
+def _creatable(topic: TopicToCreate) -> CreatableTopic:
+    return CreatableTopic(
+        topic.name,
+        topic.partition_count,
+        topic.replication_factor,
+        [CreatableReplicaAssignment(each.partition, list(each.broker_ids)) for each in topic.assignments],
+        [CreatableTopicConfig(name, value) for name, value in topic.configs.items()],
+    )
+
+
+async def _without_files(services: Services, outcomes: Outcomes) -> Outcomes:
+    """Takes back topics whose files could not be made: a topic that was answered with success is ready."""
+    unusable: dict[Uuid, str] = {}
+    for outcome in outcomes:
+        if isinstance(outcome, CreatedTopic):
+            reason = services.replicas.why_unusable(outcome.topic_id)
+            if reason is not None:
+                unusable[outcome.topic_id] = f"The topic was not created: {reason}"
+    if not unusable:
+        return outcomes
+    gone = [TopicSelector(topic_id=topic_id) for topic_id in unusable]
+    await services.metadata.execute(lambda image: delete_topics(image, gone))
+    return tuple(
+        KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, unusable[outcome.topic_id])
+        if isinstance(outcome, CreatedTopic) and outcome.topic_id in unusable
+        else outcome
+        for outcome in outcomes
+    )
 
 
 async def create_automatically(services: Services, name: str) -> None:

@@ -10,13 +10,23 @@ import shutil
 import struct
 import sys
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
 
+from moldau.base.names import TopicPartition
 from moldau.base.settings import parse_properties
 from moldau.cli.reports.diagnosis import Finding, Severity, ok
 from moldau.protocol.errors import KafkaError
 from moldau.protocol.records import HEADER_SIZE, LOG_OVERHEAD, MAGIC, MIN_BATCH_LENGTH, read_header
+from moldau.storage.directory.log_directory import LogDirectory
+from moldau.storage.errors import ACCEPT_LOST_FILES
+from moldau.storage.files import OsFiles
+from moldau.storage.log.lost_segments import orphaned_indexes
+
+if TYPE_CHECKING:
+    from moldau.cluster.image import ClusterImage
 
 _PARTITION = re.compile(r"(.+)-(\d+)")
 _SEGMENT = re.compile(r"(\d{20})\.log")
@@ -47,7 +57,7 @@ def examine_directory(directory: Path) -> Iterator[Finding]:
     yield from _check_identity(directory)
     yield _check_state(directory, holder)
     if holder is None:
-        yield _check_metadata(directory / "metadata.sqlite")
+        yield from _check_metadata(directory, _metadata_of(directory))
     yield from _check_partitions(directory, in_use=holder is not None)
 
 
@@ -107,14 +117,25 @@ def _check_state(directory: Path, holder: int | None) -> Finding:
     return ok("last stop", "nothing was left open")
 
 
-def _check_metadata(path: Path) -> Finding:
+def _metadata_of(directory: Path) -> Path:
+    """The metadata of a broker with several data directories is in the first of them."""
+    siblings = LogDirectory(OsFiles(), str(directory)).siblings()
+    return Path(next(iter(siblings), directory)) / "metadata.sqlite"
+
+
+def _check_metadata(directory: Path, path: Path) -> Iterator[Finding]:
     """Topics and configs. A copy is opened, because opening the database may write to it."""
     from moldau.cluster.image import EMPTY_IMAGE
     from moldau.cluster.store.contract import MetadataStoreError
     from moldau.cluster.store.sqlite_log import SqliteLog
 
+    partitions = sum(1 for _ in _partition_directories(directory))
+    if not path.exists() and not partitions:
+        yield Finding(Severity.NOTE, path.name, "missing: no broker of ours has used the directory")
     if not path.exists():
-        return Finding(Severity.NOTE, path.name, "missing: no broker of ours has used the directory")
+        if partitions:
+            yield _metadata_is_gone(path, partitions)
+        return
     with TemporaryDirectory(prefix="moldau-doctor-") as copy:
         for suffix in ("", "-wal"):
             if path.with_name(path.name + suffix).exists():
@@ -126,8 +147,41 @@ def _check_metadata(path: Path) -> Finding:
             finally:
                 log.close()
         except MetadataStoreError as error:
-            return Finding(Severity.PROBLEM, path.name, str(error).replace(copy, str(path.parent)), _RESTORE)
-    return ok(path.name, f"readable, {len(image.topics_by_name)} topic(s)")
+            yield Finding(Severity.PROBLEM, path.name, str(error).replace(copy, str(path.parent)), _RESTORE)
+            return
+    if image.cluster_id is None and partitions:
+        yield _metadata_is_gone(path, partitions)
+        return
+    yield ok(path.name, f"readable, {len(image.topics_by_name)} topic(s)")
+    yield from _check_lost_partitions(directory, image)
+
+
+def _metadata_is_gone(path: Path, partitions: int) -> Finding:
+    return Finding(
+        Severity.PROBLEM,
+        path.name,
+        f"the metadata is gone, and there are {partitions} partition(s): no broker of ours starts here",
+        f"put {path} back; 'moldau log import' takes over a directory of Apache Kafka; "
+        f"{ACCEPT_LOST_FILES}=true begins without topics",
+    )
+
+
+def _check_lost_partitions(directory: Path, image: "ClusterImage") -> Iterator[Finding]:
+    """Partitions of existing topics that the checkpoints know and that have no directory."""
+    known = LogDirectory(OsFiles(), str(directory))
+    known.load_checkpoints()
+    for topic in image.topics_by_name.values():
+        for partition in range(len(topic.partitions)):
+            topic_partition = TopicPartition(topic.name, partition)
+            end_offset = known.checkpointed_end(topic_partition)
+            if end_offset and not (directory / str(topic_partition)).exists():
+                yield Finding(
+                    Severity.PROBLEM,
+                    str(topic_partition),
+                    f"its directory is gone, and with it the records below offset {end_offset}",
+                    f"put it back, delete the topic, or start once with {ACCEPT_LOST_FILES}=true to let it "
+                    "begin empty; until then it is offline",
+                )
 
 
 def _partition_directories(directory: Path) -> Iterator[Path]:
@@ -166,6 +220,8 @@ def _check_partition(path: Path, *, in_use: bool) -> Iterator[Finding]:
             yield Finding(
                 Severity.NOTE, path.name, f"{name} is left over of a compaction", "a start tidies up"
             )
+    if not in_use:
+        yield from _check_order(path, names, bases)
     for base in bases:
         last = base == bases[-1]
         yield from _check_indexes(path, base, names, last=last)
@@ -173,6 +229,44 @@ def _check_partition(path: Path, *, in_use: bool) -> Iterator[Finding]:
             damage = log_damage(path / f"{base}.log", _last_indexed_position(path / f"{base}.index"))
             if damage is not None:
                 yield _damaged(path, base, damage, last=last)
+
+
+def _check_order(path: Path, names: set[str], bases: list[str]) -> Iterator[Finding]:
+    """Segments that are gone from the middle, and files that have the name of another segment."""
+    steps = f"'moldau log verify {path}' tells what is lost"
+    for name in sorted(orphaned_indexes(names)):
+        if bases[0] < name[:20] < bases[-1]:
+            yield Finding(
+                Severity.PROBLEM,
+                f"{path.name}/{name[:20]}.log",
+                f"is gone, though {name} tells of it",
+                f"put it back, or start once with {ACCEPT_LOST_FILES}=true to serve the rest; {steps}",
+            )
+    for base, following in pairwise(bases):
+        first, end = _first_and_end(path / f"{base}.log", _last_indexed_position(path / f"{base}.index"))
+        subject = f"{path.name}/{base}.log"
+        if first is not None and not int(base) <= first < int(following):
+            text = f"begins with offset {first}, which belongs into another segment: were files exchanged?"
+            yield Finding(Severity.PROBLEM, subject, text, f"give the files their names back; {steps}")
+        elif end is not None and end < int(following):
+            text = f"ends with offset {end - 1}, and the next segment begins at {int(following)}"
+            yield Finding(Severity.WARNING, subject, text, f"that is so after compaction; else {steps}")
+
+
+def _first_and_end(path: Path, position: int) -> tuple[int | None, int | None]:
+    """The first offset of a log file and the one after its last, as far as its headers tell."""
+    first = end = None
+    with path.open("rb") as file:
+        head = os.pread(file.fileno(), HEADER_SIZE, 0)
+        if len(head) == HEADER_SIZE:
+            first = read_header(head).base_offset
+        while len(head := os.pread(file.fileno(), HEADER_SIZE, position)) == HEADER_SIZE:
+            header = read_header(head)
+            if header.magic != MAGIC or header.batch_length < MIN_BATCH_LENGTH:
+                return first, None
+            end = header.last_offset + 1
+            position += header.size
+    return first, end
 
 
 def _damaged(path: Path, base: str, damage: str, *, last: bool) -> Finding:

@@ -23,6 +23,11 @@ COMMANDS = {
         "Start broker and registry on this machine; --demo shows them at work.",
     ),
     "broker": ("moldau.cli.commands.broker:broker", "Run a broker in the foreground."),
+    "cluster": (
+        "moldau.cli.commands.cluster:cluster",
+        "Show the brokers of a cluster, and why it is not well.",
+    ),
+    "zookeeper": ("moldau.cli.commands.zookeeper:zookeeper", "Run a ZooKeeper server in the foreground."),
     "topics": (
         "moldau.cli.commands.topics:topics",
         "List, create, change, delete, fork and snapshot topics.",
@@ -36,6 +41,14 @@ COMMANDS = {
         "List, describe and abort transactions.",
     ),
     "groups": ("moldau.cli.commands.groups:groups", "List, describe, reset consumer groups; why they lag."),
+    "connect": (
+        "moldau.cli.commands.connect:connect",
+        "Run one worker of a cluster that runs connectors.",
+    ),
+    "connect-standalone": (
+        "moldau.cli.commands.connect:connect_standalone",
+        "Run connectors in one process, as Kafka's connect-standalone does.",
+    ),
     "registry": ("moldau.cli.commands.registry:registry", "Run a schema registry in the foreground."),
     "schemas": (
         "moldau.cli.commands.schemas:schemas",
@@ -45,13 +58,18 @@ COMMANDS = {
         "moldau.cli.commands.pipeline:pipeline",
         "Write, run, watch and stop data pipelines on Spark.",
     ),
+    "streams": ("moldau.cli.commands.streams:streams", "Draw and check programs for stream processing."),
     "log": ("moldau.cli.commands.log:log", "Look into log files; check, mend and import them."),
+    "acls": ("moldau.cli.commands.acls:acls", "List, add, remove, check and suggest ACLs."),
+    "certs": ("moldau.cli.commands.certs:certs", "Make certificates for a laptop or a test cluster."),
     "doctor": ("moldau.cli.commands.doctor:doctor", "Explain what is wrong, and what to do about it."),
 }
 
 #: Name -> module below ``moldau.cli.kafka_tools``, and what it does in a few words.
 KAFKA_TOOLS = {
     "kafka-topics": ("topics", "Create, list, describe, alter and delete topics."),
+    "kafka-acls": ("access.acls", "Add, list and remove ACLs."),
+    "kafka-delegation-tokens": ("access.delegation_tokens", "Create, renew, expire and describe tokens."),
     "kafka-console-producer": ("console_producer", "Write lines of standard input to a topic."),
     "kafka-console-consumer": ("console_consumer", "Print the records of a topic."),
     "kafka-avro-console-producer": ("typed_console", "Write lines of JSON as Avro records."),
@@ -75,6 +93,10 @@ KAFKA_TOOLS = {
     "kafka-verifiable-consumer": ("verifiable_consumer", "Read records, and tell what was read in JSON."),
     "kafka-broker-api-versions": ("broker_api_versions", "Print the API versions of brokers."),
     "kafka-cluster": ("cluster", "Print the id of the cluster and more."),
+    "kafka-leader-election": ("clusters.leader_election", "Elect leaders, preferred or unclean."),
+    "kafka-reassign-partitions": ("clusters.reassign_partitions", "Move partitions to other brokers."),
+    "kafka-metadata-quorum": ("clusters.metadata_quorum", "Show who keeps the cluster's metadata."),
+    "zookeeper-shell": ("clusters.zookeeper_shell", "Look at and change znodes."),
 }
 
 

@@ -1,14 +1,19 @@
 """Output of commands: tables for people, JSON for programs.
 
 Invariant: results go to stdout, everything else to stderr. Where stdout is no terminal a table is never cut
-or wrapped, so that ``grep`` and ``awk`` find whole lines. rich is imported only when something is drawn.
+or wrapped, so that ``grep`` and ``awk`` find whole lines. What others have named never commands a terminal:
+all that goes to one is escaped. rich is imported only when something is drawn.
 """
 
 import json
+import logging
+import sys
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
+
+from moldau.base.escaping import EscapingFormatter, escaped_lines
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -20,11 +25,29 @@ _UNBOUNDED_WIDTH = 10_000
 
 def print_json(value: Any) -> None:
     """Prints one document, keys in the order that the command gives them."""
-    click.echo(json.dumps(value, indent=2, ensure_ascii=False))
+    echo(json.dumps(value, indent=2, ensure_ascii=False))
 
 
 def print_json_line(value: Any) -> None:
-    click.echo(json.dumps(value, ensure_ascii=False, separators=(",", ":")))
+    echo(json.dumps(value, ensure_ascii=False, separators=(",", ":")))
+
+
+def echo(text: str = "", *, err: bool = False) -> None:
+    """Prints lines as they are, and escaped to a terminal."""
+    click.echo(shown(text, err=err), err=err)
+
+
+def shown(text: str, *, err: bool = False) -> str:
+    """A part of what is printed with colours: escaped where it goes to a terminal."""
+    stream = sys.stderr if err else sys.stdout
+    return escaped_lines(text) if stream.isatty() else text
+
+
+def log_to_stderr(level: str, form: str) -> None:
+    """Sends the log of a service to stderr: a line for each record."""
+    handler = logging.StreamHandler()
+    handler.setFormatter(EscapingFormatter(form, "%Y-%m-%d %H:%M:%S"))
+    logging.basicConfig(level=level.upper(), handlers=[handler])
 
 
 def print_table(
@@ -42,7 +65,7 @@ def print_table(
         right = column.endswith(">")
         table.add_column(column.rstrip(">"), justify="right" if right else "left", overflow="fold")
     for row in rows:
-        table.add_row(*(Text("" if cell is None else str(cell)) for cell in row))
+        table.add_row(*(Text("" if cell is None else escaped_lines(str(cell))) for cell in row))
     console().print(table)
 
 
@@ -72,7 +95,7 @@ def progress(description: str, total: int | None, *, shown: bool = True) -> tupl
 
 def note(text: str) -> None:
     """Prints a remark for people, to stderr."""
-    click.echo(text, err=True)
+    echo(text, err=True)
 
 
 def size_text(size: int) -> str:

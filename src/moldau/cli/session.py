@@ -19,6 +19,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from moldau.base.escaping import escaped
+
 if TYPE_CHECKING:
     from moldau.client.transport.cluster import Cluster
     from moldau.protocol.errors import KafkaError
@@ -196,7 +198,7 @@ def run(coroutine: Coroutine[Any, Any, _T]) -> _T:
     try:
         return _fastest_loop()(coroutine)
     except KafkaError as error:
-        raise click.ClickException(explain(error)) from error
+        raise click.ClickException(escaped(explain(error))) from error
     except ValueError as error:
         raise click.UsageError(str(error)) from error
     except KeyboardInterrupt:

@@ -12,21 +12,36 @@ from typing import Any, NamedTuple
 from moldau.base.names import TopicPartition, Uuid, collision_key
 from moldau.cluster.records import (
     NO_LEADER,
+    AclAdded,
+    AclRemoved,
     BrokerFenced,
     BrokerRegistered,
+    BrokerShuttingDown,
     BrokerUnregistered,
+    ClientQuotaSet,
     ClusterCreated,
     ConfigChanged,
     ControllerElected,
+    DelegationTokenRemoved,
+    DelegationTokenSet,
     Endpoint,
     FeatureLevel,
     PartitionChanged,
     ProducerIdsAllocated,
     Record,
     ResourceType,
+    ScramCredentialRemoved,
+    ScramCredentialSet,
     TopicCreated,
     TopicDeleted,
     UnreadableRecord,
+)
+from moldau.cluster.security_image import (
+    NO_SECURITY,
+    SecurityDraft,
+    SecurityImage,
+    security_difference,
+    security_snapshot,
 )
 
 ConfigResource = tuple[ResourceType, str]
@@ -42,6 +57,7 @@ class BrokerImage(NamedTuple):
     rack: str | None
     log_directories: tuple[Uuid, ...]
     fenced: bool
+    shutting_down: bool = False
 
     def listener(self, name: str) -> Endpoint | None:
         for listener in self.listeners:
@@ -58,6 +74,10 @@ class PartitionImage(NamedTuple):
     leader_epoch: int
     partition_epoch: int
     directories: tuple[Uuid, ...] = ()
+    adding_replicas: tuple[int, ...] = ()
+    removing_replicas: tuple[int, ...] = ()
+    elr: tuple[int, ...] = ()
+    last_known_elr: tuple[int, ...] = ()
 
 
 class TopicImage(NamedTuple):
@@ -85,6 +105,7 @@ class ClusterImage(NamedTuple):
     names_by_collision_key: Mapping[str, tuple[str, ...]] = _EMPTY
     overrides: Mapping[ConfigResource, Mapping[str, str]] = _EMPTY
     features: Mapping[str, int] = _EMPTY
+    security: SecurityImage = NO_SECURITY
 
     def partition(self, topic_partition: TopicPartition) -> PartitionImage | None:
         topic = self.topics_by_name.get(topic_partition.topic)
@@ -99,6 +120,16 @@ class ClusterImage(NamedTuple):
     def is_live(self, broker_id: int) -> bool:
         broker = self.brokers.get(broker_id)
         return broker is not None and not broker.fenced
+
+    def is_active(self, broker_id: int) -> bool:
+        """Whether a broker may lead and be in sync: it is live and does not shut down."""
+        broker = self.brokers.get(broker_id)
+        return broker is not None and not broker.fenced and not broker.shutting_down
+
+    def active_brokers(self) -> set[int]:
+        return {
+            each.broker_id for each in self.brokers.values() if not each.fenced and not each.shutting_down
+        }
 
     def live_brokers(self) -> list[BrokerImage]:
         return [broker for broker in self.brokers.values() if not broker.fenced]
@@ -132,6 +163,7 @@ class ClusterImage(NamedTuple):
             records.extend(
                 ConfigChanged(resource_type, resource_name, name, value) for name, value in configs.items()
             )
+        records.extend(security_snapshot(self.security))
         return records
 
 
@@ -149,6 +181,10 @@ def partition_changed(topic_id: Uuid, partition: PartitionImage) -> PartitionCha
         partition.leader_epoch,
         partition.partition_epoch,
         partition.directories,
+        partition.adding_replicas,
+        partition.removing_replicas,
+        partition.elr,
+        partition.last_known_elr,
     )
 
 
@@ -176,6 +212,7 @@ def difference(old: ClusterImage, new: ClusterImage) -> list[Record]:
     for topic in new.topics_by_id.values():
         records.extend(_topic_difference(old.topics_by_id.get(topic.topic_id), topic))
     records.extend(_config_difference(old, new, frozenset(topic.name for topic in deleted)))
+    records.extend(security_difference(old.security, new.security))
     return records
 
 
@@ -218,7 +255,12 @@ def _broker_records(broker: BrokerImage) -> list[Record]:
         broker.rack,
         broker.log_directories,
     )
-    return [registered, BrokerFenced(broker.broker_id)] if broker.fenced else [registered]
+    records: list[Record] = [registered]
+    if broker.shutting_down:
+        records.append(BrokerShuttingDown(broker.broker_id))
+    if broker.fenced:
+        records.append(BrokerFenced(broker.broker_id))
+    return records
 
 
 class _Draft:
@@ -239,6 +281,7 @@ class _Draft:
         #: Topics that records have touched, with their partitions as a list until the image is frozen.
         self._open_topics: dict[Uuid, tuple[str, list[PartitionImage]]] = {}
         self._open_configs: dict[ConfigResource, dict[str, str]] = {}
+        self._security = SecurityDraft(image.security)
 
     def frozen(self, version: int) -> ClusterImage:
         if self._open_topics:
@@ -265,6 +308,7 @@ class _Draft:
             image.names_by_collision_key if self._collisions is None else self._collisions,
             image.overrides if self._overrides is None else self._overrides,
             image.features if self._features is None else self._features,
+            self._security.frozen(),
         )
 
     def cluster_created(self, record: ClusterCreated) -> None:
@@ -295,18 +339,15 @@ class _Draft:
 
     def broker_fenced(self, record: BrokerFenced) -> None:
         brokers = self._broker_map()
-        broker = brokers.get(record.broker_id)
-        if broker is None:
+        if record.broker_id not in brokers:
             raise _out_of_order(record)
-        brokers[record.broker_id] = BrokerImage(
-            broker.broker_id,
-            broker.broker_epoch,
-            broker.incarnation_id,
-            broker.listeners,
-            broker.rack,
-            broker.log_directories,
-            fenced=True,
-        )
+        brokers[record.broker_id] = brokers[record.broker_id]._replace(fenced=True)
+
+    def broker_shutting_down(self, record: BrokerShuttingDown) -> None:
+        brokers = self._broker_map()
+        if record.broker_id not in brokers:
+            raise _out_of_order(record)
+        brokers[record.broker_id] = brokers[record.broker_id]._replace(shutting_down=True)
 
     def broker_unregistered(self, record: BrokerUnregistered) -> None:
         if self._broker_map().pop(record.broker_id, None) is None:
@@ -339,6 +380,10 @@ class _Draft:
             record.leader_epoch,
             record.partition_epoch,
             record.directories,
+            record.adding_replicas,
+            record.removing_replicas,
+            record.elr,
+            record.last_known_elr,
         )
         if record.partition == len(partitions):
             partitions.append(image)
@@ -380,6 +425,9 @@ class _Draft:
     def producer_ids_allocated(self, record: ProducerIdsAllocated) -> None:
         self.next_producer_id = max(self.next_producer_id, record.first_id + record.count)
 
+    def security(self, record: Any) -> None:
+        self._security.apply(record)
+
     def _broker_map(self) -> dict[int, BrokerImage]:
         if self._brokers is None:
             self._brokers = dict(self.image.brokers)
@@ -414,10 +462,18 @@ _APPLY: Mapping[type[Any], Callable[[_Draft, Any], None]] = {
     ControllerElected: _Draft.controller_elected,
     BrokerRegistered: _Draft.broker_registered,
     BrokerFenced: _Draft.broker_fenced,
+    BrokerShuttingDown: _Draft.broker_shutting_down,
     BrokerUnregistered: _Draft.broker_unregistered,
     TopicCreated: _Draft.topic_created,
     PartitionChanged: _Draft.partition_changed,
     TopicDeleted: _Draft.topic_deleted,
     ConfigChanged: _Draft.config_changed,
     ProducerIdsAllocated: _Draft.producer_ids_allocated,
+    AclAdded: _Draft.security,
+    AclRemoved: _Draft.security,
+    ScramCredentialSet: _Draft.security,
+    ScramCredentialRemoved: _Draft.security,
+    ClientQuotaSet: _Draft.security,
+    DelegationTokenSet: _Draft.security,
+    DelegationTokenRemoved: _Draft.security,
 }

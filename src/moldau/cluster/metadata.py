@@ -1,7 +1,8 @@
 """The broker's metadata: the current image, and the one way to change it.
 
-While an append is in flight, further commands wait and then share the next append: creating a hundred topics
-costs a few fsyncs.
+Every broker follows the log; the controller alone decides and appends (``controller_epoch`` is set), and a
+command on any other broker is refused with NOT_CONTROLLER. While an append is in flight, further commands
+wait and then share the next append: creating a hundred topics costs a few fsyncs.
 
 Invariant: commands are decided one after the other, each on the image after all commands before it. Nothing
 is applied or answered before the store has it. Listeners are called in the order of the log with every
@@ -49,13 +50,17 @@ class Metadata:
         self.image: ClusterImage = EMPTY_IMAGE
         #: This broker's controller epoch; None while it is not the controller.
         self.controller_epoch: int | None = None
+        #: Called when the store says that another broker has become the controller since.
+        self.on_deposed: Callable[[], None] = lambda: None
         self._listeners: list[MetadataListener] = []
+        self._next_change: asyncio.Future[None] | None = None
         self._waiting: list[_Submission] = []
         self._background = Background()
         self._working = False
         self._closed = False
         #: The log may be ahead of the image: load before the next command is decided.
         self._must_reload = False
+        self._refreshing: list[asyncio.Future[None]] = []
         #: While a call to the store is in flight, changes by other brokers are deferred until it ends.
         self._in_store_call = False
         self._deferred_changes: list[Changes] = []
@@ -76,6 +81,11 @@ class Metadata:
     def on_change(self, listener: MetadataListener) -> None:
         self._listeners.append(listener)
 
+    async def next_change(self) -> None:
+        """Returns with the next change of the image."""
+        self._next_change = self._next_change or asyncio.get_running_loop().create_future()
+        await asyncio.shield(self._next_change)
+
     async def submit(self, decide: Decide) -> ClusterImage:
         """Appends the records that ``decide`` returns for the image; returns the image after them.
 
@@ -84,6 +94,8 @@ class Metadata:
         """
         if self._closed:
             raise _stopping()
+        if self.controller_epoch is None:
+            raise _not_controller()
         submission = _Submission(decide, asyncio.get_running_loop().create_future())
         self._waiting.append(submission)
         self._start_work()
@@ -101,6 +113,17 @@ class Metadata:
         await self.submit(decide)
         assert result is not None
         return result.response
+
+    async def refresh(self) -> ClusterImage:
+        """Loads what the log has now: afterwards the image has every change that was answered before."""
+        if self._closed:
+            raise _stopping()
+        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._refreshing.append(waiter)
+        self._must_reload = True
+        self._start_work()
+        await waiter
+        return self.image
 
     # --- Deciding and appending --------------------------------------------------------------------------
 
@@ -122,13 +145,14 @@ class Metadata:
                     if not self._waiting:
                         break
                 except StaleControllerEpoch:
-                    _refuse(
-                        group, KafkaError(ErrorCode.NOT_CONTROLLER, "Another broker is the controller now.")
-                    )
+                    self.controller_epoch = None
+                    self.on_deposed()
+                    _refuse(group, _not_controller())
                 except KafkaError as error:
                     _refuse(group, error)
         finally:
             self._working = False
+            self._end_refreshes(_storage_error())
             # Only a cancelled task or an unexpected exception leaves commands here.
             _refuse(group, _stopping())
 
@@ -176,6 +200,8 @@ class Metadata:
     async def _append(self, image: ClusterImage, records: Sequence[Record]) -> None:
         self._in_store_call = True
         try:
+            if self.controller_epoch is None:
+                raise StaleControllerEpoch
             version = await self._store.append(records, self.image.version, self.controller_epoch)
             assert version == image.version, "one append is one version"
             self._publish(image, records)
@@ -190,11 +216,26 @@ class Metadata:
 
     async def _load(self) -> None:
         self._in_store_call = True
+        # Who asks from here on may have been answered after the store was read.
+        refreshing, self._refreshing = self._refreshing, []
+        self._must_reload = False
         try:
             self._receive(await self._store.load(self.image.version))
-            self._must_reload = False
+            for waiter in refreshing:
+                if not waiter.done():
+                    waiter.set_result(None)
+        except BaseException:
+            self._must_reload = True
+            self._refreshing += refreshing
+            raise
         finally:
             self._store_call_ended()
+
+    def _end_refreshes(self, error: KafkaError) -> None:
+        refreshing, self._refreshing = self._refreshing, []
+        for waiter in refreshing:
+            if not waiter.done():
+                waiter.set_exception(KafkaError(error.code, error.message))
 
     def _store_call_ended(self) -> None:
         self._in_store_call = False
@@ -227,6 +268,9 @@ class Metadata:
         before, self.image = self.image, image
         for listener in self._listeners:
             listener(before, image, records)
+        if self._next_change is not None:
+            self._next_change.set_result(None)
+            self._next_change = None
 
 
 def _answer(submission: _Submission, image: ClusterImage) -> None:
@@ -247,6 +291,10 @@ def _refuse(submissions: Iterable[_Submission], error: KafkaError) -> None:
 
 def _stopping() -> KafkaError:
     return KafkaError(ErrorCode.NOT_CONTROLLER, "The broker is stopping.")
+
+
+def _not_controller() -> KafkaError:
+    return KafkaError(ErrorCode.NOT_CONTROLLER, "Another broker is the controller.")
 
 
 def _storage_error() -> KafkaError:

@@ -2,9 +2,11 @@
 
 Invariant: a record states the new value, not how it was decided, so that replaying the log needs no rules.
 The JSON form (type name, version, fields) is kept for ever: a new field means a new version of its record,
-and a record that this release cannot read is refused, never skipped.
+and a record that this release cannot read is refused, never skipped. A record is written in the lowest
+version that holds all it says, so that an older release reads what it can.
 """
 
+import base64
 import json
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -13,6 +15,11 @@ from functools import lru_cache
 from typing import Any, NamedTuple, TypeAlias
 
 from moldau.base.names import Uuid, format_uuid, parse_uuid
+from moldau.security.acls import Acl
+from moldau.security.delegation_tokens import DelegationToken
+from moldau.security.principals import parse_principal
+from moldau.security.quotas import QuotaEntity
+from moldau.security.scram import ScramCredential, ScramMechanism
 
 NO_LEADER = -1
 
@@ -81,6 +88,12 @@ class BrokerFenced(NamedTuple):
     broker_id: int
 
 
+class BrokerShuttingDown(NamedTuple):
+    """A live broker is about to stop: it serves on, but leads nothing more and is in sync with nobody."""
+
+    broker_id: int
+
+
 class BrokerUnregistered(NamedTuple):
     broker_id: int
 
@@ -102,6 +115,13 @@ class PartitionChanged(NamedTuple):
     partition_epoch: int
     #: The log directory of each replica, in the order of ``replicas``; empty while none is assigned.
     directories: tuple[Uuid, ...] = ()
+    #: While replicas are moved: the members of ``replicas`` that come, and those that leave.
+    adding_replicas: tuple[int, ...] = ()
+    removing_replicas: tuple[int, ...] = ()
+    #: Replicas that left the ISR while it was below its minimum, and so still have every committed record.
+    elr: tuple[int, ...] = ()
+    #: The leader that was lost last, while there is no other.
+    last_known_elr: tuple[int, ...] = ()
 
 
 class TopicDeleted(NamedTuple):
@@ -128,18 +148,62 @@ class ProducerIdsAllocated:
     count: int
 
 
+class AclAdded(NamedTuple):
+    acl: Acl
+
+
+class AclRemoved(NamedTuple):
+    acl: Acl
+
+
+class ScramCredentialSet(NamedTuple):
+    """What is kept of a user's password for one mechanism."""
+
+    user: str
+    credential: ScramCredential
+
+
+class ScramCredentialRemoved(NamedTuple):
+    user: str
+    mechanism: ScramMechanism
+
+
+class ClientQuotaSet(NamedTuple):
+    """Sets one quota of an entity, or removes it when the value is None."""
+
+    entity: QuotaEntity
+    name: str
+    value: float | None
+
+
+class DelegationTokenSet(NamedTuple):
+    token: DelegationToken
+
+
+class DelegationTokenRemoved(NamedTuple):
+    token_id: str
+
+
 Record: TypeAlias = (
     ClusterCreated
     | FeatureLevel
     | ControllerElected
     | BrokerRegistered
     | BrokerFenced
+    | BrokerShuttingDown
     | BrokerUnregistered
     | TopicCreated
     | PartitionChanged
     | TopicDeleted
     | ConfigChanged
     | ProducerIdsAllocated
+    | AclAdded
+    | AclRemoved
+    | ScramCredentialSet
+    | ScramCredentialRemoved
+    | ClientQuotaSet
+    | DelegationTokenSet
+    | DelegationTokenRemoved
 )
 
 
@@ -219,7 +283,81 @@ def _load_resource_type(value: Any) -> ResourceType:
         raise ValueError(f"{value!r} is not a type of resource") from None
 
 
+def _load_float(value: Any) -> float | None:
+    if value is None or type(value) in (int, float):
+        return value  # type: ignore[no-any-return]
+    raise ValueError(f"{value!r} is not a number")
+
+
+def _load_acl(value: Any) -> Acl:
+    kind, name, pattern, principal, host, operation, permission = value
+    numbers = [_load_int(each) for each in (kind, pattern, operation, permission)]
+    return Acl(
+        numbers[0],
+        _load_str(name),
+        numbers[1],
+        _load_str(principal),
+        _load_str(host),
+        numbers[2],
+        numbers[3],
+    )
+
+
+def _dump_bytes(value: bytes) -> str:
+    return base64.b64encode(value).decode()
+
+
+def _load_bytes(value: Any) -> bytes:
+    return base64.b64decode(_load_str(value), validate=True)
+
+
+def _load_mechanism(value: Any) -> ScramMechanism:
+    return ScramMechanism(_load_int(value))
+
+
+def _dump_credential(credential: ScramCredential) -> list[Any]:
+    keys = (credential.salt, credential.stored_key, credential.server_key)
+    return [int(credential.mechanism), *map(_dump_bytes, keys), credential.iterations]
+
+
+def _load_credential(value: Any) -> ScramCredential:
+    mechanism, salt, stored_key, server_key, iterations = value
+    keys = (_load_bytes(salt), _load_bytes(stored_key), _load_bytes(server_key))
+    return ScramCredential(_load_mechanism(mechanism), *keys, _load_int(iterations))
+
+
+def _load_entity(value: Any) -> QuotaEntity:
+    return QuotaEntity(*(_load_optional_str(each) for each in value))
+
+
+def _dump_token(token: DelegationToken) -> dict[str, Any]:
+    return {
+        **token._asdict(),
+        "owner": str(token.owner),
+        "requester": str(token.requester),
+        "renewers": [str(each) for each in token.renewers],
+    }
+
+
+def _load_token(value: Any) -> DelegationToken:
+    return DelegationToken(
+        _load_str(value["token_id"]),
+        parse_principal(value["owner"]),
+        parse_principal(value["requester"]),
+        tuple(parse_principal(each) for each in value["renewers"]),
+        _load_int(value["issued_at_ms"]),
+        _load_int(value["expires_at_ms"]),
+        _load_int(value["max_at_ms"]),
+    )
+
+
 _INT = _Field(None, _load_int)
+_ACL = _Field(list, _load_acl)
+_CREDENTIAL = _Field(_dump_credential, _load_credential)
+_MECHANISM = _Field(int, _load_mechanism)
+_ENTITY = _Field(list, _load_entity)
+_FLOAT = _Field(None, _load_float)
+_TOKEN = _Field(_dump_token, _load_token)
 _STR = _Field(None, _load_str)
 _OPTIONAL_STR = _Field(None, _load_optional_str)
 _INTS = _Field(list, _load_ints)
@@ -230,19 +368,23 @@ _RESOURCE_TYPE = _Field(_dump_resource_type, _load_resource_type)
 
 
 class _Form(NamedTuple):
-    """A record's name on disk, its newest version, and its fields in their order."""
+    """A record's name on disk, its newest version, and its fields in their order.
+
+    The first ``first_fields`` fields are those of version 1; the others came with the newest version.
+    """
 
     record: type[Any]
     version: int
     fields: tuple[tuple[str, _Field], ...]
+    first_fields: int | None = None
 
     @property
     def name(self) -> str:
         return self.record.__name__
 
-    @property
-    def loads(self) -> tuple[tuple[str, Callable[[Any], Any]], ...]:
-        return tuple((name, field.load) for name, field in self.fields)
+    def loads(self, version: int) -> tuple[tuple[str, Callable[[Any], Any]], ...]:
+        fields = self.fields if version == self.version else self.fields[: self.first_fields]
+        return tuple((name, field.load) for name, field in fields)
 
 
 _FORMS = (
@@ -262,11 +404,12 @@ _FORMS = (
         ),
     ),
     _Form(BrokerFenced, 1, (("broker_id", _INT),)),
+    _Form(BrokerShuttingDown, 1, (("broker_id", _INT),)),
     _Form(BrokerUnregistered, 1, (("broker_id", _INT),)),
     _Form(TopicCreated, 1, (("topic_id", _UUID), ("name", _STR))),
     _Form(
         PartitionChanged,
-        1,
+        2,
         (
             ("topic_id", _UUID),
             ("partition", _INT),
@@ -276,7 +419,12 @@ _FORMS = (
             ("leader_epoch", _INT),
             ("partition_epoch", _INT),
             ("directories", _UUIDS),
+            ("adding_replicas", _INTS),
+            ("removing_replicas", _INTS),
+            ("elr", _INTS),
+            ("last_known_elr", _INTS),
         ),
+        first_fields=8,
     ),
     _Form(TopicDeleted, 1, (("topic_id", _UUID),)),
     _Form(
@@ -290,18 +438,31 @@ _FORMS = (
         ),
     ),
     _Form(ProducerIdsAllocated, 1, (("broker_id", _INT), ("first_id", _INT), ("count", _INT))),
+    _Form(AclAdded, 1, (("acl", _ACL),)),
+    _Form(AclRemoved, 1, (("acl", _ACL),)),
+    _Form(ScramCredentialSet, 1, (("user", _STR), ("credential", _CREDENTIAL))),
+    _Form(ScramCredentialRemoved, 1, (("user", _STR), ("mechanism", _MECHANISM))),
+    _Form(ClientQuotaSet, 1, (("entity", _ENTITY), ("name", _STR), ("value", _FLOAT))),
+    _Form(DelegationTokenSet, 1, (("token", _TOKEN),)),
+    _Form(DelegationTokenRemoved, 1, (("token_id", _STR),)),
 )
 _BY_CLASS: dict[type[Any], _Form] = {form.record: form for form in _FORMS}
 #: What reading a record needs, as plain tuples: a broker reads many thousands of records when it starts.
-_BY_NAME = {form.name: (form.record, form.version, form.loads) for form in _FORMS}
+_BY_NAME = {
+    form.name: (form.record, {version: form.loads(version) for version in range(1, form.version + 1)})
+    for form in _FORMS
+}
 
 _ENCODER = json.JSONEncoder(ensure_ascii=True, separators=(",", ":"))
 
 
 def _to_json(record: Record) -> dict[str, Any]:
     form = _BY_CLASS[type(record)]
-    value: dict[str, Any] = {"type": form.name, "version": form.version}
-    for name, field in form.fields:
+    fields, version = form.fields, form.version
+    if form.first_fields is not None and not any(record[form.first_fields :]):  # type: ignore[index]
+        fields, version = fields[: form.first_fields], 1
+    value: dict[str, Any] = {"type": form.name, "version": version}
+    for name, field in fields:
         item = getattr(record, name)
         value[name] = item if field.dump is None else field.dump(item)
     return value
@@ -316,13 +477,14 @@ def _from_json(value: Any) -> Record:
             "restore it from a backup."
         ) from None
     form = _BY_NAME.get(name) if isinstance(name, str) else None
-    if form is None or type(version) is not int or version > form[1]:
+    loads = form[1].get(version) if form is not None and type(version) is int else None
+    if form is None or loads is None:
         raise UnreadableRecord(
             f"This release does not know the metadata record {name!r} of version {version!r}, so a newer "
             "release has written it: start the broker with that release or a later one."
         )
     try:
-        record: Record = form[0](*[load(value[key]) for key, load in form[2]])
+        record: Record = form[0](*[load(value[key]) for key, load in loads])
     except (KeyError, TypeError, ValueError) as error:
         raise UnreadableRecord(
             f"A metadata record of type {name} is damaged ({error}): {_shortened(value)}. Restore the "

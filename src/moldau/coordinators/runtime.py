@@ -40,6 +40,8 @@ _BATCH_RECORDS = 5_000
 #: A timer whose records could not be appended fires again after this delay, which doubles each time.
 _RETRY_SECONDS = 1.0
 _LONGEST_RETRY_SECONDS = 60.0
+#: The partitions of keys up to this length are remembered; longer ones would be kept for nothing.
+_USUAL_KEY = 100
 _TOO_LARGE = (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE)
 
 
@@ -67,18 +69,23 @@ class Journal(Protocol):
         """Everything below this offset is committed."""
         ...
 
+    def end(self, partition: int) -> int:
+        """Everything below this offset is committed, or will be as long as this node leads."""
+        ...
+
     def read(self, partition: int) -> Iterator[JournalEntry]:
-        """Everything that is committed, in order; corrupt batches are logged and skipped."""
+        """Everything up to the end, in order; corrupt batches are logged and skipped."""
         ...
 
 
 class ShardContext(Generic[ShardType]):
     """One partition of the internal topic: its shard, its timers and what waits for a commit."""
 
-    __slots__ = ("loading", "partition", "shard", "timers", "uncommitted", "waiting")
+    __slots__ = ("leader_epoch", "loading", "partition", "shard", "timers", "uncommitted", "waiting")
 
-    def __init__(self, partition: int, shard: ShardType) -> None:
+    def __init__(self, partition: int, leader_epoch: int, shard: ShardType) -> None:
         self.partition = partition
+        self.leader_epoch = leader_epoch
         self.shard = shard
         self.loading = True
         self.timers: dict[Hashable, Timer] = {}
@@ -121,22 +128,38 @@ class Runtime(Generic[ShardType]):
 
     # --- loading and unloading ------------------------------------------------------------------
 
-    def load(self, partition: int) -> None:
-        """This node is now the leader of the partition: replays its log, and refuses requests meanwhile."""
-        if partition in self._contexts:
-            return
+    def load(self, partition: int, leader_epoch: int = 0) -> None:
+        """This node is now the leader of the partition: replays its log, and refuses requests meanwhile.
+
+        In another leader epoch the log may have changed without this node: it is read again.
+        """
+        known = self._contexts.get(partition)
+        if known is not None:
+            if known.leader_epoch == leader_epoch:
+                return
+            self.unload(partition)
         try:
-            committed = self._journal.committed(partition)
+            end = self._journal.end(partition)
         except KafkaError as error:
             log.error("%s-%d: has no coordinator: %s", self.name, partition, error)
             return
-        context = self._contexts[partition] = ShardContext(partition, self._new_shard(partition))
-        if committed == 0:
+        shard = self._new_shard(partition)
+        context = self._contexts[partition] = ShardContext(partition, leader_epoch, shard)
+        if end == 0:
             self._ready(context, 0)
             return
         self._background.start(self._load(context), f"load {self.name}-{partition}")
 
     async def _load(self, context: ShardContext[ShardType]) -> None:
+        try:
+            await self._replay_all(context)
+        except KafkaError as error:
+            # The log went offline, or another node leads it: whoever has it loads it again.
+            log.error("%s-%d: cannot be loaded: %s", self.name, context.partition, error)
+            if self._is_current(context):
+                self.unload(context.partition)
+
+    async def _replay_all(self, context: ShardContext[ShardType]) -> None:
         """Replays the log in slices, so that requests meanwhile do not wait for long."""
         shard, monotonic = context.shard, self._clock.monotonic
         applied = 0
@@ -162,9 +185,16 @@ class Runtime(Generic[ShardType]):
 
     def _ready(self, context: ShardContext[ShardType], applied: int) -> None:
         context.loading = False
+        self._wait_for_end(context)
         if applied:
             log.info("%s-%d: loaded %d records", self.name, context.partition, applied)
         self._perform(context, context.shard.loaded(self._clock.now_ms()), None)
+
+    def _wait_for_end(self, context: ShardContext[ShardType]) -> None:
+        """Replies to what comes next wait until all replicas have what the shard knows now."""
+        end = self._journal.end(context.partition)
+        if end > self._journal.committed(context.partition):
+            context.uncommitted.append((end, EMPTY_RESULT))
 
     def _replay(self, shard: ShardType, entry: JournalEntry, partition: int) -> None:
         offset, key, value, producer, committed = entry
@@ -235,6 +265,7 @@ class Runtime(Generic[ShardType]):
         context = self._contexts.get(partition)
         if context is not None and not context.loading:
             context.shard.end_transaction(producer, committed)
+            self._wait_for_end(context)
 
     def committed(self, partition: int) -> None:
         """The high watermark of a partition has advanced: sends the replies that waited for it."""
@@ -342,14 +373,20 @@ def _as_coordinator_error(error: KafkaError) -> KafkaError:
     return KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, error.message)
 
 
-@lru_cache(maxsize=4096)
 def partition_of(key: str, partitions: int) -> int:
     """The partition of an internal topic that is responsible for a key: Java's hash of the string."""
+    return _remembered_partition(key, partitions) if len(key) <= _USUAL_KEY else _partition(key, partitions)
+
+
+def _partition(key: str, partitions: int) -> int:
     value = 0
     for unit in _utf16(key):
         value = (31 * value + unit) & 0xFFFFFFFF
     signed = value - (1 << 32) if value >= 1 << 31 else value
     return (0 if signed == -(1 << 31) else abs(signed)) % partitions
+
+
+_remembered_partition = lru_cache(maxsize=4096)(_partition)
 
 
 def _utf16(text: str) -> Iterator[int]:

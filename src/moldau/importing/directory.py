@@ -419,6 +419,6 @@ def _write_metadata(place: Path, records: Sequence[Record]) -> None:
 
     log = SqliteLog(place)
     try:
-        log.append(records, 0, None)
+        log.append(records, 0, log.increment_controller_epoch())
     finally:
         log.close()

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING
 from py4j.protocol import Py4JError
 
 from moldau.base.clock import SystemClock
+from moldau.base.escaping import EscapingFormatter
 from moldau.pipelines.context import Context, Shared, checked
 from moldau.pipelines.definitions import ParquetOutput, Pipeline, Step, TopicOutput
 from moldau.pipelines.directory import PipelineDirectory, PipelineState, home_directory
@@ -307,7 +308,7 @@ def open_session(name: str, options: RunOptions, output: str | Path) -> "SparkSe
 def _logged(path: Path) -> Iterator[None]:
     """Writes Moldau's own log to the pipeline's log file, beside Spark's."""
     handler = logging.FileHandler(path)
-    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    handler.setFormatter(EscapingFormatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
     logger = logging.getLogger("moldau")
     level = logger.level
     logger.addHandler(handler)

@@ -5,20 +5,27 @@ version)(message, out, splices)`` appends the message to ``out``. They are gener
 first use: adjacent numbers become one ``struct`` call and nested structures are inlined, which is about
 twice as fast as composed closures.
 
+A message of unknown size is read and written in steps: ``stepped_reader`` and ``stepped_writer`` make
+generators that do the same and pause after every element of an array.
+
 ``splices`` collects record batches that are in files: pairs of a position in ``out`` and an object with a
 ``size``, whose bytes have to be inserted there. Their length is already written.
 
 Invariant: a reader raises ``MalformedMessage`` and nothing else, whatever the bytes. It never allocates by
-a length that was not compared with the bytes, and copies no record batch.
+a length that was not compared with the bytes, and copies no record batch. It takes no more than ``elements``
+in all arrays together; an array of one is free, as its element belongs to what it is in.
 """
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from functools import cache
 from typing import Any, TypeVar
 
 from moldau.protocol.primitives import (
     MalformedMessage,
+    TooManyElements,
+    read_string_length,
+    read_tag_count,
     read_unsigned_varint,
     skip_tagged_fields,
     write_unsigned_varint,
@@ -27,10 +34,15 @@ from moldau.protocol.schema import Declaration, Field, declaration
 
 _T = TypeVar("_T")
 
-#: Reads a message from a frame at a position.
-Reader = Callable[[Any, int], tuple[Any, int]]
+#: Reads a message from a frame at a position; the third argument is the most elements that it may have.
+Reader = Callable[..., tuple[Any, int]]
 #: Appends a message to a buffer.
 Writer = Callable[[Any, bytearray, list[tuple[int, Any]]], None]
+SteppedReader = Callable[[Any, int, int], Generator[None, None, tuple[Any, int]]]
+SteppedWriter = Callable[[Any, bytearray, list[tuple[int, Any]]], Generator[None, None, None]]
+
+#: For messages of our own, and of brokers that we chose to ask.
+UNLIMITED = 1 << 62
 
 _FIXED = {
     "int8": ("b", 1),
@@ -55,14 +67,26 @@ def _make_writer(cls: type, version: int) -> Writer:
     return made
 
 
+def _make_stepped_reader(cls: type, version: int) -> SteppedReader:
+    made: SteppedReader = _ReaderSource(declaration(cls), version, stepped=True).build(cls)
+    return made
+
+
+def _make_stepped_writer(cls: type, version: int) -> SteppedWriter:
+    made: SteppedWriter = _WriterSource(declaration(cls), version, stepped=True).build(cls)
+    return made
+
+
 #: The reader and the writer of a class in one version, compiled on first use and cached.
 reader: Callable[[type, int], Reader] = cache(_make_reader)
 writer: Callable[[type, int], Writer] = cache(_make_writer)
+stepped_reader: Callable[[type, int], SteppedReader] = cache(_make_stepped_reader)
+stepped_writer: Callable[[type, int], SteppedWriter] = cache(_make_stepped_writer)
 
 
-def decode(cls: type[_T], version: int, buffer: Any, position: int = 0) -> _T:
+def decode(cls: type[_T], version: int, buffer: Any, position: int = 0, *, elements: int = UNLIMITED) -> _T:
     """Reads one message; bytes after it are ignored, as by Kafka's broker."""
-    message: _T = reader(cls, version)(memoryview(buffer), position)[0]
+    message: _T = reader(cls, version)(memoryview(buffer), position, elements)[0]
     return message
 
 
@@ -78,17 +102,22 @@ def encode(message: object, version: int) -> bytes:
 class _Source:
     """What both directions share: indented lines, unique names, struct objects."""
 
-    def __init__(self, top: Declaration, version: int) -> None:
+    def __init__(self, top: Declaration, version: int, *, stepped: bool = False) -> None:
         if version not in top.versions:
             raise ValueError(f"{top.name} has no version {version}")
         self.top = top
         self.version = version
+        self.stepped = stepped
         self.flexible = version in top.flexible
         self.lines: list[str] = []
         self.scope: dict[str, Any] = {
             "MalformedMessage": MalformedMessage,
+            "TooManyElements": TooManyElements,
             "StructError": struct.error,
+            "UNLIMITED": UNLIMITED,
             "long_varint": read_unsigned_varint,
+            "string_length": read_string_length,
+            "tag_count": read_tag_count,
             "put_varint": write_unsigned_varint,
             "skip_tags": skip_tagged_fields,
         }
@@ -125,6 +154,11 @@ class _Source:
     def nullable(self, f: Field) -> bool:
         return self.version in f.nullable
 
+    def pause(self) -> None:
+        """Between two elements of an array."""
+        if self.stepped:
+            self.line("yield")
+
     def minimum_size(self, kind: Any, nullable: bool = False) -> int:
         """The fewest bytes that a value can have, which bounds the number of elements of an array."""
         if not isinstance(kind, str):
@@ -149,7 +183,8 @@ class _ReaderSource(_Source):
         result = self.structure(cls)
         self.line(f"return {result}, p")
         source = (
-            "def read(b, p):\n    try:\n        end = len(b)\n"
+            "def read(b, p, left=UNLIMITED):\n    try:\n        end = len(b)\n"
+            + ("        yield\n" if self.stepped else "")
             + "\n".join(self.lines)
             + "\n    except (IndexError, StructError, UnicodeDecodeError) as error:\n"
             + f"        raise MalformedMessage('{self.top.name} v{self.version}: ' + str(error)) from None\n"
@@ -224,10 +259,11 @@ class _ReaderSource(_Source):
         self.depth -= 1
 
     def length(self, name: str, short: bool) -> None:
-        """Reads a length into ``name``; -1 stands for null."""
+        """Reads a length into ``name``; -1 stands for null. That of a string is ``short``."""
         if self.flexible:
             self.line(f"{name} = b[p]; p += 1")
-            self.line(f"if {name} > 127: {name}, p = long_varint(b, p - 1)")
+            long = "string_length" if short else "long_varint"
+            self.line(f"if {name} > 127: {name}, p = {long}(b, p - 1)")
             self.line(f"{name} -= 1")
         else:
             code, size = ("h", 2) if short else ("i", 4)
@@ -244,10 +280,7 @@ class _ReaderSource(_Source):
             self.line(f"    {name} = None")
             self.line("else:")
             self.depth += 1
-        else:
-            self.refuse(f"{count} < 0", "has a null where none is allowed")
-        least = max(self.minimum_size(f.kind), 1)
-        self.refuse(f"{count} * {least} > end - p", "has an array that is cut")
+        self.check_count(count, f)
         if f.kind in _FIXED and f.kind != "uuid":
             code, size = _FIXED[f.kind]
             unpack = self.constant("unpack_many", struct.unpack_from)
@@ -256,6 +289,7 @@ class _ReaderSource(_Source):
             self.line(f"{name} = []")
             self.line(f"for _ in range({count}):")
             self.depth += 1
+            self.pause()
             if isinstance(f.kind, str):
                 item = self.fresh("v")
                 self.primitive(item, f.kind, nullable=False)
@@ -265,6 +299,19 @@ class _ReaderSource(_Source):
             self.depth -= 1
         if self.nullable(f):
             self.depth -= 1
+
+    def check_count(self, count: str, f: Field) -> None:
+        """Compares the number of elements with the bytes and with what may come; one needs no look."""
+        self.line(f"if {count} != 1:")
+        self.depth += 1
+        if not self.nullable(f):
+            self.refuse(f"{count} < 0", "has a null where none is allowed")
+        least = max(self.minimum_size(f.kind), 1)
+        self.refuse(f"{count} * {least} > end - p", "has an array that is cut")
+        self.line(f"left -= {count}")
+        what = f"{self.top.name} v{self.version} has too many elements"
+        self.line(f"if left < 0: raise TooManyElements('{what}')")
+        self.depth -= 1
 
     def primitive(self, name: str, kind: str, nullable: bool) -> None:
         if kind in _FIXED:
@@ -292,7 +339,7 @@ class _ReaderSource(_Source):
             self.line("p = skip_tags(b, p) if b[p] else p + 1")
             return
         count, tag, size, stop = (self.fresh(s) for s in ("n", "g", "n", "e"))
-        self.line(f"{count}, p = long_varint(b, p) if b[p] else (0, p + 1)")
+        self.line(f"{count}, p = tag_count(b, p) if b[p] else (0, p + 1)")
         self.line(f"for _ in range({count}):")
         self.depth += 1
         self.line(f"{tag}, p = long_varint(b, p)")
@@ -312,6 +359,7 @@ class _ReaderSource(_Source):
 
 class _WriterSource(_Source):
     def build(self, cls: type) -> Any:
+        self.pause()
         self.structure("m", cls, "out")
         self.line("return None")
         source = "def write(m, out, splices):\n" + "\n".join(self.lines)
@@ -382,6 +430,7 @@ class _WriterSource(_Source):
             item = self.fresh("i")
             self.line(f"for {item} in {name}:")
             self.depth += 1
+            self.pause()
             if isinstance(f.kind, str):
                 self.primitive(item, f.kind, False, out)
             else:

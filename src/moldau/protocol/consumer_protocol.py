@@ -15,6 +15,8 @@ from moldau.protocol.primitives import MalformedMessage
 from moldau.protocol.schema import Bytes, Int32, String, data, declaration, field, struct
 
 _VERSION = _struct.Struct(">h")
+#: A member that names more topics and partitions than this is not taken at its word.
+_MOST_ELEMENTS = 100_000
 
 
 @struct
@@ -48,7 +50,8 @@ def read(cls: type[_T], buffer: bytes) -> _T:
     (version,) = _VERSION.unpack_from(buffer)
     if version < 0:
         raise MalformedMessage(f"{cls.__name__} has no version {version}")
-    return codec.decode(cls, min(version, declaration(cls).versions.last), buffer, _VERSION.size)
+    known = min(version, declaration(cls).versions.last)
+    return codec.decode(cls, known, buffer, _VERSION.size, elements=_MOST_ELEMENTS)
 
 
 def write(message: _T, version: int | None = None) -> bytes:

@@ -5,7 +5,7 @@ Malformed bytes raise CORRUPT_MESSAGE (``records_error`` returns a sentence inst
 exception.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple, TypeAlias
 
 from moldau.protocol.compression import Buffer
@@ -26,15 +26,15 @@ class Record(NamedTuple):
 
 # Varints ----------------------------------------------------------------------------------------------------
 
-_VARINT_BYTES = 5  # for 32 bits
-_VARLONG_BYTES = 10  # for 64 bits
+VARINT_BYTES = 5  # for 32 bits
+VARLONG_BYTES = 10  # for 64 bits
 _INT64_LIMIT = 1 << 63
 
 #: The values of varints of one byte.
 _SMALL = tuple(byte >> 1 ^ -(byte & 1) for byte in range(128))
 
 
-def _read_varint(data: Buffer, at: int, most: int = _VARINT_BYTES) -> tuple[int, int]:
+def read_varint(data: Buffer, at: int, most: int = VARINT_BYTES) -> tuple[int, int]:
     """The number there and the position after it; IndexError where the data ends before the varint does."""
     byte = data[at]
     if byte < 128:
@@ -57,7 +57,7 @@ def _read_long_varint(data: Buffer, at: int, most: int) -> tuple[int, int]:
         number |= (byte & 127) << shift
         shift += 7
         if byte < 128:
-            if number >> (32 if most == _VARINT_BYTES else 64):
+            if number >> (32 if most == VARINT_BYTES else 64):
                 break
             return number >> 1 ^ -(number & 1), index + 1
     raise _corrupt("a varint is longer than its number can be")
@@ -108,7 +108,7 @@ _MAX_MEAN_SIZE_FOR_RUNS = 512
 def records_error(payload: Buffer, count: int) -> str | None:
     """What is wrong with the lengths of the ``count`` records in ``payload``; None if nothing is.
 
-    Keys and values are not read. This runs for every produced batch: see ``benchmarks/records.py``.
+    Keys and values are not read. Produced batches get the full check of ``record_checks``.
     """
     try:
         if count <= _SHORTEST_RUN or len(payload) > count * _MAX_MEAN_SIZE_FOR_RUNS:
@@ -182,11 +182,11 @@ def _describe_records_error(data: Buffer, count: int) -> str | None:
         if position == len(data):
             return f"{index} records where {count} are counted"
         try:
-            length, start = _read_varint(data, position)
+            length, start = read_varint(data, position)
         except IndexError:
             return f"the bytes end inside the length of record {index}"
         except KafkaError:
-            return f"the length of record {index} takes more than {_VARINT_BYTES} bytes"
+            return f"the length of record {index} takes more than {VARINT_BYTES} bytes"
         if length < _SHORTEST_RECORD:
             return f"record {index} has the length {length}"
         position = start + length
@@ -203,12 +203,12 @@ def has_null_key(payload: Buffer, count: int) -> int | None:
     position = 0
     try:
         for index in range(count):
-            length, at = _read_varint(data, position)
+            length, at = read_varint(data, position)
             position = at + length
             at += 1  # attributes
-            at = at + 1 if data[at] < 128 else _read_varint(data, at, _VARLONG_BYTES)[1]  # timestamp
-            at = at + 1 if data[at] < 128 else _read_varint(data, at)[1]  # offset
-            key_length, at = _read_varint(data, at)
+            at = at + 1 if data[at] < 128 else read_varint(data, at, VARLONG_BYTES)[1]  # timestamp
+            at = at + 1 if data[at] < 128 else read_varint(data, at)[1]  # offset
+            key_length, at = read_varint(data, at)
             if key_length < 0:
                 return index
             if at + key_length > position:
@@ -221,25 +221,49 @@ def has_null_key(payload: Buffer, count: int) -> int | None:
 # Decoding ---------------------------------------------------------------------------------------------------
 
 
+#: Records that are decoded at a time where not all of them are wanted together.
+_PIECE = 1000
+
+
 def decode_payload(
     data: bytes, count: int, base_offset: int, base_timestamp: int, append_time: int | None
 ) -> list[Record]:
-    """The ``count`` records that fill ``data``; ``append_time`` replaces their own timestamps.
+    """The ``count`` records that fill ``data``; ``append_time`` replaces their own timestamps."""
+    records, end = _decode(data, 0, range(count), base_offset, base_timestamp, append_time)
+    if end != len(data):
+        raise _corrupt(f"{len(data) - end} bytes are left behind the {count} records that are counted")
+    return records
+
+
+def iterate_payload(data: bytes, count: int, base_offset: int, base_timestamp: int) -> Iterator[Record]:
+    """The ``count`` records in ``data``, a few of which exist at a time: as objects they are a hundred times
+    as large as the smallest records are in a batch.
+    """
+    at = 0
+    for start in range(0, count, _PIECE):
+        indexes = range(start, min(start + _PIECE, count))
+        records, at = _decode(data, at, indexes, base_offset, base_timestamp, None)
+        yield from records
+
+
+def _decode(
+    data: bytes, at: int, indexes: range, base_offset: int, base_timestamp: int, append_time: int | None
+) -> tuple[list[Record], int]:
+    """The records from ``at`` on, and where they end.
 
     One long function, because a call for each field would double the time.
     """
     records: list[Record] = []
-    append, new, small, read_varint = records.append, tuple.__new__, _SMALL, _read_varint
-    at = 0
+    append, new, small = records.append, tuple.__new__, _SMALL
     try:
-        for index in range(count):
+        for index in indexes:
             length, at = read_varint(data, at)
             end = at + length
             at += 1  # the attributes of a record are unused
             if (byte := data[at]) < 128:
                 delta, at = small[byte], at + 1
             else:
-                delta, at = read_varint(data, at, _VARLONG_BYTES)
+                delta, at = read_varint(data, at, VARLONG_BYTES)
             timestamp = base_timestamp + delta if append_time is None else append_time
             if (byte := data[at]) < 128:
                 delta, at = small[byte], at + 1
@@ -273,23 +297,21 @@ def decode_payload(
             append(new(Record, (base_offset + delta, timestamp, key, value, headers)))
     except IndexError:
         raise _corrupt("the records end in the middle") from None
-    if at != len(data):
-        raise _corrupt(f"{len(data) - at} bytes are left behind the {count} records that are counted")
-    return records
+    return records, at
 
 
 def _decode_headers(data: bytes, at: int) -> tuple[Headers, int]:
     """The headers whose count is at ``at``, and the position after them."""
-    count, at = _read_varint(data, at)
+    count, at = read_varint(data, at)
     if count < 0:
         raise _corrupt(f"a count of {count} headers")
     headers: list[tuple[str, bytes | None]] = []
     for _ in range(count):
-        length, at = _read_varint(data, at)
+        length, at = read_varint(data, at)
         if length < 0:
             raise _corrupt(f"the name of a header has the length {length}")
         name = data[at : at + length].decode("utf-8", "surrogateescape")
-        length, at = _read_varint(data, at + length)
+        length, at = read_varint(data, at + length)
         value = None
         if length >= 0:
             value = data[at : at + length]

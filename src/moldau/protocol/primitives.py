@@ -1,10 +1,23 @@
-"""Unsigned varints, tagged fields, and the error for malformed messages."""
+"""Unsigned varints, tagged fields, and the errors for malformed messages.
+
+Invariant: what a few bytes claim costs neither time nor memory before the bytes are there.
+"""
 
 from typing import Any
 
 
 class MalformedMessage(Exception):
     """Bytes that cannot be decoded as the message they should be. The connection is closed then."""
+
+
+class TooManyElements(MalformedMessage):
+    """A message whose arrays have more elements together than its reader was told to take."""
+
+
+#: No structure declares more than a handful of tagged fields; a thousand are nobody's extension.
+MOST_TAGGED_FIELDS = 128
+#: Kafka's limit for a string, whatever its length could say.
+LONGEST_STRING = 32767
 
 
 def read_unsigned_varint(buffer: Any, position: int) -> tuple[int, int]:
@@ -26,11 +39,27 @@ def read_unsigned_varint(buffer: Any, position: int) -> tuple[int, int]:
     raise MalformedMessage("a variable-length number is longer than five bytes")
 
 
+def read_tag_count(buffer: Any, position: int) -> tuple[int, int]:
+    """Reads how many tagged fields follow; returns it and the position after it."""
+    count, position = read_unsigned_varint(buffer, position)
+    if count > MOST_TAGGED_FIELDS:
+        raise MalformedMessage(f"{count} tagged fields in one structure")
+    return count, position
+
+
+def read_string_length(buffer: Any, position: int) -> tuple[int, int]:
+    """Reads the length of a string plus one, 0 standing for null; returns it and the position after it."""
+    length, position = read_unsigned_varint(buffer, position)
+    if length > LONGEST_STRING + 1:
+        raise MalformedMessage(f"a string of {length - 1} bytes")
+    return length, position
+
+
 def skip_tagged_fields(buffer: Any, position: int) -> int:
     """Skips tagged fields, including their count; returns the position after them."""
-    count, position = read_unsigned_varint(buffer, position)
+    count, position = read_tag_count(buffer, position)
     end = len(buffer)
-    for _ in range(count):  # every iteration consumes two bytes or raises
+    for _ in range(count):
         _, position = read_unsigned_varint(buffer, position)
         size, position = read_unsigned_varint(buffer, position)
         position += size

@@ -73,8 +73,10 @@ BASE_OFFSET = 0
 LEADER_EPOCH = 2
 ATTRIBUTES = 5
 LAST_OFFSET_DELTA = 6
+BASE_TIMESTAMP = 7
 MAX_TIMESTAMP = 8
 PRODUCER_ID = 9
+RECORD_COUNT = 12
 
 
 class TimestampType(IntEnum):
@@ -183,6 +185,12 @@ def set_create_time(buffer: bytearray | memoryview, position: int) -> None:
     """Sets the timestamp type to CreateTime: every record then has its own timestamp."""
     (attributes,) = _int16.unpack_from(buffer, position + ATTRIBUTES_AT)
     _int16.pack_into(buffer, position + ATTRIBUTES_AT, attributes & ~TIMESTAMP_TYPE_MASK)
+    update_crc(buffer, position)
+
+
+def set_max_timestamp(buffer: bytearray | memoryview, position: int, timestamp_ms: int) -> None:
+    """Sets the largest timestamp of the records."""
+    _int64.pack_into(buffer, position + MAX_TIMESTAMP_AT, timestamp_ms)
     update_crc(buffer, position)
 
 

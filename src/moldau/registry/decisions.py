@@ -9,12 +9,13 @@ A ``RegistryProblem`` means that nothing is to be written. A new id is one above
 the context, and a schema that the context knows already keeps the id that it has.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from moldau.registry import errors
-from moldau.registry.parsing import Parser
+from moldau.registry.data_contracts import merged_metadata, merged_rule_set, metadata_form, rule_set_form
+from moldau.registry.parsing import Parser, Task
 from moldau.registry.records import (
     AVRO,
     ConfigKey,
@@ -79,7 +80,7 @@ class Decisions:
         """The answer is the version under which the schema is or will be."""
         subject = check(subject)
         mode = self.state.effective_mode(subject)
-        wanted = self._prepared(subject, wanted, normalize)
+        wanted = self._prepared(subject, wanted, normalize, new=wanted.id is None)
         found = self._same(subject, wanted)
         if found is not None and wanted.id in (None, found.id):
             return Change(found)
@@ -102,7 +103,7 @@ class Decisions:
             raise errors.incompatible(subject, messages)
         return self._added(subject, wanted, version)
 
-    def work(self, subject: str, wanted: SchemaToRegister) -> Callable[[], Callable[[], None]] | None:
+    def work(self, subject: str, wanted: SchemaToRegister) -> Task | None:
         """The long part of looking at a schema (``Parser.work``); None when there is none."""
         try:
             references = tuple(self._settled(subject, each) for each in wanted.references)
@@ -115,16 +116,21 @@ class Decisions:
     ) -> SchemaValue:
         """The version that is this schema; 40401 for the subject, 40403 for the schema.
 
-        Metadata and rules count only where the client gives them.
+        The one that is the same in everything comes first; after that metadata and rules count only where
+        the client gives them.
         """
         if not self.state.has(subject, deleted=deleted):
             raise errors.subject_not_found(subject)
-        wanted = self._prepared(subject, wanted, normalize)
-        for value in reversed(self.state.versions(subject, deleted=deleted)):
+        wanted = self._prepared(subject, wanted, normalize, new=False)
+        versions = self.state.versions(subject, deleted=deleted)[::-1]
+        sought = _content(wanted)
+        for value in versions:
+            if content_of(value) == sought:
+                return value
+        for value in versions:
             alike = (value.schema_type, value.references) == (wanted.schema_type, wanted.references)
-            if not alike or (wanted.metadata is not None and wanted.metadata != value.metadata):
-                continue
-            if wanted.rule_set is not None and wanted.rule_set != value.rule_set:
+            extras = zip(sought[3:], content_of(value)[3:], strict=True)
+            if not alike or any(given and given != stored for given, stored in extras):
                 continue
             if value.schema == wanted.schema or self._reads_as(subject, value, wanted, normalize):
                 return value
@@ -140,7 +146,11 @@ class Decisions:
     ) -> list[str]:
         """What the subject's level has against a schema, or what one version has against it."""
         level, wanted, previous = self._compared(subject, wanted, against, normalize)
-        return self.parser.incompatibilities(self.state, subject, level, wanted, previous)
+        found = self.parser.incompatibilities(self.state, subject, level, wanted, previous)
+        if not found:
+            return []
+        validates = self.state.effective_config(subject).get("validateFields") is True
+        return [*found, f"{{validateFields: '{str(validates).lower()}', compatibility: '{level}'}}"]
 
     def comparison(
         self,
@@ -149,7 +159,7 @@ class Decisions:
         against: SchemaValue | None = None,
         *,
         normalize: bool = False,
-    ) -> Callable[[], Callable[[], None]] | None:
+    ) -> Task | None:
         """The long part of ``incompatibilities`` (``Parser.comparison``); None when there is none."""
         try:
             level, wanted, previous = self._compared(subject, wanted, against, normalize)
@@ -171,7 +181,7 @@ class Decisions:
         """The level, the schema as it would be kept, and what it is compared with."""
         config = self.state.effective_config(subject)
         level = config.get("compatibilityLevel", DEFAULT_LEVEL)
-        wanted = self._prepared(subject, wanted, normalize)
+        wanted = self._prepared(subject, wanted, normalize, new=True)
         previous = [against] if against is not None else self.state.versions(subject)
         group = config.get("compatibilityGroup")
         if group is not None:
@@ -266,20 +276,30 @@ class Decisions:
 
     # Parts of a decision.
 
-    def _prepared(self, subject: str, wanted: SchemaToRegister, normalize: bool) -> SchemaToRegister:
-        """References with real versions, and the text in the form in which it is kept."""
+    def _prepared(
+        self, subject: str, wanted: SchemaToRegister, normalize: bool, *, new: bool
+    ) -> SchemaToRegister:
+        """References with real versions, and text, metadata and rules in the form in which they are kept."""
         references = tuple(self._settled(subject, each) for each in wanted.references)
         normalize = normalize or self.state.effective_config(subject).get("normalize") is True
-        parsed = self.parser.parse(self.state, subject, wanted.schema_type, wanted.schema, references)
-        text = parsed.normalized if normalize else parsed.text
-        return replace(wanted, schema=text, schema_type=parsed.schema_type.value, references=references)
+        parsed = self.parser.parse(
+            self.state, subject, wanted.schema_type, wanted.schema, references, new=new
+        )
+        return replace(
+            wanted,
+            schema=parsed.normalized if normalize else parsed.text,
+            schema_type=parsed.schema_type.value,
+            references=references,
+            metadata=metadata_form(wanted.metadata),
+            rule_set=rule_set_form(wanted.rule_set),
+        )
 
     def _settled(self, subject: str, reference: Reference) -> Reference:
         target = within(subject, reference.subject)
         try:
             value = self.state.version(target, reference.version)
         except errors.RegistryProblem as error:
-            raise errors.invalid_schema(f"No schema reference found for {reference}: {error}") from None
+            raise errors.reference_not_found(reference.name, reference.subject, reference.version) from error
         return replace(reference, version=value.version)
 
     def _same(self, subject: str, wanted: SchemaToRegister) -> SchemaValue | None:
@@ -292,13 +312,15 @@ class Decisions:
         mark = self._fingerprint(subject, wanted)
         for value in versions:
             parsed = self.parser.of(self.state, value)
-            extras = (value.metadata, value.rule_set) == (wanted.metadata, wanted.rule_set)
+            extras = content_of(value)[3:] == sought[3:]
             if extras and parsed is not None and parsed.fingerprint == mark:
                 return value
         return None
 
     def _fingerprint(self, subject: str, wanted: SchemaToRegister) -> bytes:
-        parsed = self.parser.parse(self.state, subject, wanted.schema_type, wanted.schema, wanted.references)
+        parsed = self.parser.parse(
+            self.state, subject, wanted.schema_type, wanted.schema, wanted.references, new=False
+        )
         return parsed.fingerprint
 
     def _completed(self, subject: str, wanted: SchemaToRegister) -> SchemaToRegister:
@@ -310,9 +332,11 @@ class Decisions:
             metadata = before[0].metadata if before else None
         if rule_set is None:
             rule_set = before[0].rule_set if before else None
-        metadata = _merged(config.get("defaultMetadata"), metadata, config.get("overrideMetadata"))
-        rule_set = _merged(config.get("defaultRuleSet"), rule_set, config.get("overrideRuleSet"))
-        return replace(wanted, metadata=metadata, rule_set=rule_set)
+        return replace(
+            wanted,
+            metadata=merged_metadata(config.get("defaultMetadata"), metadata, config.get("overrideMetadata")),
+            rule_set=merged_rule_set(config.get("defaultRuleSet"), rule_set, config.get("overrideRuleSet")),
+        )
 
     def _import_version(self, subject: str, wanted: SchemaToRegister) -> int:
         assert wanted.id is not None
@@ -339,8 +363,8 @@ class Decisions:
             schema=wanted.schema,
             schema_type=wanted.schema_type,
             references=wanted.references,
-            metadata=wanted.metadata,
-            rule_set=wanted.rule_set,
+            metadata=wanted.metadata or None,
+            rule_set=wanted.rule_set or None,
         )
         value = replace(value, guid=guid_of(value))
         entries = [Entry(SchemaKey(subject, version), value)]
@@ -410,19 +434,6 @@ def _check_open(subject: str | None, mode: str) -> None:
 def _property(metadata: Any, name: str) -> Any:
     properties = metadata.get("properties") if isinstance(metadata, dict) else None
     return properties.get(name) if isinstance(properties, dict) else None
-
-
-def _merged(default: Any, given: Any, override: Any) -> Any:
-    """One object out of three, the later ones above the earlier; lists and plain values are not mixed."""
-    found: Any = None
-    for layer in (default, given, override):
-        if not isinstance(layer, dict):
-            continue
-        found = {} if found is None else found
-        for name, value in layer.items():
-            both = isinstance(value, dict) and isinstance(found.get(name), dict)
-            found[name] = {**found[name], **value} if both else value
-    return found if found is not None else given
 
 
 def context_subject(context: str) -> str | None:

@@ -6,13 +6,15 @@ by the code, so a code means here what it means there.
 
 from moldau.web.problems import Problem
 
+SUBJECT_NOT_FOUND, INVALID_SCHEMA = 40401, 42201
+
 
 class RegistryProblem(Problem):
     """A problem with one of Confluent's codes."""
 
 
 def subject_not_found(subject: str) -> RegistryProblem:
-    return RegistryProblem(40401, 404, f"Subject '{subject}' not found.")
+    return RegistryProblem(SUBJECT_NOT_FOUND, 404, f"Subject '{subject}' not found.")
 
 
 def version_not_found(version: int) -> RegistryProblem:
@@ -58,7 +60,14 @@ def incompatible(subject: str, details: list[str]) -> RegistryProblem:
 
 
 def invalid_schema(why: object) -> RegistryProblem:
-    return RegistryProblem(42201, 422, f"Invalid schema: {why}")
+    return RegistryProblem(INVALID_SCHEMA, 422, f"Invalid schema: {why}")
+
+
+def reference_not_found(name: str, subject: str, version: int) -> RegistryProblem:
+    told = f"{{name='{name}', subject='{subject}', version={version}}}"
+    return invalid_schema(
+        f'No schema reference found for {told}: no subject "{subject}" with version {version}'
+    )
 
 
 def invalid_version(version: object) -> RegistryProblem:
@@ -87,7 +96,8 @@ def not_permitted(why: str) -> RegistryProblem:
 
 
 def reference_exists(subject: str, version: int) -> RegistryProblem:
-    said = f"One or more references exist to the schema {{subject={subject},version={version}}}"
+    key = f"{{magic=1,keytype=SCHEMA,subject={subject},version={version}}}"
+    said = f"One or more references exist to the schema {key}."
     return RegistryProblem(42206, 422, said)
 
 

@@ -8,7 +8,7 @@ stops, hangs or crashes the service.
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
@@ -42,26 +42,42 @@ class ParsedSchema:
     """`text` is what is stored and returned, `normalized` what `normalize=true` stores; equal fingerprints
     mean one schema.
 
-    `form` is the parsed form for the rules; `names` are the Avro types it can see. Neither takes part in
-    comparisons of values.
+    `resolved` is a fingerprint that also counts what the references, and theirs in turn, stand for: the same
+    text may mean different things in two contexts. `complaint` is what speaks against taking it as a new
+    schema; one that is stored already is read in spite of it. `form` is the parsed form for the rules; it
+    does not take part in comparisons of values.
     """
 
     schema_type: SchemaType
     text: str
     normalized: str
     fingerprint: bytes
+    resolved: bytes
     references: tuple[Reference, ...]
     form: AvroSchema | JsonDocument | ProtobufSchema = field(repr=False, compare=False)
+    complaint: str | None = None
+    #: Characters of the text and of all that it refers to: a measure of what looking at it may cost.
+    size: int = 0
 
 
 References = Mapping[Reference, ParsedSchema] | Sequence[tuple[Reference, ParsedSchema]]
 
 
-def parse(schema_type: SchemaType, text: str, references: References = ()) -> ParsedSchema:
+def parse(
+    schema_type: SchemaType, text: str, references: References = (), *, lenient: bool = False
+) -> ParsedSchema:
     """Parse, check and name a schema; `references` are its references with what they stand for, parsed
-    already.
+    already. A complaint is an error unless the schema is read leniently.
     """
     pairs = list(references.items() if isinstance(references, Mapping) else references)
+    found = _parse(schema_type, text, pairs)
+    found = replace(found, size=len(text) + sum(target.size for _, target in pairs))
+    if found.complaint is not None and not lenient:
+        raise InvalidSchema(found.complaint)
+    return found
+
+
+def _parse(schema_type: SchemaType, text: str, pairs: list[tuple[Reference, ParsedSchema]]) -> ParsedSchema:
     if len(pairs) > MAX_REFERENCES:
         raise InvalidSchema(f"The schema has more than {MAX_REFERENCES} references")
     for reference, target in pairs:
@@ -88,6 +104,14 @@ def _fingerprint(schema_type: SchemaType, body: bytes, references: tuple[Referen
     return digest.digest()
 
 
+def _resolved(fingerprint: bytes, pairs: list[tuple[Reference, ParsedSchema]]) -> bytes:
+    if not pairs:
+        return fingerprint
+    return hashlib.md5(
+        fingerprint + b"".join(target.resolved for _, target in pairs), usedforsecurity=False
+    ).digest()
+
+
 def _avro(
     text: str, pairs: list[tuple[Reference, ParsedSchema]], references: tuple[Reference, ...]
 ) -> ParsedSchema:
@@ -96,10 +120,19 @@ def _avro(
         assert isinstance(target.form, AvroSchema)
         for name, named in target.form.names.items():
             names.setdefault(name, named)
-    schema = parse_avro(text, names)
+    schema = parse_avro(text, names, lenient=True)
     stored, normalized = text_of(schema), normal_text_of(schema)
     fingerprint = _fingerprint(SchemaType.AVRO, stored.encode(), references)
-    return ParsedSchema(SchemaType.AVRO, stored, normalized, fingerprint, references, schema)
+    return ParsedSchema(
+        SchemaType.AVRO,
+        stored,
+        normalized,
+        fingerprint,
+        _resolved(fingerprint, pairs),
+        references,
+        schema,
+        schema.complaint,
+    )
 
 
 def _json(
@@ -116,7 +149,13 @@ def _json(
     fingerprint = _fingerprint(SchemaType.JSON, compact(document.value).encode(), references)
     normalized = compact(document.value, sort_keys=True)
     return ParsedSchema(
-        SchemaType.JSON, compact(document.value), normalized, fingerprint, references, document
+        SchemaType.JSON,
+        compact(document.value),
+        normalized,
+        fingerprint,
+        _resolved(fingerprint, pairs),
+        references,
+        document,
     )
 
 
@@ -131,7 +170,15 @@ def _protobuf(
     fingerprint = _fingerprint(
         SchemaType.PROTOBUF, schema.file.SerializeToString(deterministic=True), references
     )
-    return ParsedSchema(SchemaType.PROTOBUF, schema.text, schema.normalized, fingerprint, references, schema)
+    return ParsedSchema(
+        SchemaType.PROTOBUF,
+        schema.text,
+        schema.normalized,
+        fingerprint,
+        _resolved(fingerprint, pairs),
+        references,
+        schema,
+    )
 
 
 def serialized(schema: ParsedSchema) -> str:

@@ -10,7 +10,6 @@ sense is applied as such and never stops the reader.
 import asyncio
 import logging
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 
 from moldau.base.clock import Clock
 from moldau.client.replicated_state.election import Identity
@@ -20,10 +19,12 @@ from moldau.client.transport.cluster import Cluster
 from moldau.protocol.errors import ErrorCode, KafkaError
 from moldau.registry import errors
 from moldau.registry.decisions import Change, Decisions, SchemaToRegister
-from moldau.registry.parsing import Parser
+from moldau.registry.parsing import Parser, Task
 from moldau.registry.records import Entry, NoopKey, SchemaValue, UnknownKey, read, write
 from moldau.registry.state import State
 from moldau.registry.subjects import within
+from moldau.registry.workers import Workers
+from moldau.schemas.limits import NotInTime
 
 log = logging.getLogger("moldau.registry")
 
@@ -31,8 +32,7 @@ TOPIC = "_schemas"
 GROUP = "schema-registry"
 #: The type of Confluent's groups.
 _PROTOCOL_TYPE = "sr"
-#: Threads that parse and compare schemas, and how long one may take for it.
-_THREADS = 4
+#: How long a request waits for the parsing and comparing of schemas, with the time until its turn.
 _PARSING_TIMEOUT_SECONDS = 15.0
 #: References of references…: a circle in the log ends here.
 _MAX_REFERENCE_DEPTH = 50
@@ -85,7 +85,7 @@ class Registry:
         self._replicated = ReplicatedState(cluster, identity, self._apply, options, clock)
         self.election = self._replicated.election
         self.log = self._replicated.log
-        self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="moldau-schemas")
+        self._workers = Workers()
 
     async def open(self) -> None:
         """Returns when the log has been read; who leads is found out meanwhile."""
@@ -93,7 +93,7 @@ class Registry:
 
     async def close(self) -> None:
         await self._replicated.close()
-        self._threads.shutdown(wait=False, cancel_futures=True)
+        self._workers.close()
 
     def _apply(self, record: TopicRecord) -> None:
         entry = read(record.key, record.value, record.timestamp_ms)
@@ -102,13 +102,15 @@ class Registry:
         self.state.apply(entry)
 
     async def prepare(self, subject: str, wanted: SchemaToRegister) -> SchemaToRegister:
-        """Parses a schema in a thread, so that the event loop does not wait.
+        """Parses a schema, and those that it may turn out to be, while the event loop goes on.
 
         The decision reports what is wrong.
         """
         for each in wanted.references:
             await self._prepare_version(within(subject, each.subject), each.version, 0)
-        await self._in_thread(self.decisions.work(subject, wanted))
+        await self._do(self.decisions.work(subject, wanted))
+        for value in self.state.versions(subject, deleted=True):
+            await self._prepare_stored(value, 0)
         return wanted
 
     async def compare(
@@ -119,10 +121,14 @@ class Registry:
         *,
         normalize: bool = False,
     ) -> None:
-        """Parses and compares in a thread, so that the decision finds the results ready."""
+        """Parses and compares while the event loop goes on; the decision finds the results ready."""
         for value in self.decisions.previous(subject, against):
             await self._prepare_stored(value, 0)
-        await self._in_thread(self.decisions.comparison(subject, wanted, against, normalize=normalize))
+        await self._do(self.decisions.comparison(subject, wanted, against, normalize=normalize))
+
+    async def prepare_stored(self, value: SchemaValue) -> None:
+        """Parses a stored schema, so that it can be answered in another form."""
+        await self._prepare_stored(value, 0)
 
     async def _prepare_version(self, subject: str, version: int, depth: int) -> None:
         try:
@@ -138,22 +144,20 @@ class Registry:
         for each in value.references:
             await self._prepare_version(within(value.subject, each.subject), each.version, depth + 1)
         wanted = SchemaToRegister(value.schema, value.schema_type, value.references)
-        await self._in_thread(self.decisions.work(value.subject, wanted))
+        await self._do(self.decisions.work(value.subject, wanted))
 
-    async def _in_thread(self, work: Callable[[], Callable[[], None]] | None) -> None:
-        """Runs work that touches nothing of ours in a thread, then what it returns here.
-
-        Work that takes too long is given up; it blocks its thread of a few, and never the event loop.
-        """
-        if work is None:
+    async def _do(self, task: Task | None) -> None:
+        """Has a task done elsewhere, and keeps what came of it; what takes too long is given up."""
+        if task is None:
             return
-        loop = asyncio.get_running_loop()
         try:
             async with asyncio.timeout(_PARSING_TIMEOUT_SECONDS):
-                remember = await loop.run_in_executor(self._threads, work)
+                found = await self._workers.run(task)
         except TimeoutError:
             raise errors.takes_too_long() from None
-        remember()
+        if isinstance(found, NotInTime):
+            raise errors.takes_too_long()
+        task.keep(found)
 
     async def change(self, decide: Callable[[Decisions], Change]) -> object:
         """Decides, writes, answers; one at a time."""

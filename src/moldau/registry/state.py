@@ -9,13 +9,13 @@ number that was an id once is not given out again (``next_id``).
 """
 
 import hashlib
-import json
 import uuid
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias, TypeVar
 
+from moldau.registry.data_contracts import canonical, metadata_form, rule_set_form
 from moldau.registry.errors import subject_not_found, version_not_found
 from moldau.registry.records import (
     ClearSubjectKey,
@@ -271,15 +271,12 @@ def _begins(name: str, prefix: str) -> bool:
 def content(
     schema_type: str, schema: str, references: Iterable[Reference], metadata: Any, rule_set: Any
 ) -> Content:
-    return schema_type, schema, tuple(references), _canonical(metadata), _canonical(rule_set)
+    extras = canonical(metadata_form(metadata)), canonical(rule_set_form(rule_set))
+    return schema_type, schema, tuple(references), *extras
 
 
 def content_of(value: SchemaValue) -> Content:
     return content(value.schema_type, value.schema, value.references, value.metadata, value.rule_set)
-
-
-def _canonical(value: Any) -> str:
-    return "" if value is None else json.dumps(value, sort_keys=True)
 
 
 def guid_of(value: SchemaValue) -> str:
@@ -292,7 +289,7 @@ def guid_of(value: SchemaValue) -> str:
     digest = hashlib.md5(value.schema.encode("utf-8", "surrogatepass"), usedforsecurity=False)
     for reference in value.references:
         digest.update(f"{reference.name}{reference.subject}{reference.version}".encode("utf-8", "replace"))
-    for extra in (value.metadata, value.rule_set):
-        if extra is not None:
-            digest.update(b"\x01" + _canonical(extra).encode())
+    for extra in content_of(value)[3:]:
+        if extra:
+            digest.update(b"\x01" + extra.encode())
     return str(uuid.UUID(bytes=digest.digest()))

@@ -50,6 +50,7 @@ class LogUpkeep:
     def schedule(self, timers: Timers) -> None:
         """From now on for as long as the timers run."""
         settings = self._settings
+        self._background.start(self.check_sealed_segments(), "check of sealed segments")
         timers.every(_FLUSH_CHECK_SECONDS, self.flush_due)
         timers.every(_REMOVAL_CHECK_SECONDS, self.remove_deleted)
         checkpoint_ms = min(
@@ -84,6 +85,16 @@ class LogUpkeep:
         async with self._removing:
             for job in jobs:
                 await self._run(job.run)
+
+    async def check_sealed_segments(self) -> None:
+        """Once after the start: exchanged and missing files are named before somebody reads them."""
+        for partition in tuple(self._replicas):
+            log = partition.log
+            if log is None or log.offline is not None or len(log.segments) < 2:
+                continue
+            check = self._logs.sealed_check(log)
+            await self._run(check.run)
+            self._logs.finish_sealed_check(log, check)
 
     # --- checkpoints ----------------------------------------------------------------------------
 

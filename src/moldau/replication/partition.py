@@ -6,16 +6,19 @@ that whoever appends has its own answer under way first.
 """
 
 import logging
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple, Protocol
 
 from moldau.base.names import TopicPartition, Uuid
 from moldau.cluster.image import PartitionImage
 from moldau.protocol.control_records import Marker, encode_marker
 from moldau.protocol.errors import ErrorCode, KafkaError
+from moldau.protocol.records import BatchHeader
+from moldau.replication.isr import LeaderState
 from moldau.replication.schema_validation import Claims, SchemaValidation, claims_of
-from moldau.storage.log.log import Appended, Log
-from moldau.storage.log.validation import decompressed_limit, null_records
+from moldau.storage.log.log import Appended
+from moldau.storage.log.log import Log as Log
+from moldau.storage.log.validation import BatchLimits, null_records
 
 logger = logging.getLogger("moldau.replication")
 
@@ -25,34 +28,92 @@ ISOLATION_LEVELS = (READ_UNCOMMITTED, READ_COMMITTED)
 _NEVER = (1 << 63) - 1
 
 
+#: So many listeners are called in one turn of the loop; thousands of long polls may wait for one partition.
+LISTENERS_AT_ONCE = 100
+
+
 class CommitNotices:
-    """Partitions that have moved; their listeners are called soon, once for all that came together."""
+    """Partitions that have moved; their listeners are called soon, once for all that came together.
 
-    __slots__ = ("_call_soon", "_moved")
+    Many listeners are called in several turns of the loop, in order; who listens only after a partition has
+    moved has seen it moved.
+    """
 
-    def __init__(self, call_soon: Callable[[Callable[[], None]], object]) -> None:
+    __slots__ = ("_at_once", "_call_soon", "_called", "_listeners", "_moved", "_place")
+
+    def __init__(
+        self, call_soon: Callable[[Callable[[], None]], object], at_once: int = LISTENERS_AT_ONCE
+    ) -> None:
         """``call_soon`` calls a function when whoever is at work has finished, as an event loop does."""
         self._call_soon = call_soon
-        self._moved: dict[Partition, None] = {}
+        self._at_once = at_once
+        self._called = False
+        #: Whether more than the end of the log has moved.
+        self._moved: dict[Partition, bool] = {}
+        #: Those of the partition that is at work who were not called yet.
+        self._listeners: Iterator[Callable[[], None]] = iter(())
+        self._place: TopicPartition | None = None
 
-    def add(self, partition: "Partition") -> None:
-        first = not self._moved
-        self._moved[partition] = None
-        if first:
+    def add(self, partition: "Partition", *, committed: bool = True) -> None:
+        self._moved[partition] = committed or self._moved.get(partition, False)
+        if not self._called:
+            self._called = True
             self._call_soon(self.deliver)
 
     def deliver(self) -> None:
-        moved, self._moved = self._moved, {}
-        for partition in moved:
-            for listener in tuple(partition.commit_listeners.values()):
+        left = self._at_once
+        while True:
+            for listener in self._listeners:
                 try:
                     listener()
                 except Exception:
-                    logger.exception("a listener of %s failed", partition.topic_partition)
+                    logger.exception("a listener of %s failed", self._place)
+                left -= 1
+                if not left:
+                    self._call_soon(self.deliver)
+                    return
+            if not self._moved:
+                self._called = False
+                return
+            partition = next(iter(self._moved))
+            committed = self._moved.pop(partition)
+            self._place = partition.topic_partition
+            listeners = tuple(partition.append_listeners.values())
+            if committed:
+                listeners += tuple(partition.commit_listeners.values())
+            self._listeners = iter(listeners)
 
 
-#: For a partition without an event loop around it: listeners are called on the spot.
-AT_ONCE = CommitNotices(lambda deliver: deliver())
+class IsrProposer(Protocol):
+    """How a leader has its in-sync replicas changed; the controller decides."""
+
+    #: ``replica.lag.time.max.ms``: a follower that has not caught up for this long is not in sync.
+    lag_time_ms: int
+
+    def is_eligible(self, broker_id: int) -> bool:
+        """Whether a broker may be in sync: it is live and not about to stop."""
+        ...
+
+    def propose(self, partition: "Partition", isr: tuple[int, ...]) -> None:
+        """Asks the controller; the partition's ``leading`` is told when that fails."""
+        ...
+
+
+class NoProposer:
+    """For a broker that is alone: nobody can join or leave."""
+
+    lag_time_ms = 30_000
+
+    def is_eligible(self, broker_id: int) -> bool:
+        return False
+
+    def propose(self, partition: "Partition", isr: tuple[int, ...]) -> None:
+        raise AssertionError("there is no controller to ask")
+
+
+#: For a partition without an event loop around it: listeners are called on the spot, all of them.
+AT_ONCE = CommitNotices(lambda deliver: deliver(), at_once=-1)
+_ALONE = NoProposer()
 
 
 class ReadBounds(NamedTuple):
@@ -66,15 +127,21 @@ class ReadBounds(NamedTuple):
 
 class Partition:
     __slots__ = (
+        "_isr_proposer",
         "_notices",
+        "append_listeners",
         "commit_listeners",
+        "draining",
         "high_watermark",
         "isr",
         "leader",
         "leader_epoch",
+        "leading",
         "log",
+        "markers_written",
         "min_insync_replicas",
         "node_id",
+        "offline_reason",
         "replicas",
         "schema_validation",
         "topic_id",
@@ -87,31 +154,55 @@ class Partition:
         topic_id: Uuid,
         node_id: int,
         notices: CommitNotices = AT_ONCE,
+        isr_proposer: IsrProposer = _ALONE,
     ) -> None:
         self.topic_partition = topic_partition
         self.topic_id = topic_id
         self.node_id = node_id
-        self.log: Log | None = None  # None while its data directory is offline
+        self.log: Log | None = None  # None while its data cannot be used
+        self.offline_reason = "The directory of this partition is offline."
         self.leader = -1
         self.leader_epoch = -1
         self.replicas: tuple[int, ...] = ()
         self.isr: tuple[int, ...] = ()
         self.min_insync_replicas = 1
+        #: Takes no more writes: another replica is about to lead, and should have everything.
+        self.draining = False
+        #: Grows with every marker: whoever asked about a transaction before one has to ask again.
+        self.markers_written = 0
         self.high_watermark = 0
         self.schema_validation: SchemaValidation | None = None
+        #: What is known of the followers while this node leads; None while it does not.
+        self.leading: LeaderState | None = None
         #: Called after every change of what readers may see, or of who leads; by whom they belong to.
         self.commit_listeners: dict[object, Callable[[], None]] = {}
+        #: Called after every append as well: followers read what is not committed yet.
+        self.append_listeners: dict[object, Callable[[], None]] = {}
         self._notices = notices
+        self._isr_proposer = isr_proposer
 
-    def take_role(self, described: PartitionImage) -> None:
+    def take_role(self, described: PartitionImage, now_ms: int) -> None:
         """Leads or follows as the cluster's metadata says."""
         changed = (described.leader, described.leader_epoch) != (self.leader, self.leader_epoch)
         self.replicas, self.isr = described.replicas, described.isr
         self.leader, self.leader_epoch = described.leader, described.leader_epoch
-        if self.log is not None:
-            self._commit(self.log)
+        if self.log is None or described.leader != self.node_id:
+            self.leading = None
+        else:
+            self._lead(self.log, described, now_ms)
         if changed:
             self.notify()
+
+    def _lead(self, log: Log, described: PartitionImage, now_ms: int) -> None:
+        leading = self.leading
+        if leading is None or leading.leader_epoch != described.leader_epoch:
+            self.leading = LeaderState(described, log.log_end_offset, now_ms)
+        else:
+            leading.update(described, now_ms)
+        if len(described.replicas) > 1:
+            # Followers find by it where their logs diverge, also when nothing is written in this epoch.
+            log.assign_leader_epoch(described.leader_epoch)
+        self._commit(log, now_ms)
 
     @property
     def acknowledges_after_flush(self) -> bool:
@@ -122,38 +213,90 @@ class Partition:
         """The log, when this node leads and the client's view of the leadership is not another one."""
         if self.leader != self.node_id:
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        return self._log_in_epoch(current_leader_epoch)
+
+    def _writable_log(self) -> Log:
+        if self.draining:
+            raise KafkaError(
+                ErrorCode.NOT_LEADER_OR_FOLLOWER, "Another broker is about to lead this partition."
+            )
+        return self.leading_log()
+
+    @property
+    def is_drained(self) -> bool:
+        """Whether every in-sync follower has all that is in this log, so that any of them may lead."""
+        leading = self.leading
+        if leading is None or self.log is None:
+            return True
+        end = self.log.log_end_offset
+        return all(
+            follower.log_end_offset >= end
+            for broker_id, follower in leading.followers.items()
+            if broker_id in leading.isr
+        )
+
+    def _log_in_epoch(self, current_leader_epoch: int) -> Log:
         if current_leader_epoch >= 0 and current_leader_epoch != self.leader_epoch:
             if current_leader_epoch > self.leader_epoch:
                 raise KafkaError(ErrorCode.UNKNOWN_LEADER_EPOCH)
             raise KafkaError(ErrorCode.FENCED_LEADER_EPOCH)
         if self.log is None:
-            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "The directory of this partition is offline.")
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, self.offline_reason)
         return self.log
 
-    def schema_claims(self, records: memoryview | None) -> Claims | None:
-        """The schemas that records name, where the topic asks for it and an append would look at them."""
+    def schema_claims(self, records: memoryview | None, limits: BatchLimits) -> Claims | None:
+        """The schemas that records name, where the topic asks for it and an append would look at them.
+
+        Works in any thread.
+        """
         if self.schema_validation is None or self.log is None or records is None:
             return None
-        return claims_of(records, self.schema_validation, decompressed_limit(self.log.config))
+        return claims_of(records, self.schema_validation, limits)
 
-    def append(self, records: Any, acks: int, now_ms: int, produce_version: int) -> Appended:
-        """Appends what a producer sent. ``records`` may be changed in place."""
+    def check(
+        self, records: memoryview, now_ms: int, produce_version: int, limits: BatchLimits
+    ) -> tuple[memoryview, BatchHeader]:
+        """What ``append`` does first, for a batch that is too much for the event loop.
+
+        Works in any thread.
+        """
+        return self.leading_log().check(records, now_ms, produce_version, limits)
+
+    def append(
+        self,
+        records: Any,
+        acks: int,
+        now_ms: int,
+        produce_version: int,
+        checked: BatchHeader | None = None,
+    ) -> Appended:
+        """Appends what a producer sent. ``records`` may be changed in place.
+
+        HeavyBatch: it has to go through ``check`` first, and its header comes with it as ``checked``.
+        """
         log = self.log
-        if log is None or self.leader != self.node_id:
-            log = self.leading_log()
-        if acks == -1 and len(self.isr) < self.min_insync_replicas and len(self.replicas) > 1:
-            raise KafkaError(ErrorCode.NOT_ENOUGH_REPLICAS)
+        if log is None or self.leader != self.node_id or self.draining:
+            log = self._writable_log()
+        if acks == -1 and self.is_under_min_isr:
+            raise KafkaError(
+                ErrorCode.NOT_ENOUGH_REPLICAS,
+                f"{len(self.isr)} of {len(self.replicas)} replicas are in sync, and min.insync.replicas is "
+                f"{self.min_insync_replicas}.",
+            )
         if records is None:
             raise null_records()
-        appended = log.append(records, self.leader_epoch, now_ms, produce_version=produce_version)
-        self._commit(log)
+        if checked is None:
+            appended = log.append(records, self.leader_epoch, now_ms, produce_version=produce_version)
+        else:
+            appended = log.append_checked(records, checked, self.leader_epoch, now_ms)
+        self._commit(log, now_ms)
         return appended
 
     def append_internal(self, records: Any, now_ms: int) -> Appended:
         """Appends what the platform itself writes: records of coordinators, markers of transactions."""
-        log = self.leading_log()
+        log = self._writable_log()
         appended = log.append(records, self.leader_epoch, now_ms, internal=True)
-        self._commit(log)
+        self._commit(log, now_ms)
         return appended
 
     def append_marker(
@@ -177,49 +320,90 @@ class Partition:
             marker, producer_id=producer_id, producer_epoch=producer_epoch, timestamp_ms=now_ms
         )
         self.append_internal(memoryview(batch), now_ms)
+        self.markers_written += 1
         return True
+
+    def has_open_transaction(self, producer_id: int, producer_epoch: int) -> bool:
+        """Whether records of the producer's present transaction are here already."""
+        if self.log is None:
+            return False
+        producer = self.log.producers.get(producer_id)
+        return (
+            producer is not None
+            and producer.epoch == producer_epoch
+            and producer.transaction_first_offset >= 0
+        )
 
     # --- bounds ---------------------------------------------------------------------------------
 
-    def _commit(self, log: Log) -> None:
-        """Alone in sync, this replica commits what it has."""
-        if len(self.isr) <= 1:
+    @property
+    def is_under_min_isr(self) -> bool:
+        return len(self.isr) < self.min_insync_replicas and len(self.isr) < len(self.replicas)
+
+    def _commit(self, log: Log, now_ms: int) -> None:
+        """An only replica commits what it has; with followers, what all that are in sync have."""
+        if len(self.replicas) <= 1:
             self.advance_high_watermark(log.log_end_offset)
+            return
+        self._advance(log, now_ms)
+        if self.append_listeners:
+            self._notices.add(self, committed=False)
+
+    def _advance(self, log: Log, now_ms: int) -> None:
+        assert self.leading is not None
+        proposer = self._isr_proposer
+        offset = self.leading.high_watermark(
+            log.log_end_offset, self.min_insync_replicas, now_ms, proposer.lag_time_ms, proposer.is_eligible
+        )
+        if offset > self.high_watermark:
+            self.advance_high_watermark(offset)
 
     def advance_high_watermark(self, offset: int) -> None:
         """Everything below ``offset`` is committed; the listeners are called soon."""
         self.high_watermark = offset
-        if self.commit_listeners:
+        if self.commit_listeners or self.append_listeners:
             self._notices.add(self)
 
     def notify(self) -> None:
         """Wakes the requests that wait for this partition: its leader has changed, or it is gone."""
-        if self.commit_listeners:
+        if self.commit_listeners or self.append_listeners:
             self._notices.add(self)
 
-    def read_bounds(
-        self, isolation_level: int, current_leader_epoch: int = -1, replica_id: int = -1
-    ) -> ReadBounds:
-        """How far a consumer may read; KafkaError when it should ask another broker."""
-        if replica_id >= 0:
-            # A follower would read up to the end of the log; there are none yet.
+    def readable_log(self, current_leader_epoch: int = -1) -> Log:
+        """The log, when this node leads or follows."""
+        if self.leader < 0 or self.node_id not in self.replicas:
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        return self._log_in_epoch(current_leader_epoch)
+
+    def log_for_follower(self, replica_id: int, current_leader_epoch: int) -> Log:
+        """The log, for a broker that copies it."""
         log = self.leading_log(current_leader_epoch)
+        if self.leading is None or replica_id not in self.leading.followers:
+            # It may know of a change that has not come here yet.
+            unknown = ErrorCode.NOT_LEADER_OR_FOLLOWER
+            raise KafkaError(unknown if current_leader_epoch < 0 else ErrorCode.UNKNOWN_LEADER_EPOCH)
+        return log
+
+    def read_bounds(self, log: Log, isolation_level: int, replica_id: int = -1) -> ReadBounds:
+        """How far a consumer may read, or a follower, which copies what is not committed yet as well."""
         high_watermark = self.high_watermark
         stable = log.stable_offset_below(high_watermark)
-        end = stable if isolation_level == READ_COMMITTED else high_watermark
+        if replica_id >= 0:
+            end = log.log_end_offset
+        else:
+            end = stable if isolation_level == READ_COMMITTED else high_watermark
         return ReadBounds(log.log_start_offset, high_watermark, stable, end)
 
     def read_bound(self, isolation_level: int) -> int:
         """The first offset that a consumer may not read."""
-        return self.read_bounds(isolation_level).end_offset
+        return self.read_bounds(self.leading_log(), isolation_level).end_offset
 
     def last_stable_offset(self) -> int:
         return self.leading_log().stable_offset_below(self.high_watermark)
 
     def end_offset_for_epoch(self, epoch: int) -> tuple[int, int]:
         """The last epoch at or before ``epoch`` and where it ends; (-1, -1) when it is not known."""
-        log = self.leading_log()
+        log = self.readable_log()
         if epoch == self.leader_epoch:
             return epoch, log.log_end_offset
         return log.leader_epochs.end_offset_for(epoch, log.log_end_offset)
@@ -237,3 +421,82 @@ class Partition:
             raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE)
         log.delete_records_before(target)
         return log.log_start_offset
+
+    # --- as a leader: what its followers have ------------------------------------------------------
+
+    def follower_fetched(
+        self, replica_id: int, offset: int, log_start_offset: int, now_ms: int, broker_epoch: int = -1
+    ) -> None:
+        """A follower asks for ``offset``, so it has everything below it."""
+        log = self.leading_log()
+        leading = self.leading
+        assert leading is not None
+        leading.followers[replica_id].broker_epoch = broker_epoch
+        leading.fetch(replica_id, offset, log_start_offset, log.log_end_offset, now_ms)
+        self._advance(log, now_ms)
+        isr = leading.expanded_isr(replica_id, self.high_watermark, self._isr_proposer.is_eligible)
+        if isr is not None:
+            self._isr_proposer.propose(self, leading.propose(isr))
+
+    def shrink_isr(self, now_ms: int) -> None:
+        """Proposes to go on without the followers that lag too much."""
+        leading = self.leading
+        if leading is None or self.log is None or len(leading.isr) <= 1:
+            return
+        isr = leading.shrunk_isr(self.log.log_end_offset, now_ms, self._isr_proposer.lag_time_ms)
+        if isr is not None:
+            logger.info(
+                "%s: no longer in sync: %s of %s",
+                self.topic_partition,
+                sorted(set(leading.isr) - set(isr)),
+                list(leading.isr),
+            )
+            self._isr_proposer.propose(self, leading.propose(isr))
+
+    def replication_outcome(self, leader_epoch: int, last_offset: int) -> ErrorCode | None:
+        """What became of a record that was appended in ``leader_epoch``; None while it is not committed."""
+        if self.leader != self.node_id or self.leader_epoch != leader_epoch or self.log is None:
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER
+        if self.high_watermark <= last_offset:
+            return None
+        if self.is_under_min_isr:
+            return ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
+        return ErrorCode.NONE
+
+    # --- as a follower ------------------------------------------------------------------------------
+
+    def append_as_follower(self, records: memoryview, now_ms: int) -> None:
+        """Appends batches of the leader as they are."""
+        assert self.log is not None
+        self.log.append_batches(records, now_ms)
+        if self.append_listeners:
+            self._notices.add(self, committed=False)
+
+    def follow(self, leader_high_watermark: int, leader_log_start_offset: int) -> None:
+        """Takes over what the leader says of both ends; what this replica does not have it cannot show."""
+        log = self.log
+        assert log is not None
+        offset = min(leader_high_watermark, log.log_end_offset)
+        if offset > self.high_watermark:
+            self.advance_high_watermark(offset)
+        if log.log_start_offset < leader_log_start_offset <= self.high_watermark:
+            log.advance_log_start_offset(leader_log_start_offset, "the leader's log begins there")
+
+    def truncate_to(self, offset: int, now_ms: int) -> None:
+        """Drops what the leader does not have."""
+        assert self.log is not None
+        if offset < self.high_watermark:
+            logger.warning(
+                "%s: cut to offset %d, below the high watermark %d: the leader has lost committed records",
+                self.topic_partition,
+                offset,
+                self.high_watermark,
+            )
+        self.log.truncate_to(offset, now_ms)
+        self.high_watermark = min(self.high_watermark, self.log.log_end_offset)
+
+    def restart_at(self, offset: int, now_ms: int) -> None:
+        """Goes on at ``offset`` with an empty log: the leader has nothing from before it."""
+        assert self.log is not None
+        self.log.restart_at(offset, now_ms)
+        self.high_watermark = offset

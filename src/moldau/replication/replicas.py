@@ -10,16 +10,20 @@ from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Executor
 from typing import Any, NamedTuple
 
+from moldau.base.clock import Clock, SystemClock
 from moldau.base.names import TopicPartition, Uuid
 from moldau.base.tasks import Background
-from moldau.cluster.image import EMPTY_IMAGE, ClusterImage, TopicImage
+from moldau.cluster.image import EMPTY_IMAGE, ClusterImage, PartitionImage, TopicImage
+from moldau.cluster.records import NO_LEADER
 from moldau.protocol.errors import ErrorCode, KafkaError
-from moldau.replication.partition import CommitNotices, Partition
+from moldau.replication.partition import CommitNotices, IsrProposer, NoProposer, Partition
 from moldau.replication.schema_validation import SchemaValidation, schema_validation
 from moldau.storage.directory.logs import Logs
 from moldau.storage.log.log import Log, LogConfig
 
 log = logging.getLogger("moldau.replication")
+
+_DRAIN_LOOK_SECONDS = 0.005
 
 
 class DirectoryUse(NamedTuple):
@@ -51,8 +55,17 @@ class Replicas:
         executor: Executor,
         background: Background,
         topic_values: Callable[[ClusterImage, str], Mapping[str, Any]],
+        *,
+        clock: Clock | None = None,
+        isr_proposer: IsrProposer | None = None,
+        role_changed: Callable[[Partition], None] = lambda partition: None,
     ) -> None:
+        """``role_changed`` hears of every partition whose metadata has changed, or that is gone."""
+        self._clock: Clock = SystemClock() if clock is None else clock
+        self._isr_proposer: IsrProposer = NoProposer() if isr_proposer is None else isr_proposer
+        self._role_changed = role_changed
         self._node_id = node_id
+        self._suspended = False
         self._logs = logs
         self._executor = executor
         self._background = background
@@ -77,6 +90,13 @@ class Replicas:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         return _partition_of(known, partition)
 
+    def get(self, place: TopicPartition) -> Partition | None:
+        """The replica of this node, if it has one."""
+        known = self.by_name.get(place.topic)
+        if known is None or not 0 <= place.partition < len(known.partitions):
+            return None
+        return known.partitions[place.partition]
+
     def find_by_id(self, topic_id: Uuid, partition: int) -> Partition:
         known = self.by_id.get(topic_id)
         if known is None:
@@ -95,6 +115,8 @@ class Replicas:
             for topic_id, image in new.topics_by_id.items():
                 if old.topics_by_id.get(topic_id) is not image or topic_id not in self.by_id:
                     self._place(image, new, is_new=old is not EMPTY_IMAGE)
+        if old is EMPTY_IMAGE:
+            self._logs.all_are_known()
         if old.overrides is not new.overrides:
             for topic in self.by_name.values():
                 self._configure(topic, new)
@@ -110,18 +132,52 @@ class Replicas:
         for index, described in enumerate(image.partitions):
             if index == len(topic.partitions):
                 topic.partitions.append(None)
-            if self._node_id not in described.replicas:
-                continue
             partition = topic.partitions[index]
+            if self._node_id not in described.replicas:
+                if partition is not None:
+                    topic.partitions[index] = None
+                    self._leave(partition)
+                continue
             if partition is None:
                 partition = Partition(
-                    TopicPartition(image.name, index), image.topic_id, self._node_id, self._notices
+                    TopicPartition(image.name, index),
+                    image.topic_id,
+                    self._node_id,
+                    self._notices,
+                    self._isr_proposer,
                 )
                 partition.log = self._open(partition, config, is_new=is_new)
+                if partition.log is not None and len(described.replicas) > 1:
+                    partition.high_watermark = self._known_high_watermark(partition.log)
                 partition.min_insync_replicas = int(values["min.insync.replicas"])
                 partition.schema_validation = validation
                 topic.partitions[index] = partition
-            partition.take_role(described)
+            if self._suspended and described.leader == self._node_id:
+                described = described._replace(leader=NO_LEADER)
+            partition.take_role(described, self._clock.now_ms())
+            self._role_changed(partition)
+
+    def suspend(self) -> None:
+        """Leads nothing from now on, whatever the metadata says: the session may be over, and others lead."""
+        self._suspended = True
+        for partition in self:
+            if partition.leader == self._node_id:
+                known = (partition.replicas, partition.isr, NO_LEADER, partition.leader_epoch, -1)
+                partition.take_role(
+                    PartitionImage(partition.topic_partition.partition, *known), self._clock.now_ms()
+                )
+                self._role_changed(partition)
+
+    def resume(self, image: ClusterImage) -> None:
+        """Leads again what the metadata says."""
+        self._suspended = False
+        for topic in image.topics_by_id.values():
+            self._place(topic, image, is_new=True)
+
+    def _known_high_watermark(self, log: Log) -> int:
+        """What was committed when the broker last noted it, within what the log still has."""
+        noted = self._logs.high_watermark(log.topic_partition)
+        return min(max(noted, log.log_start_offset), log.log_end_offset)
 
     def _validation(self, topic: str, values: Mapping[str, Any]) -> SchemaValidation | None:
         """What the topic asks of schemas, noted where a produce request sees it at a glance."""
@@ -137,14 +193,27 @@ class Replicas:
         try:
             return self._logs.open_partition(topic_partition, topic_id, config, is_new=is_new)
         except KafkaError as error:
+            partition.offline_reason = error.message or "The log of this partition cannot be used."
             log.error("partition %s is offline: %s", topic_partition, error)
             return None
 
-    async def prepare(self, topic: str, topic_id: Uuid, partitions: int) -> None:
-        """Makes directories of a topic that is about to exist, off the loop; then ``discard_prepared``."""
+    def why_unusable(self, topic_id: Uuid) -> str | None:
+        """Why a partition that this node has of a topic has no log; None when all have one."""
+        topic = self.by_id.get(topic_id)
+        for partition in () if topic is None else topic.partitions:
+            if partition is not None and partition.log is None:
+                return partition.offline_reason
+        return None
+
+    async def prepare(self, topic: str, topic_id: Uuid, partitions: range) -> OSError | None:
+        """Makes directories of partitions that are about to exist, off the loop; then ``discard_prepared``.
+
+        Returns why the disk or the system does not allow it.
+        """
         job = self._logs.begin_preparation(topic, topic_id, partitions)
         await asyncio.get_running_loop().run_in_executor(self._executor, job.run)
         self._logs.finish_preparation(job)
+        return job.error
 
     def discard_prepared(self, topic_id: Uuid) -> None:
         """The topic is there, or will not be: what it did not need goes."""
@@ -155,13 +224,39 @@ class Replicas:
         self.by_id.pop(topic.topic_id, None)
         self.validating.discard(topic.name)
         for partition in topic.partitions:
-            if partition is None:
-                continue
-            partition.leader = -1
-            if partition.log is not None:
-                self._logs.delete(partition.topic_partition)
-                partition.log = None
-            partition.notify()
+            if partition is not None:
+                self._leave(partition)
+
+    def _leave(self, partition: Partition) -> None:
+        """This node has no replica of the partition any more."""
+        partition.leader = -1
+        partition.leading = None
+        self._logs.delete(partition.topic_partition)
+        partition.log = None
+        self._role_changed(partition)
+        partition.notify()
+
+    async def drain(self, seconds: float) -> None:
+        """Takes no more writes where another broker can lead, and waits until the others have everything.
+
+        What was acknowledged with acks=1 is then not lost with this leader.
+        """
+        leading = [each for each in self if each.leading is not None and len(each.leading.isr) > 1]
+        for partition in leading:
+            partition.draining = True
+        deadline = self._clock.monotonic() + seconds
+        while not all(each.is_drained for each in leading):
+            if self._clock.monotonic() >= deadline:
+                behind = [str(each.topic_partition) for each in leading if not each.is_drained]
+                log.warning("stopping though followers lag behind in %s", ", ".join(behind[:10]))
+                return
+            await asyncio.sleep(_DRAIN_LOOK_SECONDS)
+
+    def shrink_isrs(self) -> None:
+        """Looks for followers that lag too much; due about twice in ``replica.lag.time.max.ms``."""
+        now_ms = self._clock.now_ms()
+        for partition in self:
+            partition.shrink_isr(now_ms)
 
     def _configure(self, topic: TopicReplicas, cluster: ClusterImage) -> None:
         values = self._topic_values(cluster, topic.name)

@@ -8,22 +8,29 @@ gives no claims: the log says why. Nothing here runs for a topic that does not a
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from moldau.protocol.errors import ErrorCode, KafkaError
-from moldau.protocol.payload import decode_payload
+from moldau.protocol.payload import iterate_payload
 from moldau.protocol.records import (
     HEADER_SIZE,
     MAGIC,
     MAGIC_AT,
-    Headers,
     crc_matches,
-    payload_of,
     read_header,
 )
 from moldau.schemas.schema_id import InvalidFrame, header_of, read_prefix, schema_header
-from moldau.storage.log.validation import rejected_records
+from moldau.storage.log.validation import (
+    NAMED_RECORDS,
+    BatchLimits,
+    RecordErrors,
+    checked_records,
+    rejected_records,
+)
+
+#: A request names at most so many schemas: more are not real ones.
+MAX_SCHEMAS = 1000
 
 #: The id or the guid by which a record names its schema.
 SchemaName: TypeAlias = int | str
@@ -37,28 +44,58 @@ class SchemaValidation:
     value_subject: str | None
 
 
-@dataclass(frozen=True, slots=True)
 class Claims:
-    """What the records of one batch say of their schemas."""
+    """What the records of one batch say of their schemas.
 
-    #: By subject and schema the indexes of the records that name it, with "key" or "value".
-    wanted: dict[tuple[str, SchemaName], list[tuple[int, str]]] = field(default_factory=dict)
-    #: Records that name no schema at all.
-    errors: list[tuple[int, str]] = field(default_factory=list)
+    Of records with the same fault a few are known by index, and of the others how many they are.
+    """
+
+    __slots__ = ("errors", "wanted")
+
+    def __init__(self) -> None:
+        #: By subject and schema the first records that name it, with "key" or "value", and how many do.
+        self.wanted: dict[tuple[str, SchemaName], RecordErrors] = {}
+        #: Records that name no schema at all.
+        self.errors = RecordErrors()
 
     def joined(self, other: "Claims") -> "Claims":
         """The claims of two batches for one partition, as if they were one batch."""
-        return Claims({**self.wanted, **other.wanted}, self.errors + other.errors)
+        both = Claims()
+        both.wanted = {**self.wanted, **other.wanted}
+        both.errors.first = (self.errors.first + other.errors.first)[:NAMED_RECORDS]
+        both.errors.total = self.errors.total + other.errors.total
+        return both
 
     def refusal(self, known: Mapping[tuple[str, SchemaName], bool]) -> KafkaError | None:
         """The error for the batch where a record names nothing, or a schema that is not known."""
-        errors = list(self.errors)
+        named = list(self.errors.first)
+        total = self.errors.total
         for (subject, schema), records in self.wanted.items():
             if not known[subject, schema]:
                 kind = "id" if isinstance(schema, int) else "guid"
                 reason = f"has the schema {kind} {schema}, which subject {subject} does not have"
-                errors += [(index, f"The {part} {reason}") for index, part in records]
-        return rejected_records(sorted(errors)) if errors else None
+                named += [(index, f"The {part} {reason}") for index, part in records.first]
+                total += records.total
+        errors = RecordErrors()
+        for index, text in sorted(named):
+            errors.add(index, text)
+        errors.total = total
+        return rejected_records(errors) if total else None
+
+    def add(self, index: int, part: str, subject: str, schema: SchemaName | None) -> None:
+        if schema is None:
+            message = (
+                f"The {part} does not begin with a zero byte and the id of a schema of subject {subject}"
+            )
+            self.errors.add(index, message)
+            return
+        records = self.wanted.get((subject, schema))
+        if records is None:
+            if len(self.wanted) >= MAX_SCHEMAS:
+                message = f"The records name more than {MAX_SCHEMAS} schemas."
+                raise KafkaError(ErrorCode.INVALID_RECORD, message)
+            records = self.wanted[subject, schema] = RecordErrors()
+        records.add(index, part)
 
 
 def schema_validation(topic: str, values: Mapping[str, Any]) -> SchemaValidation | None:
@@ -70,10 +107,10 @@ def schema_validation(topic: str, values: Mapping[str, Any]) -> SchemaValidation
     return SchemaValidation(f"{topic}-key" if key else None, f"{topic}-value" if value else None)
 
 
-def claims_of(records: memoryview, validation: SchemaValidation, limit: int) -> Claims | None:
+def claims_of(records: memoryview, validation: SchemaValidation, limits: BatchLimits) -> Claims | None:
     """The claims of the one batch in ``records``; None where the log will refuse it for what it is.
 
-    KafkaError for a record that cannot be looked into.
+    HeavyBatch where ``limits`` is ``AT_ONCE`` and the batch is more than that.
     """
     if len(records) < HEADER_SIZE or records[MAGIC_AT] != MAGIC:
         return None
@@ -81,30 +118,18 @@ def claims_of(records: memoryview, validation: SchemaValidation, limit: int) -> 
     if header.size != len(records) or header.is_control or not crc_matches(records, 0, header.size):
         return None
     try:
-        payload = bytes(payload_of(records, 0, header, limit))
+        payload = bytes(checked_records(records, header, limits)[0])
     except KafkaError:
         return None
-    try:
-        decoded = decode_payload(payload, header.record_count, 0, 0, 0)
-    except KafkaError as error:
-        # The log hops over lengths only, so it might take a record whose inside makes no sense.
-        raise KafkaError(ErrorCode.INVALID_RECORD, error.message) from None
     claims = Claims()
-    for index, record in enumerate(decoded):
+    for index, record in enumerate(iterate_payload(payload, header.record_count, 0, 0)):
         if validation.key_subject is not None and record.key is not None:
-            _claim(claims, index, "key", validation.key_subject, record.key, record.headers)
+            schema = _schema_named(record.key, header_of(record.headers, schema_header(is_key=True)))
+            claims.add(index, "key", validation.key_subject, schema)
         if validation.value_subject is not None and record.value is not None:
-            _claim(claims, index, "value", validation.value_subject, record.value, record.headers)
+            schema = _schema_named(record.value, header_of(record.headers, schema_header(is_key=False)))
+            claims.add(index, "value", validation.value_subject, schema)
     return claims
-
-
-def _claim(claims: Claims, index: int, part: str, subject: str, data: bytes, headers: Headers) -> None:
-    schema = _schema_named(data, header_of(headers, schema_header(part == "key")))
-    if schema is None:
-        message = f"The {part} does not begin with a zero byte and the id of a schema of subject {subject}"
-        claims.errors.append((index, message))
-    else:
-        claims.wanted.setdefault((subject, schema), []).append((index, part))
 
 
 def _schema_named(data: bytes, header: bytes | None) -> SchemaName | None:

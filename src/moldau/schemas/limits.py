@@ -23,6 +23,10 @@ class InvalidSchema(Exception):
     """The schema cannot be taken; the message is meant for the client that sent it."""
 
 
+class NotInTime(InvalidSchema):
+    """Looking at the schema was given up; it may be in order."""
+
+
 def check_size(text: str) -> str:
     """The text without the white space around it, when it may be looked at at all."""
     if len(text) > MAX_SCHEMA_CHARACTERS:

@@ -1,26 +1,22 @@
 """The one place that runs protoc: text in, FileDescriptorSet out, in a process that may die without harm.
 
-The worker is started when it is needed first and kept, as starting one costs more than most compilations. A
-compilation that takes longer than its time is ended with the worker; the next one gets a new worker.
-Invariant: no name of a file leads out of the worker's own directory.
+A compilation that takes longer than its time is ended with the process that it runs in
+(``worker_process``). Invariant: no name of a file leads out of the worker's own directory.
 """
 
 import atexit
 import base64
-import contextlib
 import json
-import os
 import re
-import subprocess
-import sys
-import threading
 from collections.abc import Mapping
 from importlib.util import find_spec
+from tempfile import TemporaryDirectory
 
-from moldau.schemas.limits import InvalidSchema
+from moldau.schemas.limits import InvalidSchema, NotInTime
+from moldau.schemas.worker_process import WorkerProcess
 
-TIMEOUT_MS = 10_000
-_MAX_ANSWER = 64 * 1024 * 1024
+#: What a schema compiles in takes milliseconds; comments within comments take minutes.
+TIMEOUT_MS = 5_000
 _SEGMENT = re.compile(r"[A-Za-z0-9_.@+-]{1,200}\Z")
 
 
@@ -44,61 +40,7 @@ def check_file_name(name: str) -> str:
     return name
 
 
-class _Worker:
-    """One child process and the lock that keeps its questions and answers in step."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._process: subprocess.Popen[bytes] | None = None
-        self._owner = os.getpid()
-
-    def ask(self, question: bytes, timeout_ms: int) -> bytes:
-        """The answer as a line; anything that does not end a line came from a worker that died or was
-        ended.
-        """
-        with self._lock:
-            process = self._started()
-            assert process.stdin is not None
-            assert process.stdout is not None
-            timer = threading.Timer(timeout_ms / 1000, process.kill)
-            timer.start()
-            try:
-                process.stdin.write(question)
-                process.stdin.flush()
-                answer = process.stdout.readline(_MAX_ANSWER)
-            except BrokenPipeError:
-                answer = b""
-            finally:
-                timer.cancel()
-            if not answer.endswith(b"\n"):
-                self.close()
-            return answer
-
-    def _started(self) -> "subprocess.Popen[bytes]":
-        if self._owner != os.getpid():
-            # Forked, as Spark's workers are: the other process goes on to use its own.
-            self._process, self._owner = None, os.getpid()
-        if self._process is None or self._process.poll() is not None:
-            self.close()
-            command = [sys.executable, "-m", "moldau.schemas.protoc_worker"]
-            self._process = subprocess.Popen(
-                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
-            )
-        return self._process
-
-    def close(self) -> None:
-        process, self._process = self._process, None
-        if process is not None and self._owner == os.getpid():
-            process.kill()
-            process.wait()
-            for stream in (process.stdin, process.stdout):
-                if stream is not None:
-                    # What was still to be written to a dead worker is of no use to anyone.
-                    with contextlib.suppress(BrokenPipeError):
-                        stream.close()
-
-
-_worker = _Worker()
+_worker = WorkerProcess("moldau.schemas.protoc_worker")
 atexit.register(_worker.close)
 
 
@@ -111,10 +53,11 @@ def compile_proto(files: Mapping[str, str], main: str, timeout_ms: int = TIMEOUT
         )
     for name in files:
         check_file_name(name)
-    question = json.dumps({"files": dict(files), "main": main}).encode() + b"\n"
-    answer = _worker.ask(question, timeout_ms)
-    if not answer.endswith(b"\n"):
-        raise InvalidSchema("The schema could not be compiled in time")
+    with TemporaryDirectory(prefix="moldau-protoc-") as directory:
+        question = {"files": dict(files), "main": main, "directory": directory}
+        answer = _worker.ask(json.dumps(question).encode(), timeout_ms)
+    if answer is None:
+        raise NotInTime("The schema could not be compiled in time")
     reply = json.loads(answer)
     if "error" in reply:
         raise DoesNotCompile(reply["error"])

@@ -1,24 +1,31 @@
 """The process that runs protoc: it compiles what it is handed on standard input, one request after the
 other.
 
-A request is one line of JSON, {"files": {name: text}, "main": name}; the answer is one line, {"set":
-base64} or {"error": text}. The compiler is a C++ library and prints its complaints: it runs here, so that
-neither a crash nor its output reaches the program that asks.
+A request is JSON, {"files": {name: text}, "main": name, "directory": path}; so is the answer, {"set": base64}
+or {"error": text}. The compiler is a C++ library and prints its complaints: it runs here, so that neither a
+crash nor its output reaches the program that asks. The directory is the asker's, who removes it: this process
+may be ended at any time.
 """
 
 import base64
 import json
 import os
-import sys
-import tempfile
+import resource
+from importlib import import_module
 from importlib.resources import files as resources
 from pathlib import Path
 from typing import Any
 
+from moldau.schemas.worker_process import serve
 
-def compile_files(request: dict[str, Any], directory: str) -> dict[str, str]:
+#: No file becomes larger: complaints about a hostile text can be a hundred times as long as the text.
+_MAX_FILE_BYTES = 64 * 1024 * 1024
+
+
+def compile_files(request: dict[str, Any]) -> dict[str, str]:
     from grpc_tools import protoc
 
+    directory = request["directory"]
     root = Path(directory, "in")
     for name, text in request["files"].items():
         path = root / name
@@ -51,13 +58,11 @@ def compile_files(request: dict[str, Any], directory: str) -> dict[str, str]:
     return {"set": base64.b64encode(output.read_bytes()).decode()}
 
 
-def serve() -> None:
-    for line in sys.stdin.buffer:
-        with tempfile.TemporaryDirectory(prefix="moldau-protoc-") as directory:
-            answer = compile_files(json.loads(line), directory)
-        sys.stdout.buffer.write(json.dumps(answer).encode() + b"\n")
-        sys.stdout.buffer.flush()
+def answer(question: bytes) -> bytes:
+    return json.dumps(compile_files(json.loads(question))).encode()
 
 
 if __name__ == "__main__":
-    serve()
+    resource.setrlimit(resource.RLIMIT_FSIZE, (_MAX_FILE_BYTES, _MAX_FILE_BYTES))
+    import_module("grpc_tools.protoc")  # before the time of the first question begins
+    serve(answer)

@@ -40,10 +40,14 @@ from moldau.serde.registered import (
 AVRO = "AVRO"
 
 
-def parse_avro(text: str, references: Sequence[str] = ()) -> AvroSchema:
-    """``references`` are the texts of schemas that it names, those that others name first."""
+def parse_avro(text: str, references: Sequence[str] = (), *, stored: bool = False) -> AvroSchema:
+    """``references`` are the texts of schemas that it names, those that others name first.
+
+    One that is ``stored`` in a registry has records: what is wrong with a name or a default does not keep
+    anyone from reading them.
+    """
     try:
-        return parse_with_texts(text, references)
+        return parse_with_texts(text, references, lenient=stored)
     except InvalidSchema as error:
         raise SerdeError(f"The Avro schema cannot be used: {error}") from error
 
@@ -102,7 +106,9 @@ class AvroSerializer(Serializer):
     def _parsed_latest(self, found: RegisteredSchema) -> AvroSchema:
         if found.schema_type != AVRO:
             raise SerdeError(f"The latest version of {found.subject!r} is {found.schema_type}, not Avro.")
-        return parse_avro(found.text, list(referenced(self._registry, found.references).values()))
+        return parse_avro(
+            found.text, list(referenced(self._registry, found.references).values()), stored=True
+        )
 
     def _parse(self, schema: str | type) -> AvroSchema:
         text = schema if isinstance(schema, str) else avro_schema_of(schema)
@@ -176,4 +182,6 @@ class AvroDeserializer(Deserializer):
         return compile_decoder(writer, reader, return_record_name=self._named)
 
     def _parsed(self, found: RegisteredSchema) -> AvroSchema:
-        return parse_avro(found.text, list(referenced(self._registry, found.references).values()))
+        return parse_avro(
+            found.text, list(referenced(self._registry, found.references).values()), stored=True
+        )

@@ -132,7 +132,7 @@ OPTIONS: tuple[Option, ...] = (
         "value.schema",
         BOTH,
         "the registry's",
-        "The schema itself: Avro's JSON, JSON Schema or Spark's DDL for json, .proto text.",
+        "The schema itself: Avro's JSON, JSON Schema or Spark's DDL for json (or infer), .proto text.",
         "new",
     ),
     Option("key.schema", BOTH, "the registry's", "The same of keys.", "new"),
@@ -186,8 +186,11 @@ REFUSED: dict[str, str] = {
     "kafka.interceptor.classes": "there are no Java classes in a Python source",
 }
 
-#: What Spark itself puts among the options of a stream.
-_SPARKS_OWN = frozenset({"checkpointlocation", "queryname", "path", "outputmode"})
+#: Says to our class in the JVM that a batch write appends, so that it need not ask (``ColumnarSource.java``).
+APPENDS = "moldau.appends"
+#: What Spark itself puts among the options of a stream, and our own class among those of a write.
+_NOT_OURS_TO_CHECK = frozenset({"checkpointlocation", "queryname", "path", "outputmode", APPENDS})
+_LIMITS = ("starting", "ending", "asof")
 _KNOWN = {option.name.lower(): option for option in OPTIONS}
 _BY_LETTERS = {"".join(c for c in name if c.isalnum()): option.name for name, option in _KNOWN.items()}
 
@@ -254,7 +257,7 @@ def check_names(given: Mapping[str, str], applies: str) -> dict[str, str]:
     found: dict[str, str] = {}
     for name, value in given.items():
         lower = name.lower()
-        if lower in _SPARKS_OWN:
+        if lower in _NOT_OURS_TO_CHECK:
             continue
         if lower in REFUSED:
             raise OptionError(f"option {name!r} is not supported: {REFUSED[lower]}")
@@ -272,6 +275,14 @@ def _unknown(name: str, applies: str) -> str:
     near = difflib.get_close_matches(name.lower(), [n.lower() for n in names], 1, 0.6)
     hint = f"did you mean {_KNOWN[near[0]].name!r}?" if near else f"there are {', '.join(names)}"
     return f"option {name!r} is not known: {hint}"
+
+
+def sampled_options(given: Mapping[str, str]) -> ReadOptions:
+    """The options of a read as far as they matter for types: where it starts and ends does not, and means
+    something else for streams.
+    """
+    kept = {name: each for name, each in given.items() if not name.lower().startswith(_LIMITS)}
+    return read_options(kept, streaming=True)
 
 
 def read_options(given: Mapping[str, str], *, streaming: bool = False) -> ReadOptions:

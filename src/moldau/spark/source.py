@@ -18,7 +18,15 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from moldau.spark.jvm.shared_columns import Asked, asked
-from moldau.spark.options import READ, WRITE, OptionError, WriteOptions, read_options, write_options
+from moldau.spark.options import (
+    READ,
+    WRITE,
+    OptionError,
+    WriteOptions,
+    read_options,
+    sampled_options,
+    write_options,
+)
 from moldau.spark.query.user_errors import shorten_user_errors
 from moldau.spark.record_columns import HEADERS_SQL, NEVER_NULL, READ_COLUMNS
 from moldau.spark.session.worker import prepare_worker
@@ -28,8 +36,6 @@ if TYPE_CHECKING:
     from moldau.spark.read.batch_reader import Output
     from moldau.spark.typed.plan import TypedPlan
     from moldau.spark.typed.write import WritePlan
-
-_LIMITS = ("starting", "ending", "asof")
 
 
 class MoldauSource(DataSource):
@@ -90,9 +96,7 @@ class MoldauSource(DataSource):
             return None
         from moldau.spark.typed.plan import plan_reading
 
-        # Starting and ending offsets mean something else for streams, and do not matter for types.
-        given = {k: v for k, v in self.options.items() if not k.lower().startswith(_LIMITS)}
-        return plan_reading(typed, read_options(given, streaming=True))
+        return plan_reading(typed, sampled_options(self.options))
 
     def _plan_for(self, schema: StructType) -> "TypedPlan | None":
         """The plan that the schema came from; one that a user gave may leave columns out."""

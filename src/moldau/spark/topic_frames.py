@@ -24,13 +24,13 @@ import pyarrow as pa
 from moldau.client.registry.schema_registry import RegistryError
 from moldau.protocol.errors import KafkaError
 from moldau.spark.background_loop import connect
-from moldau.spark.options import READ, OptionError, option_name, read_options
+from moldau.spark.options import APPENDS, READ, OptionError, option_name, read_options, sampled_options
 from moldau.spark.read.columns import COLUMNS, HEADERS_TYPE, arrow_batch
 from moldau.spark.read.listing import partitions_of, resolve
 from moldau.spark.read.planning import OffsetRange, ranges_between
 from moldau.spark.read.ranges import pieces_of_range
 from moldau.spark.times import parse_time
-from moldau.spark.typed.options import typed_options
+from moldau.spark.typed.options import INFER, typed_options
 
 if TYPE_CHECKING:
     import pandas
@@ -65,13 +65,13 @@ class Topic:
 
     def df(self, spark: "SparkSession") -> "DataFrame":
         """What the topic holds now; filters narrow what is read where the session lets them."""
-        options = self._reading()
+        options = self._settled()
         options.setdefault("pushFilters", str(spark.conf.get(_FILTER_SETTING, "false")))
         return spark.read.format("moldau").options(**options).load()
 
     def stream(self, spark: "SparkSession", *, group_id: str | None = None) -> "DataFrame":
         """What comes, and with ``startingOffsets=earliest`` what was there before."""
-        options = self._reading()
+        options = self._settled()
         if group_id is not None:
             options["group.id"] = group_id
         return spark.readStream.format("moldau").options(**options).load()
@@ -87,6 +87,7 @@ class Topic:
         if not frame.isStreaming:
             if job_id is not None:
                 options["job.id"] = job_id
+            options[APPENDS] = "true"
             frame.write.format("moldau").options(**options).mode("append").save()
             return None
         if checkpoint is None:
@@ -136,6 +137,18 @@ class Topic:
     def pandas(self) -> "pandas.DataFrame":
         """The same as a pandas DataFrame."""
         return self.arrow().to_pandas()
+
+    def _settled(self) -> dict[str, str]:
+        """The options of a read; schemas are inferred here, where the user reads the log."""
+        options = self._reading()
+        typed = typed_options(options, READ)
+        for side in (typed.key, typed.value):
+            if side.infers and side.inferred is None:
+                from moldau.spark.typed.plan import inferred_schema
+
+                name = next(each for each in options if each.lower() == f"{side.side}.schema")
+                options[name] = f"{INFER}: {inferred_schema(side, sampled_options(options))}"
+        return options
 
     def _reading(self) -> dict[str, str]:
         return {

@@ -5,6 +5,13 @@ Each message names its file or directory, so that one line of the log is enough 
 Invariant: clients never get these errors, only ``KafkaError``.
 """
 
+from moldau.base.descriptors import OUT_OF_DESCRIPTORS
+
+#: What to do about a full disk.
+MAKE_ROOM = "make room: delete topics or records, lower retention.ms, or remove other files"
+#: The setting that accepts what is lost, for one start.
+ACCEPT_LOST_FILES = "moldau.accept.lost.files"
+
 
 def repair_steps(directory: str) -> str:
     """What to do about a damaged partition directory or data directory."""
@@ -12,6 +19,13 @@ def repair_steps(directory: str) -> str:
         f"stop the broker, then 'moldau log verify {directory}' tells what is damaged and "
         f"'moldau log repair {directory} --dry-run' what can be mended"
     )
+
+
+def next_step(error: Exception) -> str:
+    """What to do about an error of the system that may pass."""
+    if isinstance(error, OSError) and error.errno in OUT_OF_DESCRIPTORS:
+        return "close connections, or raise the limit of open files (ulimit -n)"
+    return MAKE_ROOM
 
 
 class StorageError(Exception):
@@ -24,6 +38,10 @@ class DirectoryInUseError(StorageError):
 
 class IdentityError(StorageError):
     """A data directory belongs to another cluster or another node."""
+
+
+class LostFileError(StorageError):
+    """A file is gone that others tell of; the message says what there is to do."""
 
 
 class CorruptFileError(StorageError):

@@ -1,10 +1,11 @@
 """The only access to the disk: files, directories, locks, and slices of files that wait to be sent.
 
-A file knows its size without a system call. A descriptor stays open as long as anybody refers to its
-``File``: a slice that is being sent outlives the deletion of its segment. Paths are strings with ``/``.
+A file knows its size without a system call. It has a descriptor while it is used, as ``open_files`` finds
+room for it, and at most as long as anybody refers to its ``File``: a slice that is being sent outlives the
+deletion of its segment. Paths are strings with ``/``.
 
-Invariant: nothing else in this package imports ``os`` (except the cleaner's process). An append is all or
-nothing.
+Invariant: nothing else in this package imports ``os`` (except ``open_files`` and the cleaner's process). An
+append is all or nothing.
 """
 
 import contextlib
@@ -16,6 +17,7 @@ from typing import Protocol, TypeAlias
 from moldau.storage.errors import DirectoryInUseError
 from moldau.storage.memory_files import Faults as Faults
 from moldau.storage.memory_files import MemoryFiles as MemoryFiles
+from moldau.storage.open_files import NO_DESCRIPTOR, OPEN_FILES, OpenFiles
 
 #: What an append takes.
 Data: TypeAlias = bytes | bytearray | memoryview
@@ -24,6 +26,8 @@ Data: TypeAlias = bytes | bytearray | memoryview
 class File(Protocol):
     """A file that is appended to."""
 
+    #: Where it is; whoever renames an open file says so here.
+    path: str
     size: int
 
     def append(self, data: Data) -> None:
@@ -171,53 +175,107 @@ class OsFile:
 
     Writes go to the position that this object counts, not to the end that the system sees: if a failed append
     cannot be truncated, the next append overwrites what is left of it.
+
+    The descriptor may be taken away between any two calls. A call without one fails with EBADF, is noticed,
+    and made again with a new one, so that the usual case has nothing to check. What is not flushed when a
+    descriptor is taken away is flushed through the next one: that is the same file to the system.
     """
 
-    __slots__ = ("_descriptor", "_shared", "_tail_is_dirty", "path", "size")
+    __slots__ = (
+        "__weakref__",
+        "_descriptor",
+        "_identity",
+        "_open_files",
+        "_shared",
+        "_tail_is_dirty",
+        "path",
+        "recently_used",
+        "size",
+    )
 
-    def __init__(self, path: str, descriptor: int, size: int, *, shared: bool = False) -> None:
+    def __init__(self, path: str, flags: int = 0, open_files: OpenFiles = OPEN_FILES) -> None:
         self.path = path
-        self.size = size
-        self._descriptor = descriptor
+        self.recently_used = True
+        self._descriptor: int = NO_DESCRIPTOR
+        self._open_files = open_files
         self._tail_is_dirty = False
+        #: Device and inode: a file that has taken the path meanwhile is another one. None: closed for good.
+        self._identity: tuple[int, int] | None = None
         #: The file had several hard links when it was opened.
-        self._shared = shared
+        self._shared = False
+        self.size = self._open(flags).st_size
+
+    def _open(self, flags: int = 0) -> os.stat_result:
+        descriptor = self._open_files.open(self.path, os.O_RDWR | flags)
+        status = os.fstat(descriptor)
+        identity = status.st_dev, status.st_ino
+        if self._identity not in (None, identity):
+            raise FileNotFoundError(errno.ENOENT, "another file has taken this name", self.path)
+        self._identity = identity
+        self._shared = status.st_nlink > 1
+        self._descriptor = descriptor
+        self._open_files.admit(self)
+        return status
+
+    def release_descriptor(self) -> None:
+        self._descriptor = NO_DESCRIPTOR
+
+    def descriptor(self) -> int:
+        """The descriptor, open as long as the caller refers to it."""
+        descriptor = self._descriptor
+        while descriptor == NO_DESCRIPTOR:
+            if self._identity is None:
+                raise OSError(errno.EBADF, "the file is closed", self.path)
+            self._open()
+            descriptor = self._descriptor
+        self.recently_used = True
+        return descriptor
 
     def append(self, data: Data) -> None:
         if self._shared:
             self.unshare()
         position = self.size
+        descriptor = self._descriptor
         try:
-            written = _pwrite(self._descriptor, data, position)
+            written = _pwrite(descriptor, data, position)
             size = len(data)
             if written != size:
-                self._append_rest(memoryview(data), written)
+                self._append_rest(descriptor, memoryview(data), written)
         except OSError:
-            self._cut_back()
+            if descriptor == NO_DESCRIPTOR:
+                self.descriptor()
+                self.append(data)
+                return
+            self._cut_back(descriptor)
             raise
         self.size = position + size
+        self.recently_used = True
 
-    def _append_rest(self, data: memoryview, written: int) -> None:
+    def _append_rest(self, descriptor: int, data: memoryview, written: int) -> None:
         while written < len(data):
-            count = _pwrite(self._descriptor, data[written:], self.size + written)
+            count = _pwrite(descriptor, data[written:], self.size + written)
             if count == 0:
                 raise OSError(errno.EIO, "the system took no bytes", self.path)
             written += count
 
-    def _cut_back(self) -> None:
+    def _cut_back(self, descriptor: int) -> None:
         self._tail_is_dirty = True
         with contextlib.suppress(OSError):
-            os.ftruncate(self._descriptor, self.size)
+            os.ftruncate(descriptor, self.size)
             self._tail_is_dirty = False
 
     def read(self, position: int, size: int) -> bytes:
-        data = os.pread(self._descriptor, size, position)
+        descriptor = self._descriptor
+        if descriptor == NO_DESCRIPTOR:
+            descriptor = self.descriptor()
+        self.recently_used = True
+        data = os.pread(descriptor, size, position)
         if len(data) == size or position + len(data) >= self.size:
             return data
         parts = [data]
         done = len(data)
         while done < size and data:
-            data = os.pread(self._descriptor, size - done, position + done)
+            data = os.pread(descriptor, size - done, position + done)
             parts.append(data)
             done += len(data)
         return b"".join(parts)
@@ -225,12 +283,13 @@ class OsFile:
     def truncate(self, size: int) -> None:
         if size < self.size or self._tail_is_dirty:
             self.unshare()
-            os.ftruncate(self._descriptor, min(size, self.size))
+            os.ftruncate(self.descriptor(), min(size, self.size))
             self.size = min(size, self.size)
             self._tail_is_dirty = False
 
     def unshare(self) -> None:
-        status = os.fstat(self._descriptor)
+        descriptor = self.descriptor()
+        status = os.fstat(descriptor)
         self._shared = False
         if status.st_nlink <= 1:
             return
@@ -238,31 +297,37 @@ class OsFile:
         if (here.st_dev, here.st_ino) != (status.st_dev, status.st_ino):
             raise OSError(errno.ESTALE, "another file has taken this name", self.path)
         temporary = f"{self.path}.tmp"
-        own = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
         try:
-            _copy_bytes(self._descriptor, own, self.size)
+            own = self._open_files.open(temporary, os.O_RDWR | os.O_CREAT | os.O_TRUNC)
+            _copy_bytes(descriptor, own, self.size)
             # The content may have been acknowledged: the copy must be on the device before it replaces it.
             os.fsync(own)
             os.rename(temporary, self.path)
-            _flush_directory(os.path.dirname(self.path))
-            # The descriptor keeps its number, so that concurrent reads and flushes continue to work.
-            os.dup2(own, self._descriptor, inheritable=False)
+            self._open_files.attempt(_flush_directory, os.path.dirname(self.path))
         except OSError:
             self._shared = True
             raise
-        finally:
-            os.close(own)
+        # Reads and flushes that other threads have begun end on the old file, whose content is the same.
+        copied = os.fstat(own)
+        self._identity = copied.st_dev, copied.st_ino
+        self._descriptor = own
+        self._open_files.admit(self)
 
     def flush(self) -> None:
-        os.fdatasync(self._descriptor)
+        os.fdatasync(self.descriptor())
 
     def close(self) -> None:
-        descriptor, self._descriptor = self._descriptor, -1
-        if descriptor >= 0:
-            if self._tail_is_dirty:
-                with contextlib.suppress(OSError):
+        descriptor, self._descriptor = self._descriptor, NO_DESCRIPTOR
+        if self._identity is None:
+            return
+        self._identity = None
+        self._open_files.forget(self)
+        if self._tail_is_dirty:
+            with contextlib.suppress(OSError):
+                if descriptor == NO_DESCRIPTOR:
+                    os.truncate(self.path, self.size)
+                else:
                     os.ftruncate(descriptor, self.size)
-            os.close(descriptor)
 
     def __del__(self) -> None:
         # The last reference is gone, of the segment or of a slice that was being sent.
@@ -302,19 +367,20 @@ def _in_use(path: str, holder: str) -> DirectoryInUseError:
 class OsFiles:
     """The disk itself."""
 
+    def __init__(self, open_files: OpenFiles = OPEN_FILES) -> None:
+        self._open_files = open_files
+
     def open(self, path: str) -> OsFile:
-        descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
-        status = os.fstat(descriptor)
-        return OsFile(path, descriptor, status.st_size, shared=status.st_nlink > 1)
+        return OsFile(path, 0, self._open_files)
 
     def create(self, path: str) -> OsFile:
-        flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+        flags = os.O_CREAT | os.O_EXCL
         try:
-            return OsFile(path, os.open(path, flags, 0o644), 0)
+            return OsFile(path, flags, self._open_files)
         except FileExistsError:
             # Replaced, not truncated: the old file may have other hard links, or readers.
             os.remove(path)
-            return OsFile(path, os.open(path, flags, 0o644), 0)
+            return OsFile(path, flags, self._open_files)
 
     def exists(self, path: str) -> bool:
         return os.path.exists(path)
@@ -326,10 +392,10 @@ class OsFiles:
         return os.stat(path).st_mtime_ns // 1_000_000
 
     def list_directory(self, path: str) -> list[str]:
-        return sorted(os.listdir(path))
+        return sorted(self._open_files.attempt(os.listdir, path))
 
     def list_sizes(self, path: str) -> dict[str, int]:
-        with os.scandir(path) as entries:
+        with self._open_files.attempt(os.scandir, path) as entries:
             found = {entry.name: entry.stat().st_size for entry in entries if entry.is_file()}
         return dict(sorted(found.items()))
 
@@ -338,12 +404,12 @@ class OsFiles:
 
     def make_directory(self, path: str) -> None:
         try:
-            os.mkdir(path)
+            os.mkdir(path, 0o700)  # for this user alone
         except FileExistsError:
             if not os.path.isdir(path):
                 raise
         except FileNotFoundError:
-            os.makedirs(path, exist_ok=True)
+            os.makedirs(path, mode=0o700, exist_ok=True)
 
     def rename(self, source: str, target: str) -> None:
         os.rename(source, target)
@@ -359,11 +425,8 @@ class OsFiles:
 
     def copy(self, source: File, size: int, target: str) -> None:
         assert isinstance(source, OsFile)
-        descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
-        try:
-            _copy_bytes(source._descriptor, descriptor, size)
-        finally:
-            os.close(descriptor)
+        descriptor = self._open_files.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
+        _copy_bytes(source.descriptor(), descriptor, size)
 
     def remove(self, path: str) -> None:
         os.remove(path)
@@ -377,26 +440,27 @@ class OsFiles:
         os.rmdir(path)
 
     def read_whole(self, path: str) -> bytes:
-        with open(path, "rb") as file:
+        with self._open_files.attempt(open, path, "rb") as file:
             return file.read()
 
     def write_atomically(self, path: str, data: bytes, *, sync: bool = True) -> None:
         temporary = f"{path}.tmp"
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
+        descriptor = self._open_files.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
         try:
             rest = memoryview(data)
             while rest:
                 rest = rest[os.write(descriptor, rest) :]
             if sync:
                 os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+        except OSError:
+            os.remove(temporary)  # a full disk has no room for what is of no use
+            raise
         os.rename(temporary, path)
         if sync:
             self.flush_directory(os.path.dirname(path))
 
     def flush_directory(self, path: str) -> None:
-        _flush_directory(path)
+        self._open_files.attempt(_flush_directory, path)
 
     def lock(self, path: str) -> OsLock:
         return OsLock(path)

@@ -1,4 +1,4 @@
-"""Moldau inside a test: a real broker in the process, ready in milliseconds.
+"""Moldau inside a test: a real broker, or a cluster of them, in the process, ready in milliseconds.
 
     from moldau.testing import Broker
 
@@ -17,12 +17,14 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from moldau.base.clock import SteppedClock
     from moldau.testing.broker import Broker
+    from moldau.testing.cluster import Cluster
     from moldau.testing.interception import Interception, delay, drop, fail
 
-__all__ = ["Broker", "Interception", "SteppedClock", "delay", "drop", "fail"]
+__all__ = ["Broker", "Cluster", "Interception", "SteppedClock", "delay", "drop", "fail"]
 
 _EXPORTS = {
     "Broker": "moldau.testing.broker",
+    "Cluster": "moldau.testing.cluster",
     "Interception": "moldau.testing.interception",
     "SteppedClock": "moldau.base.clock",
     "delay": "moldau.testing.interception",

@@ -13,6 +13,7 @@ from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from moldau.base.clock import SteppedClock
+from moldau.base.tasks import new_event_loop
 from moldau.broker.topic_branches import Fork, fork
 from moldau.broker.topic_creation import create
 from moldau.cluster.configs.layers import ConfigLayers, initial_default_broker_configs
@@ -21,7 +22,7 @@ from moldau.cluster.controller.topics import TopicSelector, TopicToCreate, delet
 from moldau.cluster.image import ClusterImage
 from moldau.cluster.records import Record as MetadataRecord
 from moldau.cluster.records import ResourceType
-from moldau.node import Node, new_event_loop
+from moldau.node import Node
 from moldau.protocol.api_keys import ApiKey
 from moldau.protocol.errors import KafkaError
 from moldau.protocol.records import Headers, Record, batches, decode_records, encode_batch
@@ -64,7 +65,9 @@ class Broker:
         data_dir: str | os.PathLike[str] | None = None,
         port: int = 0,
         clock: SteppedClock | None = None,
+        metadata_log: "MemoryLog | None" = None,
     ) -> None:
+        """``metadata_log`` is the metadata that several brokers share (``Cluster``)."""
         self.clock = SteppedClock() if clock is None else clock
         self._owns_clock = clock is None
         self._settings = {**_PATIENT, **_texts(settings or {})}
@@ -73,6 +76,9 @@ class Broker:
         self._on_disk = data_dir is not None
         self._port = port
         self._memory: tuple[MemoryFiles, MemoryLog] | None = None
+        self._metadata_log = metadata_log
+        self._resumed: threading.Event | None = None
+        self._killed = False
         self._interceptors = Interceptors()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
@@ -111,6 +117,27 @@ class Broker:
         thread.join()
         self._thread = self._loop = self._node = None
         self._ended.result()
+
+    @property
+    def running(self) -> bool:
+        return self._node is not None
+
+    def kill(self) -> None:
+        """Ends the broker as kill -9 does: nothing is flushed, handed over or answered."""
+        self._killed = True
+        self.resume()
+        self.stop()
+
+    def pause(self) -> None:
+        """Holds the broker's thread, as SIGSTOP does to a process; connections and session stay."""
+        if self._resumed is None and self._loop is not None:
+            self._resumed = threading.Event()
+            self._loop.call_soon_threadsafe(self._resumed.wait)
+
+    def resume(self) -> None:
+        if self._resumed is not None:
+            self._resumed.set()
+            self._resumed = None
 
     def __repr__(self) -> str:
         return f"<Broker {self.bootstrap_servers if self._node is not None else 'not running'}>"
@@ -154,7 +181,11 @@ class Broker:
     async def _end(self, node: Node) -> None:
         """Stops the broker and cancels what still waits on its loop."""
         self._interceptors.end_delays()
-        await node.stop()
+        if self._killed:
+            self._killed = False
+            await node.abandon()
+        else:
+            await node.stop()
         tasks = asyncio.all_tasks() - {asyncio.current_task()}
         for task in tasks:
             task.cancel()
@@ -162,13 +193,18 @@ class Broker:
 
     def _storage(self) -> "tuple[Files, MetadataStore] | None":
         """Files and metadata in memory, the same ones at every start; None: the disk's."""
-        if self._on_disk:
+        if self._on_disk and self._metadata_log is None:
             return None
         from moldau.cluster.store.memory import MemoryLog, MemoryStore
+
+        if self._on_disk and self._metadata_log is not None:
+            from moldau.storage.files import OsFiles
+
+            return OsFiles(), MemoryStore(self._metadata_log)
         from moldau.storage.memory_files import MemoryFiles
 
         if self._memory is None:
-            self._memory = MemoryFiles(), MemoryLog()
+            self._memory = MemoryFiles(), self._metadata_log or MemoryLog()
         files, metadata_log = self._memory
         return files, MemoryStore(metadata_log)
 

@@ -17,8 +17,9 @@ import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
+from moldau.broker.bounds.turns import Steps, at_once
 from moldau.broker.context import CloseConnection, RequestContext
 from moldau.broker.dispatch import Handler
 from moldau.broker.purgatory import Parked
@@ -237,6 +238,8 @@ def _carry_out(verdict: Any, handle: Handler, request: Any, context: RequestCont
     result = handle(request, context)
     if isinstance(result, Parked):
         context.services.purgatory.park(result, lambda response: None)
+    elif inspect.isgenerator(result):
+        at_once(cast(Steps[Any], result))
     elif inspect.isawaitable(result):
         context.services.background.start(_finished(result), "dropped answer")
     raise CloseConnection("a test dropped the answer")

@@ -14,8 +14,8 @@ import json
 import logging
 import re
 import uuid
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from starlette.requests import ClientDisconnect, Request
@@ -35,6 +35,8 @@ log = logging.getLogger("moldau.web")
 #: One line for each request, at INFO: who, what, how it ended, how long it took; never a query or a body.
 access_log = logging.getLogger("moldau.web.access")
 
+#: Answers to requests whose body did not arrive, or was too large to be read to its end.
+_UNREAD = (408, 413)
 REQUEST_ID = "X-Request-Id"
 _REQUEST_ID = REQUEST_ID.lower().encode()
 _LEGAL_REQUEST_ID = re.compile(r"[A-Za-z0-9._:-]{1,128}")
@@ -51,6 +53,8 @@ class Service:
     #: What a body may be called.
     body_types: tuple[str, ...] = ("application/json", "application/octet-stream")
     problem_style: ProblemStyle = error_code_and_message
+    #: What clients of this kind of service ask for in vain, by the first part of the path, in a few words.
+    missing: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -165,9 +169,13 @@ class Application:
         return f"{self._id_prefix}-{next(self._id_numbers)}"
 
     def _route(self, request: Request) -> Matched:
-        found = self.service.table.match(request.method, _raw_path(request))
+        path = _raw_path(request)
+        found = self.service.table.match(request.method, path)
         if isinstance(found, Matched):
             return found
+        missing = self.service.missing.get(path.strip("/").partition("/")[0])
+        if not found and missing is not None:
+            raise http_problem(404, f"HTTP 404 Not Found: {missing}")
         raise http_problem(405 if found else 404)
 
     def _timed_out(self, call: Call | None) -> Problem:
@@ -184,6 +192,9 @@ class Application:
     def _problem(self, given: _Request, problem: Problem) -> Response:
         response = _json(self.service.problem_style(problem), given.media_type, problem.status)
         response.headers.update(problem.headers)
+        if problem.status in _UNREAD or _body_is_too_large(given.request, self.limits):
+            # The rest of the body is not waited for.
+            response.headers["Connection"] = "close"
         return response
 
 
@@ -194,6 +205,12 @@ def _header(request: Request, name: bytes) -> str | None:
         if each == name:
             return value.decode("latin-1")
     return None
+
+
+def _body_is_too_large(request: Request, limits: Limits) -> bool:
+    """By what the client says; one that does not say is found out when the body is read."""
+    length = _header(request, b"content-length") or "0"
+    return not length.isdecimal() or int(length) > limits.max_body_bytes
 
 
 def _raw_path(request: Request) -> str:

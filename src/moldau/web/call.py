@@ -81,7 +81,9 @@ class Call:
     async def raw_body(self) -> bytes:
         if self._body is None:
             self.reads_body = True
-            self._body = await read_body(self._limits, self.request.stream())
+            length = self.request.headers.get("content-length", "0")
+            declared = int(length) if length.isdecimal() else 0
+            self._body = await read_body(self._limits, self.request.stream(), declared)
             self.reads_body = False
         return self._body
 

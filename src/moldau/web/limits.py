@@ -1,12 +1,16 @@
 """What one client, and all of them together, may ask of a service at once.
 
-Invariant: a body is read up to its limit, never further.
+Invariant: a body is kept up to its limit, never further. A little beyond it is read and forgotten, so that a
+client that sends slightly too much hears why; the connection is closed after that.
 """
 
 from collections.abc import AsyncIterator, Iterable
 from dataclasses import dataclass
 
 from moldau.web.problems import http_problem
+
+#: How many times its limit a body is read before the connection is closed in the middle of it.
+_READ_AND_FORGOTTEN = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,11 +32,20 @@ def check_headers(limits: Limits, headers: Iterable[tuple[bytes, bytes]]) -> Non
         raise http_problem(431, f"The headers are larger than {limits.max_header_bytes} bytes")
 
 
-async def read_body(limits: Limits, parts: AsyncIterator[bytes]) -> bytes:
-    found, size = [], 0
+async def read_body(limits: Limits, parts: AsyncIterator[bytes], declared: int = 0) -> bytes:
+    """``declared`` is how long the client says that the body is; 0 where it does not say."""
+    too_large = http_problem(413, f"The request is larger than {limits.max_body_bytes} bytes")
+    if declared > _READ_AND_FORGOTTEN * limits.max_body_bytes:
+        raise too_large
+    found, size = list[bytes](), 0
     async for part in parts:
         size += len(part)
-        if size > limits.max_body_bytes:
-            raise http_problem(413, f"The request is larger than {limits.max_body_bytes} bytes")
-        found.append(part)
+        if size <= limits.max_body_bytes:
+            found.append(part)
+        elif size <= _READ_AND_FORGOTTEN * limits.max_body_bytes:
+            found.clear()
+        else:
+            break
+    if size > limits.max_body_bytes:
+        raise too_large
     return b"".join(found)

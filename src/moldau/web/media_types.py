@@ -19,7 +19,7 @@ def accepted(header: str | None, offered: Sequence[str]) -> str:
     for weight, _, name in sorted(offers):
         if weight == 0:
             continue
-        if name in ("*/*", "application/*"):
+        if name in ("*/*", "*", "application/*"):  # Java's HttpURLConnection writes "*"
             return offered[0]
         if name in offered:
             return name

@@ -12,7 +12,8 @@ from typing import Any
 from waiting import turns
 
 from moldau.broker.apis import TABLE
-from moldau.broker.context import RequestContext
+from moldau.broker.bounds.turns import at_once
+from moldau.broker.context import LargeRequestContext, RequestContext
 from moldau.broker.purgatory import Parked
 from moldau.protocol.codec import decode, encode, writer
 from moldau.protocol.errors import KafkaError
@@ -35,12 +36,13 @@ _PATIENCE_SECONDS = 10
 
 
 @dataclass(eq=False)
-class _Connection:
+class Connection:
     """What handlers ask of a connection."""
 
     listener_name: str = "PLAINTEXT"
     host: str = "127.0.0.1"
     peer: str = "127.0.0.1:4711"
+    produce_turn: "asyncio.Future[None] | None" = None
 
 
 class Ask:
@@ -49,18 +51,32 @@ class Ask:
     def __init__(self, broker: Broker) -> None:
         self.broker = broker
 
-    def __call__(self, request: Any, version: int | None = None, *, client_id: str | None = "tester") -> Any:
-        return self.later(request, version, client_id=client_id).response()
+    def __call__(
+        self,
+        request: Any,
+        version: int | None = None,
+        *,
+        client_id: str | None = "tester",
+        large: bool = False,
+    ) -> Any:
+        return self.later(request, version, client_id=client_id, large=large).response()
 
     def later(
-        self, request: Any, version: int | None = None, *, client_id: str | None = "tester"
+        self,
+        request: Any,
+        version: int | None = None,
+        *,
+        client_id: str | None = "tester",
+        large: bool = False,
+        connection: "Connection | None" = None,
     ) -> "Pending":
         """For a response that has to wait for something that the test does next."""
         of = declaration(type(request))
         assert of.api_key is not None
         version = of.versions.last if version is None else version
-        services, connection = self.broker.node.services, _Connection()
-        context = RequestContext(services, connection, of.api_key, version, 1, client_id)  # type: ignore[arg-type]
+        services, connection = self.broker.node.services, connection or Connection()
+        known = services, connection, of.api_key, version, 1, client_id
+        context = (LargeRequestContext if large else RequestContext)(*known)  # type: ignore[arg-type]
 
         async def start() -> asyncio.Task[Any]:
             task = asyncio.get_running_loop().create_task(_answered(request, context))
@@ -105,8 +121,10 @@ async def _answered(request: Any, context: RequestContext) -> Any:
     received = decode(type(request), context.api_version, bytearray(encode(request, context.api_version)))
     try:
         result = api.handle(received, context)
-        while isinstance(result, Parked) or inspect.isawaitable(result):
-            if isinstance(result, Parked):
+        while isinstance(result, Parked) or inspect.isawaitable(result) or inspect.isgenerator(result):
+            if inspect.isgenerator(result):
+                result = at_once(result)
+            elif isinstance(result, Parked):
                 answered: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
                 context.services.purgatory.park(result, answered.set_result)
                 result = await answered

@@ -1,5 +1,7 @@
 """CreatePartitions: a topic gets wider, never narrower."""
 
+import errno
+
 import pytest
 from asking import Ask
 
@@ -59,3 +61,25 @@ def test_to_validate_only_changes_nothing(ask: Ask) -> None:
     request = CreatePartitionsRequest([CreatePartitionsTopic("orders", 2, None)], validate_only=True)
     (result,) = ask(request).results
     assert (result.error_code, partitions_of(ask, "orders")) == (0, 1)
+
+
+def test_partitions_whose_files_cannot_be_made(ask: Ask) -> None:
+    """They cannot be taken back, so they must not come to be."""
+    ask.broker.create_topic("orders", 2)
+    ask.broker.create_topic("clicks", 2)
+    assert ask.broker._memory is not None
+
+    def refuse(name: str, path: str) -> None:
+        if name == "create" and "orders-3" in path:
+            raise OSError(errno.EMFILE, "Too many open files", path)
+
+    faults = ask.broker._memory[0].faults
+    faults.on_operation = refuse
+    asked = [CreatePartitionsTopic("orders", 4, None), CreatePartitionsTopic("clicks", 4, None)]
+    first, second = ask(CreatePartitionsRequest(asked)).results
+    faults.on_operation = None
+    assert (first.error_code, second.error_code) == (ErrorCode.KAFKA_STORAGE_ERROR, 0)
+    assert "Too many open files" in first.error_message
+    assert [partitions_of(ask, "orders"), partitions_of(ask, "clicks")] == [2, 4]
+    assert ask(CreatePartitionsRequest([asked[0]])).results[0].error_code == 0
+    assert ask.broker.produce("orders", "v", partition=3) == 0

@@ -3,10 +3,12 @@
 from typing import Any
 
 import pytest
-from asking import Ask
+from asking import Ask, produce_request
 
+from moldau.protocol.compression import Compression
 from moldau.protocol.errors import ErrorCode
 from moldau.protocol.messages.fork_topic import ForkConfig, ForkPartition, ForkTopicRequest
+from moldau.protocol.records import Record, encode_batch
 
 
 def fork(source: str, name: str, timestamp: int = -1, **options: Any) -> ForkTopicRequest:
@@ -39,6 +41,14 @@ def test_up_to_a_moment(filled: Ask) -> None:
     (partition,) = filled(fork("orders", "past", 2000)).partitions
     assert partition.cut_offset == 2
     assert values(filled, "past") == [b"a", b"b"]
+
+
+def test_up_to_a_moment_inside_a_heavy_batch(ask: Ask) -> None:
+    ask.broker.create_topic("orders", configs={"retention.ms": -1})
+    many = [Record(at, 1000 if at < 9000 else 2000, None, b"", ()) for at in range(10_001)]
+    ask(produce_request("orders", bytes(encode_batch(many, compression=Compression.ZSTD))), 9)
+    (partition,) = ask(fork("orders", "past", 1000)).partitions
+    assert partition.cut_offset == 9000
 
 
 def test_up_to_offsets(filled: Ask) -> None:

@@ -3,6 +3,7 @@
 import pytest
 from asking import Ask, batch, begin_transaction, produce_request
 
+from moldau.protocol.compression import Compression
 from moldau.protocol.errors import ErrorCode
 from moldau.protocol.messages.delete_records import (
     DeleteRecordsPartition,
@@ -94,3 +95,17 @@ def test_a_partition_that_is_named_twice(filled: Ask) -> None:
     twice = [ListOffsetsPartition(0, -1, -1), ListOffsetsPartition(0, -1, -2)]
     response = filled(ListOffsetsRequest(-1, 0, [ListOffsetsTopic("orders", twice)]))
     assert [each.error_code for each in response.topics[0].partitions] == [ErrorCode.INVALID_REQUEST]
+
+
+def test_a_time_inside_a_heavy_batch(ask: Ask) -> None:
+    """It is looked into in a thread, and so is the next one where that has nothing from the start on."""
+    ask.broker.create_topic("orders")
+    heavy = batch(*[b""] * 10_001, timestamp=100, compression=Compression.ZSTD)
+    for records in (heavy, heavy, batch(timestamp=300)):
+        ask(produce_request("orders", records), 9)
+    assert look_up(ask, 50).offset == 0
+    assert look_up(ask, 300).offset == 20_002
+    assert look_up(ask, -3).offset == 20_002
+    ask(DeleteRecordsRequest([DeleteRecordsTopic("orders", [DeleteRecordsPartition(0, 10_001)])]))
+    answer = look_up(ask, 50)
+    assert (answer.error_code, answer.timestamp, answer.offset) == (0, 100, 10_001)

@@ -78,6 +78,17 @@ def test_a_topic_is_created_when_both_sides_allow_it(ask: Ask) -> None:
     assert ask.broker.topics() == ["orders"]
 
 
+def test_a_request_creates_so_many_topics_and_the_next_one_goes_on() -> None:
+    names = [MetadataRequestTopic(name=f"t{number}") for number in range(5)]
+    with Broker({"moldau.auto.create.topics.max": 2}) as broker:
+        ask = Ask(broker)
+        for missing in (3, 1, 0):
+            answer = ask(MetadataRequest(names, allow_auto_topic_creation=True))
+            codes = [topic.error_code for topic in answer.topics]
+            assert codes.count(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION) == missing
+            assert codes.count(0) == 5 - missing
+
+
 def test_a_bad_name_is_not_created(ask: Ask) -> None:
     (topic,) = ask(named("no spaces", create=True)).topics
     assert (topic.error_code, topic.name) == (ErrorCode.INVALID_TOPIC_EXCEPTION, "no spaces")

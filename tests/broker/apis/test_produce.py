@@ -1,9 +1,15 @@
 """Produce: what is appended, what is refused and how, and who gets no answer at all."""
 
-import pytest
-from asking import NOWHERE, Ask, batch, begin_transaction, new_producer, produce_request
+import asyncio
+from collections.abc import Iterator
+from threading import Event
 
+import pytest
+from asking import NOWHERE, Ask, Connection, batch, begin_transaction, new_producer, produce_request
+
+from moldau.broker.apis import produce
 from moldau.broker.context import CloseConnection
+from moldau.protocol.compression import Compression
 from moldau.protocol.errors import ErrorCode
 from moldau.protocol.messages.incremental_alter_configs import (
     AlterableConfig,
@@ -187,3 +193,113 @@ def test_a_topic_that_wants_schemas_refuses_records_without(ask: Ask) -> None:
     off = AlterableConfig("confluent.value.schema.validation", 0, "false")
     ask(IncrementalAlterConfigsRequest([AlterConfigsResource(2, "typed", [off])]))
     assert first(ask(produce_request("typed", batch(b"plain")), 9)).error_code == 0
+
+
+# -- batches that are too much for the event loop
+
+
+class Held:
+    """Keeps the thread that checks heavy batches busy until it is let go."""
+
+    def __init__(self, ask: Ask) -> None:
+        self._event = Event()
+
+        async def begin() -> asyncio.Task[object]:
+            work = ask.broker.node.services.heavy_batches.run(self._event.wait)
+            return asyncio.get_running_loop().create_task(work)
+
+        self._task = ask.broker.run(begin())
+
+    def let_go(self) -> None:
+        self._event.set()
+
+
+@pytest.fixture
+def held(ask: Ask) -> Iterator[Held]:
+    held = Held(ask)
+    yield held
+    held.let_go()
+
+
+def heavy(*, count: int = 10_001, **options: object) -> bytes:
+    return batch(*[b""] * count, key=None, compression=Compression.ZSTD, **options)
+
+
+def test_a_heavy_batch_is_appended_like_any_other(ask: Ask) -> None:
+    ask.broker.create_topic("orders")
+    assert first(ask(produce_request("orders", batch(b"a")), 9)).base_offset == 0
+    assert first(ask(produce_request("orders", heavy()), 9)).base_offset == 1
+    assert first(ask(produce_request("orders", batch(b"z")), 9)).base_offset == 10_002
+    assert len(ask.broker.records("orders")) == 10_003
+
+
+def test_later_requests_of_a_connection_wait_for_a_heavy_one(ask: Ask, held: Held) -> None:
+    ask.broker.create_topic("orders")
+    connection = Connection()
+    identity = {"producer_id": 5, "producer_epoch": 0}
+    sent = [
+        heavy(base_sequence=0, **identity),
+        batch(b"b", base_sequence=10_001, **identity),
+        heavy(base_sequence=10_002, **identity),
+        batch(b"c", base_sequence=20_003, **identity),
+    ]
+    pending = [ask.later(produce_request("orders", each), 9, connection=connection) for each in sent]
+    assert all(each.waits for each in pending)
+    other = first(ask(produce_request("orders", batch(b"of another connection")), 9))
+    assert (other.error_code, other.base_offset) == (0, 0)
+    held.let_go()
+    results = [first(each.response()) for each in pending]
+    assert [each.error_code for each in results] == [0, 0, 0, 0]
+    assert [each.base_offset for each in results] == [1, 10_002, 10_003, 20_004]
+    assert connection.produce_turn is None
+    assert first(
+        ask.later(produce_request("orders", batch()), 9, connection=connection).response()
+    ).base_offset
+
+
+def test_a_heavy_batch_that_is_refused(ask: Ask) -> None:
+    ask.broker.create_topic("orders", configs={"message.timestamp.before.max.ms": 60_000})
+    result = first(ask(produce_request("orders", heavy(timestamp=5)), 9))
+    assert result.error_code == ErrorCode.INVALID_TIMESTAMP
+    assert (result.base_offset, result.log_start_offset) == (-1, 0)
+    assert len(result.record_errors) == 10
+    assert result.error_message is not None
+    assert result.error_message.endswith("(9991 more of them are not named)")
+    with pytest.raises(CloseConnection, match="INVALID_TIMESTAMP"):
+        ask(produce_request("orders", heavy(timestamp=5), acks=0), 9)
+
+
+def test_an_expansion_bomb_is_refused_in_words(ask: Ask) -> None:
+    ask.broker.create_topic("orders")
+    bomb = batch(bytes(65 << 20), compression=Compression.ZSTD)
+    assert len(bomb) < 10_000
+    result = first(ask(produce_request("orders", bomb), 9))
+    assert result.error_code == ErrorCode.MESSAGE_TOO_LARGE
+    assert result.error_message == (
+        "The batch holds more than 67108864 bytes uncompressed (moldau.batch.uncompressed.bytes.max)."
+    )
+
+
+def test_a_request_with_many_partitions_takes_turns_with_others(
+    ask: Ask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each partition after the first comes when its request has held the loop for long enough."""
+    monkeypatch.setattr(produce, "_SECONDS_AT_ONCE", -1)
+    ask.broker.create_topic("orders", 3)
+    ask.broker.create_topic("bills", 1)
+    topics = [
+        TopicProduceData("orders", bytes(16), [PartitionProduceData(index, batch()) for index in (0, 9, 2)]),
+        TopicProduceData("bills", bytes(16), [PartitionProduceData(0, None)]),
+    ]
+    response = ask(ProduceRequest(None, -1, 5000, topics), 9)
+    assert [
+        (topic.name, each.index, each.error_code)
+        for topic in response.responses
+        for each in topic.partition_responses
+    ] == [
+        ("orders", 0, 0),
+        ("orders", 9, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        ("orders", 2, 0),
+        ("bills", 0, ErrorCode.INVALID_RECORD),
+    ]
+    assert len(ask.broker.records("orders")) == 2

@@ -27,7 +27,7 @@ class FakeRuntime:
         self.done: list[tuple[str, int]] = []
         self.answer: asyncio.Future[Any] | None = None
 
-    def load(self, partition: int) -> None:
+    def load(self, partition: int, leader_epoch: int) -> None:
         self.done.append(("load", partition))
 
     def unload(self, partition: int) -> None:

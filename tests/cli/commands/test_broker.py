@@ -120,7 +120,9 @@ def test_what_keeps_a_broker_from_starting(tmp_path: Path) -> None:
 def test_a_data_directory_that_cannot_be_used(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("I am a file")
     assert "check that" in failed("--port", "0", "--data-dir", str(tmp_path / "file"))
-    nowhere = failed("--port", "0", "--host", "no-such-host.invalid", "--data-dir", str(tmp_path / "new"))
+    allow = ("--set", "moldau.listener.plaintext.allow=true")
+    elsewhere = ("--host", "no-such-host.invalid", *allow)
+    nowhere = failed("--port", "0", *elsewhere, "--data-dir", str(tmp_path / "new"))
     assert "is not known here" in nowhere
     damaged = tmp_path / "damaged"
     damaged.mkdir()

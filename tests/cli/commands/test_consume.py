@@ -1,4 +1,5 @@
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -149,3 +150,38 @@ def test_bytes_as_text() -> None:
     assert text_of(None) == "null"
     assert text_of(b"\xff") == r"\xff"
     assert text_of("ü".encode()) == "ü"
+
+
+EVIL = RECORD._replace(
+    key=b"\x1b[2J", value=b"a\x1b]0;t\x07\n\tb\x9b\xff\r", headers=(("\x1b[31m", b"\x1b"),)
+)
+
+
+def test_nothing_commands_a_terminal() -> None:
+    shown = Shown(key=True, headers=True)
+    assert formatter("value", shown, terminal=True)(EVIL) == (
+        b"\\u001b[31m=\\x1b\t\\u001b[2J\ta\\u001b]0;t\\u0007\n\tb\\x9b\\xff\\r"
+    )
+    assert formatter("value", shown)(EVIL).endswith(b"\ta\x1b]0;t\x07\n\tb\x9b\xff\r")
+    for form in ("json", "table"):
+        line = formatter(form, shown, terminal=True)(EVIL._replace(value="\x9b\u202e".encode()))
+        assert line.decode().isprintable()
+    document = formatter("json", shown, terminal=True)(EVIL._replace(value="\x7f\x9b".encode()))
+    assert json.loads(document)["value"] == "\x7f\x9b"
+
+
+@pytest.mark.parametrize(("options", "shown"), [((), b"\\u001b[2Jhi\r\n"), (("--raw",), b"\x1b[2Jhi\r\n")])
+def test_on_a_real_terminal(broker: Broker, options: tuple[str, ...], shown: bytes) -> None:
+    """A terminal adds a carriage return to every line."""
+    broker.create_topic("orders")
+    broker.produce("orders", b"\x1b[2Jhi")
+    ours, theirs = os.openpty()
+    command = [sys.executable, "-m", "moldau.cli.main", "consume", "orders", *options]
+    try:
+        subprocess.run(
+            [*command, "-b", broker.bootstrap_servers], stdin=theirs, stdout=theirs, check=True, timeout=60
+        )
+        assert os.read(ours, 1000) == shown
+    finally:
+        os.close(ours)
+        os.close(theirs)

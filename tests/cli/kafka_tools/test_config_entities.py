@@ -53,8 +53,6 @@ def test_entities() -> None:
         (["--describe", "--topic", "x", "--bootstrap-controller", "c:1"], "Only one of --bootstrap-server or --bootstrap-controller can be specified"),
         (["--describe", "--topic", "x", "--add-config", "a=b"], 'Option "[describe]" can\'t be used with option "[add-config]"'),
         (["--alter", "--topic", "x", "--add-config", "foo"], 'requirement failed: Invalid entity config: all configs to be added must be in the format "key=val" or  "key=[val1,val2]" to group values which contain commas.'),
-        (["--describe", "--entity-type", "clients"], "--entity-type clients: quotas are not supported by Moldau yet"),
-        (["--describe", "--user", "alice"], "--entity-type users: quotas and SCRAM credentials are not supported by Moldau yet"),
     ],
 )  # fmt: skip
 def test_complaints(tool: Callable[..., Any], words: list[str], message: str) -> None:

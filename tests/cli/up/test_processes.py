@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import signal
 import sys
 from collections.abc import Coroutine
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 from waiting import until
 
+from moldau.cli.up import log_file
 from moldau.cli.up import processes as up_processes
 from moldau.cli.up.processes import Processes, Service, ServiceFailed
 
@@ -83,6 +85,36 @@ def test_a_service_that_ends_by_itself_is_named_with_its_last_lines(tmp_path: Pa
     run(work())
 
 
+def test_a_service_that_may_be_started_again(tmp_path: Path) -> None:
+    """It dies once and stays then; another one's death is the end."""
+    died = tmp_path / "died"
+    weak = f"""
+import os
+print("ready 1")
+if not os.path.exists({str(died)!r}):
+    open({str(died)!r}, "w").close()
+else:
+    import signal
+    signal.pause()
+"""
+    said: list[str] = []
+
+    async def work() -> None:
+        async with Processes(tmp_path) as processes:
+            services = {"weak": service("weak", weak)}
+            await processes.start(services["weak"])
+            waiting = asyncio.ensure_future(processes.first_fatal_death(services, said.append))
+            await until(lambda: len(said) == 2)
+            os.kill(processes.pid_of("weak"), signal.SIGKILL)
+            await until(lambda: len(said) == 4)
+            waiting.cancel()
+
+    run(work())
+    assert said[0] == "the weak ended by itself (exit code 0): starting it again"
+    assert said[1] == said[3] == "the weak is back"
+    assert said[2].startswith("the weak ended by itself (exit code -9)")
+
+
 def test_services_end_in_the_reverse_order(tmp_path: Path) -> None:
     ends = tmp_path / "ends"
     script = f"""
@@ -132,7 +164,7 @@ while True: signal.pause()
 
 
 def test_a_log_does_not_grow_for_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(up_processes, "MAX_LOG_BYTES", 100)
+    monkeypatch.setattr(log_file, "MAX_LOG_BYTES", 100)
     script = f"for number in range(30): print('line', number)\nprint('ready 1')\n{FOREVER}"
 
     async def work() -> None:
@@ -143,6 +175,24 @@ def test_a_log_does_not_grow_for_ever(tmp_path: Path, monkeypatch: pytest.Monkey
     logs = sorted(path.name for path in tmp_path.iterdir())
     assert logs == ["a.log", "a.log.1"]
     assert all(os.path.getsize(tmp_path / name) <= 120 for name in logs)
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="Linux has a device that is always full")
+def test_a_full_disk_takes_the_log_and_not_the_service(tmp_path: Path) -> None:
+    os.symlink("/dev/full", tmp_path / "a.log")
+
+    async def work() -> None:
+        async with Processes(tmp_path) as processes:
+            await processes.start(service("a", f"print('ready 1')\n{FOREVER}"))
+            assert processes.log_problems() == [
+                f"{tmp_path}/a.log cannot be written: No space left on device"
+            ]
+            os.symlink("/dev/full", tmp_path / "b.log")
+            with pytest.raises(ServiceFailed, match="did not start") as failure:
+                await processes.start(service("b", "print('Error: so')"))
+            assert failure.value.lines == ("Error: so",)
+
+    run(work())
 
 
 def test_a_line_without_an_end_comes_in_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

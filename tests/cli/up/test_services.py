@@ -9,6 +9,7 @@ import click
 import pytest
 
 from moldau.cli.session import client_settings, client_settings_arguments, client_settings_options
+from moldau.cli.up.services import UpOptions, cluster_services
 from moldau.pipelines.demo import producer, runner
 
 
@@ -66,3 +67,23 @@ def test_wrong_settings_are_one_line(
     assert runner.main(["--home", str(tmp_path), *wrong]) == 1
     said = capsys.readouterr().err
     assert (said.count("Error: "), said.count("\n")) == (2, 2)
+
+
+def test_a_cluster_has_directories_and_ports_of_its_own(tmp_path: Path) -> None:
+    options = UpOptions(port=0, data_dirs=(str(tmp_path),), settings=("num.partitions=3",), brokers=2)
+    first, second = cluster_services(options)
+    assert (first.name, second.name) == ("broker-1", "broker-2")
+    assert str(tmp_path / "broker-2") in second.command
+    for service, number in ((first, 1), (second, 2)):
+        settings = [
+            value
+            for name, value in zip(service.command, service.command[1:], strict=False)
+            if name == "--set"
+        ]
+        assert settings == [
+            f"node.id={number}",
+            f"moldau.metadata.dir={tmp_path / 'metadata'}",
+            "num.partitions=3",
+        ]
+    (on_zookeeper,) = cluster_services(UpOptions(port=0, brokers=1, zookeeper="h:2181/kafka"))
+    assert "zookeeper.connect=h:2181/kafka" in on_zookeeper.command

@@ -17,12 +17,12 @@ from cryptography.x509.oid import NameOID
 from moldau.client.transport.authentication import AuthenticationFailed
 from moldau.client.transport.cluster import Cluster
 from moldau.client.transport.connection import BrokerNotAvailable, Connection
-from moldau.client.transport.sasl import Credentials
 from moldau.client.transport.security import SETTINGS, Security
 from moldau.protocol.api_keys import ApiKey
 from moldau.protocol.errors import ErrorCode
 from moldau.protocol.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
 from moldau.protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
+from moldau.security.sasl.client import Credentials
 
 _JAAS = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="a\\"da" password=\'s x\';'
 
@@ -108,7 +108,7 @@ def test_a_java_key_store_is_refused_with_what_helps(tmp_path: Path) -> None:
         Security.of({"security.protocol": "SSL", "ssl.truststore.location": str(store)})
     with pytest.raises(ValueError, match="cannot be read as PEM"):
         Security.of({"security.protocol": "SSL", "ssl.truststore.certificates": "rubbish"}).tls_context()
-    with pytest.raises(ValueError, match="certificate and key cannot be used"):
+    with pytest.raises(ValueError, match="certificate and its key cannot be used"):
         Security.of(
             {"security.protocol": "SSL", "ssl.certificate.pem": "rubbish", "ssl.key.pem": "rubbish"}
         ).tls_context()

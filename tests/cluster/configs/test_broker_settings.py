@@ -57,7 +57,7 @@ def test_nothing_set_is_a_broker_on_the_loopback() -> None:
     assert settings.node_id == settings["node.id"] == settings.broker_id == 1
     assert settings.log_dirs == ("/tmp/kafka-logs",)
     assert settings.moldau_connection_inflight_requests_max == 100
-    assert settings.moldau_connection_outbound_bytes_max == 64 * 1024 * 1024
+    assert settings.moldau_connection_outbound_bytes_max == 1024 * 1024
     assert settings.moldau_parked_requests_max == 100_000
     assert settings.moldau_request_log is False
     assert settings.warnings == ()
@@ -86,11 +86,11 @@ def test_unknown_names_are_in_the_same_warning() -> None:
         "num.partition": "3",
         "retention.ms": "5",
         "qqq": "1",
-        "super.users": "User:a",
+        "security.providers": "x",
     }
     (warning,) = load_broker_settings(given).warnings
     assert warning == (
-        "these settings of Kafka have no effect here: metric.reporters, super.users; "
+        "these settings of Kafka have no effect here: metric.reporters, security.providers; "
         "these settings are not known: num.partition (did you mean num.partitions?), "
         "retention.ms (of a topic; for all of them: log.retention.ms), qqq"
     )

@@ -139,7 +139,6 @@ def test_ports_that_go_together(listeners: tuple[str, ...]) -> None:
         ({"listeners": ("PLAINTEXT://127.0.0.1:1", "OTHER://127.0.0.2:1")}, "must have a different port"),
         ({"listeners": ("PLAINTEXT://:1", "OTHER://[::1]:1")}, "must have a different port"),
         ({"controller_listener_names": ("PLAINTEXT",)}, "at least one that is not for the controller"),
-        ({"listeners": ("SSL://:1",)}, "SSL://:1 is for SSL; this broker speaks PLAINTEXT only"),
         ({"listeners": ("X://:1",)}, "No security protocol defined for listener X"),
         ({"listeners": ("PLAINTEXT://0.0.0.0:1",)}, "cannot use the nonroutable meta-address 0.0.0.0"),
         ({"advertised_listeners": ("PLAINTEXT://0.0.0.0:1",)}, "cannot use the nonroutable meta-address"),

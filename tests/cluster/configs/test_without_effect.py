@@ -2,7 +2,7 @@
 
 from moldau.base.settings import SettingType
 from moldau.cluster.configs.broker_configs import BROKER_SETTINGS
-from moldau.cluster.configs.without_effect import PER_LISTENER_SETTINGS, settings_without_effect
+from moldau.cluster.configs.without_effect import settings_without_effect
 
 
 def test_a_name_is_declared_in_one_place_only() -> None:
@@ -14,7 +14,3 @@ def test_each_has_a_type() -> None:
     assert found["process.roles"].type is SettingType.LIST
     assert found["controller.quorum.fetch.timeout.ms"].type is SettingType.INT
     assert all(setting.type is not SettingType.UNKNOWN for setting in found.values())
-
-
-def test_what_a_listener_may_have_is_known() -> None:
-    assert settings_without_effect().keys() >= PER_LISTENER_SETTINGS

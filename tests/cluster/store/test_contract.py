@@ -7,7 +7,9 @@ from typing import Any, Protocol
 
 import pytest
 from waiting import until
+from zookeeper_server import shared_zookeeper
 
+from moldau.base.clock import SystemClock
 from moldau.cluster.image import EMPTY_IMAGE, ClusterImage
 from moldau.cluster.metadata import Metadata
 from moldau.cluster.records import BrokerFenced, FeatureLevel, PartitionChanged, Record, TopicCreated
@@ -44,7 +46,20 @@ class LocalCluster:
         return LocalStore(self._directory, poll_interval_seconds=0.005, poll_interval_alone_seconds=0.005)
 
 
-CLUSTERS: list[Callable[[Path], Cluster]] = [MemoryCluster, LocalCluster]
+class ZooKeeperCluster:
+    def __init__(self, directory: Path) -> None:
+        self._connect = shared_zookeeper().chroot()
+
+    def store(self) -> MetadataStore:
+        from moldau.cluster.store.zookeeper.settings import ZooKeeperSettings
+        from moldau.cluster.store.zookeeper.store import ZooKeeperStore
+
+        hosts, _, chroot = self._connect.partition("/")
+        settings = ZooKeeperSettings(hosts, f"/{chroot}", session_timeout_seconds=4.0)
+        return ZooKeeperStore(settings, SystemClock())
+
+
+CLUSTERS: list[Callable[[Path], Cluster]] = [MemoryCluster, LocalCluster, ZooKeeperCluster]
 
 
 @pytest.fixture(params=CLUSTERS, ids=lambda each: each.__name__)
@@ -85,10 +100,11 @@ def test_a_new_store_is_empty(cluster: Cluster) -> None:
 def test_what_is_appended_is_loaded_in_order(cluster: Cluster) -> None:
     async def scenario() -> None:
         store = cluster.store()
+        epoch = (await store.campaign(1, not_lost)).epoch
         await store.load()
         records = [TopicCreated(bytes(16), "tö"), PartitionChanged(bytes(16), 0, (1,), (1,), 1, 0, 0)]
-        assert await store.append(records, 0, None) == 1
-        assert await store.append(feature(1), 1, None) == 2
+        assert await store.append(records, 0, epoch) == 1
+        assert await store.append(feature(1), 1, epoch) == 2
         assert await store.load() == Changes(0, 2, [*records, *feature(1)])
         assert await store.load(1) == Changes(1, 2, feature(1))
         assert (await store.load(2)).records == []
@@ -103,11 +119,12 @@ def test_what_is_appended_is_loaded_in_order(cluster: Cluster) -> None:
 def test_an_append_at_another_version_is_refused(cluster: Cluster) -> None:
     async def scenario() -> None:
         one, two = cluster.store(), cluster.store()
-        assert await one.append(feature(1), 0, None) == 1
+        epoch = (await one.campaign(1, not_lost)).epoch
+        assert await one.append(feature(1), 0, epoch) == 1
         for version in (0, 2):
             with pytest.raises(StaleVersion):
-                await two.append(feature(9), version, None)
-        assert await two.append(feature(2), 1, None) == 2
+                await two.append(feature(9), version, epoch)
+        assert await two.append(feature(2), 1, epoch) == 2
         assert (await one.load()).records == [*feature(1), *feature(2)]
         await one.close()
         await two.close()
@@ -120,6 +137,7 @@ def test_rivals_take_turns(cluster: Cluster) -> None:
 
     async def scenario() -> None:
         stores = [cluster.store(), cluster.store()]
+        epoch = (await stores[0].campaign(1, not_lost)).epoch
         brokers = [Metadata(store) for store in stores]
 
         def count_up(image: ClusterImage) -> list[Record]:
@@ -127,6 +145,7 @@ def test_rivals_take_turns(cluster: Cluster) -> None:
 
         async def work(metadata: Metadata) -> None:
             await metadata.open()
+            metadata.controller_epoch = epoch
             for _ in range(25):
                 await metadata.submit(count_up)
 
@@ -143,13 +162,14 @@ def test_rivals_take_turns(cluster: Cluster) -> None:
 def test_the_others_changes_are_watched(cluster: Cluster) -> None:
     async def scenario() -> None:
         watcher, writer = cluster.store(), cluster.store()
-        await writer.append(feature(1), 0, None)
+        epoch = (await watcher.campaign(1, not_lost)).epoch
+        await writer.append(feature(1), 0, epoch)
         loaded = await watcher.load()
         arrived: asyncio.Queue[Changes] = asyncio.Queue()
         watcher.watch(arrived.put_nowait)
         version, records = loaded.version, list(loaded.records)
         for level in range(2, 6):
-            await writer.append(feature(level), level - 1, None)
+            await writer.append(feature(level), level - 1, epoch)
         while version < 5:
             changes = await arrived.get()
             assert changes.after_version == version
@@ -157,9 +177,9 @@ def test_the_others_changes_are_watched(cluster: Cluster) -> None:
             records.extend(changes.records)
         assert records == [record for level in range(1, 6) for record in feature(level)]
         # One's own appends are no news.
-        await watcher.append(feature(6), 5, None)
+        await watcher.append(feature(6), 5, epoch)
         await writer.load()
-        await writer.append(feature(7), 6, None)
+        await writer.append(feature(7), 6, epoch)
         assert (await arrived.get()) == Changes(6, 7, feature(7))
         await watcher.close()
         await writer.close()
@@ -170,7 +190,8 @@ def test_the_others_changes_are_watched(cluster: Cluster) -> None:
 def test_a_long_log_gives_way_to_a_snapshot(cluster: Cluster) -> None:
     async def scenario() -> None:
         store, late = cluster.store(), cluster.store()
-        await store.append([TopicCreated(bytes(16), "t")], 0, None)
+        epoch = (await store.campaign(1, not_lost)).epoch
+        await store.append([TopicCreated(bytes(16), "t")], 0, epoch)
         await late.load()
         image = EMPTY_IMAGE.apply(TopicCreated(bytes(16), "t"))
         for version in range(1, 13):
@@ -178,7 +199,7 @@ def test_a_long_log_gives_way_to_a_snapshot(cluster: Cluster) -> None:
                 PartitionChanged(bytes(16), 0, (1,), (1,), 1, version, version * 500 + step)
                 for step in range(500)
             ]
-            assert await store.append(records, version, None) == version + 1
+            assert await store.append(records, version, epoch) == version + 1
             image = image.apply_all(records)
 
         async def cut() -> Changes | None:
@@ -192,7 +213,7 @@ def test_a_long_log_gives_way_to_a_snapshot(cluster: Cluster) -> None:
         # Who has stood at a version that is gone gets everything; who is near gets the rest.
         assert (await late.load(1)) == changes
         assert (await late.load(13)).records == []
-        await late.append(feature(1), 13, None)
+        await late.append(feature(1), 13, epoch)
         assert (await store.load(13)) == Changes(13, 14, feature(1))
         await store.close()
         await late.close()
@@ -260,7 +281,6 @@ def test_the_office_is_handed_over(cluster: Cluster) -> None:
         with pytest.raises(StaleControllerEpoch):
             await one.append(feature(2), 1, first.epoch)
         assert await two.append(feature(2), 1, second.epoch) == 2
-        assert await one.append(feature(3), 2, None) == 3
         await two.close()
         third = await three.campaign(3, not_lost)
         assert third.epoch > second.epoch
@@ -273,8 +293,9 @@ def test_the_office_is_handed_over(cluster: Cluster) -> None:
 def test_an_epoch_that_nobody_has_won_is_refused(cluster: Cluster) -> None:
     async def scenario() -> None:
         store = cluster.store()
-        with pytest.raises(StaleControllerEpoch):
-            await store.append([BrokerFenced(1)], 0, 7)
+        for epoch in (-1, 0, 7):
+            with pytest.raises(StaleControllerEpoch):
+                await store.append([BrokerFenced(1)], 0, epoch)
         assert (await store.load()).version == 0
         await store.close()
 

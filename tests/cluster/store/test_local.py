@@ -28,6 +28,9 @@ from moldau.cluster.records import FeatureLevel
 from moldau.cluster.store.local import LocalStore
 store = LocalStore(sys.argv[1])
 metadata = Metadata(store)
+async def open_as_controller():
+    await metadata.open()
+    metadata.controller_epoch = (await store.campaign(1, die)).epoch
 def die(*_):
     os.kill(os.getpid(), signal.SIGKILL)
 """
@@ -122,7 +125,7 @@ def test_a_process_that_is_paused_keeps_its_session(start: Start, tmp_path: Path
 def test_killed_between_append_and_apply(start: Start, tmp_path: Path) -> None:
     other = start(
         """
-        await metadata.open()
+        await open_as_controller()
         metadata.on_change(die)
         await metadata.submit(lambda image: [FeatureLevel("f", 7)])
         """
@@ -133,6 +136,7 @@ def test_killed_between_append_and_apply(start: Start, tmp_path: Path) -> None:
         store = LocalStore(tmp_path)
         metadata = Metadata(store)
         assert (await metadata.open()).features == {"f": 7}
+        metadata.controller_epoch = (await store.campaign(1, nothing)).epoch
         assert (await metadata.submit(lambda image: [FeatureLevel("f", 8)])).version == 2
         await metadata.close()
         await store.close()
@@ -143,7 +147,7 @@ def test_killed_between_append_and_apply(start: Start, tmp_path: Path) -> None:
 def test_what_was_acknowledged_survives_a_kill_at_any_moment(start: Start, tmp_path: Path) -> None:
     other = start(
         """
-        await metadata.open()
+        await open_as_controller()
         while True:
             image = await metadata.submit(lambda image: [FeatureLevel("f", image.version + 1)])
             print(image.version, flush=True)
@@ -167,7 +171,7 @@ def test_what_was_acknowledged_survives_a_kill_at_any_moment(start: Start, tmp_p
 def test_processes_that_start_together_share_one_file(start: Start, tmp_path: Path) -> None:
     body = """
         sys.stdin.readline()
-        await metadata.open()
+        await open_as_controller()
         for _ in range(10):
             await metadata.submit(lambda image: [FeatureLevel("f", image.features.get("f", 0) + 1)])
         await metadata.close()
@@ -231,7 +235,8 @@ def test_files_and_strangers_in_the_directory(tmp_path: Path) -> None:
 
     run(scenario)
     assert (tmp_path / "sessions" / "3.lock").read_text() == f"{os.getpid()}\n"
-    assert {path.name for path in tmp_path.iterdir()} == {"metadata.sqlite", "metadata.lock", "sessions"}
+    names = {"metadata.sqlite", "metadata.lock", "moldau-reserved-space", "sessions"}
+    assert {path.name for path in tmp_path.iterdir()} == names
 
 
 def test_a_directory_that_is_none(tmp_path: Path) -> None:
@@ -260,7 +265,8 @@ def test_a_failure_of_the_watch_is_told_once_and_tried_again(
         store.watch(arrived.put_nowait)
         await until(lambda: caplog.records)
         hidden.unlink()
-        await writer.append([FeatureLevel("f", 1)], 0, None)
+        controllership = await writer.campaign(1, nothing)
+        await writer.append([FeatureLevel("f", 1)], 0, controllership.epoch)
         assert (await arrived.get()).version == 1
         await store.close()
         await writer.close()

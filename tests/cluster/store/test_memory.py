@@ -15,7 +15,8 @@ def test_stores_of_one_log_see_each_other() -> None:
     async def scenario() -> None:
         log = MemoryLog()
         one, other = MemoryStore(log), MemoryStore(log)
-        assert await one.append([topic(1)], 0, None) == 1
+        epoch = (await one.campaign(1, lambda: None)).epoch
+        assert await one.append([topic(1)], 0, epoch) == 1
         changes = await other.load()
         assert (changes.version, changes.records) == (1, [topic(1)])
         assert (await MemoryStore().load()).version == 0, "another log is another cluster"

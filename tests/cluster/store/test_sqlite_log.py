@@ -16,6 +16,13 @@ from moldau.cluster.store.contract import Changes, MetadataStoreError, StaleVers
 from moldau.cluster.store.sqlite_log import FILE_NAME, SCHEMA_VERSION, SqliteLog
 
 
+def new_log(directory: Path) -> SqliteLog:
+    """A log with a controller of epoch 1."""
+    log = SqliteLog(directory)
+    log.increment_controller_epoch()
+    return log
+
+
 def features(count: int) -> list[Record]:
     return [FeatureLevel(f"f{index}", 1) for index in range(count)]
 
@@ -23,11 +30,11 @@ def features(count: int) -> list[Record]:
 @pytest.fixture
 def filled(tmp_path: Path) -> Path:
     """A directory with a closed file: a snapshot and two appends after it."""
-    with closing(SqliteLog(tmp_path)) as log:
-        log.append([ClusterCreated("c"), *features(5_001)], 0, None)
+    with closing(new_log(tmp_path)) as log:
+        log.append([ClusterCreated("c"), *features(5_001)], 0, 1)
         log.compact()
-        log.append([FeatureLevel("g", 1)], 1, None)
-        log.append([FeatureLevel("g", 2)], 2, None)
+        log.append([FeatureLevel("g", 1)], 1, 1)
+        log.append([FeatureLevel("g", 2)], 2, 1)
     return tmp_path
 
 
@@ -63,7 +70,7 @@ def test_layout(database: sqlite3.Connection) -> None:
 
 
 def test_every_commit_is_synchronised(tmp_path: Path) -> None:
-    with closing(SqliteLog(tmp_path)) as log:
+    with closing(new_log(tmp_path)) as log:
         assert log._connection.execute("PRAGMA synchronous").fetchone() == (2,)
 
 
@@ -76,19 +83,19 @@ def test_compaction_is_done_once(filled: Path) -> None:
 
 
 def test_append_tells_when_compaction_is_due(tmp_path: Path) -> None:
-    with closing(SqliteLog(tmp_path)) as log:
-        assert log.append(features(5_000), 0, None) == (1, False)
-        assert log.append(features(1), 1, None) == (2, True)
+    with closing(new_log(tmp_path)) as log:
+        assert log.append(features(5_000), 0, 1) == (1, False)
+        assert log.append(features(1), 1, 1) == (2, True)
         log.compact()
         assert log.load(1) == Changes(0, 2, features(5_000))
-        assert log.append(features(5_000), 2, None) == (3, False)
+        assert log.append(features(5_000), 2, 1) == (3, False)
 
 
 def test_a_refused_append_leaves_no_transaction_open(filled: Path) -> None:
     with closing(SqliteLog(filled)) as one, closing(SqliteLog(filled, busy_timeout_seconds=0)) as two:
         with pytest.raises(StaleVersion):
-            one.append(features(1), 1, None)
-        assert two.append(features(1), 3, None)[0] == 4
+            one.append(features(1), 1, 1)
+        assert two.append(features(1), 3, 1)[0] == 4
 
 
 @pytest.mark.parametrize(
@@ -123,8 +130,8 @@ def test_a_newer_layout_names_the_way_out(filled: Path, database: sqlite3.Connec
 
 
 def test_a_newer_record_names_the_way_out(tmp_path: Path) -> None:
-    with closing(SqliteLog(tmp_path)) as log:
-        log.append(features(1), 0, None)
+    with closing(new_log(tmp_path)) as log:
+        log.append(features(1), 0, 1)
         text = '[{"type":"TopicRenamed","version":1}]'
         log._connection.execute("UPDATE log SET records = ?, checksum = ?", (text, zlib.crc32(text.encode())))
     message = refused(tmp_path)
@@ -147,7 +154,7 @@ def test_a_lost_file_with_its_changes_beside_it_is_not_replaced(tmp_path: Path) 
 
 def test_an_interrupted_creation_is_done_again(tmp_path: Path) -> None:
     (tmp_path / f"{FILE_NAME}.new").write_bytes(b"half")
-    with closing(SqliteLog(tmp_path)) as log:
+    with closing(new_log(tmp_path)) as log:
         assert log.load(0).version == 0
     assert not (tmp_path / f"{FILE_NAME}.new").exists()
 
@@ -161,26 +168,26 @@ def test_a_lock_that_another_process_holds_too_long(filled: Path, database: sqli
     with closing(SqliteLog(filled, busy_timeout_seconds=0.01)) as log:
         database.execute("BEGIN IMMEDIATE")
         with pytest.raises(MetadataStoreError, match=r"locked by another process for 0\.01 s"):
-            log.append(features(1), 3, None)
+            log.append(features(1), 3, 1)
         database.execute("ROLLBACK")
-        assert log.append(features(1), 3, None)[0] == 4
+        assert log.append(features(1), 3, 1)[0] == 4
 
 
 def test_a_full_disk_changes_nothing(tmp_path: Path) -> None:
-    with closing(SqliteLog(tmp_path)) as log:
+    with closing(new_log(tmp_path)) as log:
         pages = log._connection.execute("PRAGMA page_count").fetchone()[0]
         log._connection.execute(f"PRAGMA max_page_count = {pages}")
         with pytest.raises(MetadataStoreError, match="the disk is full: free some space"):
-            log.append(features(5_000), 0, None)
+            log.append(features(5_000), 0, 1)
         assert log.load(0) == Changes(0, 0, [])
-        assert log.append(features(1), 0, None) == (1, False)
+        assert log.append(features(1), 0, 1) == (1, False)
 
 
 def test_a_file_that_cannot_be_written(filled: Path) -> None:
     with closing(SqliteLog(filled)) as log:
         log._connection.execute("PRAGMA query_only = 1")
         with pytest.raises(MetadataStoreError, match="this user may write"):
-            log.append(features(1), 3, None)
+            log.append(features(1), 3, 1)
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="the superuser may write everywhere")
@@ -201,11 +208,11 @@ def test_any_damage_is_seen_or_harmless(tmp_path: Path, data: st.DataObject) -> 
     """Bytes changed anywhere, or the end cut off: the same records or a refusal, never others."""
     whole = tmp_path / "whole" / FILE_NAME
     if not whole.exists():
-        with closing(SqliteLog(whole.parent)) as log:
-            log.append([ClusterCreated("c"), *features(5_001)], 0, None)
+        with closing(new_log(whole.parent)) as log:
+            log.append([ClusterCreated("c"), *features(5_001)], 0, 1)
             log.compact()
             for level in range(20):
-                log.append([FeatureLevel("g", level + 1)], level + 1, None)
+                log.append([FeatureLevel("g", level + 1)], level + 1, 1)
     content = bytearray(whole.read_bytes())
     position = data.draw(st.integers(0, len(content) - 1))
     noise = data.draw(st.none() | st.binary(min_size=1, max_size=40))

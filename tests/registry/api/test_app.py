@@ -53,6 +53,7 @@ def test_paths_are_matched_as_they_were_sent():
     [
         (None, V1_MEDIA),
         ("*/*", V1_MEDIA),
+        ("*", V1_MEDIA),
         ("application/json", "application/json"),
         ("text/html, application/json;q=0.5", "application/json"),
         ("application/json;q=0.1, application/vnd.schemaregistry+json", MEDIA_TYPES[1]),
@@ -129,7 +130,8 @@ def test_codes_of_what_is_wrong(http):
     assert code(http.post(path, json={"schema": BAD})) == (409, 409)
     assert code(http.post(path, json={"schema": "{"})) == (422, 42201)
     assert code(http.post(path, json={})) == (422, 42201)
-    assert code(http.post(path, json={"schema": V1, "references": 5})) == (422, 42201)
+    assert code(http.post(path, json={"schema": V1, "references": {}})) == (400, 400)
+    assert code(http.post(path, json={"schema": V1, "references": [5]})) == (422, 42201)
     assert code(http.post(path, json={"schema": V1, "metadata": 5})) == (422, 42201)
     assert code(http.post(path, json={"schema": V2, "id": 7})) == (422, 42205)
     assert code(http.post(path, content=b"{", headers={"content-type": V1_MEDIA})) == (400, 400)
@@ -153,10 +155,36 @@ def test_compatibility_is_explained(http):
     assert http.post("/compatibility/subjects/new/versions", json={"schema": BAD}).json() == {
         "is_compatible": True
     }
-    assert code(http.post("/compatibility/subjects/new/versions/latest", json={"schema": BAD})) == (
-        404,
-        40401,
-    )
+    assert http.post("/compatibility/subjects/new/versions/latest", json={"schema": BAD}).json() == {
+        "is_compatible": True
+    }
+    assert code(http.post("/compatibility/subjects/new/versions/1", json={"schema": BAD})) == (404, 40402)
+    assert code(http.post(path, json={"schema": "{"})) == (422, 42201)
+    told = http.post(f"{path}/latest", json={"schema": "{"}, params={"verbose": "true"})
+    assert told.status_code == 200
+    assert told.json()["is_compatible"] is False
+    assert told.json()["messages"][0].startswith("Invalid schema")
+
+
+def test_what_this_registry_does_not_have_is_said_so(http):
+    for path, words in (
+        ("/dek-registry/v1/keks/k", "encryption keys"),
+        ("/associations/resources/-/t", "associations"),
+    ):
+        assert code(http.get(path)) == (404, 404)
+        assert words in http.get(path).json()["message"]
+
+
+def test_other_forms_of_a_schema_wherever_one_is_answered(http):
+    text = 'syntax = "proto3";\nmessage M { int32 a = 1; }\n'
+    register(http, "s", text, schemaType="PROTOBUF", metadata={"properties": {"k": "v"}})
+    serialized = {"format": "serialized"}
+    expected = http.get("/subjects/s/versions/1", params=serialized).json()["schema"]
+    assert expected != text
+    wanted = {"schema": text, "schemaType": "PROTOBUF"}
+    assert http.post("/subjects/s", json=wanted, params=serialized).json()["schema"] == expected
+    sought = {"key": "k", "value": "v", **serialized}
+    assert http.get("/subjects/s/metadata", params=sought).json()["schema"] == expected
 
 
 def test_configs_and_modes(http):
@@ -206,8 +234,10 @@ def test_references_metadata_and_contexts(http):
     register(http, "address", address)
     references = [{"name": "Address", "subject": "address", "version": 1}]
     metadata = {"properties": {"owner": "ann"}}
-    rules = {"domainRules": [{"name": "r", "kind": "CONDITION", "type": "CEL", "expr": "true"}]}
-    made = register(http, "user", user, references=references, metadata=metadata, ruleSet=rules)
+    rule = {"name": "r", "kind": "CONDITION", "type": "CEL", "expr": "true"}
+    rules = {"domainRules": [{**rule, "mode": "WRITEREAD", "disabled": False}]}
+    given = {"domainRules": [{**rule, "tags": None}], "migrationRules": []}
+    made = register(http, "user", user, references=references, metadata=metadata, ruleSet=given)
     found = http.get("/subjects/user/versions/1").json()
     assert (found["references"], found["metadata"], found["ruleSet"]) == (references, metadata, rules)
     assert http.get("/subjects/address/versions/1/referencedby").json() == [made["id"]]

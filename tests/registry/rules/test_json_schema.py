@@ -573,7 +573,7 @@ DRAFTS: list[tuple[str, Any, Any, list[str]]] = [
         D2020,
         array(items=INTEGER),
         array(prefixItems=[NUMBER], items=INTEGER),
-        ["TYPE_EXTENDED #/items/0", f"ITEM_ADDED_IS_COVERED_BY_{MODEL} #/items/0"],
+        ["!ITEM_ADDED_TO_OPEN_CONTENT_MODEL #/items/0"],
     ),
     (
         D2020,
@@ -730,3 +730,21 @@ def test_what_is_allowed_keeps_old_data_valid(data: st.DataObject) -> None:
     for value in data.draw(st.lists(DATA, min_size=5, max_size=10)):
         if valid(before, value):
             assert valid(after, value), (old, new, value)
+
+
+TUPLE, OPEN_TUPLE = array(items=[INTEGER], additionalItems=False), array(items=[INTEGER])
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "compatible"),
+    [
+        (array(items=INTEGER), OPEN_TUPLE, False),
+        (OPEN_TUPLE, array(items=INTEGER), False),
+        (array(items=INTEGER), TUPLE, False),
+        (TUPLE, OPEN_TUPLE, True),
+        (array(items=[INTEGER, INTEGER]), OPEN_TUPLE, True),
+        (OPEN_TUPLE, array(items=[INTEGER, INTEGER]), False),
+    ],
+)
+def test_an_array_is_no_tuple(old: Any, new: Any, compatible: bool) -> None:
+    assert any(each.startswith("!") for each in found(old, new)) != compatible

@@ -1,6 +1,7 @@
 """Which JSON values may be a default, and which values they stand for."""
 
 import json
+import math
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from moldau.schemas.avro.types import AvroType
 
 
 def type_of(schema: Any) -> AvroType:
-    return parse_avro(json.dumps(schema), check_defaults=False).root
+    return parse_avro(json.dumps(schema), lenient=True).root
 
 
 ENUM = {"type": "enum", "name": "E", "symbols": ["A", "B"]}
@@ -34,6 +35,7 @@ FITTING: list[tuple[Any, Any, Any]] = [
     ("long", -(2**63), -(2**63)),
     ("float", 1, 1.0),
     ("double", 1.5, 1.5),
+    ("double", "-Infinity", -math.inf),
     ("string", "水", "水"),
     ("bytes", "a\u00ff", b"a\xff"),
     (FIXED, "\u0000\u00ff", b"\x00\xff"),
@@ -77,7 +79,8 @@ def test_a_default_that_fits(schema: Any, default: Any, value: Any) -> None:
         ("int", None),
         ("long", 2**63),
         ("float", True),
-        ("double", "NaN"),
+        ("double", "nan"),
+        (["double"], "NaN"),
         ("string", 1),
         ("bytes", "\u0100"),
         ("bytes", [255]),

@@ -258,3 +258,21 @@ def test_an_error_of_the_sink_is_told_and_the_next_write_works(broker: Broker, s
     right.write.format("moldau").options(**options).option("job.id", "right").mode("append").save()
     values = read(spark, broker, "wrong").selectExpr("cast(value as string) v", "partition").collect()
     assert {row.v for row in values} >= {str(number) for number in range(1000)}
+
+
+def test_a_write_without_a_mode_appends(broker: Broker, spark: "SparkSession") -> None:
+    """One word is all that changes of a program for Spark's own connector."""
+    broker.create_topic("no-mode", partitions=2)
+    options = {"kafka.bootstrap.servers": broker.bootstrap_servers, "topic": "no-mode"}
+    writer = (
+        spark.range(1000).selectExpr("cast(id as string) value").write.format("moldau").options(**options)
+    )
+    writer.save()
+    writer.mode("append").save()
+    writer.mode("errorifexists").save()
+    assert read(spark, broker, "no-mode").count() == 3000
+    with pytest.raises(Exception, match="a topic is only ever appended to"):
+        writer.mode("overwrite").save()
+    with pytest.raises(Exception, match="UNSUPPORTED_DATA_SOURCE_SAVE_MODE"):
+        writer.mode("ignore").save()
+    assert read(spark, broker, "no-mode").count() == 3000

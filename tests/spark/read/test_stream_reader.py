@@ -10,10 +10,13 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes, Rea
 from moldau.base.names import TopicPartition
 from moldau.client.admin.admin import Admin
 from moldau.spark.background_loop import connect
-from moldau.spark.options import read_options
+from moldau.spark.options import READ, OptionError, read_options
 from moldau.spark.read.batch_reader import Output
 from moldau.spark.read.data_loss import DataLoss
+from moldau.spark.read.offsets import SCHEMA_KEY
 from moldau.spark.read.stream_reader import TopicStreamReader
+from moldau.spark.typed.options import typed_options
+from moldau.spark.typed.plan import plan_reading
 from moldau.testing import Broker
 
 EVERYTHING = ReadAllAvailable()
@@ -92,3 +95,32 @@ def test_records_that_are_gone_before_they_were_read(broker: Broker, topic: str)
 def test_a_checkpoint_of_another_source(broker: Broker, topic: str) -> None:
     with pytest.raises(ValueError, match="written by another source"):
         reader(broker).partitions({"index": 3}, {"index": 5})
+
+
+def inferring(broker: Broker, ddl: str, prefix: str = "infer: ") -> TopicStreamReader:
+    options = reader(broker)._options
+    said = {"value.format": "json", "value.schema": f"{prefix}{ddl}"}
+    plan = plan_reading(typed_options(said, READ), options)
+    return TopicStreamReader(options, Output(("value",), plan))
+
+
+def test_a_schema_that_was_inferred_is_kept_with_the_offsets(broker: Broker, topic: str) -> None:
+    """A query that is started again has the columns it began with, or its user says so."""
+    source = inferring(broker, "id BIGINT")
+    start = source.initialOffset()
+    assert start[SCHEMA_KEY] == "value.schema=id BIGINT"
+    assert source.latestOffset(start, EVERYTHING) == start, "nothing new is no new text"
+    produce(broker, 0, b'{"id": 1}')
+    end = source.latestOffset(start, EVERYTHING)
+    assert end == {"t": {"0": 1, "1": 0}, SCHEMA_KEY: "value.schema=id BIGINT"}
+    changed = inferring(broker, "id DOUBLE")
+    for ask in (
+        lambda: changed.latestOffset(end, EVERYTHING),
+        lambda: changed.partitions(start, end),
+    ):
+        with pytest.raises(OptionError, match=r"it began with value\.schema=id BIGINT, and infer finds"):
+            ask()
+    said = inferring(broker, "id DOUBLE", prefix="")
+    produce(broker, 0, b'{"id": 2}')
+    assert said.latestOffset(end, EVERYTHING) == {"t": {"0": 2, "1": 0}}
+    assert len(said.partitions(start, end)) == 1

@@ -77,3 +77,19 @@ def test_writing_json_needs_no_schema() -> None:
     assert typed_options({**SERVERS, "value.format": "json"}, WRITE).value.format == "json"
     with pytest.raises(OptionError, match="'flatten' is for read"):
         typed_options({**SERVERS, "flatten": "true"}, WRITE)
+
+
+def test_infer_is_for_reading_json() -> None:
+    found = read(value_format="json", value_schema="infer").value
+    assert (found.infers, found.inferred) == (True, None)
+    found = read(value_format="json", value_schema="Infer: id BIGINT").value
+    assert (found.infers, found.inferred) == (True, "id BIGINT")
+    assert not read(value_format="json", value_schema="infer BIGINT").value.infers, (
+        "a field may have that name"
+    )
+    with pytest.raises(OptionError, match=r"is for reading with value\.format=json"):
+        read(value_format="avro", value_schema="infer")
+    with pytest.raises(OptionError, match="is for reading"):
+        typed_options({**SERVERS, "value.format": "json", "value.schema": "infer"}, WRITE)
+    with pytest.raises(OptionError, match="or to infer"):
+        read(value_format="json")

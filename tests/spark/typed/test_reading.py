@@ -282,3 +282,37 @@ def test_names_as_python_writes_them() -> None:
     }
     with pytest.raises(OptionError, match=r"'value\.formt' is not known: did you mean 'value\.format'"):
         topic("t", "localhost:1", value_formt="json").arrow()
+
+
+def test_a_schema_that_is_inferred_from_the_newest_records(
+    broker: Broker, registry: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    place = Place(broker, registry)
+    inferred = topic(
+        place.name, broker.bootstrap_servers, value_format="json", value_schema="infer", flatten=True
+    )
+    with pytest.raises(OptionError, match=r"no records to look at yet; set value\.schema"):
+        inferred.arrow()
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
+    for value in (b'{"id": 1, "price": 2}', b'\0\0\0\0\7{"id": 2, "price": 2.5, "tags": ["a"]}', None):
+        producer.produce(place.name, value)
+    assert producer.flush(20) == 0
+    found = inferred.arrow().select(["id", "price", "tags"]).to_pylist()
+    assert found == [
+        {"id": 1, "price": 2.0, "tags": None},
+        {"id": 2, "price": 2.5, "tags": ["a"]},
+        {"id": None, "price": None, "tags": None},
+    ]
+    assert "by the newest 2 records it is 'id BIGINT, price DOUBLE, tags ARRAY<STRING>'" in caplog.text
+    settled = inferred._settled()["value.schema"]
+    assert settled == "infer: id BIGINT, price DOUBLE, tags ARRAY<STRING>"
+    assert inferred.option("value.schema", settled).arrow().num_rows == 3
+
+
+def test_records_that_are_no_json_say_nothing(broker: Broker, registry: str) -> None:
+    place = Place(broker, registry)
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
+    producer.produce(place.name, b"plain text")
+    assert producer.flush(20) == 0
+    with pytest.raises(OptionError, match="none of the records that were looked at is JSON"):
+        topic(place.name, broker.bootstrap_servers, value_format="json", value_schema="infer").arrow()

@@ -15,7 +15,7 @@ from moldau.spark.topic_frames import Topic, topic
 from moldau.testing import Broker
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
@@ -175,3 +175,37 @@ def test_bad_records_in_a_query(orders: Topic, broker: Broker, spark: "SparkSess
         orders.option("value.subject", "nowhere").df(spark)
     table = orders.as_of("2200-01-01").df(spark)
     assert table.count() == 0, "no record has a key"
+
+
+def test_a_schema_is_inferred_for_a_frame_and_a_stream(
+    broker: Broker, spark: "SparkSession", tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    name = f"prices-{next(_numbers)}"
+    broker.create_topic(name)
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
+    producer.produce(name, b'{"item": "tea", "price": 2}')
+    assert producer.flush(20) == 0
+    prices = topic(name, broker.bootstrap_servers, value_format="json", value_schema="infer", flatten=True)
+    assert prices.df(spark).select("item", "price").collect() == [("tea", 2)]
+    assert "item STRING, price BIGINT" in caplog.text
+
+    def run(stream: "DataFrame") -> None:
+        writer = stream.select("item", "price").writeStream.format("parquet")
+        writer = writer.option("path", str(tmp_path / "out")).option(
+            "checkpointLocation", str(tmp_path / "c")
+        )
+        writer.trigger(availableNow=True).start().awaitTermination(120)
+
+    start = {"startingOffsets": "earliest"}
+    run(prices.option("startingOffsets", "earliest").stream(spark))
+    producer.produce(name, b'{"item": "jam", "price": 2.5}')
+    assert producer.flush(20) == 0
+    with pytest.raises(Exception, match="records look different from when this query began"):
+        run(prices.option("startingOffsets", "earliest").stream(spark))
+    direct = {"kafka.bootstrap.servers": broker.bootstrap_servers, "subscribe": name, **start}
+    said = {**direct, "value.format": "json", "value.schema": "infer", "flatten": "true"}
+    frame = spark.readStream.format("moldau").options(**said).load()
+    assert [(field.name, field.dataType.simpleString()) for field in frame.schema][:2] == [
+        ("item", "string"),
+        ("price", "double"),
+    ]

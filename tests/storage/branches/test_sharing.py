@@ -118,13 +118,14 @@ def test_a_reader_does_not_notice(tmp_path: Path) -> None:
     file = files.create(f"{tmp_path}/a")
     file.append(b"hello")
     files.link(f"{tmp_path}/a", f"{tmp_path}/b")
-    descriptor = file._descriptor
+    before = file.descriptor()
     file.unshare()
-    assert file._descriptor == descriptor
-    assert file.read(0, 5) == b"hello"
+    assert os.pread(before, 5, 0) == file.read(0, 5) == b"hello"
+    os.fdatasync(before)
     file.flush()
-    assert os.fstat(descriptor).st_nlink == 1
-    assert (tmp_path / "a").stat().st_ino == os.fstat(descriptor).st_ino
+    after = os.fstat(file.descriptor())
+    assert after.st_nlink == 1
+    assert (tmp_path / "a").stat().st_ino == after.st_ino
 
 
 def test_a_name_that_was_taken_is_not_overwritten(tmp_path: Path) -> None:

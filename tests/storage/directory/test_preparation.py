@@ -18,7 +18,7 @@ MakeBatch = Callable[..., memoryview]
 
 
 def prepare(logs: Logs, partitions: int, topic_id: bytes = MANY_ID) -> None:
-    job = logs.begin_preparation("many", topic_id, partitions)
+    job = logs.begin_preparation("many", topic_id, range(partitions))
     job.run()
     logs.finish_preparation(job)
 

@@ -131,7 +131,7 @@ class TestAppend:
             with pytest.raises(AppendError) as caught:
                 log.append(make_batch(base_sequence=1, **options), 0, NOW)
             assert caught.value.code == ErrorCode.KAFKA_STORAGE_ERROR
-        assert "Next: make room; the log goes on by itself" in caplog.text
+        assert "Next: make room: delete topics" in caplog.text
         assert log.log_end_offset == 1
         assert read(log, 0) == [0]
         files.faults.bytes_until_full = None

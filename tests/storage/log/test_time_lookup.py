@@ -5,7 +5,11 @@ from typing import Any
 import pytest
 from storage_fixtures import NOW, batch
 
+from moldau.protocol.compression import Compression
+from moldau.protocol.records import Record, encode_batch
 from moldau.storage.log.config import LogConfig
+from moldau.storage.log.time_lookup import HeavyLookup
+from moldau.storage.log.validation import NO_LIMITS
 
 #: Every batch of two records begins a segment of its own.
 SMALL = LogConfig(segment_bytes=150, index_interval_bytes=1)
@@ -46,3 +50,30 @@ def test_an_empty_log(node: Any) -> None:
     log = node.log()
     assert log.offset_for_timestamp(0) is None
     assert log.max_timestamp() is None
+
+
+@pytest.mark.parametrize(
+    "records",
+    [
+        pytest.param([Record(at, NOW + at, None, b"", ()) for at in range(10_001)], id="many records"),
+        pytest.param([Record(at, NOW + at, None, bytes(3 << 20), ()) for at in range(2)], id="many bytes"),
+    ],
+)
+def test_a_heavy_batch_is_looked_into_elsewhere(node: Any, records: list[Record]) -> None:
+    log = node.log()
+    heavy = memoryview(encode_batch(records, compression=Compression.ZSTD))
+    for _ in range(2):
+        view, header = log.check(heavy, NOW, 9, NO_LIMITS)
+        log.append_checked(view, header, 0, NOW)
+    last = records[-1]
+    with pytest.raises(HeavyLookup) as lookup:
+        log.offset_for_timestamp(NOW + 1, at_once=True)
+    assert lookup.value.work() == (NOW + 1, 1, 0) == log.offset_for_timestamp(NOW + 1)
+    assert lookup.value.next_offset == len(records)
+    with pytest.raises(HeavyLookup) as lookup:
+        log.offset_for_timestamp(NOW + 1, len(records), at_once=True)
+    assert lookup.value.work() == (NOW + 1, len(records) + 1, 0)
+    with pytest.raises(HeavyLookup) as lookup:
+        log.max_timestamp(at_once=True)
+    assert lookup.value.work() == (last.timestamp, last.offset, 0) == log.max_timestamp()
+    assert log.offset_for_timestamp(last.timestamp + 1, at_once=True) is None

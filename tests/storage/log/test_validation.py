@@ -1,7 +1,9 @@
 """What produce refuses, and with which code: the cases that were asked of a real broker, and some more."""
 
 import gzip
+import random
 import struct
+import tracemalloc
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -9,12 +11,18 @@ import pytest
 from crc32c import crc32c
 
 from moldau.base.names import TopicPartition
-from moldau.protocol.compression import Compression
+from moldau.protocol.compression import Compression, compress
 from moldau.protocol.errors import ErrorCode, KafkaError
 from moldau.protocol.records import BatchHeader, Record, decode_records, encode_batch, read_header
 from moldau.storage.log.config import LogConfig
 from moldau.storage.log.validation import (
+    AT_ONCE,
+    NAMED_RECORDS,
+    NO_LIMITS,
     AppendError,
+    BatchLimits,
+    HeavyBatch,
+    check_and_transform,
     check_batch,
     check_batches_with_offsets,
     null_records,
@@ -24,6 +32,8 @@ from moldau.storage.log.validation import (
 NOW = 1_794_779_065_790
 TP = TopicPartition("cmp", 0)
 CONFIG = LogConfig()
+#: As the settings have them by default.
+LIMITS = BatchLimits(1_000_000, 4_000_000, 64 * 1024 * 1024)
 MakeBatch = Callable[..., memoryview]
 
 
@@ -33,10 +43,12 @@ def check(
     return check_batch(view, config, TP, now_ms, version, internal)
 
 
-def refused(view: memoryview, config: LogConfig = CONFIG, version: int = 9) -> AppendError:
+def refused(
+    view: memoryview, config: LogConfig = CONFIG, version: int = 9, limits: BatchLimits = AT_ONCE
+) -> AppendError:
     """The error; one that is not about the batch as such comes as the log would pass it on."""
     with pytest.raises(KafkaError) as caught:
-        check(view, config, version)
+        check_batch(view, config, TP, NOW, version, False, limits)
     error = caught.value
     return (
         error
@@ -161,8 +173,96 @@ def test_a_bomb_is_not_unpacked() -> None:
     bomb = gzip.compress(bytes(80 << 20), 9)
     data = bytearray(batch()[:61] + bomb)
     struct.pack_into(">i", data, 8, len(data) - 12)
-    error = refused(patched(data, 21, ">h", 1), replace(CONFIG, max_message_bytes=1 << 20))
+    view = patched(data, 21, ">h", 1)
+    with pytest.raises(HeavyBatch):
+        check(view)
+    error = refused(view, limits=LIMITS)
     assert error.code == ErrorCode.MESSAGE_TOO_LARGE
+    assert error.message == (
+        "The batch holds more than 67108864 bytes uncompressed (moldau.batch.uncompressed.bytes.max)."
+    )
+    assert error.message_for_client
+
+
+def test_many_records_are_not_checked_on_the_loop() -> None:
+    view = memoryview(batch(AT_ONCE.records + 1, key=None))
+    with pytest.raises(HeavyBatch):
+        check(view)
+    assert check_batch(view, CONFIG, TP, NOW, 9, False, LIMITS).record_count == AT_ONCE.records + 1
+    assert check_batch(view, CONFIG, TP, NOW, 9, True, NO_LIMITS).record_count == AT_ONCE.records + 1
+    error = refused(view, limits=BatchLimits(AT_ONCE.records, 0, 0))
+    assert error.code == ErrorCode.MESSAGE_TOO_LARGE
+    assert error.message == ("The batch counts 10001 records, more than 10000 (moldau.batch.records.max).")
+
+
+def test_many_headers_are_not_checked_on_the_loop() -> None:
+    headers = (("", None),) * (AT_ONCE.headers + 1)
+    view = memoryview(encode_batch([Record(0, NOW, None, None, headers)]))
+    with pytest.raises(HeavyBatch):
+        check(view)
+    assert check_batch(view, CONFIG, TP, NOW, 9, False, LIMITS).record_count == 1
+    assert refused(view, limits=BatchLimits(10, 10, 10)).code == ErrorCode.MESSAGE_TOO_LARGE
+
+
+def test_what_a_batch_may_hold_grows_with_its_size() -> None:
+    value = random.Random(3).randbytes(50_000)
+    view = memoryview(encode_batch([Record(0, NOW, None, value * 2, ())], compression=Compression.ZSTD))
+    assert 50_000 < len(view) < 60_000
+    assert check_batch(view, CONFIG, TP, NOW, 9, False, BatchLimits(10, 10, 10)).record_count == 1
+
+
+def test_a_large_batch_is_not_compressed_on_the_loop() -> None:
+    config = replace(CONFIG, compression=Compression.GZIP)
+    for codec in (Compression.NONE, Compression.ZSTD):
+        view = memoryview(encode_batch([Record(0, NOW, None, bytes(70_000), ())], compression=codec))
+        with pytest.raises(HeavyBatch):
+            transform(view, check(view), config, TP, NOW)
+        changed, header = check_and_transform(view, config, TP, NOW, 9, LIMITS)
+        assert header.attributes == Compression.GZIP
+        assert check(changed) == header
+
+
+def test_memory_for_a_batch_that_is_refused() -> None:
+    """Ten thousand bad timestamps in a few kilobytes, as a scaled-down bomb: what is kept of the records does
+    not follow their number.
+    """
+    records = [Record(index, NOW + 61_000, None, b"", ()) for index in range(10_000)]
+    view = memoryview(encode_batch(records, compression=Compression.ZSTD))
+    plain = 10_000 * 9
+    tracemalloc.start()
+    try:
+        error = refused(view, MINUTE)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert len(error.record_errors) == NAMED_RECORDS
+    assert peak < 8 * len(view) + 4 * plain
+
+
+@pytest.mark.parametrize("codec", list(Compression))
+@pytest.mark.parametrize("count", [1, 3, 50])
+@pytest.mark.parametrize(
+    ("at", "byte"),
+    [
+        pytest.param(3, 9 * 2, id="offset delta"),
+        pytest.param(4, 6, id="length of the key"),
+        pytest.param(6, 8, id="length of the value"),
+        pytest.param(-1, 2, id="number of headers"),
+        pytest.param(-1, 1, id="negative number of headers"),
+    ],
+)
+def test_a_record_that_would_stop_consumers(at: int, byte: int, count: int, codec: Compression) -> None:
+    """The last record of a batch with the right checksum."""
+    plain = batch(count)
+    size = (len(plain) - 61) // count
+    payload = bytearray(plain[61:])
+    payload[len(payload) - size + at if at >= 0 else at] = byte
+    data = plain[:61] + compress(codec, payload)
+    struct.pack_into(">i", data, 8, len(data) - 12)
+    error = refused(patched(data, 21, ">h", codec))
+    assert error.code == ErrorCode.INVALID_RECORD
+    assert error.message is not None
+    assert f"record {count - 1}" in error.message
 
 
 def test_zstd_needs_a_produce_version_that_knows_it() -> None:
@@ -196,11 +296,13 @@ def test_the_second_of_three_has_no_key(codec: Compression) -> None:
     assert error.has_log_start_offset
 
 
-def test_many_without_keys() -> None:
+def test_of_many_without_keys_a_few_are_named() -> None:
     error = refused(memoryview(batch(5, key=None)), COMPACTED)
     assert [index for index, _ in error.record_errors] == [0, 1, 2, 3, 4]
+    error = refused(memoryview(batch(500, key=None)), COMPACTED)
+    assert [index for index, _ in error.record_errors] == list(range(NAMED_RECORDS))
     assert error.message is not None
-    assert "due to 5 record errors" in error.message
+    assert "due to 500 record errors" in error.message
     assert error.message.count("RecordError(") == 3
 
 
@@ -220,6 +322,14 @@ def test_timestamps_out_of_range(timestamp: int) -> None:
             f"The timestamp should be within [{NOW - 60_000}, {NOW + 60_000}]",
         )
     ]
+
+
+def test_of_many_bad_timestamps_a_few_are_named() -> None:
+    error = refused(memoryview(batch(500, timestamp=NOW + 61_000)), MINUTE)
+    assert [index for index, _ in error.record_errors] == list(range(NAMED_RECORDS))
+    assert error.message == (
+        "One or more records have been rejected due to invalid timestamp (490 more of them are not named)"
+    )
 
 
 def test_the_default_bounds() -> None:
@@ -243,10 +353,19 @@ def test_only_the_culprits_are_named() -> None:
     assert [index for index, _ in error.record_errors] == [1]
 
 
-def test_a_wrong_largest_timestamp() -> None:
-    check(patched(batch(), 35, ">q", NOW + 1000))
-    error = refused(patched(batch(), 35, ">q", NOW + 61_000), MINUTE)
-    assert error.record_errors[0][0] == 0
+@pytest.mark.parametrize("codec", list(Compression))
+@pytest.mark.parametrize("claimed", [NOW + 1000, NOW + 61_000, NOW - 5, -1])
+def test_a_wrong_largest_timestamp_is_put_right(claimed: int, codec: Compression) -> None:
+    view = patched(batch(40, compression=codec), 35, ">q", claimed)
+    assert check(view, MINUTE).max_timestamp == NOW
+    assert check(view, MINUTE) == read_header(view)
+
+
+def test_a_timestamp_that_the_header_does_not_show() -> None:
+    records = [Record(0, NOW, b"", b"", ()), Record(1, NOW + 61_000, b"", b"", ())]
+    error = refused(memoryview(encode_batch(records, max_timestamp=NOW)), MINUTE)
+    assert error.code == ErrorCode.INVALID_TIMESTAMP
+    assert [index for index, _ in error.record_errors] == [1]
 
 
 def test_bounds_mean_nothing_with_the_brokers_time() -> None:

@@ -32,20 +32,34 @@ class Api:
         """``fail(request, error, context)`` is the answer when the handler as a whole raised."""
         return self._load().fail
 
+    @property
+    def asks(self) -> Any:
+        """What the API asks of an authorizer (``broker/access/asks.py``); without it nothing is answered."""
+        return self._load().ASKS
+
     def _load(self) -> Any:
         return import_module(f"{__name__}.{self.module}")
 
 
-#: Kafka answers the first two and does not list them while no plug-in asks for them. The others are our own
-#: (docs/time-travel.md): only a client that calls itself "moldau" sees them.
-_NOT_ADVERTISED = (
-    ApiKey.GET_TELEMETRY_SUBSCRIPTIONS,
-    ApiKey.PUSH_TELEMETRY,
+#: What brokers say to each other; Kafka has these on the controllers' listeners only.
+BETWEEN_BROKERS = (
+    ApiKey.ALTER_PARTITION,
+    ApiKey.ENVELOPE,
+    ApiKey.BROKER_REGISTRATION,
+    ApiKey.BROKER_HEARTBEAT,
+    ApiKey.ALLOCATE_PRODUCER_IDS,
+)
+#: Only our own client, which calls itself "moldau", sees these: our own APIs (docs/time-travel.md), and what
+#: brokers say to each other.
+FOR_OUR_CLIENT = (
     ApiKey.FORK_TOPIC,
     ApiKey.BEGIN_RESTORE,
     ApiKey.RESTORE_BATCHES,
     ApiKey.END_RESTORE,
+    *BETWEEN_BROKERS,
 )
+#: Kafka answers the first two and does not list them while no plug-in asks for them.
+_NOT_ADVERTISED = (ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, ApiKey.PUSH_TELEMETRY, *FOR_OUR_CLIENT)
 _FILES = frozenset(os.listdir(os.path.dirname(__file__)))
 TABLE: dict[ApiKey, Api] = {
     key: Api(key, advertised=key not in _NOT_ADVERTISED)

@@ -5,11 +5,18 @@ Behaviour: makes a group's offsets part of a transaction, by adding the partitio
 
 from typing import Any
 
+from moldau.broker.access.asks import whole
 from moldau.broker.context import RequestContext
 from moldau.coordinators.shard import CoordinatorResult, Token
 from moldau.coordinators.transactions.shard import TransactionShard
 from moldau.protocol.errors import KafkaError
 from moldau.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
+from moldau.security.acls import Operation, ResourceType
+
+ASKS = (
+    whole(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, "transactional_id"),
+    whole(Operation.READ, ResourceType.GROUP, "group_id"),
+)
 
 
 async def handle(request: AddOffsetsToTxnRequest, context: RequestContext) -> Any:

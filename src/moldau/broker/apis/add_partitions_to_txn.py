@@ -5,7 +5,10 @@ the whole transaction. From v4 on brokers ask for many transactions at once, or 
 """
 
 from moldau.base.names import INTERNAL_TOPICS, TopicPartition
+from moldau.broker.access.asks import within
+from moldau.broker.bounds.turns import Steps, Turn, in_turns
 from moldau.broker.context import RequestContext
+from moldau.broker.coordination.groups import OFFSETS_TOPIC
 from moldau.coordinators.shard import CoordinatorResult, Token
 from moldau.coordinators.transactions.shard import TransactionShard
 from moldau.protocol.errors import ErrorCode, KafkaError
@@ -17,15 +20,29 @@ from moldau.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnTopic,
     AddPartitionsToTxnTopicResult,
 )
+from moldau.security.acls import CLUSTER_NAME, Operation, ResourceType
+
+ASKS = (
+    within(
+        (Operation.WRITE, ResourceType.TRANSACTIONAL_ID),
+        (Operation.WRITE, ResourceType.TOPIC),
+        (Operation.CLUSTER_ACTION, ResourceType.CLUSTER),
+    ),
+)
 
 
 async def handle(request: AddPartitionsToTxnRequest, context: RequestContext) -> AddPartitionsToTxnResponse:
     if context.api_version < 4:
-        refused = _refused(request.v3_and_below_topics, context)
+        transactional_id = request.v3_and_below_transactional_id
+        context.require(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, transactional_id)
+        refused = await in_turns(_refused(request.v3_and_below_topics, context))
         return await _ask(request, request.v3_and_below_transactional_id, refused, context)
+    context.require(Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME)
     response = AddPartitionsToTxnResponse()
+    turn = Turn()
     for transaction in request.transactions:
-        refused = _refused(transaction.topics, context)
+        await turn.give_way()
+        refused = await in_turns(_refused(transaction.topics, context), turn)
         one = AddPartitionsToTxnRequest(transactions=[transaction])
         try:
             answer = await _ask(one, transaction.transactional_id, refused, context)
@@ -53,18 +70,29 @@ async def _ask(
 
 def _refused(
     topics: list[AddPartitionsToTxnTopic], context: RequestContext
-) -> dict[TopicPartition, ErrorCode]:
-    """What no transaction may write to: partitions that do not exist, and the broker's own."""
+) -> Steps[dict[TopicPartition, ErrorCode]]:
+    """What no transaction may write to: partitions that do not exist, and the broker's own.
+
+    Offsets of a transaction are written by brokers, which ask for them with the versions that are theirs.
+    """
     image = context.services.image
+    brokers = context.api_version >= 4
     refused = {}
     for topic in topics:
         for index in topic.partitions:
+            yield
             partition = TopicPartition(topic.name, index)
-            if topic.name in INTERNAL_TOPICS:
+            internal = topic.name in INTERNAL_TOPICS and not (brokers and topic.name == OFFSETS_TOPIC.name)
+            if internal or not _may_write(topic.name, context):
                 refused[partition] = ErrorCode.TOPIC_AUTHORIZATION_FAILED
             elif image.partition(partition) is None:
                 refused[partition] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     return refused
+
+
+def _may_write(topic: str, context: RequestContext) -> bool:
+    """Brokers, which come with version 4, have asked before."""
+    return context.api_version >= 4 or context.may(Operation.WRITE, ResourceType.TOPIC, topic)
 
 
 def _all(topics: list[AddPartitionsToTxnTopic], code: ErrorCode) -> list[AddPartitionsToTxnTopicResult]:
@@ -80,8 +108,7 @@ def fail(
     request: AddPartitionsToTxnRequest, error: KafkaError, context: RequestContext
 ) -> AddPartitionsToTxnResponse:
     response = AddPartitionsToTxnResponse(error_code=error.code)
+    if context.api_version >= 4:
+        return response
     response.results_by_topic_v3_and_below = _all(request.v3_and_below_topics, error.code)
-    for transaction in request.transactions:
-        topics = _all(transaction.topics, error.code)
-        response.results_by_transaction.append(AddPartitionsToTxnResult(transaction.transactional_id, topics))
     return response

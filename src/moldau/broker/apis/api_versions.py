@@ -2,7 +2,8 @@
 
 Behaviour: the table of what this broker answers. A client names itself from v3 on; a name that no
 client would have is refused, as Kafka's broker does.
-Our own client, whose name is "moldau", also gets our own APIs; no other client ever sees them.
+Our own client, whose name is "moldau", also gets our own APIs and those between brokers; no other client ever
+sees them.
 Features: those that stand behind what is answered, at the level that Kafka 4.3 has them; v3 leaves
 out the ones whose lowest level is 0, which is all of them.
 """
@@ -10,9 +11,9 @@ out the ones whose lowest level is 0, which is all of them.
 import re
 from typing import Any
 
-from moldau.broker.apis import TABLE
+from moldau.broker.access.asks import NOTHING
+from moldau.broker.apis import FOR_OUR_CLIENT, TABLE
 from moldau.broker.context import RequestContext
-from moldau.protocol.api_keys import FIRST_PRIVATE_KEY
 from moldau.protocol.errors import ErrorCode, KafkaError
 from moldau.protocol.messages.api_versions import (
     ApiVersion,
@@ -22,6 +23,7 @@ from moldau.protocol.messages.api_versions import (
     SupportedFeatureKey,
 )
 
+ASKS = NOTHING
 _FEATURES = (("group.version", 1), ("transaction.version", 2))
 _OUR_CLIENT = "moldau"
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
@@ -36,7 +38,7 @@ def handle(request: ApiVersionsRequest, context: RequestContext) -> ApiVersionsR
     listed = [
         ApiVersion(key, api.minimum, api.maximum)
         for key, api in TABLE.items()
-        if api.advertised or (ours and key >= FIRST_PRIVATE_KEY)
+        if api.advertised or (ours and key in FOR_OUR_CLIENT)
     ]
     response = ApiVersionsResponse(api_keys=listed)
     if context.api_version >= 3:

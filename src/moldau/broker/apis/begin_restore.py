@@ -7,9 +7,13 @@ is given up.
 
 from typing import Any
 
+from moldau.broker.access.asks import cluster
 from moldau.broker.context import RequestContext
 from moldau.protocol.errors import KafkaError
 from moldau.protocol.messages.begin_restore import BeginRestoreRequest, BeginRestoreResponse
+from moldau.security.acls import Operation
+
+ASKS = (cluster(Operation.CREATE),)
 
 
 def handle(request: BeginRestoreRequest, context: RequestContext) -> BeginRestoreResponse:

@@ -5,15 +5,23 @@ that are not there are GROUP_ID_NOT_FOUND.
 Version notes: v1 marks members that use the classic protocol.
 """
 
-from moldau.broker.authorized_operations import GROUP_OPERATIONS
+from moldau.broker.access.asks import every, within
 from moldau.broker.context import RequestContext
 from moldau.broker.coordination.group_requests import ask_each
 from moldau.coordinators.groups.shard import GroupShard
-from moldau.protocol.errors import KafkaError
+from moldau.protocol.errors import ErrorCode, KafkaError
 from moldau.protocol.messages.consumer_group_describe import (
     ConsumerGroupDescribeRequest,
     ConsumerGroupDescribeResponse,
     DescribedGroup,
+)
+from moldau.security.acls import Operation, ResourceType
+
+ASKS = (
+    every(
+        Operation.DESCRIBE, ResourceType.GROUP, "group_ids", name=None, answers="groups", refused_first=True
+    ),
+    within((Operation.DESCRIBE, ResourceType.TOPIC)),
 )
 
 
@@ -37,8 +45,27 @@ async def handle(
             response.groups += reply.groups
     if request.include_authorized_operations:
         for group in response.groups:
-            group.authorized_operations = GROUP_OPERATIONS
+            group.authorized_operations = context.operations(ResourceType.GROUP, group.group_id)
+    if context.services.authorization is not None:
+        response.groups = [_hidden(group, context) for group in response.groups]
     return response
+
+
+def _hidden(group: DescribedGroup, context: RequestContext) -> DescribedGroup:
+    """A group whose members have topics that the client may not know of is not shown at all."""
+    names = {
+        topic.topic_name
+        for member in group.members
+        for assignment in (member.assignment, member.target_assignment)
+        for topic in assignment.topic_partitions
+    }
+    if all(context.may(Operation.DESCRIBE, ResourceType.TOPIC, name) for name in sorted(names)):
+        return group
+    return DescribedGroup(
+        error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+        error_message="The described group uses topics that the client is not authorized to describe.",
+        group_id=group.group_id,
+    )
 
 
 def fail(

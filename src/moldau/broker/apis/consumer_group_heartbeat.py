@@ -9,6 +9,7 @@ Not done: assignors of a member's own (Kafka has none either).
 
 from typing import Any
 
+from moldau.broker.access.asks import whole, within
 from moldau.broker.context import RequestContext
 from moldau.broker.coordination.group_requests import ask
 from moldau.coordinators.groups.shard import GroupShard
@@ -17,9 +18,17 @@ from moldau.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
 )
+from moldau.security.acls import Operation, ResourceType
+
+ASKS = (
+    whole(Operation.READ, ResourceType.GROUP, "group_id"),
+    within((Operation.DESCRIBE, ResourceType.TOPIC)),
+)
 
 
 def handle(request: ConsumerGroupHeartbeatRequest, context: RequestContext) -> Any:
+    for name in request.subscribed_topic_names or ():
+        context.require(Operation.DESCRIBE, ResourceType.TOPIC, name)
     return ask(context, request.group_id, GroupShard.consumer_heartbeat, request)
 
 

@@ -5,13 +5,23 @@ goes out. The effective configs come with the answer from v5 on.
 Not done: waiting for other brokers, since there are none yet: ``timeout_ms`` has nothing to bound.
 """
 
+from collections import Counter
 from typing import Any
 
+from moldau.broker.access.asks import every, within
+from moldau.broker.bounds.pieces import cut
+from moldau.broker.bounds.turns import Turn
 from moldau.broker.context import RequestContext
 from moldau.broker.topic_creation import create
 from moldau.cluster.configs.descriptions import describe_topic
-from moldau.cluster.controller.topics import CreatedTopic, ReplicaAssignment, TopicToCreate
-from moldau.protocol.errors import KafkaError
+from moldau.cluster.controller.topics import (
+    CreatedTopic,
+    ReplicaAssignment,
+    TopicToCreate,
+    asks_for_too_many,
+    too_many_partitions,
+)
+from moldau.protocol.errors import ErrorCode, KafkaError
 from moldau.protocol.messages.create_topics import (
     CreatableTopic,
     CreatableTopicConfigs,
@@ -19,18 +29,41 @@ from moldau.protocol.messages.create_topics import (
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
+from moldau.security.acls import Operation, ResourceType
+
+ASKS = (
+    every(
+        Operation.CREATE,
+        ResourceType.TOPIC,
+        "topics",
+        unless=(Operation.CREATE, ResourceType.CLUSTER),
+        says=True,
+        said="Authorization failed.",
+    ),
+    within((Operation.DESCRIBE_CONFIGS, ResourceType.TOPIC)),
+)
 
 
 async def handle(request: CreateTopicsRequest, context: RequestContext) -> CreateTopicsResponse:
+    turn = Turn()
+    asked = []
+    for wanted in request.topics:
+        await turn.give_way()
+        asked.append(_new_topic(wanted))
+    if asks_for_too_many(asked, context.services.settings.num_partitions):
+        raise too_many_partitions()
     # Kafka answers a name that stands twice in the request once, with an error.
-    asked = [_new_topic(topic) for topic in request.topics]
-    outcomes = await create(context.services, asked, validate_only=request.validate_only)
-    results: dict[str, CreatableTopicResult] = {}
-    for topic, outcome in zip(asked, outcomes, strict=True):
-        if isinstance(outcome, KafkaError):
-            results[topic.name] = _refused(topic.name, outcome)
-        else:
-            results[topic.name] = _created(outcome, context)
+    counts = Counter(topic.name for topic in asked)
+    twice = KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
+    results = {topic.name: _refused(topic.name, twice) for topic in asked}
+    for piece in cut([topic for topic in asked if counts[topic.name] == 1]):
+        await turn.give_way()
+        outcomes = await create(context.services, piece, validate_only=request.validate_only)
+        for topic, outcome in zip(piece, outcomes, strict=True):
+            if isinstance(outcome, KafkaError):
+                results[topic.name] = _refused(topic.name, outcome)
+            else:
+                results[topic.name] = _created(outcome, context)
     return CreateTopicsResponse(topics=list(results.values()))
 
 
@@ -42,6 +75,13 @@ def _new_topic(topic: CreatableTopic) -> TopicToCreate:
 
 def _created(topic: CreatedTopic, context: RequestContext) -> CreatableTopicResult:
     result = CreatableTopicResult(topic.name, topic.topic_id, error_message=None)
+    if context.api_version >= 5 and not context.may(
+        Operation.DESCRIBE_CONFIGS, ResourceType.TOPIC, topic.name, quiet=True
+    ):
+        # The topic is made; whoever may not see configs is not told how.
+        result.topic_config_error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        result.configs = []
+        return result
     result.num_partitions = topic.partition_count
     result.replication_factor = topic.replication_factor
     if context.api_version >= 5:

@@ -5,6 +5,7 @@ Behaviour: forgets groups without members, their offsets included; each has its 
 
 from typing import Any
 
+from moldau.broker.access.asks import every
 from moldau.broker.context import RequestContext
 from moldau.broker.coordination.group_requests import ask_each
 from moldau.coordinators.groups.shard import GroupShard
@@ -13,6 +14,13 @@ from moldau.protocol.messages.delete_groups import (
     DeletableGroupResult,
     DeleteGroupsRequest,
     DeleteGroupsResponse,
+)
+from moldau.security.acls import Operation, ResourceType
+
+ASKS = (
+    every(
+        Operation.DELETE, ResourceType.GROUP, "groups_names", name=None, answers="results", refused_first=True
+    ),
 )
 
 

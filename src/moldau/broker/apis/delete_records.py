@@ -5,6 +5,8 @@ not served any more, whole segments below it go when retention next looks.
 """
 
 from moldau.base.names import INTERNAL_TOPICS
+from moldau.broker.access.asks import every
+from moldau.broker.bounds.turns import Steps, if_large
 from moldau.broker.context import RequestContext
 from moldau.protocol.errors import ErrorCode, KafkaError
 from moldau.protocol.messages.delete_records import (
@@ -13,13 +15,23 @@ from moldau.protocol.messages.delete_records import (
     DeleteRecordsResponse,
     DeleteRecordsTopicResult,
 )
+from moldau.security.acls import Operation, ResourceType
+
+ASKS = (every(Operation.DELETE, ResourceType.TOPIC, "topics"),)
 
 
-def handle(request: DeleteRecordsRequest, context: RequestContext) -> DeleteRecordsResponse:
+def handle(
+    request: DeleteRecordsRequest, context: RequestContext
+) -> DeleteRecordsResponse | Steps[DeleteRecordsResponse]:
+    return if_large(context, _delete(request, context))
+
+
+def _delete(request: DeleteRecordsRequest, context: RequestContext) -> Steps[DeleteRecordsResponse]:
     response = DeleteRecordsResponse()
     for topic in request.topics:
         results = []
         for asked in topic.partitions:
+            yield
             try:
                 if topic.name in INTERNAL_TOPICS:
                     raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION)

@@ -6,7 +6,7 @@ when asked for (v2). Asked for controllers it answers that this is a broker.
 
 from typing import Any
 
-from moldau.broker.authorized_operations import CLUSTER_OPERATIONS
+from moldau.broker.access.asks import NOTHING
 from moldau.broker.context import RequestContext
 from moldau.protocol.errors import ErrorCode, KafkaError
 from moldau.protocol.messages.describe_cluster import (
@@ -14,7 +14,9 @@ from moldau.protocol.messages.describe_cluster import (
     DescribeClusterRequest,
     DescribeClusterResponse,
 )
+from moldau.security.acls import CLUSTER_NAME, ResourceType
 
+ASKS = NOTHING
 _BROKERS = 1
 
 
@@ -40,7 +42,7 @@ def handle(request: DescribeClusterRequest, context: RequestContext) -> Describe
             DescribeClusterBroker(broker.broker_id, listener.host, listener.port, broker.rack, broker.fenced)
         )
     if request.include_cluster_authorized_operations:
-        response.cluster_authorized_operations = CLUSTER_OPERATIONS
+        response.cluster_authorized_operations = context.operations(ResourceType.CLUSTER, CLUSTER_NAME)
     return response
 
 

@@ -6,7 +6,7 @@ GROUP_ID_NOT_FOUND from v6 on.
 
 from typing import Any
 
-from moldau.broker.authorized_operations import GROUP_OPERATIONS
+from moldau.broker.access.asks import every
 from moldau.broker.context import RequestContext
 from moldau.broker.coordination.group_requests import ask_each
 from moldau.coordinators.groups.shard import GroupShard
@@ -16,6 +16,9 @@ from moldau.protocol.messages.describe_groups import (
     DescribeGroupsRequest,
     DescribeGroupsResponse,
 )
+from moldau.security.acls import Operation, ResourceType
+
+ASKS = (every(Operation.DESCRIBE, ResourceType.GROUP, "groups", name=None, refused_first=True),)
 
 
 async def handle(request: DescribeGroupsRequest, context: RequestContext) -> DescribeGroupsResponse:
@@ -33,7 +36,7 @@ async def handle(request: DescribeGroupsRequest, context: RequestContext) -> Des
             response.groups += reply.groups
     if request.include_authorized_operations:
         for group in response.groups:
-            group.authorized_operations = GROUP_OPERATIONS
+            group.authorized_operations = context.operations(ResourceType.GROUP, group.group_id)
     return response
 
 

@@ -7,6 +7,7 @@ Not done: future replicas (moving a partition between directories).
 
 from typing import Any
 
+from moldau.broker.access.asks import cluster
 from moldau.broker.context import RequestContext
 from moldau.protocol.errors import ErrorCode, KafkaError
 from moldau.protocol.messages.describe_log_dirs import (
@@ -16,6 +17,9 @@ from moldau.protocol.messages.describe_log_dirs import (
     DescribeLogDirsResult,
     DescribeLogDirsTopic,
 )
+from moldau.security.acls import Operation
+
+ASKS = (cluster(Operation.DESCRIBE),)
 
 
 def handle(request: DescribeLogDirsRequest, context: RequestContext) -> DescribeLogDirsResponse:

@@ -1,9 +1,12 @@
 """DescribeProducers.
 
-Behaviour: the producers that a partition remembers, with their last sequence and open transaction.
+Behaviour: the producers that a partition remembers, with their last sequence and open transaction. One
+that is named twice is described once; Kafka describes it twice.
 """
 
-from moldau.base.names import topic_name_error
+from moldau.base.names import TopicPartition, topic_name_error
+from moldau.broker.access.asks import every
+from moldau.broker.bounds.turns import Steps, if_large
 from moldau.broker.context import RequestContext
 from moldau.protocol.errors import ErrorCode, KafkaError
 from moldau.protocol.messages.describe_producers import (
@@ -13,12 +16,29 @@ from moldau.protocol.messages.describe_producers import (
     ProducerState,
     TopicResponse,
 )
+from moldau.security.acls import Operation, ResourceType
+
+ASKS = (every(Operation.READ, ResourceType.TOPIC, "topics"),)
 
 
-def handle(request: DescribeProducersRequest, context: RequestContext) -> DescribeProducersResponse:
+def handle(
+    request: DescribeProducersRequest, context: RequestContext
+) -> DescribeProducersResponse | Steps[DescribeProducersResponse]:
+    return if_large(context, _describe_all(request, context))
+
+
+def _describe_all(
+    request: DescribeProducersRequest, context: RequestContext
+) -> Steps[DescribeProducersResponse]:
     response = DescribeProducersResponse()
+    described: set[TopicPartition] = set()
     for topic in request.topics:
-        answers = [_describe(topic.name, index, context) for index in topic.partition_indexes]
+        answers = []
+        for index in topic.partition_indexes:
+            yield
+            if (partition := TopicPartition(topic.name, index)) not in described:
+                described.add(partition)
+                answers.append(_describe(topic.name, index, context))
         response.topics.append(TopicResponse(topic.name, answers))
     return response
 

@@ -1,10 +1,13 @@
 """DescribeTransactions.
 
-Behaviour: state, producer and partitions of transactional ids, each answered alone.
+Behaviour: state, producer and partitions of transactional ids, each answered alone. One that is named twice
+is answered once; Kafka answers it twice.
 """
 
 from typing import Any
 
+from moldau.broker.access.asks import every, within
+from moldau.broker.bounds.turns import Turn
 from moldau.broker.context import RequestContext
 from moldau.coordinators.shard import CoordinatorResult, Token
 from moldau.coordinators.transactions.shard import TransactionShard
@@ -14,6 +17,18 @@ from moldau.protocol.messages.describe_transactions import (
     DescribeTransactionsResponse,
     TransactionState,
 )
+from moldau.security.acls import Operation, ResourceType
+
+ASKS = (
+    every(
+        Operation.DESCRIBE,
+        ResourceType.TRANSACTIONAL_ID,
+        "transactional_ids",
+        name=None,
+        answers="transaction_states",
+    ),
+    within((Operation.DESCRIBE, ResourceType.TOPIC)),
+)
 
 
 async def handle(
@@ -21,7 +36,9 @@ async def handle(
 ) -> DescribeTransactionsResponse:
     coordinator = context.services.transactions.coordinator
     response = DescribeTransactionsResponse()
-    for transactional_id in request.transactional_ids:
+    turn = Turn()
+    for transactional_id in dict.fromkeys(request.transactional_ids):
+        await turn.give_way()
         one = DescribeTransactionsRequest([transactional_id])
 
         def decide(
@@ -34,6 +51,13 @@ async def handle(
             response.transaction_states += reply.transaction_states
         except KafkaError as error:
             response.transaction_states.append(TransactionState(error.code, transactional_id))
+    for state in response.transaction_states:
+        # Topics that the client may not know of are left out.
+        state.topics = [
+            topic
+            for topic in state.topics
+            if context.may(Operation.DESCRIBE, ResourceType.TOPIC, topic.topic, quiet=True)
+        ]
     return response
 
 

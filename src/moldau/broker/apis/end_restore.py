@@ -6,9 +6,13 @@ transaction that is open at its end is aborted. Without, what was sent is remove
 
 from typing import Any
 
+from moldau.broker.access.asks import cluster
 from moldau.broker.context import RequestContext
 from moldau.protocol.errors import KafkaError
 from moldau.protocol.messages.end_restore import EndRestoreRequest, EndRestoreResponse, RestoredPartition
+from moldau.security.acls import Operation
+
+ASKS = (cluster(Operation.CREATE),)
 
 
 async def handle(request: EndRestoreRequest, context: RequestContext) -> EndRestoreResponse:

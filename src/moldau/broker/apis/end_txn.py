@@ -7,11 +7,15 @@ Version notes: from v5 every end gives the producer a new epoch (KIP-890).
 
 from typing import Any
 
+from moldau.broker.access.asks import whole
 from moldau.broker.context import RequestContext
 from moldau.coordinators.shard import CoordinatorResult, Token
 from moldau.coordinators.transactions.shard import TransactionShard
 from moldau.protocol.errors import KafkaError
 from moldau.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
+from moldau.security.acls import Operation, ResourceType
+
+ASKS = (whole(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, "transactional_id"),)
 
 
 async def handle(request: EndTxnRequest, context: RequestContext) -> Any:

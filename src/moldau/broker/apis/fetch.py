@@ -5,12 +5,18 @@ Behaviour: reads whole batches from the asked offset on, without looking inside.
 partition that has data is always whole, whatever the limits say; later ones may be cut. Sessions
 (v7) answer only what is new. ``read_committed`` stops at the last stable offset and names the aborted
 transactions below it.
-Version notes: topics go by id from v13; from v16 a client at the wrong broker is sent the right one.
-Not done: followers (a replica id is answered NOT_LEADER_OR_FOLLOWER), a preferred read replica.
+A follower reads up to the end of the log, and what it asks for says what it has: its fetches advance the
+high watermark. From v11 on a consumer may read from a follower, and with ``replica.selector.class`` one that
+names its rack is sent to the follower there.
+Version notes: topics go by id from v13; from v16 a client at the wrong broker is sent the right one; from
+v18 a follower that knows an old high watermark is answered at once.
 """
 
 from typing import Any
 
+from moldau.broker.access.asks import within
+from moldau.broker.bounds.pieces import cut
+from moldau.broker.bounds.turns import Steps
 from moldau.broker.context import RequestContext
 from moldau.broker.fetch_sessions import Plan, WantedPartition
 from moldau.broker.purgatory import Parked
@@ -25,37 +31,59 @@ from moldau.protocol.messages.fetch import (
     NodeEndpoint,
     PartitionData,
 )
-from moldau.replication.partition import ISOLATION_LEVELS, READ_COMMITTED, Partition
+from moldau.replication.partition import ISOLATION_LEVELS, READ_COMMITTED, Log, Partition
+from moldau.replication.read_replica import RACK_AWARE_SELECTOR, preferred_read_replica
+from moldau.security.acls import CLUSTER_NAME, Operation, ResourceType
 
-_NOT_FOUND = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
+ASKS = (within((Operation.READ, ResourceType.TOPIC), (Operation.CLUSTER_ACTION, ResourceType.CLUSTER)),)
+#: Of more partitions so many are read before others have their turn.
+_PARTITIONS_AT_ONCE = 200
+_THE_PAST = float("-inf")
+#: From this version on a consumer says where it is, and may read from a replica that does not lead.
+_READS_FROM_FOLLOWERS = 11
+_NOT_FOUND = (
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    ErrorCode.UNKNOWN_TOPIC_ID,
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+)
 
 Results = list[tuple[WantedPartition, PartitionData]]
 
 
-def handle(request: FetchRequest, context: RequestContext) -> FetchResponse | Parked:
+def handle(request: FetchRequest, context: RequestContext) -> FetchResponse | Parked | Steps[Any]:
     services = context.services
     version = context.api_version
     if request.isolation_level not in ISOLATION_LEVELS:
         raise KafkaError(ErrorCode.INVALID_REQUEST)
     plan = services.fetch_sessions.plan(request, version)
     fetch = _Fetch(request, context, plan)
-    results, size, urgent = fetch.read()
+    if len(plan.wanted) > _PARTITIONS_AT_ONCE:
+        request.topics = []  # the plan has what they said, and may wait for long
+        return fetch.in_steps(services.clock.monotonic() + request.max_wait_ms / 1000)
+    results, size, urgent = fetch.read(plan.wanted, fetch.most_bytes(), True)
+    if fetch.replica_id >= 0:
+        urgent |= fetch.note_progress(results)
     enough = size >= request.min_bytes or urgent or not plan.wanted
     if enough or request.max_wait_ms <= 0 or services.stopping:
         return fetch.respond(results)
-    return Parked(fetch.partitions(), request.max_wait_ms / 1000, fetch.attempt)
+    seconds = request.max_wait_ms / 1000
+    return Parked(fetch.partitions(), seconds, fetch.attempt, on_append=fetch.replica_id >= 0)
 
 
 class _Fetch:
     """One fetch in the making; it may be read several times before it is answered."""
 
-    __slots__ = ("context", "plan", "replica_id", "request")
+    __slots__ = ("context", "plan", "rack", "replica_id", "request")
 
     def __init__(self, request: FetchRequest, context: RequestContext, plan: Plan) -> None:
         self.request = request
         self.context = context
         self.plan = plan
         self.replica_id = max(request.replica_id, request.replica_state.replica_id)
+        #: Where the consumer is, if it may be sent to a replica there.
+        self.rack = ""
+        if context.services.settings.replica_selector_class == RACK_AWARE_SELECTOR and self.replica_id < 0:
+            self.rack = request.rack_id
 
     def find(self, wanted: WantedPartition) -> Partition:
         replicas = self.context.services.replicas
@@ -66,21 +94,87 @@ class _Fetch:
     def partitions(self) -> list[Partition]:
         return [self.find(wanted) for wanted in self.plan.wanted]
 
+    def note_progress(self, results: Results) -> bool:
+        """Takes over what a follower has; whether it should hear at once how far it is committed now.
+
+        After the reading: an answer that is ready carries the high watermark of before, as in Kafka.
+        """
+        now_ms = self.context.services.clock.now_ms()
+        broker_epoch = self.request.replica_state.replica_epoch
+        behind = False
+        for wanted, data in results:
+            if data.error_code or data.diverging_epoch.epoch >= 0:
+                continue
+            partition = self.find(wanted)
+            partition.follower_fetched(
+                self.replica_id, wanted.fetch_offset, wanted.reader_log_start_offset, now_ms, broker_epoch
+            )
+            if not data.records and partition.high_watermark > wanted.reader_high_watermark:
+                data.high_watermark = partition.high_watermark
+                behind = True
+        return behind
+
     def attempt(self, expired: bool) -> FetchResponse | None:
-        results, size, urgent = self.read()
+        results, size, urgent = self.read(self.plan.wanted, self.most_bytes(), True)
         if expired or urgent or size >= self.request.min_bytes:
             return self.respond(results)
         return None
 
-    def read(self) -> tuple[Results, int, bool]:
-        """What can be read now, how many bytes it is, and whether it must be answered at once."""
-        request = self.request
-        left = min(request.max_bytes, self.context.services.settings.fetch_max_bytes)
+    def in_steps(self, deadline: float) -> Steps[FetchResponse | Parked]:
+        """Reads very many partitions, a few at a time, and answers or waits for what comes."""
+        services = self.context.services
+
+        def again(expired: bool) -> Steps[FetchResponse | Parked]:
+            return self.in_steps(_THE_PAST if expired else deadline)
+
+        while True:
+            results, size, urgent = yield from self.read_in_steps()
+            if self.replica_id >= 0:
+                urgent |= self.note_progress(results)
+            seconds = deadline - services.clock.monotonic()
+            if urgent or size >= self.request.min_bytes or seconds <= 0 or services.stopping:
+                return self.respond(results)
+            if not any(self.has_moved(wanted, data) for wanted, data in results):
+                # Reading takes its time again when it is woken, and may end in another wait.
+                return Parked(self.partitions(), seconds, again, on_append=self.replica_id >= 0)
+
+    def read_in_steps(self) -> Steps[tuple[Results, int, bool]]:
+        results: Results = []
+        size, urgent = 0, False
+        for wanted in cut(self.plan.wanted, _PARTITIONS_AT_ONCE):
+            yield
+            some, taken, refused = self.read(wanted, max(self.most_bytes() - size, 0), not size)
+            results += some
+            size += taken
+            urgent = urgent or refused
+        return results, size, urgent
+
+    def has_moved(self, wanted: WantedPartition, data: PartitionData) -> bool:
+        """Whether there may be more to read than there was a moment ago."""
+        try:
+            partition = self.find(wanted)
+            log = self.readable_log(partition, wanted)
+            bounds = partition.read_bounds(log, self.request.isolation_level, self.replica_id)
+        except KafkaError:
+            return True
+        if self.replica_id >= 0 and not data.records:
+            return bounds.end_offset > wanted.fetch_offset
+        seen = data.high_watermark, data.last_stable_offset
+        return (bounds.high_watermark, bounds.last_stable_offset) != seen
+
+    def most_bytes(self) -> int:
+        most: int = self.context.services.settings.fetch_max_bytes
+        return min(self.request.max_bytes, most)
+
+    def read(self, partitions: list[WantedPartition], left: int, first: bool) -> tuple[Results, int, bool]:
+        """What can be read now, how many bytes it is, and whether it must be answered at once.
+
+        ``left`` bytes may be read; the ``first`` batch is read even if it is larger.
+        """
         size = 0
         urgent = False
-        first = True
         results: Results = []
-        for wanted in self.plan.wanted:
+        for wanted in partitions:
             try:
                 data = self.read_partition(wanted, left, first)
             except KafkaError as error:
@@ -92,15 +186,39 @@ class _Fetch:
                     first = False
                     size += taken
                     left = max(left - taken, 0)
-                elif data.diverging_epoch.epoch >= 0:
+                elif (
+                    data.diverging_epoch.epoch >= 0
+                    or data.high_watermark > wanted.reader_high_watermark
+                    or data.preferred_read_replica >= 0
+                ):
                     urgent = True
             results.append((wanted, data))
         return results, size, urgent
 
+    def check(self, wanted: WantedPartition) -> None:
+        """Whether the client may read this; a session's partitions are asked about with every request.
+
+        Whoever reads as a follower needs the rights of a broker: it moves the high watermark.
+        """
+        name = wanted.topic
+        if self.context.api_version >= 13:
+            topic = self.context.services.image.topics_by_id.get(wanted.topic_id)
+            if topic is None:
+                return
+            name = topic.name
+        if self.replica_id >= 0:
+            if not self.context.may(Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME):
+                raise KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        else:
+            self.context.require(Operation.READ, ResourceType.TOPIC, name)
+
     def read_partition(self, wanted: WantedPartition, left: int, first: bool) -> PartitionData:
+        if self.context.services.authorization is not None:
+            self.check(wanted)
         partition = self.find(wanted)
         isolation_level = self.request.isolation_level
-        bounds = partition.read_bounds(isolation_level, wanted.current_leader_epoch, self.replica_id)
+        log = self.readable_log(partition, wanted)
+        bounds = partition.read_bounds(log, isolation_level, self.replica_id)
         log_start_offset, high_watermark, last_stable_offset, end_offset = bounds
         committed = isolation_level == READ_COMMITTED
         data = PartitionData(
@@ -109,8 +227,19 @@ class _Fetch:
         data.aborted_transactions = [] if committed else None
         if wanted.last_fetched_epoch >= 0 and _diverges(wanted, partition, data):
             return data
+        if self.rack:
+            better = preferred_read_replica(
+                partition,
+                self.rack,
+                wanted.fetch_offset,
+                self.context.services.image,
+                self.context.listener,
+            )
+            if better is not None:
+                data.preferred_read_replica = better
+                data.aborted_transactions = None
+                return data
         limit = min(wanted.max_bytes, left)
-        log = partition.leading_log()
         found = log.read(wanted.fetch_offset, limit, end_offset, at_least_one=first)
         if found is not None:
             data.records = found
@@ -121,8 +250,27 @@ class _Fetch:
                 ]
         return data
 
+    def readable_log(self, partition: Partition, wanted: WantedPartition) -> Log:
+        """The log of a leader; a consumer that may be sent elsewhere can read that of a follower as well."""
+        epoch = wanted.current_leader_epoch
+        if self.replica_id >= 0:
+            self.check_replica_epoch()
+            return partition.log_for_follower(self.replica_id, epoch)
+        if self.context.api_version >= _READS_FROM_FOLLOWERS:
+            return partition.readable_log(epoch)
+        return partition.leading_log(epoch)
+
+    def check_replica_epoch(self) -> None:
+        """Refuses a broker that has started again since it sent this."""
+        broker = self.context.services.image.brokers.get(self.replica_id)
+        epoch = self.request.replica_state.replica_epoch
+        if broker is not None and 0 <= epoch < broker.broker_epoch:
+            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+
     def respond(self, results: Results) -> FetchResponse:
         response = FetchResponse(0, 0, self.plan.session_id)
+        if self.context.services.authorization is not None:
+            results.sort(key=_is_refused)
         answered: FetchableTopicResponse | None = None
         for wanted, data in self.plan.select(results):
             if answered is None or answered.topic != wanted.topic or answered.topic_id != wanted.topic_id:
@@ -150,6 +298,11 @@ class _Fetch:
         endpoint = NodeEndpoint(broker.broker_id, listener.host, listener.port, broker.rack)
         if endpoint not in response.node_endpoints:
             response.node_endpoints.append(endpoint)
+
+
+def _is_refused(result: tuple[WantedPartition, PartitionData]) -> bool:
+    """Refused partitions come last."""
+    return result[1].error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
 
 
 def _refused(wanted: WantedPartition, error: KafkaError) -> PartitionData:

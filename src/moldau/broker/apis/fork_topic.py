@@ -9,13 +9,20 @@ Not done: sources whose partitions are led by other brokers. ``timeout_ms`` has 
 
 from typing import Any
 
+from moldau.broker.access.asks import within
 from moldau.broker.context import RequestContext
 from moldau.broker.topic_branches import Fork, fork
 from moldau.protocol.errors import ErrorCode, KafkaError
 from moldau.protocol.messages.fork_topic import ForkedPartition, ForkTopicRequest, ForkTopicResponse
+from moldau.security.acls import CLUSTER_NAME, Operation, ResourceType
+
+ASKS = (within((Operation.READ, ResourceType.TOPIC), (Operation.CREATE, ResourceType.TOPIC)),)
 
 
 async def handle(request: ForkTopicRequest, context: RequestContext) -> ForkTopicResponse:
+    context.require(Operation.READ, ResourceType.TOPIC, request.source, said=True)
+    if not context.may(Operation.CREATE, ResourceType.CLUSTER, CLUSTER_NAME, quiet=True):
+        context.require(Operation.CREATE, ResourceType.TOPIC, request.name, said=True)
     offsets = {each.partition_index: each.offset for each in request.partitions}
     if request.timestamp >= 0 and offsets:
         raise KafkaError(ErrorCode.INVALID_REQUEST, "A fork ends at a timestamp or at offsets, not at both.")

@@ -6,6 +6,7 @@ Behaviour: that of a broker without a receiver for client metrics: an instance i
 from typing import Any
 
 from moldau.base.names import ZERO_UUID
+from moldau.broker.access.asks import NOTHING
 from moldau.broker.context import RequestContext
 from moldau.protocol.compression import Compression
 from moldau.protocol.errors import KafkaError
@@ -14,6 +15,7 @@ from moldau.protocol.messages.get_telemetry_subscriptions import (
     GetTelemetrySubscriptionsResponse,
 )
 
+ASKS = NOTHING
 _ACCEPTED = (Compression.ZSTD, Compression.LZ4, Compression.GZIP, Compression.SNAPPY)
 _PUSH_INTERVAL_MS = 300_000
 _MAX_BYTES = 1_048_576

@@ -8,17 +8,31 @@ Version notes: v6 takes part in two-phase commit (KIP-939); Kafka has it, but do
 
 from typing import Any
 
+from moldau.broker.access.asks import within
 from moldau.broker.context import RequestContext
 from moldau.coordinators.shard import CoordinatorResult, Token
 from moldau.coordinators.transactions.shard import TransactionShard
 from moldau.coordinators.transactions.transaction import checked_timeout_ms
 from moldau.protocol.errors import ErrorCode, KafkaError
 from moldau.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from moldau.security.acls import CLUSTER_NAME, Operation, ResourceType
+
+ASKS = (
+    within(
+        (Operation.WRITE, ResourceType.TRANSACTIONAL_ID),
+        (Operation.IDEMPOTENT_WRITE, ResourceType.CLUSTER),
+        (Operation.WRITE, ResourceType.TOPIC),
+    ),
+)
 
 
 async def handle(request: InitProducerIdRequest, context: RequestContext) -> Any:
     services = context.services
     transactional_id = request.transactional_id
+    if transactional_id is not None:
+        context.require(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, transactional_id)
+    elif not _may_be_idempotent(context):
+        raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     if (request.producer_id == -1) != (request.producer_epoch == -1):
         raise KafkaError(ErrorCode.INVALID_REQUEST)
     if transactional_id is None:
@@ -35,6 +49,17 @@ async def handle(request: InitProducerIdRequest, context: RequestContext) -> Any
         return shard.init_producer_id(request, context.api_version, new_id, token, now_ms)
 
     return coordinator.ask(transactional_id, decide)
+
+
+def _may_be_idempotent(context: RequestContext) -> bool:
+    """Whoever may write to some topic may do so idempotently (KIP-679)."""
+    authorization = context.services.authorization
+    if authorization is None or context.may(
+        Operation.IDEMPOTENT_WRITE, ResourceType.CLUSTER, CLUSTER_NAME, quiet=True
+    ):
+        return True
+    principal, host = context.connection.principal, context.connection.host
+    return authorization.authorizer.may_any(principal, host, Operation.WRITE, ResourceType.TOPIC)
 
 
 def fail(request: Any, error: KafkaError, context: RequestContext) -> InitProducerIdResponse:

@@ -7,11 +7,15 @@ Version notes: from v4 a new member is first given an id (MEMBER_ID_REQUIRED); s
 
 from typing import Any
 
+from moldau.broker.access.asks import whole
 from moldau.broker.context import RequestContext
 from moldau.broker.coordination.group_requests import ask
 from moldau.coordinators.groups.shard import GroupShard
 from moldau.protocol.errors import KafkaError
 from moldau.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
+from moldau.security.acls import Operation, ResourceType
+
+ASKS = (whole(Operation.READ, ResourceType.GROUP, "group_id"),)
 
 
 def handle(request: JoinGroupRequest, context: RequestContext) -> Any:

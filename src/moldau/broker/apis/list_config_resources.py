@@ -6,6 +6,7 @@ v1 takes the types that are wanted, none meaning all.
 
 from typing import Any
 
+from moldau.broker.access.asks import cluster
 from moldau.broker.context import RequestContext
 from moldau.cluster.records import ResourceType
 from moldau.protocol.errors import ErrorCode, KafkaError
@@ -14,14 +15,16 @@ from moldau.protocol.messages.list_config_resources import (
     ListConfigResourcesRequest,
     ListConfigResourcesResponse,
 )
+from moldau.security.acls import Operation
 
+ASKS = (cluster(Operation.DESCRIBE_CONFIGS),)
 _ALL = tuple(int(each) for each in ResourceType)
 
 
 def handle(request: ListConfigResourcesRequest, context: RequestContext) -> ListConfigResourcesResponse:
-    wanted = tuple(request.resource_types) or _ALL
+    wanted = set(request.resource_types) or set(_ALL)
     if context.api_version == 0:
-        wanted = (int(ResourceType.CLIENT_METRICS),)
+        wanted = {int(ResourceType.CLIENT_METRICS)}
     if any(each not in _ALL for each in wanted):
         raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
     image = context.services.image

@@ -6,12 +6,16 @@ shard still loads the answer says so, instead of leaving groups out.
 
 from typing import Any
 
+from moldau.broker.access.asks import within
 from moldau.broker.context import RequestContext
 from moldau.broker.coordination.group_requests import client_of
 from moldau.coordinators.groups.shard import GroupShard
 from moldau.coordinators.shard import CoordinatorResult, Token
 from moldau.protocol.errors import ErrorCode, KafkaError
 from moldau.protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
+from moldau.security.acls import CLUSTER_NAME, Operation, ResourceType
+
+ASKS = (within((Operation.DESCRIBE, ResourceType.CLUSTER), (Operation.DESCRIBE, ResourceType.GROUP)),)
 
 
 async def handle(request: ListGroupsRequest, context: RequestContext) -> ListGroupsResponse:
@@ -27,6 +31,12 @@ async def handle(request: ListGroupsRequest, context: RequestContext) -> ListGro
     for partition in runtime.partitions():
         reply: ListGroupsResponse = await runtime.request(partition, decide)
         response.groups += reply.groups
+    if not context.may(Operation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME, quiet=True):
+        response.groups = [
+            group
+            for group in response.groups
+            if context.may(Operation.DESCRIBE, ResourceType.GROUP, group.group_id, quiet=True)
+        ]
     return response
 
 

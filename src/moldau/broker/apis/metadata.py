@@ -2,16 +2,19 @@
 
 Behaviour: brokers, controller, and topics with their leaders. A topic that does not exist is made
 on the spot when both the request and ``auto.create.topics.enable`` allow it, and the answer waits
-for it: Kafka answers UNKNOWN_TOPIC_OR_PARTITION first and lets the client ask again.
+for it: Kafka answers UNKNOWN_TOPIC_OR_PARTITION first and lets the client ask again. So it is here for what
+is more than ``moldau.auto.create.topics.max`` in one request.
 Version notes: in v0 an empty list asks for all topics, later a null one does; a topic may be asked
 for by id from v12 (v10 and v11 carry the field, Kafka refuses to use it).
 """
 
 from collections.abc import Awaitable
-from typing import Any
+from itertools import islice
+from typing import Any, TypeAlias
 
 from moldau.base.names import INTERNAL_TOPICS, ZERO_UUID, topic_name_error
-from moldau.broker.authorized_operations import CLUSTER_OPERATIONS, NOT_ASKED, TOPIC_OPERATIONS
+from moldau.broker.access.asks import within
+from moldau.broker.bounds.turns import Steps, at_once
 from moldau.broker.context import RequestContext
 from moldau.broker.topic_creation import create_automatically
 from moldau.cluster.image import ClusterImage, TopicImage
@@ -24,11 +27,22 @@ from moldau.protocol.messages.metadata import (
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
+from moldau.security.acls import CLUSTER_NAME, Operation, ResourceType
+
+ASKS = (
+    within(
+        (Operation.DESCRIBE, ResourceType.TOPIC),
+        (Operation.CREATE, ResourceType.CLUSTER),
+        (Operation.CREATE, ResourceType.TOPIC),
+    ),
+)
+
+#: More topics than this are described in turns.
+_TOPICS_AT_ONCE = 200
+_Answer: TypeAlias = MetadataResponse | Steps[MetadataResponse]
 
 
-def handle(
-    request: MetadataRequest, context: RequestContext
-) -> MetadataResponse | Awaitable[MetadataResponse]:
+def handle(request: MetadataRequest, context: RequestContext) -> _Answer | Awaitable[_Answer]:
     if context.api_version in (10, 11):
         _refuse_ids(request)
     missing = _creatable(request, context)
@@ -51,36 +65,86 @@ def _creatable(request: MetadataRequest, context: RequestContext) -> list[str]:
         return []
     known = services.image.topics_by_name
     names = dict.fromkeys(topic.name for topic in request.topics if topic.name is not None)
-    return [name for name in names if name not in known and topic_name_error(name) is None]
+    missing = (name for name in names if name not in known and topic_name_error(name) is None)
+    if services.authorization is not None:
+        missing = (name for name in missing if _may_describe(name, context) and _may_create(name, context))
+    return list(islice(missing, services.settings.moldau_auto_create_topics_max))
+
+
+def _may_describe(name: str, context: RequestContext) -> bool:
+    return context.may(Operation.DESCRIBE, ResourceType.TOPIC, name)
+
+
+def _may_create(name: str, context: RequestContext) -> bool:
+    return context.may(Operation.CREATE, ResourceType.CLUSTER, CLUSTER_NAME, quiet=True) or context.may(
+        Operation.CREATE, ResourceType.TOPIC, name
+    )
 
 
 async def _create_and_answer(
     request: MetadataRequest, context: RequestContext, missing: list[str]
-) -> MetadataResponse:
+) -> _Answer:
     for name in missing:
         await create_automatically(context.services, name)
     return _answer(request, context)
 
 
-def _answer(request: MetadataRequest, context: RequestContext) -> MetadataResponse:
+def _answer(request: MetadataRequest, context: RequestContext) -> _Answer:
+    steps = _describe_all(request, context)
+    all_topics = len(context.services.image.topics_by_name) if _asks_for_all(request, context) else 0
+    many = context.large or all_topics > _TOPICS_AT_ONCE
+    return steps if many else at_once(steps)
+
+
+def _describe_all(request: MetadataRequest, context: RequestContext) -> Steps[MetadataResponse]:
     image = context.services.image
     response = MetadataResponse(
         brokers=_brokers(image, context.listener),
         cluster_id=context.services.cluster_id,
         controller_id=image.controller_id,
     )
-    operations = TOPIC_OPERATIONS if request.include_topic_authorized_operations else NOT_ASKED
     if request.include_cluster_authorized_operations:
-        response.cluster_authorized_operations = CLUSTER_OPERATIONS
-    if request.topics is None or (context.api_version == 0 and not request.topics):
-        topics = [_describe(topic, image) for topic in image.topics_by_name.values()]
+        response.cluster_authorized_operations = context.operations(ResourceType.CLUSTER, CLUSTER_NAME)
+    if request.topics is None or _asks_for_all(request, context):
+        for known in image.topics_by_name.values():
+            yield
+            if context.may(Operation.DESCRIBE, ResourceType.TOPIC, known.name, quiet=True):
+                response.topics.append(_describe(known, image))
     else:
-        unique = {(topic.name, topic.topic_id): topic for topic in request.topics}
-        topics = [_look_up(topic, image) for topic in unique.values()]
-    for topic in topics:
-        topic.topic_authorized_operations = operations
-    response.topics = topics
+        hidden: list[MetadataResponseTopic] = []
+        for asked in {(topic.name, topic.topic_id): topic for topic in request.topics}.values():
+            yield
+            found = _look_up(asked, image)
+            if _is_hidden(found, request, context):
+                refused = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+                hidden.append(MetadataResponseTopic(refused, asked.name, asked.topic_id))
+            else:
+                response.topics.append(found)
+        response.topics += hidden
+    if request.include_topic_authorized_operations:
+        for topic in response.topics:
+            if topic.name is not None and topic.error_code != ErrorCode.TOPIC_AUTHORIZATION_FAILED:
+                topic.topic_authorized_operations = context.operations(ResourceType.TOPIC, topic.name)
     return response
+
+
+def _is_hidden(found: MetadataResponseTopic, request: MetadataRequest, context: RequestContext) -> bool:
+    """Whether the client may not know of a topic, or might create it here but may not: then the answer shows
+    nothing but what was asked for. An id that nobody has says so to everybody.
+    """
+    services = context.services
+    if services.authorization is None or found.error_code == ErrorCode.UNKNOWN_TOPIC_ID:
+        return False
+    name = found.name or ""
+    if not _may_describe(name, context):
+        return True
+    creates = request.allow_auto_topic_creation and services.settings.auto_create_topics_enable
+    missing = found.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    return bool(creates and missing and not _may_create(name, context))
+
+
+def _asks_for_all(request: MetadataRequest, context: RequestContext) -> bool:
+    return request.topics is None or (context.api_version == 0 and not request.topics)
 
 
 def _brokers(image: ClusterImage, listener_name: str) -> list[MetadataResponseBroker]:

@@ -6,11 +6,15 @@ Version notes: topics go by id from v10.
 """
 
 import asyncio
+from copy import copy
 from typing import Any
 
 from moldau.base.names import ZERO_UUID
+from moldau.broker.access.asks import every, whole
+from moldau.broker.bounds.pieces import cut_topics
+from moldau.broker.bounds.turns import Turn
 from moldau.broker.context import RequestContext
-from moldau.broker.coordination.group_requests import ask
+from moldau.broker.coordination.group_requests import ask, request_of
 from moldau.cluster.image import TopicImage
 from moldau.coordinators.groups.offsets import refuse_commit
 from moldau.coordinators.groups.shard import GroupShard
@@ -22,9 +26,17 @@ from moldau.protocol.messages.offset_commit import (
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
 )
+from moldau.security.acls import Operation, ResourceType
+
+ASKS = (
+    whole(Operation.READ, ResourceType.GROUP, "group_id"),
+    every(Operation.READ, ResourceType.TOPIC, "topics", by_id_from=10, refused_first=True),
+)
 
 
 def handle(request: OffsetCommitRequest, context: RequestContext) -> Any:
+    if context.large:
+        return _commit_in_turns(request, context)
     refused = [_take_out_unknown(topic, context) for topic in request.topics]
 
     def answer(reply: "asyncio.Future[OffsetCommitResponse]") -> OffsetCommitResponse:
@@ -38,6 +50,27 @@ def handle(request: OffsetCommitRequest, context: RequestContext) -> Any:
         return ask(context, request.group_id, GroupShard.offset_commit, request, answer)
     except KafkaError as error:
         return _merge(refuse_commit(request, error.code), refused)
+
+
+async def _commit_in_turns(request: OffsetCommitRequest, context: RequestContext) -> OffsetCommitResponse:
+    """Commits piece by piece: each partition has a result of its own."""
+    turn = Turn()
+    refused, topics = [], []
+    for topic in request.topics:
+        await turn.give_way()
+        refused.append(_take_out_unknown(topic, context))
+        topics.append(OffsetCommitResponseTopic(topic.name, topic.topic_id))
+    for piece in cut_topics(request.topics):
+        await turn.give_way()
+        some = copy(request)
+        some.topics = [topic for _, topic in piece]
+        try:
+            answer = await request_of(context, request.group_id, GroupShard.offset_commit, some)
+        except KafkaError as error:
+            answer = refuse_commit(some, error.code)
+        for (place, _), answered in zip(piece, answer.topics, strict=True):
+            topics[place].partitions += answered.partitions
+    return _merge(OffsetCommitResponse(topics=topics), refused)
 
 
 def _take_out_unknown(

@@ -4,6 +4,8 @@ Behaviour: where the records of a leader epoch end, so that a reader can tell wh
 the leader's still agree.
 """
 
+from moldau.broker.access.asks import every
+from moldau.broker.bounds.turns import Steps, if_large
 from moldau.broker.context import RequestContext
 from moldau.protocol.errors import KafkaError
 from moldau.protocol.messages.offset_for_leader_epoch import (
@@ -13,12 +15,34 @@ from moldau.protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderPartition,
     OffsetForLeaderTopicResult,
 )
+from moldau.security.acls import Operation, ResourceType
+
+ASKS = (
+    every(
+        Operation.DESCRIBE,
+        ResourceType.TOPIC,
+        "topics",
+        name="topic",
+        unless=(Operation.CLUSTER_ACTION, ResourceType.CLUSTER),
+    ),
+)
 
 
-def handle(request: OffsetForLeaderEpochRequest, context: RequestContext) -> OffsetForLeaderEpochResponse:
+def handle(
+    request: OffsetForLeaderEpochRequest, context: RequestContext
+) -> OffsetForLeaderEpochResponse | Steps[OffsetForLeaderEpochResponse]:
+    return if_large(context, _answer(request, context))
+
+
+def _answer(
+    request: OffsetForLeaderEpochRequest, context: RequestContext
+) -> Steps[OffsetForLeaderEpochResponse]:
     response = OffsetForLeaderEpochResponse()
     for topic in request.topics:
-        answers = [_look_up(topic.topic, asked, context) for asked in topic.partitions]
+        answers = []
+        for asked in topic.partitions:
+            yield
+            answers.append(_look_up(topic.topic, asked, context))
         response.topics.append(OffsetForLeaderTopicResult(topic.topic, answers))
     return response
 

@@ -6,9 +6,12 @@ Behaviour: there is no subscription to push for, so every push names an unknown 
 from typing import Any
 
 from moldau.base.names import ZERO_UUID
+from moldau.broker.access.asks import NOTHING
 from moldau.broker.context import RequestContext
 from moldau.protocol.errors import ErrorCode, KafkaError
 from moldau.protocol.messages.push_telemetry import PushTelemetryRequest, PushTelemetryResponse
+
+ASKS = NOTHING
 
 
 def handle(request: PushTelemetryRequest, context: RequestContext) -> PushTelemetryResponse:

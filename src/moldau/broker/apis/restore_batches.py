@@ -6,9 +6,13 @@ and order are checked; a batch that cannot follow is refused and changes nothing
 
 from typing import Any
 
+from moldau.broker.access.asks import cluster
 from moldau.broker.context import RequestContext
 from moldau.protocol.errors import ErrorCode, KafkaError
 from moldau.protocol.messages.restore_batches import RestoreBatchesRequest, RestoreBatchesResponse
+from moldau.security.acls import Operation
+
+ASKS = (cluster(Operation.CREATE),)
 
 
 def handle(request: RestoreBatchesRequest, context: RequestContext) -> RestoreBatchesResponse:

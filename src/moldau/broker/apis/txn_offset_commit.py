@@ -5,9 +5,13 @@ Version notes: from v5 the commit itself makes the group's offsets part of the t
 AddOffsetsToTxn has to come first.
 """
 
+from copy import copy
 from typing import Any
 
 from moldau.base.names import TopicPartition
+from moldau.broker.access.asks import every, whole
+from moldau.broker.bounds.pieces import cut_topics
+from moldau.broker.bounds.turns import Turn
 from moldau.broker.context import RequestContext
 from moldau.broker.coordination.group_requests import request_of
 from moldau.broker.coordination.transactions import before_abortable
@@ -19,8 +23,15 @@ from moldau.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequestTopic,
     TxnOffsetCommitResponse,
     TxnOffsetCommitResponsePartition,
+    TxnOffsetCommitResponseTopic,
 )
+from moldau.security.acls import Operation, ResourceType
 
+ASKS = (
+    whole(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, "transactional_id"),
+    whole(Operation.READ, ResourceType.GROUP, "group_id"),
+    every(Operation.READ, ResourceType.TOPIC, "topics", refused_first=True),
+)
 #: From this version on clients know TRANSACTION_ABORTABLE.
 _KNOWS_ABORTABLE = 4
 
@@ -28,7 +39,11 @@ _KNOWS_ABORTABLE = 4
 async def handle(request: TxnOffsetCommitRequest, context: RequestContext) -> TxnOffsetCommitResponse:
     if not request.transactional_id:
         raise KafkaError(ErrorCode.INVALID_REQUEST)
-    refused = [_take_out_unknown(topic, context) for topic in request.topics]
+    turn = Turn()
+    refused = []
+    for topic in request.topics:
+        await turn.give_way()
+        refused.append(_take_out_unknown(topic, context))
     if any(topic.partitions for topic in request.topics) or not any(refused):
         try:
             response = await _commit(request, context)
@@ -36,8 +51,8 @@ async def handle(request: TxnOffsetCommitRequest, context: RequestContext) -> Tx
             response = refuse_txn_commit(request, error.code)
     else:
         response = refuse_txn_commit(request, ErrorCode.NONE)  # every partition was refused
-    for topic, missing in zip(response.topics, refused, strict=True):
-        topic.partitions += missing
+    for answered, missing in zip(response.topics, refused, strict=True):
+        answered.partitions += missing
     return response
 
 
@@ -56,10 +71,16 @@ async def _commit(request: TxnOffsetCommitRequest, context: RequestContext) -> T
         verdicts = before_abortable(verdicts)
     if verdicts[partition] != ErrorCode.NONE:
         raise KafkaError(verdicts[partition])
-    response: TxnOffsetCommitResponse = await request_of(
-        context, request.group_id, GroupShard.txn_offset_commit, request
-    )
-    return response
+    topics = [TxnOffsetCommitResponseTopic(topic.name) for topic in request.topics]
+    turn = Turn()
+    for piece in cut_topics(request.topics):
+        await turn.give_way()
+        some = copy(request)
+        some.topics = [topic for _, topic in piece]
+        answer = await request_of(context, request.group_id, GroupShard.txn_offset_commit, some)
+        for (place, _), answered in zip(piece, answer.topics, strict=True):
+            topics[place].partitions += answered.partitions
+    return TxnOffsetCommitResponse(topics=topics)
 
 
 def _take_out_unknown(

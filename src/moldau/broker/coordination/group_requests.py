@@ -8,6 +8,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from moldau.broker.bounds.turns import Turn
 from moldau.broker.context import RequestContext
 from moldau.coordinators.groups.operation import Client
 from moldau.coordinators.groups.shard import GroupShard
@@ -43,13 +44,16 @@ async def ask_each(
 ) -> list[Any]:
     """One reply, or the error it ended with, for each group; ``piece`` is the request for one of them."""
     replies: list[Any] = []
+    turn = Turn()
     for group_id in group_ids:
+        await turn.give_way()
         try:
             replies.append(request_of(context, group_id, method, piece(group_id)))
         except KafkaError as error:
             replies.append(error)
     # All are asked by now, and nearly always all have answered.
     for place, reply in enumerate(replies):
+        await turn.give_way()
         if not isinstance(reply, KafkaError):
             try:
                 replies[place] = await reply

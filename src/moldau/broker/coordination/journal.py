@@ -1,7 +1,8 @@
 """The partitions of an internal topic as a coordinator's journal.
 
 Invariant: appends go through the partition like those of clients, so that followers, readers and the high
-watermark see them. Reading gives what is committed; a corrupt piece is logged and skipped.
+watermark see them. Reading gives all that a leader has, also what it has not seen committed yet: another
+leader may have acknowledged it. A corrupt piece is logged and skipped.
 """
 
 import logging
@@ -55,11 +56,14 @@ class PartitionJournal:
         replica.leading_log()
         return replica.high_watermark
 
+    def end(self, partition: int) -> int:
+        return self._replicas.find(self._topic, partition).leading_log().log_end_offset
+
     def read(self, partition: int) -> Iterator[JournalEntry]:
         replica = self._replicas.find(self._topic, partition)
         offset = replica.leading_log().log_start_offset
         # Looked at again and again: a marker may be written while this is being read.
-        while offset < (end := replica.high_watermark):
+        while offset < (end := replica.leading_log().log_end_offset):
             data = self._piece(replica, offset, end)
             if data is None:
                 return

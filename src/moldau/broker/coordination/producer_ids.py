@@ -6,14 +6,17 @@ when the broker stops is lost on purpose.
 
 import asyncio
 
-from moldau.cluster.controller.commands import allocate_producer_ids
 from moldau.cluster.metadata import Metadata
+from moldau.protocol.errors import ErrorCode, KafkaError
+from moldau.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest
+from moldau.replication.controller_channel import ControllerChannel
 
 
 class ProducerIds:
-    def __init__(self, metadata: Metadata, broker_id: int) -> None:
+    def __init__(self, metadata: Metadata, broker_id: int, controller: ControllerChannel) -> None:
         self._metadata = metadata
         self._broker_id = broker_id
+        self._controller = controller
         self._next = 0
         self._end = 0
         self._refill = asyncio.Lock()
@@ -27,9 +30,10 @@ class ProducerIds:
         return self._next - 1
 
     async def _new_block(self) -> None:
-        broker_id = self._broker_id
-        block = await self._metadata.execute(
-            lambda image: allocate_producer_ids(image, broker_id, image.brokers[broker_id].broker_epoch)
-        )
-        self._next = block.first_id
-        self._end = block.first_id + block.count
+        """A block that is asked for twice, because an answer was lost, is lost."""
+        broker = self._metadata.image.brokers[self._broker_id]
+        answer = await self._controller.send(AllocateProducerIdsRequest(self._broker_id, broker.broker_epoch))
+        if answer.error_code:
+            raise KafkaError(ErrorCode(answer.error_code), "The controller gave no producer ids.")
+        self._next = answer.producer_id_start
+        self._end = answer.producer_id_start + answer.producer_id_len

@@ -35,9 +35,8 @@ class InternalTopic:
         if self.name in services.image.topics_by_name:
             return
         settings = services.settings
-        replicas = settings.at_most_brokers(
-            f"{self._prefix}.replication.factor", len(services.image.live_brokers())
-        )
+        # A broker that is away counts: it gets its replicas when it is back.
+        replicas = settings.at_most_brokers(f"{self._prefix}.replication.factor", len(services.image.brokers))
         configs = dict(self._configs)
         configs["segment.bytes"] = str(settings[f"{self._prefix}.segment.bytes"])
         topic = TopicToCreate(
@@ -70,7 +69,7 @@ class Coordinator(Generic[ShardType]):
             leads = index < len(partitions) and partitions[index].leader == self._node_id
             if leads:
                 self._listen(index)
-                self.runtime.load(index)
+                self.runtime.load(index, partitions[index].leader_epoch)
             else:
                 self.runtime.unload(index)
         self._partitions = len(partitions)

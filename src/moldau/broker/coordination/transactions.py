@@ -6,7 +6,7 @@ for one.
 """
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from moldau.base.clock import Clock
@@ -15,9 +15,10 @@ from moldau.base.tasks import Background, Timers
 from moldau.broker.coordination.journal import PartitionJournal
 from moldau.broker.coordination.shards import Coordinator, InternalTopic
 from moldau.cluster.configs.broker_settings import BrokerSettings
+from moldau.cluster.image import ClusterImage
 from moldau.coordinators.runtime import Runtime
 from moldau.coordinators.shard import CoordinatorResult, Token
-from moldau.protocol.errors import ErrorCode
+from moldau.protocol.errors import ErrorCode, KafkaError
 from moldau.replication.replicas import Replicas
 
 if TYPE_CHECKING:
@@ -34,6 +35,23 @@ TRANSACTIONS_TOPIC = InternalTopic(
 )
 #: What the coordinator says of each partition.
 Verdicts: TypeAlias = dict[TopicPartition, ErrorCode]
+#: Sends a request to a broker and returns its answer.
+Send: TypeAlias = Callable[[int, Any], Awaitable[Any]]
+#: The coordinator moves, loads or cannot be reached: the producer tries again.
+_TRY_AGAIN = frozenset(
+    {
+        ErrorCode.NETWORK_EXCEPTION,
+        ErrorCode.BROKER_NOT_AVAILABLE,
+        ErrorCode.REQUEST_TIMED_OUT,
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.NOT_COORDINATOR,
+    }
+)
+
+
+async def _send_nowhere(node_id: int, request: Any) -> Any:
+    raise KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, "there is no other broker")
 
 
 def before_abortable(verdicts: Verdicts) -> Verdicts:
@@ -54,7 +72,13 @@ class Transactions:
         timers: Timers,
         background: Background,
         groups: "Coordinator[GroupShard]",
+        image: Callable[[], ClusterImage],
+        send: Send = _send_nowhere,
     ) -> None:
+        self._node_id = node_id
+        self._background = background
+        self._image = image
+        self._send = send
         self._settings = settings
         self._replicas = replicas
         self._clock = clock
@@ -85,6 +109,11 @@ class Transactions:
         KafkaError when the coordinator cannot be asked.
         """
         wanted = tuple(partitions)
+        elsewhere = self._coordinator_elsewhere(transactional_id)
+        if elsewhere is not None:
+            return self._admit_there(
+                elsewhere, transactional_id, producer_id, producer_epoch, wanted, adds=adds
+            )
 
         def decide(shard: "TransactionShard", token: Token, now_ms: int) -> CoordinatorResult:
             ask = shard.add_partitions_for_write if adds else shard.verify_partitions_for_write
@@ -92,16 +121,76 @@ class Transactions:
 
         return self.coordinator.request(transactional_id, decide)
 
+    # --- a coordinator on another broker ----------------------------------------------------------
+
+    def _coordinator_elsewhere(self, transactional_id: str) -> int | None:
+        """The other broker whose coordinator is responsible; None when it is this one, or nobody."""
+        topic = self._image().topics_by_name.get(TRANSACTIONS_TOPIC.name)
+        if topic is None:
+            return None
+        leader = topic.partitions[self.coordinator.partition_for(transactional_id)].leader
+        return None if leader in (-1, self._node_id) else leader
+
+    def _admit_there(
+        self,
+        node_id: int,
+        transactional_id: str,
+        producer_id: int,
+        producer_epoch: int,
+        wanted: tuple[TopicPartition, ...],
+        *,
+        adds: bool,
+    ) -> "asyncio.Future[Verdicts]":
+        """Asks the other broker about partitions that have nothing of this transaction yet."""
+        verdicts: asyncio.Future[Verdicts] = asyncio.get_running_loop().create_future()
+        known: Verdicts = {}
+        for each in wanted:
+            replica = self._replicas.get(each)
+            if replica is not None and replica.has_open_transaction(producer_id, producer_epoch):
+                known[each] = ErrorCode.NONE
+        unknown = tuple(each for each in wanted if each not in known)
+        if not unknown:
+            verdicts.set_result(known)
+            return verdicts
+
+        async def ask() -> None:
+            from moldau.coordinators.transactions.verification import read_verdicts, verification_request
+
+            request = verification_request(
+                transactional_id, producer_id, producer_epoch, unknown, verify_only=not adds
+            )
+            try:
+                found = read_verdicts(await self._send(node_id, request), unknown)
+            except KafkaError as error:
+                found = dict.fromkeys(unknown, error.code)
+            for each, code in found.items():
+                known[each] = ErrorCode.NOT_ENOUGH_REPLICAS if code in _TRY_AGAIN else code
+            if not verdicts.done():
+                verdicts.set_result(known)
+
+        self._background.start(ask(), f"verify {transactional_id}")
+        return verdicts
+
     @property
     def markers(self) -> "MarkerWriter":
         if self._writer is None:
-            from moldau.broker.coordination.markers import MarkerWriter
+            from moldau.broker.coordination.markers import MarkerPeers, MarkerWriter
 
-            offsets = self._groups.runtime.end_transaction
-            topic = self._groups.topic.name
-            self._writer = MarkerWriter(self._replicas, self._clock, self._timers, topic, offsets)
+            self._writer = MarkerWriter(
+                self._node_id,
+                self._replicas,
+                self._clock,
+                self._timers,
+                self._groups.topic.name,
+                self._groups.runtime.end_transaction,
+                MarkerPeers(self._leader_of, self._send, self._background),
+            )
             self._writer.done = self._written
         return self._writer
+
+    def _leader_of(self, partition: TopicPartition) -> int | None:
+        described = self._image().partition(partition)
+        return None if described is None else described.leader
 
     def _new_shard(self, partition: int) -> "TransactionShard":
         from moldau.coordinators.transactions.shard import TransactionShard

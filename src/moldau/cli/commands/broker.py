@@ -6,14 +6,15 @@ Invariant: the ready line is printed when the broker accepts connections, not be
 """
 
 import errno
-import logging
 import socket
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from moldau.cli.output import log_to_stderr
 from moldau.cli.session import pairs
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ _NEXT_STEPS = {
     "IdentityError": "give the --data-dir of this node and cluster, or an empty one",
     "CorruptFileError": _VERIFY_AND_REPAIR,
     "CorruptLogError": _VERIFY_AND_REPAIR,
+    "LostFileError": "",  # its messages say what to do
     "StorageError": "'moldau doctor --data-dir DIR' shows what is wrong",
     "MetadataError": "",  # its messages say what to do
     "SettingError": "correct the setting in the file, or override it with --set NAME=VALUE",
@@ -99,12 +101,13 @@ def broker(
 
     clock = SystemClock()
     began = clock.monotonic()
-    logging.basicConfig(level=log_level.upper(), format=_LOG_FORMAT, datefmt="%Y-%m-%d %H:%M:%S")
+    log_to_stderr(log_level, _LOG_FORMAT)
     properties = {} if config_file is None else read_properties(config_file)
     overrides = given_settings(properties, port, host, data_dirs, pairs(settings, "--set"))
 
     def ready(node: "Node") -> None:
-        click.echo(ready_line(node, clock.monotonic() - began))
+        with suppress(OSError):  # what is not seen on a full disk is true all the same
+            click.echo(ready_line(node, clock.monotonic() - began))
 
     try:
         from moldau import node

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from moldau.cli.output import note, print_json, print_table
+from moldau.cli.output import echo, note, print_json, print_table
 from moldau.cli.session import cluster_command_options, connected, pairs
 
 if TYPE_CHECKING:
@@ -213,7 +213,7 @@ def _report_changes(what: "ConfigResource", texts: list[str], values: dict[str, 
         print_json({"type": what.type.name, "name": what.name, "configs": values})
         return
     for text in texts:
-        click.echo(f"{text} on {resource_text(what)}")
+        echo(f"{text} on {resource_text(what)}")
 
 
 def _change(

@@ -1,7 +1,8 @@
 """``moldau consume``: read records of a topic.
 
 Invariant: without ``--follow`` it reads what was there when it began, and ends. The records of a partition
-are shown in order. The format ``value`` writes bytes as they are; the others escape what is no text.
+are shown in order. The format ``value`` writes bytes as they are, except to a terminal, where what would
+command it is escaped; ``--raw`` does not. The other formats escape what is no text.
 """
 
 import sys
@@ -11,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from moldau.base.escaping import escaped_bytes
 from moldau.cli.commands.topic_branches import time_of
-from moldau.cli.output import note
+from moldau.cli.output import echo, note
 from moldau.cli.reports.consume_table import consume_table
 from moldau.cli.session import bootstrap_option, connected, timeout_option
 from moldau.cli.times import HOW_TO_WRITE, format_time, parse_time
@@ -61,6 +63,7 @@ class Shown:
     "--as-of", "as_of", metavar="TIME", help="Only what was there at that time; see --from for times."
 )
 @click.option("--table", "as_table", is_flag=True, help="The last value of every key, without deleted ones.")
+@click.option("--raw", is_flag=True, help="Bytes as they are, also to a terminal.")
 @click.option("--committed", is_flag=True, help="Leave out what is not committed (read_committed).")
 @timeout_option
 @bootstrap_option
@@ -79,6 +82,7 @@ def consume(
     separator: str,
     as_of: str | None,
     as_table: bool,
+    raw: bool,
     committed: bool,
     timeout_seconds: float,
     bootstrap_server: str,
@@ -106,9 +110,9 @@ def consume(
     follows = start == "latest" if follow is None else follow
     until = _end_of(as_of, as_table, start, follows)
     shown = Shown(show_key, show_headers, show_timestamps, show_offsets, separator)
-    format_record = formatter("json" if as_json else form, shown)
+    format_record = formatter("json" if as_json else form, shown, terminal=sys.stdout.isatty() and not raw)
     if form == "table" and not as_json:
-        click.echo(TABLE_HEAD)
+        echo(TABLE_HEAD)
 
     async def work(cluster: "Cluster") -> int:
         wanted = await _partitions(cluster, topic, partitions)
@@ -150,8 +154,11 @@ def parse_start(text: str, now_ms: int) -> "Start":
         raise ValueError(f"{text!r} is neither earliest, latest, an offset, nor {HOW_TO_WRITE}") from None
 
 
-def formatter(form: str, shown: Shown) -> "Callable[[ConsumerRecord], bytes]":
+def formatter(form: str, shown: Shown, *, terminal: bool = False) -> "Callable[[ConsumerRecord], bytes]":
     """The function that turns a record into the line that is printed for it."""
+    if terminal:
+        plain = formatter(form, shown)
+        return lambda record: escaped_bytes(plain(record))
     if form == "json":
         import json
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from moldau.cli.output import note, print_json, print_table
+from moldau.cli.output import echo, note, print_json, print_table
 from moldau.cli.session import cluster_command_options, connected
 from moldau.cli.times import HOW_TO_WRITE, parse_time
 
@@ -78,7 +78,7 @@ def list_groups(
         print_json([row["name"] for row in rows] if names else rows)
     elif names:
         for row in rows:
-            click.echo(row["name"])
+            echo(row["name"])
     elif not rows:
         note("There are no groups. One is there as soon as a consumer joins it or commits an offset.")
     else:
@@ -163,7 +163,7 @@ def about(user_data: bytes) -> dict[str, Any]:
 def _print_description(group: dict[str, Any]) -> None:
     by = f", shared by {group['assignor']}" if group["assignor"] else ""
     count = len(group["members"])
-    click.echo(
+    echo(
         f"{group['name']}: {group['state']}, {count} member{'s' if count != 1 else ''}{by}, "
         f"lag {group['lag']}, coordinated by broker {group['coordinator']['id']}"
     )
@@ -183,7 +183,7 @@ def _print_description(group: dict[str, Any]) -> None:
         )
     for member in group["members"]:
         if text := ", ".join(f"{name} {value}" for name, value in member["about"].items()):
-            click.echo(f"{member['client_id']} says: {text}")
+            echo(f"{member['client_id']} says: {text}")
 
 
 @groups.command("why")
@@ -237,9 +237,9 @@ def why(
         )
         return
     for finding in found:
-        click.echo(f"{finding.severity.value:8} {finding.subject}: {finding.text}")
+        echo(f"{finding.severity.value:8} {finding.subject}: {finding.text}")
         if finding.next_step:
-            click.echo(f"{'':8} Next: {finding.next_step}")
+            echo(f"{'':8} Next: {finding.next_step}")
 
 
 @groups.command("reset")
@@ -401,7 +401,7 @@ def delete(
         )
     else:
         for name in (each for each, error in outcomes.items() if error is None):
-            click.echo(f"Deleted group {name}")
+            echo(f"Deleted group {name}")
     explanations = {
         "NON_EMPTY_GROUP": "it has members. Next: stop them first",
         "GROUP_ID_NOT_FOUND": "there is no such group. Next: 'moldau groups list' shows what there is",

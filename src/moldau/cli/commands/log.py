@@ -14,7 +14,7 @@ import click
 from moldau.cli.commands.log_checks import repair, verify
 from moldau.cli.commands.log_import import import_directory
 from moldau.cli.log_target import holder_of, target_at
-from moldau.cli.output import note, print_json, print_table, progress, size_text
+from moldau.cli.output import echo, note, print_json, print_table, progress, size_text
 from moldau.cli.session import json_option
 
 if TYPE_CHECKING:
@@ -143,27 +143,27 @@ def _print_overview(target: "LogTarget", views: "list[PartitionView]", *, show_a
     shown = [view for view in views if view.size or show_all]
     records = sum(view.records for view in views)
     size = sum(view.size for view in views)
-    click.echo(f"{target.path}: {len(views)} partitions, {records:,} records, {size_text(size)}")
+    echo(f"{target.path}: {len(views)} partitions, {records:,} records, {size_text(size)}")
     if shown:
         print_table(PARTITION_COLUMNS, [partition_row(view) for view in shown])
     if len(shown) < len(views):
-        click.echo(f"{len(views) - len(shown)} empty partitions are not shown (--all)")
+        echo(f"{len(views) - len(shown)} empty partitions are not shown (--all)")
     sizes = SizesOverTime()
     for view in views:
         sizes.merge(view.sizes)
     for line in bars(sizes):
-        click.echo(line)
+        echo(line)
 
 
 def _print_details(view: "PartitionView") -> None:
     from moldau.cli.reports import log_charts
 
-    click.echo(f"\n{view.name}: {view.records:,} records in {view.batches:,} batches, {size_text(view.size)}")
+    echo(f"\n{view.name}: {view.records:,} records in {view.batches:,} batches, {size_text(view.size)}")
     for line in log_charts.facts(view):
-        click.echo(f"  {line}")
+        echo(f"  {line}")
     print_table(log_charts.SEGMENT_COLUMNS, [log_charts.segment_row(each) for each in view.segments])
     for line in log_charts.fault_lines(view, _MAX_ROWS):
-        click.echo(f"  {line}")
+        echo(f"  {line}")
     if view.producers:
         rows = log_charts.producer_rows(view, _MAX_ROWS)
         print_table(log_charts.PRODUCER_COLUMNS, rows, title=f"Producers: {len(view.producers):,}")
@@ -171,4 +171,4 @@ def _print_details(view: "PartitionView") -> None:
         rows = log_charts.hole_rows(view, _MAX_ROWS)
         print_table(log_charts.HOLE_COLUMNS, rows, title=f"Holes in the offsets: {len(view.holes):,}")
     for line in log_charts.bars(view.sizes):
-        click.echo(line)
+        echo(line)

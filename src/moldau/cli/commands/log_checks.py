@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from moldau.cli.log_target import CannotRead, holder_of, target_at
-from moldau.cli.output import note, print_json, progress, size_text
+from moldau.cli.output import echo, note, print_json, progress, size_text
 from moldau.cli.session import json_option
 
 if TYPE_CHECKING:
@@ -132,12 +132,12 @@ def _print_findings(found: "Sequence[Finding]", here: Path) -> None:
         where = [finding.file.removeprefix(f"{here}/")]
         where += [f"position {finding.position}"] if finding.position is not None else []
         where += [f"offset {finding.offset}"] if finding.offset is not None else []
-        click.echo(f"{finding.severity}: {', '.join(where)}")
-        click.echo(f"    {finding.what}")
+        echo(f"{finding.severity}: {', '.join(where)}")
+        echo(f"    {finding.what}")
         if finding.meaning:
-            click.echo(f"    means: {finding.meaning}")
+            echo(f"    means: {finding.meaning}")
         if finding.action:
-            click.echo(f"    do: {finding.action}")
+            echo(f"    do: {finding.action}")
 
 
 def _print_summary(
@@ -151,7 +151,7 @@ def _print_summary(
         f"{sum(finding.severity == kind for finding in found)} {kind}(s)"
         for kind in ("problem", "warning", "note")
     ]
-    click.echo(
+    echo(
         f"{partitions} partition(s), {batches:,} batches with {records:,} records, {size_text(size)}: "
         f"{', '.join(counts)}"
     )
@@ -196,10 +196,10 @@ def repair(path: Path, dry_run: bool, yes: bool) -> None:
     _refuse_if_locked(target, "stop the broker first")
     steps = _planned_steps(target)
     if not steps:
-        click.echo("Nothing to repair.")
+        echo("Nothing to repair.")
         return
     for number, step in enumerate(steps, 1):
-        click.echo(f"{number}. {step.text.replace(f'{Path.cwd()}/', '')}")
+        echo(f"{number}. {step.text.replace(f'{Path.cwd()}/', '')}")
     if dry_run:
         note(f"{len(steps)} step(s) to do; nothing was changed.")
         return
@@ -217,7 +217,7 @@ def repair(path: Path, dry_run: bool, yes: bool) -> None:
         raise click.ClickException(
             f"{error}. Next: see what is left to do with 'moldau log repair {path} --dry-run'"
         ) from error
-    click.echo(f"{len(steps)} step(s) done. Next: 'moldau log verify {path}'")
+    echo(f"{len(steps)} step(s) done. Next: 'moldau log verify {path}'")
 
 
 def _planned_steps(target: "LogTarget") -> "list[RepairStep]":

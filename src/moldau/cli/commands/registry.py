@@ -6,7 +6,6 @@ step.
 Invariant: the ready line is printed when requests are answered, not before.
 """
 
-import logging
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING
 import click
 from click.core import ParameterSource
 
+from moldau.cli.output import log_to_stderr
 from moldau.cli.session import client_settings, client_settings_options
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ def registry(
       moldau registry --tls-cert server.pem --tls-key server.key --user ann:secret
       moldau registry -b kafka1:9093 --command-config client.properties
     """
-    logging.basicConfig(level=log_level.upper(), format=_LOG_FORMAT, datefmt="%Y-%m-%d %H:%M:%S")
+    log_to_stderr(log_level, _LOG_FORMAT)
     for option, path in (("--tls-key", tls_key), ("--tls-client-ca", tls_client_ca)):
         if path is not None and tls_cert is None:
             raise click.UsageError(f"{option} belongs to a certificate: give --tls-cert too")

@@ -13,7 +13,7 @@ import click
 from moldau.cli.commands.schemas_diff import diff
 from moldau.cli.commands.schemas_generate import generate
 from moldau.cli.commands.schemas_transfer import export, import_
-from moldau.cli.output import note, print_json, print_table
+from moldau.cli.output import echo, note, print_json, print_table, shown
 from moldau.cli.schema_registry import (
     connected,
     file_schema,
@@ -83,7 +83,7 @@ def list_(
         print_json(found if names else rows)
     elif names:
         for name in found:
-            click.echo(name)
+            echo(name)
     elif not rows:
         note("There are no subjects. 'moldau schemas register SUBJECT FILE' makes one.")
     else:
@@ -167,7 +167,7 @@ def show(
         {"name": each.name, "subject": each.subject, "version": each.version} for each in schema.references
     ]
     if text:
-        click.echo(schema.text)
+        echo(schema.text)
     elif as_json:
         print_json({**found, "schema": schema.text})
     else:
@@ -184,8 +184,8 @@ def _print_schema(found: dict[str, Any], text: str) -> None:
         parts["versions"] = ", ".join(map(str, parts["versions"]))
     width = max(map(len, parts))
     for key, value in parts.items():
-        click.echo(f"{click.style(key.ljust(width), dim=True)}  {value}")
-    click.echo(f"\n{text}")
+        click.echo(f"{click.style(key.ljust(width), dim=True)}  {shown(str(value))}")
+    echo(f"\n{text}")
 
 
 @schemas.command("register")
@@ -222,7 +222,7 @@ def register(
     if as_json:
         print_json({"subject": subject, "version": version, "id": schema_id})
     else:
-        click.echo(f"{subject} version {version} has the id {schema_id}")
+        echo(f"{subject} version {version} has the id {schema_id}")
 
 
 @schemas.command("check")
@@ -264,7 +264,7 @@ def check(
     else:
         click.echo(f"{click.style('incompatible', fg='red')}: {file} may not follow in {subject} ({level})")
         for each in [each for each in messages if is_a_reason(each)] or messages:
-            click.echo(f"  {reason(each)}")
+            echo(f"  {reason(each)}")
     if messages:
         raise SystemExit(1)
 
@@ -306,4 +306,4 @@ def delete(
         print_json({"subject": subject, "deleted": gone, "permanent": permanent})
     else:
         numbers = ", ".join(map(str, gone))
-        click.echo(f"deleted {what} (version{'' if len(gone) == 1 else 's'} {numbers})")
+        echo(f"deleted {what} (version{'' if len(gone) == 1 else 's'} {numbers})")

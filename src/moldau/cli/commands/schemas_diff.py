@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from moldau.cli.output import print_json
+from moldau.cli.output import echo, print_json, shown
 from moldau.cli.schema_registry import (
     connected,
     file_schema,
@@ -139,21 +139,21 @@ def _lines(old: "RegisteredSchema", new: "RegisteredSchema") -> Iterator[str]:
 
 def _print(lines: list[str], broken: list[dict[str, Any]], level: str) -> None:
     if not lines:
-        click.echo("The two are the same.")
+        echo("The two are the same.")
     for line in lines:
         bold = line.startswith(("+++", "---"))
-        click.secho(line, fg=None if bold else _COLOURS.get(line[:1]), bold=bold)
+        click.secho(shown(line), fg=None if bold else _COLOURS.get(line[:1]), bold=bold)
     for direction, good, bad in (
         ("BACKWARD", "new readers understand old data", "new readers do not understand old data"),
         ("FORWARD", "old readers understand new data", "old readers do not understand new data"),
     ):
         reasons = [each["reason"] for each in broken if each["level"] == direction]
         promised = "" if not _counts(direction, level) else f", which the level {level} promises"
-        click.echo()
+        echo()
         if not reasons:
             click.echo(f"{click.style(direction.lower(), fg='green')}: {good}")
             continue
         colour = "red" if promised else "yellow"
         click.echo(f"{click.style(direction.lower(), fg=colour)}: {bad}{promised}")
         for each in reasons:
-            click.echo(f"  {each}")
+            echo(f"  {each}")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from moldau.cli.output import note, print_json, print_table, progress, size_text
+from moldau.cli.output import echo, note, print_json, print_table, progress, size_text
 from moldau.cli.session import cluster_command_options, connected, pairs
 from moldau.cli.times import format_time, parse_time
 
@@ -97,7 +97,7 @@ def fork(
     if as_json:
         print_json(result)
         return
-    click.echo(f"Forked {source} as {new}")
+    echo(f"Forked {source} as {new}")
     print_table(
         ["Partition>", "Begin>", "Cut at>", "End>", "Records>"],
         [
@@ -213,7 +213,7 @@ def snapshot(
         print_json(result)
         return
     offsets = sum(p["end_offset"] - p["begin_offset"] for p in result["partitions"])
-    click.echo(
+    echo(
         f"Wrote {topic} to {target}: {len(result['partitions'])} partition(s), {offsets} offsets, "
         f"{size_text(result['size_bytes'])}"
     )
@@ -269,5 +269,5 @@ def restore(
     if as_json:
         print_json(result)
         return
-    click.echo(f"Restored {result['name']}: {len(result['partitions'])} partition(s)")
+    echo(f"Restored {result['name']}: {len(result['partitions'])} partition(s)")
     note(f"The snapshot was taken {result['taken']}")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeGuard
 import click
 
 from moldau.cli.commands.topic_branches import fork, restore, snapshot
-from moldau.cli.output import note, print_json, print_table, size_text
+from moldau.cli.output import echo, note, print_json, print_table, size_text
 from moldau.cli.session import cluster_command_options, connected, pairs
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ def list_topics(
         print_json([row["name"] for row in rows] if names else rows)
     elif names:
         for row in rows:
-            click.echo(row["name"])
+            echo(row["name"])
     elif not rows:
         note("There are no topics yet. Make one with 'moldau topics create NAME'.")
     else:
@@ -153,12 +153,12 @@ def create(
         return
     for result in results:
         if result["created"]:
-            click.echo(
+            echo(
                 f"Created topic {result['name']}: {result['partitions']} partition(s), "
                 f"replication factor {result['replication_factor']}"
             )
         else:
-            click.echo(f"Topic {result['name']} exists already")
+            echo(f"Topic {result['name']} exists already")
 
 
 @topics.command("describe")
@@ -231,7 +231,7 @@ def alter(name: str, partitions: int, as_json: bool, timeout_seconds: float, boo
     if as_json:
         print_json({"name": name, "partitions": partitions})
     else:
-        click.echo(f"Topic {name} has {partitions} partitions now")
+        echo(f"Topic {name} has {partitions} partitions now")
 
 
 @topics.command("delete")
@@ -275,7 +275,7 @@ def delete(
         print_json([{"name": name, "deleted": name in deleted} for name in names])
         return
     for name in deleted:
-        click.echo(f"Deleted topic {name}")
+        echo(f"Deleted topic {name}")
 
 
 def named(error: "KafkaError", name: str) -> "KafkaError":
@@ -349,11 +349,11 @@ def details(
 
 def _print_details(result: dict[str, Any]) -> None:
     configs = ", ".join(f"{name}={value}" for name, value in result["configs"].items())
-    click.echo(
+    echo(
         f"{result['name']}  id {result['topic_id']}, {len(result['partitions'])} partition(s), "
         f"replication factor {result['replication_factor']}"
     )
-    click.echo(f"configs: {configs or 'all by default'}")
+    echo(f"configs: {configs or 'all by default'}")
     print_table(
         ["Partition>", "Leader>", "Replicas", "In sync", "Begin>", "End>", "Records>", "Size>"],
         [

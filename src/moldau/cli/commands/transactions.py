@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from moldau.cli.output import print_json, print_table
+from moldau.cli.output import echo, print_json, print_table
 from moldau.cli.session import cluster_command_options, connected
 from moldau.cli.times import format_time, parse_time
 
@@ -140,13 +140,13 @@ def describe(ids: tuple[str, ...], as_json: bool, timeout_seconds: float, bootst
         print_json(found)
         return
     for each in found:
-        click.echo(
+        echo(
             f"{each['transactional_id']}: {each['state']}, producer id {each['producer_id']}, "
             f"epoch {each['producer_epoch']}, coordinator {each['coordinator_id']}, "
             f"timeout {age_text(each['timeout_ms'])}"
         )
         if each["age_ms"] is not None:
-            click.echo(f"began {format_time(each['start_ms'])}, {age_text(each['age_ms'])} ago")
+            echo(f"began {format_time(each['start_ms'])}, {age_text(each['age_ms'])} ago")
         if each["partitions"]:
             print_table(
                 ["Topic", "Partition>", "First offset>"],
@@ -239,9 +239,9 @@ def abort(
     for outcome in outcomes:
         name = outcome["transactional_id"]
         if outcome["aborted"]:
-            click.echo(f"Aborted {name}: producer id {outcome['producer_id']} is fenced")
+            echo(f"Aborted {name}: producer id {outcome['producer_id']} is fenced")
         else:
-            click.echo(f"Nothing to abort for {name}: it is in state {outcome['state']}")
+            echo(f"Nothing to abort for {name}: it is in state {outcome['state']}")
 
 
 async def _abort(client: "Transactions", found: "TransactionDescription") -> dict[str, Any]:

@@ -5,7 +5,8 @@ stop that was asked for is exit code 0.
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from errno import EDQUOT, ENOSPC
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,7 +16,7 @@ from moldau.cli.session import client_settings_options
 from moldau.cli.up.services import DEFAULT_REGISTRY_PORT, UpOptions
 
 if TYPE_CHECKING:
-    from moldau.cli.up.processes import Processes, ServiceFailed
+    from moldau.cli.up.processes import Processes, Service, ServiceFailed
 
 #: A connection to a process that dies breaks before the end of the process is noticed.
 _DEATH_SECONDS = 2.0
@@ -23,6 +24,19 @@ _DEATH_SECONDS = 2.0
 
 @click.command(short_help="Start the platform on this machine: a broker and a schema registry.")
 @click.option("--port", type=click.IntRange(0, 65535), help="Of the broker; default 9092, 0 is a free one.")
+@click.option(
+    "--brokers",
+    type=click.IntRange(1, 100),
+    default=1,
+    show_default=True,
+    metavar="N",
+    help="A cluster of N brokers, on ports that follow each other; one that dies is started again.",
+)
+@click.option(
+    "--zookeeper",
+    metavar="HOST:PORT/CHROOT",
+    help="The ZooKeeper that keeps the cluster's metadata ('moldau zookeeper' starts one); default: files.",
+)
 @click.option(
     "--registry-port",
     type=click.IntRange(0, 65535),
@@ -67,6 +81,8 @@ _DEATH_SECONDS = 2.0
 )
 def up(
     port: int | None,
+    brokers: int,
+    zookeeper: str | None,
     registry_port: int | None,
     host: str | None,
     data_dirs: tuple[str, ...],
@@ -88,6 +104,7 @@ def up(
       moldau up
       moldau up --port 9092 --registry-port 8081 --data-dir ./data
       moldau up --config server.properties
+      moldau up --brokers 3 --port 9092
       moldau up --demo
       moldau up --demo --seconds 60
     """
@@ -97,6 +114,8 @@ def up(
         *(port, host, data_dirs, config_file, settings, registry_port, not no_registry, log_level),
         client_settings_arguments(),
         client_settings().get("security.protocol", "PLAINTEXT").strip().upper(),
+        brokers,
+        zookeeper,
     )
     if demo:
         from moldau.cli.up.demo import demonstrate
@@ -117,11 +136,11 @@ async def _serve(options: UpOptions, seconds: float | None) -> None:
     try:
         with stop_signal() as stop:
             async with Processes(options.log_directory) as processes:
-                rows = await start_platform(options, processes)
+                rows, restartable = await start_platform(options, processes)
                 click.echo(f"moldau is up after {clock.monotonic() - began:.2f} s:")
-                show_services(rows)
+                show_services(rows, processes)
                 click.echo("Ctrl-C or q stops everything")
-                await watched(processes, stop, seconds)
+                await watched(processes, stop, seconds, restartable=restartable)
                 click.echo("stopping")
     except ServiceFailed as failure:
         raise failure_message(failure) from failure
@@ -130,30 +149,45 @@ async def _serve(options: UpOptions, seconds: float | None) -> None:
 
 async def start_platform(
     options: UpOptions, processes: "Processes", *, allow_free_port: bool = False
-) -> list[tuple[str, str, str]]:
-    """Starts broker and registry; returns rows of service, address and log file."""
+) -> tuple[list[tuple[str, str, str]], "dict[str, Service]"]:
+    """Starts brokers and registry: rows of service, address and log file, and what is started again."""
     from moldau.cli.up.services import (
         broker_service,
+        cluster_services,
         local_address,
         registry_service,
         why_no_registry,
     )
 
-    found = await processes.start(broker_service(options, allow_free_port=allow_free_port))
-    address = local_address(found[1])
-    rows = [("broker", address, str(processes.log_of("broker")))]
+    if options.brokers > 1:
+        services = cluster_services(options)
+        # All at once: the first one to be the controller lets the others in.
+        for each in services:
+            await processes.launch(each)
+        found = [await processes.ready(each.name) for each in services]
+    else:
+        services = [broker_service(options, allow_free_port=allow_free_port)]
+        found = [await processes.start(services[0])]
+    addresses = [local_address(match[1]) for match in found]
+    rows = [
+        (each.name, address, str(processes.log_of(each.name)))
+        for each, address in zip(services, addresses, strict=True)
+    ]
+    restartable = {each.name: each for each in services} if options.brokers > 1 else {}
     reason = why_no_registry(options)
     if reason is not None:
-        return [*rows, ("registry", "", reason)]
-    service = registry_service(options, address, allow_free_port=allow_free_port)
-    found = await processes.start(service)
-    return [*rows, ("registry", found[1], str(processes.log_of("registry")))]
+        return [*rows, ("registry", "", reason)], restartable
+    service = registry_service(options, ",".join(addresses), allow_free_port=allow_free_port)
+    url = (await processes.start(service))[1]
+    return [*rows, ("registry", url, str(processes.log_of("registry")))], restartable
 
 
-def show_services(rows: list[tuple[str, str, str]]) -> None:
-    from moldau.cli.output import print_table
+def show_services(rows: list[tuple[str, str, str]], processes: "Processes") -> None:
+    from moldau.cli.output import note, print_table
 
     print_table(["service", "where", "log"], rows)
+    for problem in processes.log_problems():
+        note(f"{problem}. Next: make room, or choose another --data-dir")
 
 
 async def watched(
@@ -161,6 +195,8 @@ async def watched(
     stop: asyncio.Event,
     seconds: float | None,
     watching: Sequence[asyncio.Task[None]] = (),
+    *,
+    restartable: "Mapping[str, Service] | None" = None,
 ) -> None:
     """Waits until it is stopped or the time is over; raises ``ServiceFailed`` when a service ends before.
 
@@ -169,7 +205,7 @@ async def watched(
     """
     from moldau.cli.up.terminal import until
 
-    death = asyncio.create_task(processes.first_death())
+    death = asyncio.create_task(processes.first_fatal_death(restartable or {}, click.echo))
     stopped = asyncio.create_task(until(stop, seconds))
     try:
         await asyncio.wait({death, stopped, *watching}, return_when=asyncio.FIRST_COMPLETED)
@@ -190,7 +226,8 @@ def make_directory(options: UpOptions) -> None:
         options.log_directory.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise click.ClickException(
-            f"{options.directory} cannot be used: {error.strerror}. Next: choose another --data-dir"
+            f"{options.directory} cannot be used: {error.strerror}. Next: "
+            f"{'make room, or ' if error.errno in (ENOSPC, EDQUOT) else ''}choose another --data-dir"
         ) from error
 
 

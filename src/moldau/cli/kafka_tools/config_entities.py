@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from moldau.cli.kafka_tools.framework.exceptions import ToolError, illegal_argument
+from moldau.cli.kafka_tools.framework.exceptions import illegal_argument
 from moldau.cli.kafka_tools.framework.options import Given, OptionError, refuse_with
 from moldau.client.admin.descriptions import ConfigSource, ResourceType
 
@@ -176,14 +176,3 @@ def parse_added(text: str) -> dict[str, str]:
 def parse_deleted(words: Iterable[str]) -> list[str]:
     """Reads ``k1,k2``, which may be given several times."""
     return [name.strip() for word in words for name in word.split(",")]
-
-
-def refuse_quotas(types: Iterable[str]) -> None:
-    """Refuses quotas and credentials, whose APIs are not supported yet."""
-    for kind in types:
-        if kind in QUOTA_TYPES:
-            what = "quotas" if kind != "users" else "quotas and SCRAM credentials"
-            raise ToolError(
-                "org.apache.kafka.common.errors.UnsupportedVersionException",
-                f"--entity-type {kind}: {what} are not supported by Moldau yet",
-            )

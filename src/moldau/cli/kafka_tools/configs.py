@@ -1,23 +1,26 @@
 """``moldau kafka-configs``: show and change configs, as Kafka's ConfigCommand does.
 
-For topics, brokers (one, or the default of all), loggers of brokers, groups and client metrics. Quotas and
-SCRAM credentials (users, clients, ips) are not supported yet. ``config_entities`` reads the options.
+For topics, brokers (one, or the default of all), loggers of brokers, groups and client metrics; for users,
+clients and ips, quotas and SCRAM credentials (``access/users_and_quotas.py``). ``config_entities`` reads the
+options.
 """
 
 import asyncio
 from collections.abc import Iterable, Sequence
 
 from moldau.base.names import topic_name_error
+from moldau.cli.kafka_tools.access import users_and_quotas
 from moldau.cli.kafka_tools.config_entities import (
     DEFAULT_FLAGS,
     FLAGS,
+    QUOTA_TYPES,
     RESOURCE_TYPES,
     Entity,
+    entity_names,
     entity_types,
     parse_added,
     parse_deleted,
     parse_entity,
-    refuse_quotas,
 )
 from moldau.cli.kafka_tools.framework.bootstrap import (
     BOOTSTRAP_SERVER,
@@ -34,6 +37,7 @@ from moldau.cli.kafka_tools.framework.exceptions import (
 )
 from moldau.cli.kafka_tools.framework.options import Given, Option, OptionError, Options
 from moldau.cli.kafka_tools.framework.tool import Console, Tool, report_usage_error
+from moldau.client.admin.access import Access
 from moldau.client.admin.admin import Admin, raise_errors
 from moldau.client.admin.descriptions import (
     ConfigChange,
@@ -47,7 +51,7 @@ from moldau.protocol.errors import ErrorCode, KafkaError
 
 TOOL = Tool(
     "kafka-configs",
-    "Shows and changes the configs of topics, brokers, loggers, groups and client metrics.",
+    "Shows and changes configs of topics, brokers, loggers, groups, client metrics; quotas and users.",
     Options(
         BOOTSTRAP_SERVER,
         Option("bootstrap-controller", "Not supported: give a broker with --bootstrap-server.", "servers"),
@@ -58,7 +62,11 @@ TOOL = Tool(
         Option("add-config", "Configs to set: k1=v1,k2=[v1,v2],k3=v3.", "pairs"),
         Option("add-config-file", "A properties file with configs to set.", "file"),
         Option("delete-config", "Configs to set back to their defaults: k1,k2.", "names"),
-        Option("entity-type", "topics, brokers, broker-loggers, groups or client-metrics.", "type"),
+        Option(
+            "entity-type",
+            "topics, brokers, broker-loggers, groups, client-metrics, users, clients or ips.",
+            "type",
+        ),
         Option("entity-name", "The name of the topic or group, the id of the broker.", "name"),
         Option("entity-default", "The default of all brokers."),
         *(
@@ -88,7 +96,6 @@ def main(arguments: Sequence[str], console: Console) -> int:
     try:
         given = TOOL.options.parse(with_bootstrap_server(arguments, console))
         entity = parse_entity(given)
-        refuse_quotas(entity_types(given))
         asyncio.run(_execute(given, entity, console))
     except OptionError as error:
         return report_usage_error(TOOL, error, console)
@@ -152,15 +159,23 @@ async def _execute(given: Given, entity: Entity, console: Console) -> None:
         raise illegal_argument(
             "--bootstrap-controller is not supported: give a broker with --bootstrap-server"
         )
-    changes = _changes(given) if given.has("alter") else []
+    changes = _changes(given) if given.has("alter") and entity.type not in QUOTA_TYPES else []
     properties = read_properties(given.value("command-config"))
     call = "incrementalAlterConfigs" if given.has("alter") else "describeConfigs"
     async with await open_cluster(
         given.value("bootstrap-server"), properties, console, client_id="adminclient-1", call=call
     ) as cluster:
         admin = Admin(cluster)
+        types, names = entity_types(given), entity_names(given)
         try:
-            if given.has("alter"):
+            if entity.type in QUOTA_TYPES:
+                access = Access(cluster)
+                if given.has("alter"):
+                    added, deleted = _added(given), parse_deleted(given.values("delete-config"))
+                    await users_and_quotas.alter(access, types, names, added, deleted, console)
+                else:
+                    await users_and_quotas.describe(access, types, names, console)
+            elif given.has("alter"):
                 await _alter(admin, entity, changes, console)
             else:
                 await _describe(admin, entity, given.has("all"), console)
@@ -171,13 +186,16 @@ async def _execute(given: Given, entity: Entity, console: Console) -> None:
 
 
 def _changes(given: Given) -> list[ConfigChange]:
-    if given.has("add-config-file"):
-        added = read_properties(given.value("add-config-file"))
-    else:
-        added = parse_added(given.value("add-config")) if given.has("add-config") else {}
+    added = _added(given)
     changes = [ConfigChange(name, ConfigOperation.SET, value) for name, value in added.items()]
     deleted = parse_deleted(given.values("delete-config"))
     return changes + [ConfigChange(name, ConfigOperation.DELETE) for name in deleted]
+
+
+def _added(given: Given) -> dict[str, str]:
+    if given.has("add-config-file"):
+        return read_properties(given.value("add-config-file"))
+    return parse_added(given.value("add-config")) if given.has("add-config") else {}
 
 
 async def _alter(admin: Admin, entity: Entity, changes: list[ConfigChange], console: Console) -> None:

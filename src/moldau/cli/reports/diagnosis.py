@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 
+from moldau.base.descriptors import share_descriptors
+
 #: Libraries that the broker cannot run without, and what they do.
 _REQUIRED_LIBRARIES = {
     "crc32c": "checksums of record batches",
@@ -21,7 +23,7 @@ _REQUIRED_LIBRARIES = {
 }
 
 _OLDEST_PYTHON = (3, 11)
-#: A broker has open files for each segment and its indexes, and a socket for each client.
+#: A broker raises the soft limit to the hard one, and shares what it gets between logs and connections.
 _FEW_OPEN_FILES = 4096
 _LITTLE_DISK_BYTES = 1 << 30
 _VERY_LITTLE_DISK_BYTES = 100 << 20
@@ -116,12 +118,18 @@ def check_crc_speed(monotonic: Callable[[], float]) -> Finding:
 
 
 def check_open_files(soft: int, hard: int) -> Finding:
-    if 0 <= soft < _FEW_OPEN_FILES:
-        step = f"raise it before the broker starts: ulimit -n {min(65536, hard) if hard > 0 else 65536}"
+    """What a broker would have: any number of partitions, and connections up to its share."""
+    if 0 <= hard < _FEW_OPEN_FILES:
+        shares = share_descriptors(hard)
+        step = "raise the hard limit before the broker starts (LimitNOFILE= of systemd, ulimit -Hn)"
         return Finding(
-            Severity.WARNING, "open files", f"the limit of {soft} is low for many partitions or clients", step
+            Severity.WARNING,
+            "open files",
+            f"no more than {shares.connections} clients at once: {shares}",
+            step,
         )
-    return ok("open files", f"limit {soft if soft >= 0 else 'none'}")
+    limits = f"soft limit {soft if soft >= 0 else 'none'}, hard limit {hard if hard >= 0 else 'none'}"
+    return ok("open files", f"{limits}; a broker raises the soft one to the hard one")
 
 
 def check_disk(path: Path, free: int) -> Finding:

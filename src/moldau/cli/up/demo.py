@@ -13,9 +13,10 @@ import click
 
 from moldau.base.clock import SystemClock
 from moldau.cli.commands.up import failure_message, make_directory, show_services, start_platform, watched
-from moldau.cli.output import console
+from moldau.cli.output import console, note
 from moldau.cli.reports.live_view import DemoSnapshot, first_result, plain_line, render, summary
 from moldau.cli.session import client_settings, cluster_options
+from moldau.cli.up.memory import memory_bytes, memory_note, spark_heap
 from moldau.cli.up.processes import Processes, Service, ServiceFailed
 from moldau.cli.up.services import UpOptions, why_no_registry
 from moldau.cli.up.terminal import stop_signal
@@ -35,6 +36,10 @@ _SPARK_MODULES = ("pyspark", "pyarrow")
 async def demonstrate(options: UpOptions, seconds: float | None, clicks_per_second: float) -> None:
     """Runs the demo until it is stopped, or until its stream has run for so many seconds."""
     check_requirements(options)
+    memory = memory_bytes()
+    remark = memory_note(memory)
+    if remark is not None:
+        note(remark)
     make_directory(options)
     security = cluster_options(client_settings(), "moldau-up")
     clock = SystemClock()
@@ -42,15 +47,19 @@ async def demonstrate(options: UpOptions, seconds: float | None, clicks_per_seco
     try:
         with stop_signal() as stop:
             async with Processes(options.log_directory) as processes:
-                rows = await start_platform(options, processes, allow_free_port=True)
-                address, registry = rows[0][1], rows[1][1]
+                click.echo("starting the broker and the schema registry")
+                rows, _ = await start_platform(options, processes, allow_free_port=True)
+                address, registry = rows[0][1], rows[-1][1]
                 async with await Cluster.open(address, **security) as cluster:
                     watch = Watch(cluster, clock, began, (("broker", address), ("registry", registry)))
                     await watch.mark_start()
+                    click.echo(
+                        "starting the producer and, on Spark, the pipeline; first results take a while"
+                    )
                     await processes.start(producer_service(options, address, registry, clicks_per_second))
-                    await processes.launch(pipeline_service(options, address, registry))
+                    await processes.launch(pipeline_service(options, address, registry, spark_heap(memory)))
                     rows += [(name, "", str(processes.log_of(name))) for name in ("producer", "pipeline")]
-                    show_services(rows)
+                    show_services(rows, processes)
                     await _Demo(watch, processes, clock).run(stop, seconds)
     except ServiceFailed as failure:
         raise failure_message(failure) from failure
@@ -81,10 +90,13 @@ def producer_service(options: UpOptions, address: str, registry: str, clicks_per
     return Service("producer", command, "moldau demo producer ready")
 
 
-def pipeline_service(options: UpOptions, address: str, registry: str) -> Service:
+def pipeline_service(options: UpOptions, address: str, registry: str, heap: str) -> Service:
     module = "moldau.pipelines.demo.runner"
     directory = str(options.directory.absolute() / "demo")
-    arguments = ("--bootstrap-servers", address, "--home", directory, *options.client_arguments)
+    arguments = (
+        *("--bootstrap-servers", address, "--home", directory, "--heap", heap),
+        *options.client_arguments,
+    )
     return Service(
         "pipeline",
         (sys.executable, "-m", module, *arguments),

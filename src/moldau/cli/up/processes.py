@@ -20,16 +20,16 @@ import re
 import signal
 import sys
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
-from typing import Any, BinaryIO
+from typing import Any
+
+from moldau.cli.up.log_file import LogFile
 
 #: How many lines of a service are kept, to be shown when it dies.
 LAST_LINES = 12
-#: A log file of this size is renamed to NAME.log.1, and a new one is started.
-MAX_LOG_BYTES = 16 * 1024 * 1024
 #: A longer line is read in pieces.
 _MAX_LINE_BYTES = 1024 * 1024
 #: For a service that is not ready yet: it has nothing to finish.
@@ -66,7 +66,7 @@ class _Running:
     def __init__(self, service: Service, process: asyncio.subprocess.Process, log: Path) -> None:
         self.service = service
         self.process = process
-        self.log = log
+        self.log = LogFile(log)
         self.lines: deque[str] = deque(maxlen=LAST_LINES)
         self.ready: asyncio.Future[re.Match[str]] = asyncio.get_running_loop().create_future()
         #: Done when the process has ended and all its output was read.
@@ -74,7 +74,6 @@ class _Running:
 
     async def _read(self) -> int:
         assert self.process.stdout is not None
-        log: BinaryIO = self.log.open("wb")
         try:
             while True:
                 try:
@@ -85,29 +84,24 @@ class _Running:
                     line = await self.process.stdout.readexactly(long.consumed)
                 if not line:
                     return await self.process.wait()
-                log = self._append(log, line)
+                self._take(line)
         finally:
-            log.close()
+            self.log.close()
 
-    def _append(self, log: BinaryIO, line: bytes) -> BinaryIO:
-        """Writes a line to the log; returns the file to go on with, a new one when this one is full."""
-        log.write(line)
-        log.flush()
+    def _take(self, line: bytes) -> None:
+        self.log.write(line)
         text = line.decode("utf-8", "replace").rstrip()
         self.lines.append(text)
         match = re.search(self.service.ready, text)
         if match is not None and not self.ready.done():
             self.ready.set_result(match)
-        if log.tell() < MAX_LOG_BYTES:
-            return log
-        log.close()
-        self.log.replace(self.log.with_name(self.log.name + ".1"))
-        return self.log.open("wb")
 
     def failure(self, how: str) -> ServiceFailed:
         code = self.process.returncode
         message = f"the {self.service.name} {how}{'' if code is None else f' (exit code {code})'}"
-        return ServiceFailed(self.service.name, message, tuple(self.lines), self.log)
+        if code == -signal.SIGKILL:
+            message += ": it was killed, as Linux does when memory runs out"
+        return ServiceFailed(self.service.name, message, tuple(self.lines), self.log.path)
 
 
 class Processes:
@@ -128,6 +122,14 @@ class Processes:
 
     def log_of(self, name: str) -> Path:
         return self._log_directory / f"{name}.log"
+
+    def log_problems(self) -> list[str]:
+        """Log files that cannot be written, and why."""
+        return [
+            f"{running.log.path} cannot be written: {running.log.problem}"
+            for running in self._running.values()
+            if running.log.problem is not None
+        ]
 
     def pid_of(self, name: str) -> int:
         return self._running[name].process.pid
@@ -170,6 +172,26 @@ class Processes:
         tasks = {running.ended: running for running in self._running.values()}
         done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         return tasks[done.pop()].failure("ended by itself")
+
+    async def first_fatal_death(
+        self, restartable: Mapping[str, Service], told: Callable[[str], None]
+    ) -> ServiceFailed:
+        """The same, but services in ``restartable`` are started again; ``told`` gets a sentence about it.
+
+        One that does not become ready again is fatal.
+        """
+        while True:
+            failure = await self.first_death()
+            service = restartable.get(failure.name)
+            if service is None:
+                return failure
+            told(f"{failure}: starting it again")
+            await self.launch(service)
+            try:
+                await self.ready(service.name)
+            except ServiceFailed as again:
+                return again
+            told(f"the {service.name} is back")
 
     async def stop(self, name: str) -> None:
         """Stops one service and its child processes: SIGTERM, some time, then SIGKILL."""

@@ -6,6 +6,7 @@ package is reported in one sentence, and not by a service that dies.
 
 import socket
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -13,6 +14,7 @@ from pathlib import Path
 import click
 
 from moldau.cli.commands.broker import DEFAULT_DATA_DIRECTORY, DEFAULT_HOST, DEFAULT_PORT
+from moldau.cli.output import note
 from moldau.cli.up.processes import Service
 
 DEFAULT_REGISTRY_PORT = 8081
@@ -42,6 +44,9 @@ class UpOptions:
     #: protocol of the listener that these settings are for.
     client_arguments: tuple[str, ...] = ()
     security_protocol: str = "PLAINTEXT"
+    #: How many brokers, and the ZooKeeper that keeps their metadata; without it they share a directory.
+    brokers: int = 1
+    zookeeper: str | None = None
 
     @property
     def directory(self) -> Path:
@@ -60,18 +65,54 @@ def moldau_command(*arguments: str) -> tuple[str, ...]:
 def broker_service(options: UpOptions, *, allow_free_port: bool) -> Service:
     """The broker. A port that is in use is an error, unless ``allow_free_port`` and the user named none."""
     host = options.host or DEFAULT_HOST
-    arguments = ["broker", "--log-level", options.log_level]
+    listener: list[str] = []
     # The listeners of a settings file are used, unless the command line says otherwise.
     if options.config_file is None or options.port is not None or options.host is not None:
         port = chosen_port(host, options.port, DEFAULT_PORT, "--port", allow_free_port)
-        arguments += ["--host", host, "--port", str(port)]
+        listener = ["--host", host, "--port", str(port)]
+    settings = (f"zookeeper.connect={options.zookeeper}",) if options.zookeeper else ()
+    return _broker("broker", options, listener, options.data_dirs, settings)
+
+
+def cluster_services(options: UpOptions) -> list[Service]:
+    """Brokers 1, 2, 3, … on ports that follow each other, each with a directory of its own.
+
+    They are one cluster by the metadata that they share: in ZooKeeper, or in the directory ``metadata``.
+    """
+    host = options.host or DEFAULT_HOST
+    first = DEFAULT_PORT if options.port is None else options.port
+    shared = (
+        f"zookeeper.connect={options.zookeeper}"
+        if options.zookeeper
+        else f"moldau.metadata.dir={options.directory / 'metadata'}"
+    )
+    services = []
+    for number in range(1, options.brokers + 1):
+        port = chosen_port(host, first + number - 1 if first else 0, DEFAULT_PORT, "--port", False)
+        directories = [
+            str(Path(each) / f"broker-{number}") for each in options.data_dirs or (str(options.directory),)
+        ]
+        settings = (f"node.id={number}", shared)
+        listener = ["--host", host, "--port", str(port)]
+        services.append(_broker(f"broker-{number}", options, listener, directories, settings))
+    return services
+
+
+def _broker(
+    name: str,
+    options: UpOptions,
+    listener: Sequence[str],
+    directories: Sequence[str],
+    settings: Sequence[str],
+) -> Service:
+    arguments = ["broker", "--log-level", options.log_level, *listener]
     if options.config_file is not None:
         arguments += ["--config", str(options.config_file)]
-    for directory in options.data_dirs:
+    for directory in directories:
         arguments += ["--data-dir", directory]
-    for setting in options.settings:
+    for setting in (*settings, *options.settings):
         arguments += ["--set", setting]
-    return Service("broker", moldau_command(*arguments), broker_ready(options.security_protocol))
+    return Service(name, moldau_command(*arguments), broker_ready(options.security_protocol))
 
 
 def broker_ready(security_protocol: str) -> str:
@@ -107,6 +148,7 @@ def chosen_port(host: str, wanted: int | None, default: int, option: str, allow_
     if port == 0 or not _is_in_use(host, port):
         return port
     if wanted is None and allow_free_port:
+        note(f"port {port} of {host} is in use: a free one is taken ({option} chooses one)")
         return 0
     raise click.ClickException(
         f"port {port} of {host} is in use. Next: stop what listens there, or choose another with "

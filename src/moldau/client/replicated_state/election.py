@@ -11,7 +11,7 @@ round begins. It is only a hint for where to send writes: the fence of the log i
 import asyncio
 import json
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -75,8 +75,11 @@ class Identity:
         )
 
 
-def choose_leader(members: Iterable[tuple[str, bytes]]) -> dict[str, Any]:
-    """The assignment that all members get: the eligible one whose address comes first leads."""
+def choose_leader(members: Iterable[tuple[str, bytes]], *, name_members: bool = False) -> dict[str, Any]:
+    """The assignment that all members get: the eligible one whose address comes first leads.
+
+    With ``name_members`` each of them also learns of all the others.
+    """
     identities = {member_id: Identity.from_json(_loads(metadata)) for member_id, metadata in members}
     known = {member_id: each for member_id, each in identities.items() if each is not None}
     answer: dict[str, Any] = {"version": _VERSION, "error": _NO_ERROR}
@@ -86,6 +89,8 @@ def choose_leader(members: Iterable[tuple[str, bytes]]) -> dict[str, Any]:
     if eligible:
         _, member_id = min(eligible)
         answer |= {"master": member_id, "master_identity": known[member_id].to_json()}
+    if name_members:
+        answer["members"] = [each.to_json() for each in known.values()]
     return answer
 
 
@@ -100,6 +105,7 @@ class Election:
         service: str = "service",
         session_timeout_ms: int = 10_000,
         heartbeat_interval_ms: int = 3_000,
+        name_members: bool = False,
     ) -> None:
         self._cluster = cluster
         self._identity = identity
@@ -113,8 +119,13 @@ class Election:
         self._task: asyncio.Task[None] | None = None
         self._settled = asyncio.Event()
         self._last_answer_at = 0.0
+        self._name_members = name_members
         self.generation_id = -1
         self.leader: Identity | None = None
+        #: All instances of the last round, where members are named.
+        self.members: tuple[Identity, ...] = ()
+        #: Called at the end of each round.
+        self.on_round: Callable[[], None] = lambda: None
         self._leads = False
 
     @property
@@ -184,7 +195,7 @@ class Election:
         assignments: list[SyncGroupRequestAssignment] = []
         if joined.leader == self._member_id:
             members = [(member.member_id, bytes(member.metadata)) for member in joined.members]
-            choice = json.dumps(choose_leader(members)).encode()
+            choice = json.dumps(choose_leader(members, name_members=self._name_members)).encode()
             assignments = [SyncGroupRequestAssignment(member_id, choice) for member_id, _ in members]
         request = SyncGroupRequest(
             group_id=self._group_id,
@@ -252,10 +263,13 @@ class Election:
         self.generation_id = generation_id
         self.leader = Identity.from_json(choice.get("master_identity"))
         self._leads = choice.get("master") == self._member_id
+        named = map(Identity.from_json, choice.get("members", ()))
+        self.members = tuple(each for each in named if each is not None)
         self._last_answer_at = asyncio.get_running_loop().time()
         self._settled.set()
         where = "nobody" if self.leader is None else self.leader.url
         log.info("generation %d of group %s: %s leads", generation_id, self._group_id, where)
+        self.on_round()
 
     def _step_down(self) -> None:
         self._leads = False

@@ -47,6 +47,8 @@ class ReplicatedStateOptions:
     timeout_ms: int = 30_000
     session_timeout_ms: int = 10_000
     heartbeat_interval_ms: int = 3_000
+    #: Whether each instance learns of all the others (``election.members``).
+    name_members: bool = False
 
 
 class NotLeader(Exception):
@@ -78,6 +80,7 @@ class ReplicatedState:
             service=options.service,
             session_timeout_ms=options.session_timeout_ms,
             heartbeat_interval_ms=options.heartbeat_interval_ms,
+            name_members=options.name_members,
         )
         self.log = ReplicatedLog(
             cluster,

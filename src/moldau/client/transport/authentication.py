@@ -8,12 +8,12 @@ import secrets
 import ssl
 from typing import TYPE_CHECKING
 
-from moldau.client.transport.sasl import SaslFailed, begin
 from moldau.client.transport.security import Security
 from moldau.protocol.api_keys import ApiKey
 from moldau.protocol.errors import ErrorCode, KafkaError
 from moldau.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
 from moldau.protocol.messages.sasl_handshake import SaslHandshakeRequest
+from moldau.security.sasl.client import SaslFailed, begin
 
 if TYPE_CHECKING:
     from moldau.client.transport.connection import Connection
@@ -33,11 +33,10 @@ async def authenticate(connection: "Connection", security: Security) -> None:
     """Logs in; afterwards the connection takes requests."""
     address, mechanism = connection.address, security.mechanism
     if ApiKey.SASL_HANDSHAKE not in connection.api_versions:
-        raise AuthenticationFailed(
-            f"{address} asks for no login: "
-            f"use security.protocol={'SSL' if security.encrypted else 'PLAINTEXT'}"
-        )
+        raise _no_login(address, security)
     answer = await connection.send(SaslHandshakeRequest(mechanism=mechanism))
+    if answer.error_code == ErrorCode.ILLEGAL_SASL_STATE:
+        raise _no_login(address, security)
     if answer.error_code:
         raise AuthenticationFailed(
             f"{address} does not take sasl.mechanism={mechanism}; "
@@ -57,6 +56,11 @@ async def authenticate(connection: "Connection", security: Security) -> None:
         raise AuthenticationFailed(
             f"no login at {address}{who} with {mechanism}: {error}; check sasl.username and sasl.password"
         ) from None
+
+
+def _no_login(address: str, security: Security) -> AuthenticationFailed:
+    protocol = "SSL" if security.encrypted else "PLAINTEXT"
+    return AuthenticationFailed(f"{address} asks for no login: use security.protocol={protocol}")
 
 
 def refused_certificate(address: str, error: ssl.SSLError) -> AuthenticationFailed:

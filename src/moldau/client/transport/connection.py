@@ -108,6 +108,7 @@ class Connection:
         self._timer_at = 0.0
         self._failure: KafkaError | None = None
         self._writable: asyncio.Future[None] | None = None
+        self._closing: asyncio.Future[None] | None = None
         #: API key and highest version asked for -> version to write and how to read the answer.
         self._prepared: dict[tuple[ApiKey, int | None], tuple[int, Callable[[memoryview], Any]]] = {}
 
@@ -201,6 +202,12 @@ class Connection:
         sock: socket.socket = self._transport.get_extra_info("socket").dup()
         self.close()
         return sock
+
+    async def lost(self) -> None:
+        """Returns when the connection is closed, by whichever side."""
+        if self._failure is None:
+            self._closing = self._closing or self._loop.create_future()
+            await asyncio.shield(self._closing)
 
     async def wait_closed(self) -> None:
         """Lets the loop close the socket after ``close``."""
@@ -325,6 +332,8 @@ class Connection:
         if self._failure is not None:
             return
         self._failure = error
+        if self._closing is not None and not self._closing.done():
+            self._closing.set_result(None)
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

@@ -13,13 +13,14 @@ setting that cannot be met is a ``ValueError`` at once: nothing is ever sent in 
 be secret.
 """
 
-import re
 import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from moldau.client.transport.sasl import MECHANISMS, Credentials
+from moldau.security.jaas import jaas_options
+from moldau.security.sasl.client import MECHANISMS, Credentials
+from moldau.security.tls import KeyMaterial, load_identity
 
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 
@@ -31,7 +32,12 @@ SETTINGS: tuple[tuple[str, str, str, str], ...] = (
     ("security.protocol", "PLAINTEXT", "PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL.", "same"),
     ("sasl.mechanism", "", "PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 or OAUTHBEARER.", "no GSSAPI"),
     ("sasl.mechanisms", "", "The same.", _LIBRDKAFKA),
-    ("sasl.jaas.config", "", "Java's line with username=… and password=….", "only the two are read"),
+    (
+        "sasl.jaas.config",
+        "",
+        "Java's line with username=… and password=…, and tokenauth=true.",
+        "only these are read",
+    ),
     ("sasl.username", "", "Who logs in.", _LIBRDKAFKA),
     ("sasl.password", "", "The password.", _LIBRDKAFKA),
     ("sasl.oauthbearer.token", "", "A token that was fetched before.", "new: no token endpoint is asked"),
@@ -54,8 +60,6 @@ SETTINGS: tuple[tuple[str, str, str, str], ...] = (
     ("ssl.endpoint.identification.algorithm", "https", "https, or nothing: names are not compared.", "same"),
     ("enable.ssl.certificate.verification", "true", "false trusts everybody: for trying out.", _LIBRDKAFKA),
 )
-
-_JAAS = re.compile(r"""(\w+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|'((?:[^'\\]|\\.)*)'|([^\s;"']+))""")
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,20 +121,13 @@ class Security:
         return context
 
     def _load_identity(self, context: ssl.SSLContext) -> None:
-        """Python reads a chain from files only: they are made for a moment, for this user alone."""
-        import tempfile
-
-        with tempfile.TemporaryDirectory(prefix="moldau-tls-") as directory:
-            chain, key = Path(directory) / "chain.pem", Path(directory) / "key.pem"
-            chain.write_text(self.certificate)
-            key.write_text(self.key or self.certificate)
-            try:
-                context.load_cert_chain(chain, key, password=lambda: self.key_password)
-            except (ssl.SSLError, OSError) as error:
-                raise ValueError(
-                    "the client's certificate and key cannot be used: "
-                    f"{error}; check ssl.certificate.location, ssl.key.location and ssl.key.password"
-                ) from None
+        material = KeyMaterial(self.certificate, self.key or self.certificate)
+        try:
+            load_identity(context, material, self.key_password)
+        except ValueError as error:
+            raise ValueError(
+                f"{error}; check ssl.certificate.location, ssl.key.location and ssl.key.password"
+            ) from None
 
 
 #: No security: what a broker on a laptop has.
@@ -143,7 +140,7 @@ def _sasl(settings: Mapping[str, str]) -> tuple[str, Credentials]:
     )
     if mechanism not in MECHANISMS:
         raise ValueError(f"sasl.mechanism={mechanism} is not supported; there are {', '.join(MECHANISMS)}")
-    given = {name: _first(*values) for name, *values in _JAAS.findall(settings.get("sasl.jaas.config", ""))}
+    given = jaas_options(settings.get("sasl.jaas.config", ""))
     if mechanism == "OAUTHBEARER":
         token = settings.get("sasl.oauthbearer.token", "") or given.get("token", "")
         if not token:
@@ -155,12 +152,8 @@ def _sasl(settings: Mapping[str, str]) -> tuple[str, Credentials]:
         raise ValueError(
             f"sasl.mechanism={mechanism} needs sasl.username and sasl.password, or both in sasl.jaas.config"
         )
-    return mechanism, Credentials(username, password)
-
-
-def _first(*values: str) -> str:
-    text = next((value for value in values if value), "")
-    return re.sub(r"\\(.)", r"\1", text)
+    by_token = given.get("tokenauth", "").lower() == "true"
+    return mechanism, Credentials(username, password, by_delegation_token=by_token)
 
 
 def _authorities(settings: Mapping[str, str]) -> str:

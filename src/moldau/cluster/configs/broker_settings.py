@@ -182,7 +182,11 @@ def _refusal(problems: list[SettingError]) -> SettingError:
 def _warning(given: Mapping[str, str], left_out: tuple[str, ...]) -> str | None:
     """One sentence for all settings without effect."""
     parts = []
-    ignored = [name for name in given if name not in BROKER_SETTINGS and broker_setting(name) is not None]
+    ignored = [
+        name
+        for name in given
+        if (setting := broker_setting(name)) is not None and setting.name not in BROKER_SETTINGS
+    ]
     if ignored:
         parts.append(f"these settings of Kafka have no effect here: {', '.join(ignored)}")
     unknown = [_with_suggestion(name) for name in given if broker_setting(name) is None]

@@ -12,9 +12,6 @@ from moldau.cluster.records import Endpoint
 
 DEFAULT_PROTOCOLS = {protocol: protocol for protocol in SECURITY_PROTOCOLS}
 
-#: The protocols that the server supports; a listener with another one must not fall back to plain text.
-SUPPORTED_PROTOCOLS = ("PLAINTEXT",)
-
 _HOST_CHARACTERS = frozenset("0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-%._:")
 
 
@@ -89,13 +86,6 @@ def broker_listeners(values: Mapping[str, Any]) -> Listeners:
     if not bound:
         raise SettingError("listeners", "listeners must have at least one that is not for the controller")
     _check_ports(bound)
-    for listener in bound:
-        if listener.security_protocol not in SUPPORTED_PROTOCOLS:
-            spoken = ", ".join(SUPPORTED_PROTOCOLS)
-            reason = (
-                f"listeners: {listener} is for {listener.security_protocol}; this broker speaks {spoken} only"
-            )
-            raise SettingError("listeners", reason)
     named = _listeners(
         "advertised.listeners", values["advertised.listeners"] or values["listeners"], protocols
     )

@@ -7,7 +7,7 @@ from functools import cache
 
 from moldau.base.settings import Dynamic, Setting, SettingType
 
-#: The KRaft quorum, tiered storage, quota windows, Java, security until it is built, and well-known settings
+#: The KRaft quorum, tiered storage, Java, parts of security that are not built, and well-known settings
 #: of releases before 4. Each paragraph is a type and the settings of that type.
 _WITHOUT_EFFECT: dict[Dynamic, str] = {
     "static": """
@@ -20,49 +20,48 @@ _WITHOUT_EFFECT: dict[Dynamic, str] = {
             sasl.oauthbearer.jwt.retriever.class sasl.oauthbearer.jwt.validator.class
             sasl.server.callback.handler.class
         DOUBLE remote.log.manager.task.retry.jitter
-        INT add.partitions.to.txn.retry.backoff.max.ms add.partitions.to.txn.retry.backoff.ms
+        INT
+            add.partitions.to.txn.retry.backoff.max.ms add.partitions.to.txn.retry.backoff.ms
             alter.log.dirs.replication.quota.window.num alter.log.dirs.replication.quota.window.size.seconds
-            connection.failed.authentication.delay.ms controller.quorum.append.linger.ms
+            controller.quorum.append.linger.ms
             controller.quorum.election.backoff.max.ms controller.quorum.election.timeout.ms
             controller.quorum.fetch.max.bytes controller.quorum.fetch.snapshot.max.bytes
             controller.quorum.fetch.timeout.ms controller.quorum.request.timeout.ms
-            controller.quorum.retry.backoff.ms controller.quota.window.num
-            controller.quota.window.size.seconds controller.socket.timeout.ms
+            controller.quorum.retry.backoff.ms
+            controller.socket.timeout.ms
             delete.records.purgatory.purge.interval.requests fetch.purgatory.purge.interval.requests
             group.share.initialize.retry.interval.ms initial.broker.registration.timeout.ms
             internal.metadata.log.segment.bytes internal.metadata.max.batch.size.in.bytes
             kafka.metrics.polling.interval.secs metadata.log.segment.bytes metadata.max.idle.interval.ms
             metrics.num.samples num.replica.alter.log.dirs.threads offsets.commit.required.acks
-            producer.purgatory.purge.interval.requests quota.window.num quota.window.size.seconds
+            producer.purgatory.purge.interval.requests
             remote.log.manager.copy.quota.window.num remote.log.manager.copy.quota.window.size.seconds
             remote.log.manager.fetch.quota.window.num remote.log.manager.fetch.quota.window.size.seconds
             remote.log.manager.thread.pool.size remote.log.metadata.custom.metadata.max.bytes
             remote.log.reader.max.pending.tasks replication.quota.window.num
             replication.quota.window.size.seconds sasl.login.connect.timeout.ms sasl.login.read.timeout.ms
             sasl.oauthbearer.assertion.claim.exp.seconds sasl.oauthbearer.assertion.claim.nbf.seconds
-            sasl.oauthbearer.clock.skew.seconds sasl.server.max.receive.size
             share.coordinator.cold.partition.snapshot.interval.ms
             share.coordinator.state.topic.prune.interval.ms share.fetch.purgatory.purge.interval.requests
-            zookeeper.connection.timeout.ms zookeeper.session.timeout.ms
         LIST controller.quorum.bootstrap.servers controller.quorum.voters early.start.listeners
-            kafka.metrics.reporters process.roles sasl.oauthbearer.expected.audience
-        LONG connections.max.reauth.ms controller.performance.always.log.threshold.ms
-            controller.performance.sample.period.ms delegation.token.expiry.check.interval.ms
-            delegation.token.expiry.time.ms delegation.token.max.lifetime.ms
+            kafka.metrics.reporters process.roles
+        LONG controller.performance.always.log.threshold.ms
+            controller.performance.sample.period.ms
             internal.metadata.delete.delay.millis log.dir.failure.timeout.ms
             log.message.timestamp.difference.max.ms metadata.log.max.record.bytes.between.snapshots
             metadata.log.max.snapshot.interval.ms metadata.log.segment.ms metadata.max.retention.bytes
             metadata.max.retention.ms metrics.sample.window.ms remote.log.index.file.cache.ttl.ms
             remote.log.manager.task.interval.ms remote.log.manager.task.retry.backoff.max.ms
             remote.log.manager.task.retry.backoff.ms sasl.login.retry.backoff.max.ms
-            sasl.login.retry.backoff.ms sasl.oauthbearer.jwks.endpoint.refresh.ms
+            sasl.login.retry.backoff.ms
             sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms
             sasl.oauthbearer.jwks.endpoint.retry.backoff.ms server.max.startup.time.ms
             socket.connection.setup.timeout.max.ms socket.connection.setup.timeout.ms
             unclean.leader.election.interval.ms
-        PASSWORD delegation.token.secret.key sasl.oauthbearer.assertion.private.key.passphrase
+        PASSWORD sasl.oauthbearer.assertion.private.key.passphrase
             sasl.oauthbearer.client.credentials.client.secret
-        STRING allow.everyone.if.no.acl.found authorizer.class.name control.plane.listener.name
+        STRING
+            sasl.oauthbearer.scope.claim.name control.plane.listener.name
             group.share.persister.class.name inter.broker.protocol.version log.message.format.version
             metadata.log.dir metrics.recording.level remote.log.metadata.manager.class.name
             remote.log.metadata.manager.class.path remote.log.metadata.manager.impl.prefix
@@ -72,26 +71,21 @@ _WITHOUT_EFFECT: dict[Dynamic, str] = {
             sasl.oauthbearer.assertion.claim.aud sasl.oauthbearer.assertion.claim.iss
             sasl.oauthbearer.assertion.claim.sub sasl.oauthbearer.assertion.file
             sasl.oauthbearer.assertion.private.key.file sasl.oauthbearer.assertion.template.file
-            sasl.oauthbearer.client.credentials.client.id sasl.oauthbearer.expected.issuer
-            sasl.oauthbearer.jwks.endpoint.url sasl.oauthbearer.scope sasl.oauthbearer.scope.claim.name
-            sasl.oauthbearer.sub.claim.name sasl.oauthbearer.token.endpoint.url security.providers
-            ssl.principal.mapping.rules super.users zookeeper.connect
+            sasl.oauthbearer.client.credentials.client.id
+            sasl.oauthbearer.scope
+            sasl.oauthbearer.token.endpoint.url security.providers
     """,
     "per-broker": """
         CLASS principal.builder.class ssl.engine.factory.class
         DOUBLE sasl.kerberos.ticket.renew.jitter sasl.kerberos.ticket.renew.window.factor
             sasl.login.refresh.window.factor sasl.login.refresh.window.jitter
-        LIST cordoned.log.dirs sasl.enabled.mechanisms sasl.kerberos.principal.to.local.rules
-            ssl.cipher.suites ssl.enabled.protocols
+        LIST cordoned.log.dirs sasl.kerberos.principal.to.local.rules
         LONG sasl.kerberos.min.time.before.relogin
-        PASSWORD sasl.jaas.config ssl.key.password ssl.keystore.certificate.chain ssl.keystore.key
-            ssl.keystore.password ssl.truststore.certificates ssl.truststore.password
         SHORT sasl.login.refresh.buffer.seconds sasl.login.refresh.min.period.seconds
-        STRING sasl.kerberos.kinit.cmd sasl.kerberos.service.name sasl.mechanism.inter.broker.protocol
-            ssl.client.auth ssl.endpoint.identification.algorithm ssl.keymanager.algorithm
-            ssl.keystore.location ssl.keystore.type ssl.protocol ssl.provider
-            ssl.secure.random.implementation ssl.trustmanager.algorithm ssl.truststore.location
-            ssl.truststore.type
+        STRING sasl.kerberos.kinit.cmd sasl.kerberos.service.name
+            ssl.endpoint.identification.algorithm ssl.keymanager.algorithm
+            ssl.provider
+            ssl.secure.random.implementation ssl.trustmanager.algorithm
     """,
     "cluster-wide": """
         BOOLEAN follower.fetch.last.tiered.offset.enable
@@ -103,22 +97,6 @@ _WITHOUT_EFFECT: dict[Dynamic, str] = {
             remote.log.manager.copy.max.bytes.per.second remote.log.manager.fetch.max.bytes.per.second
     """,
 }
-
-#: Security settings that can change dynamically only for one listener, as ``listener.name.<listener>.…``.
-PER_LISTENER_SETTINGS = frozenset(
-    {
-        "ssl.key.password",
-        "ssl.keystore.certificate.chain",
-        "ssl.keystore.key",
-        "ssl.keystore.location",
-        "ssl.keystore.password",
-        "ssl.keystore.type",
-        "ssl.truststore.certificates",
-        "ssl.truststore.location",
-        "ssl.truststore.password",
-        "ssl.truststore.type",
-    }
-)
 
 
 @cache

@@ -10,11 +10,17 @@ from dataclasses import dataclass
 from typing import Generic, NamedTuple, TypeVar
 
 from moldau.base.names import Uuid
-from moldau.cluster.controller.elections import elections_after_loss, elections_after_return
-from moldau.cluster.image import ClusterImage
+from moldau.cluster.controller.elections import (
+    RulesOf,
+    default_rules,
+    elections_after_loss,
+    elections_after_return,
+)
+from moldau.cluster.image import BrokerImage, ClusterImage
 from moldau.cluster.records import (
     BrokerFenced,
     BrokerRegistered,
+    BrokerShuttingDown,
     BrokerUnregistered,
     ClusterCreated,
     ConfigChanged,
@@ -49,6 +55,8 @@ class BrokerRegistration(NamedTuple):
     rack: str | None = None
     log_directories: tuple[Uuid, ...] = ()
     cluster_id: str | None = None
+    #: The epoch of the process before this one, if it stopped in good order.
+    previous_broker_epoch: int = -1
 
 
 @dataclass(frozen=True, slots=True)  # a NamedTuple cannot have a field ``count``
@@ -83,7 +91,9 @@ def become_controller(image: ClusterImage, broker_id: int, controller_epoch: int
     return [ControllerElected(broker_id, controller_epoch)]
 
 
-def register_broker(image: ClusterImage, registration: BrokerRegistration) -> ControllerResult[int]:
+def register_broker(
+    image: ClusterImage, registration: BrokerRegistration, rules_of: RulesOf = default_rules
+) -> ControllerResult[int]:
     """Registers a broker that has started; the response is its broker epoch.
 
     Partitions that have been offline without this broker get a leader again. That no other live process uses
@@ -107,34 +117,74 @@ def register_broker(image: ClusterImage, registration: BrokerRegistration) -> Co
         registration.rack,
         registration.log_directories,
     )
-    return ControllerResult((registered, *elections_after_return(image, broker_id)), broker_epoch)
+    same_process = known is not None and known.incarnation_id == registration.incarnation_id
+    clean = known is not None and registration.previous_broker_epoch == known.broker_epoch
+    elections = elections_after_return(image, broker_id, rules_of, clean=same_process or clean)
+    return ControllerResult((registered, *elections), broker_epoch)
 
 
-def fence_broker(image: ClusterImage, broker_id: int) -> list[Record]:
+def fence_broker(image: ClusterImage, broker_id: int, rules_of: RulesOf = default_rules) -> list[Record]:
     """A broker is lost or stops: other replicas take over what it led. No records if it is fenced already."""
     if not image.is_live(broker_id):
         return []
-    return [BrokerFenced(broker_id), *elections_after_loss(image, broker_id)]
+    return [BrokerFenced(broker_id), *elections_after_loss(image, {broker_id}, rules_of)]
 
 
-def fence_missing_brokers(image: ClusterImage, sessions: Collection[int]) -> list[Record]:
-    """Fences every live broker without a session, one after the other in the order of their ids."""
-    records: list[Record] = []
-    for broker_id in sorted(broker.broker_id for broker in image.live_brokers()):
-        if broker_id not in sessions:
-            fenced = fence_broker(image, broker_id)
-            image = image.apply_all(fenced, version=image.version)
-            records.extend(fenced)
-    return records
+def fence_missing_brokers(
+    image: ClusterImage,
+    sessions: Collection[int],
+    known: ClusterImage | None = None,
+    rules_of: RulesOf = default_rules,
+) -> list[Record]:
+    """Fences every live broker without a session.
+
+    ``known`` is the image from before the sessions were read: a broker that has registered since has opened
+    its session since.
+    """
+    registered = image.brokers if known is None else known.brokers
+    missing = {
+        broker.broker_id
+        for broker in image.live_brokers()
+        if broker.broker_id not in sessions
+        and (before := registered.get(broker.broker_id)) is not None
+        and before.broker_epoch == broker.broker_epoch
+    }
+    if not missing:
+        return []
+    return [
+        *(BrokerFenced(broker_id) for broker_id in sorted(missing)),
+        *elections_after_loss(image, missing, rules_of),
+    ]
 
 
-def unregister_broker(image: ClusterImage, broker_id: int) -> list[Record]:
+def begin_shutdown(
+    image: ClusterImage, broker_id: int, broker_epoch: int, rules_of: RulesOf = default_rules
+) -> list[Record]:
+    """A broker is about to stop: others take over what it led, and it leaves every ISR."""
+    broker = checked_broker(image, broker_id, broker_epoch)
+    if broker.fenced or broker.shutting_down:
+        return []
+    return [BrokerShuttingDown(broker_id), *elections_after_loss(image, {broker_id}, rules_of)]
+
+
+def checked_broker(image: ClusterImage, broker_id: int, broker_epoch: int) -> BrokerImage:
+    """The broker that a request comes from; STALE_BROKER_EPOCH when it comes from an older process of it."""
+    broker = image.brokers.get(broker_id)
+    if broker is None or broker.broker_epoch != broker_epoch:
+        known = "is not registered" if broker is None else f"has the epoch {broker.broker_epoch}"
+        raise KafkaError(
+            ErrorCode.STALE_BROKER_EPOCH, f"Broker {broker_id} {known}, but asks with {broker_epoch}"
+        )
+    return broker
+
+
+def unregister_broker(image: ClusterImage, broker_id: int, rules_of: RulesOf = default_rules) -> list[Record]:
     """A broker leaves for good. Its replicas stay assigned: a reassignment moves them."""
     if broker_id not in image.brokers:
         raise KafkaError(
             ErrorCode.BROKER_ID_NOT_REGISTERED, f"Broker ID {broker_id} is not currently registered"
         )
-    return [*elections_after_loss(image, broker_id), BrokerUnregistered(broker_id)]
+    return [*elections_after_loss(image, {broker_id}, rules_of), BrokerUnregistered(broker_id)]
 
 
 # --- Configs ---------------------------------------------------------------------------------------------
@@ -170,16 +220,7 @@ def allocate_producer_ids(
     image: ClusterImage, broker_id: int, broker_epoch: int, count: int = PRODUCER_ID_BLOCK_SIZE
 ) -> ControllerResult[ProducerIdBlock]:
     """A block of ids for one broker to give out; ids that it has not used when it stops are lost."""
-    broker = image.brokers.get(broker_id)
-    if broker is None:
-        raise KafkaError(
-            ErrorCode.BROKER_ID_NOT_REGISTERED, f"Broker ID {broker_id} is not currently registered"
-        )
-    if broker.broker_epoch != broker_epoch:
-        raise KafkaError(
-            ErrorCode.STALE_BROKER_EPOCH,
-            f"Broker {broker_id} has the epoch {broker.broker_epoch}, but asks with {broker_epoch}",
-        )
+    checked_broker(image, broker_id, broker_epoch)
     first_id = image.next_producer_id
     if first_id > _MAX_PRODUCER_ID - count:
         raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, "All producer ids have been given out")

@@ -12,6 +12,7 @@ from moldau.base.settings import LIST, Setting, SettingError, SettingsTable, Val
 from moldau.cluster.configs.broker_configs import BROKER_SETTINGS, broker_setting
 from moldau.cluster.configs.broker_settings import RESTART_ONLY, broken_rules
 from moldau.cluster.configs.layers import NO_LAYERS, ConfigLayers, topic_defaults
+from moldau.cluster.configs.listener_settings import PER_LISTENER_SETTINGS
 from moldau.cluster.configs.topic_configs import (
     BROKER_LOGGERS,
     CLIENT_METRICS_SETTINGS,
@@ -22,7 +23,6 @@ from moldau.cluster.configs.topic_configs import (
     check_group_values,
     check_topic_values,
 )
-from moldau.cluster.configs.without_effect import PER_LISTENER_SETTINGS
 from moldau.protocol.errors import ErrorCode, KafkaError
 
 _MIN_ISR = "min.insync.replicas"

@@ -1,74 +1,220 @@
-"""Which replica leads a partition when a broker is lost or comes back.
+"""Which replica leads a partition, and which are in sync, when brokers are lost, come back or stop.
 
-Invariant: elections are clean: a leader is a live member of the ISR. The last member never leaves the ISR,
-even when its broker is lost, because no other replica is known to have every committed record. The leader
-epoch grows whenever the leader changes, and also when the same broker comes back as a new process, whose
-log may have lost what was not flushed.
+Invariant: a leader has every committed record: it is a live member of the ISR or, when the ISR is empty, of
+the eligible leader replicas (KIP-966), which left the ISR while it was below ``min.insync.replicas``. Only
+two elections may lose records: that of the last known leader after all others are gone, whose process may
+have died with unflushed records, and the unclean one, where the topic allows it or an operator asks for it.
+The leader epoch grows whenever the leader changes, and also when the same broker comes back as a new
+process. The partition epoch grows with every change.
 """
 
-from collections.abc import Container, Iterator
+from collections.abc import Callable, Container, Iterator, Mapping, Set
+from enum import IntEnum
+from typing import NamedTuple
 
-from moldau.cluster.image import ClusterImage, PartitionImage, partition_changed
-from moldau.cluster.records import NO_LEADER, PartitionChanged
+from moldau.cluster.image import ClusterImage, PartitionImage, TopicImage, partition_changed
+from moldau.cluster.records import NO_LEADER, PartitionChanged, ResourceType
 
 
-def elect(partition: PartitionImage, live: Container[int]) -> int:
-    """The first replica, in the order of preference, that is in the ISR and live; NO_LEADER without one."""
-    for replica in partition.replicas:
-        if replica in live and replica in partition.isr:
+class ElectionRules(NamedTuple):
+    """What the configs of a topic say about its leaders."""
+
+    min_insync_replicas: int = 1
+    unclean: bool = False
+
+
+DEFAULT_RULES = ElectionRules()
+
+#: The rules of a topic, by its name, as an image's configs have them.
+RulesOf = Callable[[ClusterImage, str], ElectionRules]
+
+
+class Election(IntEnum):
+    """What may win: a replica that loses nothing, only the first replica, or any live one."""
+
+    CLEAN = 0
+    PREFERRED = 1
+    UNCLEAN = 2
+
+
+def default_rules(image: ClusterImage, topic: str) -> ElectionRules:
+    return DEFAULT_RULES
+
+
+def rules_of_configs(static: Mapping[str, str]) -> RulesOf:
+    """The rules as topics' configs, the default of all brokers and the controller's properties file say."""
+
+    def rules(image: ClusterImage, topic: str) -> ElectionRules:
+        own = image.configs(ResourceType.TOPIC, topic)
+        every = image.configs(ResourceType.BROKER, "")
+
+        def text(name: str, default: str) -> str:
+            return own.get(name) or every.get(name) or static.get(name) or default
+
+        minimum = text("min.insync.replicas", "1")
+        unclean = text("unclean.leader.election.enable", "false")
+        return ElectionRules(int(minimum), unclean.strip().lower() == "true")
+
+    return rules
+
+
+# --- one partition ---------------------------------------------------------------------------------------
+
+
+def settle(
+    before: PartitionImage,
+    wanted: PartitionImage,
+    active: Container[int],
+    rules: ElectionRules = DEFAULT_RULES,
+    *,
+    election: Election = Election.CLEAN,
+    lost_records: Container[int] = (),
+) -> PartitionImage:
+    """The partition with the replicas and ISR of ``wanted``, and with the leader and ELR that follow.
+
+    Replicas in ``lost_records`` may lack committed ones: their process died. The epochs are those of
+    ``before``, raised where they must be; the same object comes back if nothing changes.
+    """
+    isr, elr, last_known = wanted.isr, *_eligible(before, wanted, rules, lost_records)
+    leader = _elect(before, wanted, elr, last_known, active, rules, election)
+    if leader != NO_LEADER and leader not in isr:
+        # Elected because nobody is in sync: from now on in sync is who has what this one has.
+        isr = (leader,)
+        kept = isr if leader in elr else ()
+        enough = len(isr) >= min(rules.min_insync_replicas, len(wanted.replicas))
+        elr = tuple(each for each in elr if each != leader) if kept and not enough else ()
+        last_known = ()
+    if leader == NO_LEADER and not isr and not last_known:
+        lost = (before.leader,) if before.leader != NO_LEADER else before.isr
+        last_known = lost if len(lost) == 1 else ()
+    changed = wanted._replace(isr=isr, leader=leader, elr=elr, last_known_elr=last_known)
+    leaves = any(replica not in wanted.replicas for replica in before.replicas)
+    epoch = before.leader_epoch + (leader != before.leader or leaves)
+    changed = changed._replace(leader_epoch=epoch, partition_epoch=before.partition_epoch)
+    if changed == before:
+        return before
+    return changed._replace(partition_epoch=before.partition_epoch + 1)
+
+
+def _eligible(
+    before: PartitionImage, wanted: PartitionImage, rules: ElectionRules, lost_records: Container[int]
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The ELR and the last known leader for the wanted ISR: none while it has its minimum."""
+    if len(wanted.isr) >= min(rules.min_insync_replicas, len(wanted.replicas)):
+        return (), ()
+    candidates = {*before.elr, *before.isr}.difference(wanted.isr)
+    elr = tuple(each for each in sorted(candidates) if each in wanted.replicas and each not in lost_records)
+    return elr, before.last_known_elr
+
+
+def _elect(
+    before: PartitionImage,
+    wanted: PartitionImage,
+    elr: tuple[int, ...],
+    last_known: tuple[int, ...],
+    active: Container[int],
+    rules: ElectionRules,
+    election: Election,
+) -> int:
+    def has_everything(replica: int) -> bool:
+        return replica in active and replica in (wanted.isr or elr)
+
+    preferred = wanted.replicas[0]
+    if election is Election.PREFERRED and has_everything(preferred):
+        return preferred
+    if before.leader in wanted.replicas and has_everything(before.leader):
+        return before.leader
+    for replica in wanted.replicas:
+        if has_everything(replica):
             return replica
+    if election is Election.PREFERRED:
+        return NO_LEADER
+    if not wanted.isr and not elr and len(last_known) == 1 and last_known[0] in active:
+        return last_known[0]
+    if election is Election.UNCLEAN or rules.unclean:
+        for replica in wanted.replicas:
+            if replica in active:
+                return replica
     return NO_LEADER
 
 
-def after_loss(partition: PartitionImage, broker_id: int, live: Container[int]) -> PartitionImage:
-    """The partition once a broker is lost; the same object if nothing changes."""
-    if broker_id not in partition.isr:
+def after_loss(
+    partition: PartitionImage,
+    lost: Container[int],
+    active: Container[int],
+    rules: ElectionRules = DEFAULT_RULES,
+) -> PartitionImage:
+    """The partition once brokers are fenced or shut down; the same object if nothing changes.
+
+    Brokers that are lost together leave the ISR together: each of them has every committed record.
+    """
+    if partition.leader not in lost and not any(each in lost for each in partition.isr):
         return partition
-    isr = tuple(replica for replica in partition.isr if replica != broker_id) or partition.isr
-    if isr == partition.isr and partition.leader != broker_id:
-        return partition
-    changed = partition._replace(isr=isr, partition_epoch=partition.partition_epoch + 1)
-    if partition.leader != broker_id:
-        return changed
-    return changed._replace(leader=elect(changed, live), leader_epoch=partition.leader_epoch + 1)
+    return settle(partition, _without(partition, lost), active, rules)
 
 
-def after_return(partition: PartitionImage, broker_id: int, live: Container[int]) -> PartitionImage:
+def after_return(
+    partition: PartitionImage,
+    broker_id: int,
+    active: Container[int],
+    rules: ElectionRules = DEFAULT_RULES,
+    *,
+    clean: bool = False,
+) -> PartitionImage:
     """The partition once a broker is back as a new process; the same object if nothing changes.
 
-    If its death went unnoticed, it is still in the ISR. It may stay there only as the last live member.
+    ``active`` are the other brokers. If the death of the old process went unnoticed, the broker is still in
+    the ISR. A process that did not stop in good order (not ``clean``) may have lost records.
     """
-    if broker_id not in partition.isr:
+    if broker_id not in partition.replicas:
         return partition
-    if any(replica in live for replica in partition.isr if replica != broker_id):
-        return after_loss(partition, broker_id, live)
-    return partition._replace(
-        isr=(broker_id,),
-        leader=broker_id,
-        leader_epoch=partition.leader_epoch + 1,
-        partition_epoch=partition.partition_epoch + 1,
-    )
+    lost_records = () if clean else (broker_id,)
+    left = partition
+    if broker_id in (partition.leader, *partition.isr, *partition.elr):
+        left = settle(partition, _without(partition, (broker_id,)), active, rules, lost_records=lost_records)
+    if left.leader != NO_LEADER:
+        return left
+    elected = settle(left, left, {broker_id}, rules)
+    if elected is partition:
+        return partition
+    # Both steps are one change for everybody else.
+    epoch = partition.leader_epoch + (elected.leader != NO_LEADER or elected.leader != partition.leader)
+    return elected._replace(leader_epoch=epoch, partition_epoch=partition.partition_epoch + 1)
 
 
-def elections_after_loss(image: ClusterImage, broker_id: int) -> list[PartitionChanged]:
-    live = {broker.broker_id for broker in image.live_brokers()} - {broker_id}
+def _without(partition: PartitionImage, lost: Container[int]) -> PartitionImage:
+    return partition._replace(isr=tuple(each for each in partition.isr if each not in lost))
+
+
+# --- all partitions --------------------------------------------------------------------------------------
+
+
+def elections_after_loss(
+    image: ClusterImage, lost: Set[int], rules_of: RulesOf = default_rules
+) -> list[PartitionChanged]:
+    active = image.active_brokers() - lost
     return [
-        partition_changed(topic_id, changed)
-        for topic_id, partition in _partitions(image)
-        if (changed := after_loss(partition, broker_id, live)) is not partition
+        partition_changed(topic.topic_id, changed)
+        for topic, rules, partition in partitions(image, rules_of)
+        if (changed := after_loss(partition, lost, active, rules)) is not partition
     ]
 
 
-def elections_after_return(image: ClusterImage, broker_id: int) -> list[PartitionChanged]:
-    live = {broker.broker_id for broker in image.live_brokers()} - {broker_id}
+def elections_after_return(
+    image: ClusterImage, broker_id: int, rules_of: RulesOf = default_rules, *, clean: bool = False
+) -> list[PartitionChanged]:
+    active = image.active_brokers() - {broker_id}
     return [
-        partition_changed(topic_id, changed)
-        for topic_id, partition in _partitions(image)
-        if (changed := after_return(partition, broker_id, live)) is not partition
+        partition_changed(topic.topic_id, changed)
+        for topic, rules, partition in partitions(image, rules_of)
+        if (changed := after_return(partition, broker_id, active, rules, clean=clean)) is not partition
     ]
 
 
-def _partitions(image: ClusterImage) -> Iterator[tuple[bytes, PartitionImage]]:
-    for topic_id, topic in image.topics_by_id.items():
+def partitions(
+    image: ClusterImage, rules_of: RulesOf
+) -> Iterator[tuple[TopicImage, ElectionRules, PartitionImage]]:
+    for topic in image.topics_by_id.values():
+        rules = rules_of(image, topic.name)
         for partition in topic.partitions:
-            yield topic_id, partition
+            yield topic, rules, partition

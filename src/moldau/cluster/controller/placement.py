@@ -26,7 +26,7 @@ def place_replicas(
     ``seed`` is any random number that is not negative: it picks the first broker and the first distance.
     """
     registered = sorted(brokers, key=lambda broker: broker.broker_id)
-    live = [broker for broker in registered if not broker.fenced]
+    live = [broker for broker in registered if not broker.fenced and not broker.shutting_down]
     if replication_factor > len(registered):
         raise KafkaError(
             ErrorCode.INVALID_REPLICATION_FACTOR,
@@ -43,7 +43,7 @@ def place_replicas(
     partitions = range(first_partition, first_partition + partition_count)
     if replication_factor <= len(live):
         return _spread(live, partitions, replication_factor, seed)
-    fenced = [broker for broker in registered if broker.fenced]
+    fenced = [broker for broker in registered if broker.fenced or broker.shutting_down]
     return [
         (*first, *rest)
         for first, rest in zip(

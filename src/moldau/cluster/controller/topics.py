@@ -7,7 +7,7 @@ match on them. One invalid topic of a request does not affect the others.
 """
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import NamedTuple
@@ -15,6 +15,7 @@ from typing import NamedTuple
 from moldau.base.names import ZERO_UUID, Uuid, collision_key, topic_name_error
 from moldau.cluster.controller.commands import ControllerResult
 from moldau.cluster.controller.placement import place_replicas
+from moldau.cluster.controller.reassignments import bad_assignment, check_replicas
 from moldau.cluster.image import ClusterImage
 from moldau.cluster.records import (
     ConfigChanged,
@@ -91,19 +92,21 @@ def create_topics(
     seed: int,
     default_partition_count: int = 1,
     default_replication_factor: int = 1,
+    max_partitions: int | None = None,
     validate_configs: ConfigValidator,
 ) -> ControllerResult[tuple[CreatedTopic | KafkaError, ...]]:
     """One outcome for each topic, in order. To validate only, ignore the records.
 
-    ``topic_ids`` has one new id per topic; ``seed`` is a random number for the placement of replicas.
+    ``topic_ids`` has one new id per topic; ``seed`` is a random number for the placement of replicas;
+    ``max_partitions`` is how many the cluster may have in all.
     """
-    total = sum(_asked_partitions(topic, default_partition_count) for topic in topics)
-    if total > MAX_PARTITIONS_PER_REQUEST:
-        return ControllerResult((), (_too_many_partitions(),) * len(topics))
+    if asks_for_too_many(topics, default_partition_count):
+        return ControllerResult((), (too_many_partitions(),) * len(topics))
     counts = Counter(topic.name for topic in topics)
     records: list[Record] = []
     outcomes: list[CreatedTopic | KafkaError] = []
     new_names: dict[str, str] = {}
+    room = _Room(image, max_partitions)
     for index, topic in enumerate(topics):
         try:
             if counts[topic.name] > 1:
@@ -113,6 +116,7 @@ def create_topics(
             replicas = _replicas_of_new_topic(
                 image, topic, seed + index, default_partition_count, default_replication_factor
             )
+            room.take(len(replicas))
         except KafkaError as error:
             outcomes.append(error)
             continue
@@ -152,6 +156,12 @@ def create_branch(
         for record in created.records
     )
     return ControllerResult(records, outcome)
+
+
+def asks_for_too_many(topics: Iterable[TopicToCreate], default_partition_count: int) -> bool:
+    """Whether a request asks for more partitions than one may."""
+    asked = sum(_asked_partitions(topic, default_partition_count) for topic in topics)
+    return asked > MAX_PARTITIONS_PER_REQUEST
 
 
 def _asked_partitions(topic: TopicToCreate, default_partition_count: int) -> int:
@@ -229,58 +239,64 @@ def _assigned_replicas(image: ClusterImage, topic: TopicToCreate) -> list[tuple[
     replication_factor: int | None = None
     for assignment in topic.assignments:
         if assignment.partition in by_partition:
-            raise _bad_assignment(
+            raise bad_assignment(
                 f"Found multiple manual partition assignments for partition {assignment.partition}"
             )
         _check_assignment(image, assignment.partition, assignment.broker_ids, replication_factor)
         replication_factor = len(assignment.broker_ids)
         by_partition[assignment.partition] = assignment.broker_ids
     if any(partition not in by_partition for partition in range(len(by_partition))):
-        raise _bad_assignment("partitions should be a consecutive 0-based integer sequence")
+        raise bad_assignment("partitions should be a consecutive 0-based integer sequence")
     return [by_partition[partition] for partition in range(len(by_partition))]
 
 
 def _check_assignment(
     image: ClusterImage, partition: int, broker_ids: Sequence[int], replication_factor: int | None
 ) -> None:
-    if not broker_ids:
-        raise _bad_assignment("The manual partition assignment includes an empty replica list.")
-    previous: int | None = None
-    for broker_id in sorted(broker_ids):
-        if broker_id not in image.brokers:
-            raise _bad_assignment(
-                f"The manual partition assignment includes broker {broker_id}, but no such broker is "
-                "registered."
-            )
-        if broker_id == previous:
-            raise _bad_assignment(
-                f"The manual partition assignment includes the broker {broker_id} more than once."
-            )
-        previous = broker_id
+    check_replicas(image, broker_ids)
     if replication_factor is not None and len(broker_ids) != replication_factor:
-        raise _bad_assignment(
+        raise bad_assignment(
             f"The manual partition assignment includes a partition with {len(broker_ids)} replica(s), but "
             f"this is not consistent with previous partitions, which have {replication_factor} replica(s)."
         )
-    if not any(image.is_live(broker_id) for broker_id in broker_ids):
-        raise _bad_assignment(
+    if not any(image.is_active(broker_id) for broker_id in broker_ids):
+        raise bad_assignment(
             f"All brokers specified in the manual partition assignment for partition {partition} are fenced "
             "or in controlled shutdown."
         )
 
 
-def _bad_assignment(message: str) -> KafkaError:
-    return KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, message)
-
-
-def _too_many_partitions() -> KafkaError:
+def too_many_partitions() -> KafkaError:
     return KafkaError(ErrorCode.POLICY_VIOLATION, "Excessively large number of partitions per request.")
+
+
+class _Room:
+    """How many partitions the cluster may still get.
+
+    A policy of the operator, so POLICY_VIOLATION as for Kafka's own bound on a request: INVALID_PARTITIONS
+    would blame a number that is fine by itself, and clients try KAFKA_STORAGE_ERROR again for ever.
+    """
+
+    def __init__(self, image: ClusterImage, max_partitions: int | None) -> None:
+        self._most = max_partitions
+        self._used = 0
+        if max_partitions is not None:
+            self._used = sum(len(topic.partitions) for topic in image.topics_by_id.values())
+
+    def take(self, count: int) -> None:
+        if self._most is not None and self._used + count > self._most:
+            raise KafkaError(
+                ErrorCode.POLICY_VIOLATION,
+                f"{count} more partition(s) would be too many: the cluster has {self._used}, and "
+                f"moldau.partitions.max is {self._most}.",
+            )
+        self._used += count
 
 
 def _new_partitions(
     image: ClusterImage, topic_id: Uuid, first_partition: int, replicas: Sequence[tuple[int, ...]]
 ) -> list[PartitionChanged]:
-    live = {broker.broker_id for broker in image.live_brokers()}
+    live = image.active_brokers()
     partitions = []
     for partition, brokers in enumerate(replicas, first_partition):
         isr = brokers if live.issuperset(brokers) else tuple(each for each in brokers if each in live)
@@ -292,26 +308,33 @@ def _new_partitions(
 
 
 def create_partitions(
-    image: ClusterImage, topics: Sequence[NewPartitions], *, seed: int
+    image: ClusterImage, topics: Sequence[NewPartitions], *, seed: int, max_partitions: int | None = None
 ) -> ControllerResult[tuple[KafkaError | None, ...]]:
     """One outcome for each topic, in order: None when its new partitions are in the records."""
-    total = sum(_added_partitions(image, topic) for topic in topics)
-    if total > MAX_PARTITIONS_PER_REQUEST:
+    if adds_too_many(image, topics):
         # Kafka 4.3 creates some of them and then answers UNKNOWN_SERVER_ERROR.
-        return ControllerResult((), (_too_many_partitions(),) * len(topics))
+        return ControllerResult((), (too_many_partitions(),) * len(topics))
     counts = Counter(topic.name for topic in topics)
     records: list[Record] = []
     outcomes: list[KafkaError | None] = []
+    room = _Room(image, max_partitions)
     for index, topic in enumerate(topics):
         try:
             if counts[topic.name] > 1:
                 raise KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
-            records.extend(_more_partitions(image, topic, seed + index))
+            added = _more_partitions(image, topic, seed + index)
+            room.take(len(added))
         except KafkaError as error:
             outcomes.append(error)
         else:
+            records.extend(added)
             outcomes.append(None)
     return ControllerResult(tuple(records), tuple(outcomes))
+
+
+def adds_too_many(image: ClusterImage, topics: Iterable[NewPartitions]) -> bool:
+    """Whether a request adds more partitions than one may."""
+    return sum(_added_partitions(image, topic) for topic in topics) > MAX_PARTITIONS_PER_REQUEST
 
 
 def _added_partitions(image: ClusterImage, topic: NewPartitions) -> int:
@@ -343,7 +366,7 @@ def _more_partitions(image: ClusterImage, topic: NewPartitions, seed: int) -> li
         )
     else:
         if len(topic.assignments) != added:
-            raise _bad_assignment(
+            raise bad_assignment(
                 f"Attempted to add {added} additional partition(s), but only {len(topic.assignments)} "
                 "assignment(s) were specified."
             )
@@ -356,12 +379,32 @@ def _more_partitions(image: ClusterImage, topic: NewPartitions, seed: int) -> li
 # --- Delete ----------------------------------------------------------------------------------------------
 
 
+class Mentions(NamedTuple):
+    """How often each topic is named in a request, by name and by id."""
+
+    names: Counter[str]
+    ids: Counter[Uuid]
+
+
+def mentions(topics: Iterable[TopicSelector]) -> Mentions:
+    names: Counter[str] = Counter()
+    ids: Counter[Uuid] = Counter()
+    for topic in topics:
+        if topic.name is not None and topic.topic_id == ZERO_UUID:
+            names[topic.name] += 1
+        elif topic.name is None and topic.topic_id != ZERO_UUID:
+            ids[topic.topic_id] += 1
+    return Mentions(names, ids)
+
+
 def delete_topics(
-    image: ClusterImage, topics: Sequence[TopicSelector]
+    image: ClusterImage, topics: Sequence[TopicSelector], mentioned: Mentions | None = None
 ) -> ControllerResult[tuple[DeletedTopic | KafkaError, ...]]:
-    """One outcome for each selector, in order; a topic that is named twice is not deleted."""
-    names = Counter(topic.name for topic in topics if topic.name is not None and topic.topic_id == ZERO_UUID)
-    ids = Counter(topic.topic_id for topic in topics if topic.topic_id != ZERO_UUID and topic.name is None)
+    """One outcome for each selector, in order; a topic that is named twice is not deleted.
+
+    ``mentioned`` is the whole request, where the topics are a piece of it.
+    """
+    names, ids = mentions(topics) if mentioned is None else mentioned
     records: list[Record] = []
     outcomes: list[DeletedTopic | KafkaError] = []
     for selector in topics:

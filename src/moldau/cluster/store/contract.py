@@ -61,12 +61,10 @@ class MetadataStore(Protocol):
         """The records after a version, or all of them (after version 0) when those were compacted away."""
         ...
 
-    async def append(
-        self, records: Sequence[Record], expected_version: int, controller_epoch: int | None
-    ) -> int:
+    async def append(self, records: Sequence[Record], expected_version: int, controller_epoch: int) -> int:
         """The new version. StaleVersion, or StaleControllerEpoch, when nothing was appended.
 
-        None stands for a change that is not the controller's, such as a broker's own registration.
+        Only the controller of the latest epoch appends: other brokers send it requests.
         """
         ...
 
@@ -84,6 +82,13 @@ class MetadataStore(Protocol):
 
     async def open_session(self, broker_id: int, on_lost: LostCallback) -> Session:
         """MetadataStoreError when another live process is this broker."""
+        ...
+
+    async def declare_dead(self, broker_id: int) -> None:
+        """Somebody has seen that the process of this broker is dead: its session and its controllership end.
+
+        Nothing happens where the store sees that by itself, or where they have ended already.
+        """
         ...
 
     async def campaign(self, broker_id: int, on_lost: LostCallback) -> Controllership:

@@ -48,7 +48,7 @@ class FileLock:
         self._descriptor: int | None = None
 
     def try_acquire(self) -> bool:
-        self.path.parent.mkdir(parents=True, exist_ok=True)
+        self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o644)
         if not _try_lock(descriptor, fcntl.LOCK_EX):
             os.close(descriptor)
@@ -126,9 +126,7 @@ class LocalStore:
         self._position = changes.version
         return changes
 
-    async def append(
-        self, records: Sequence[Record], expected_version: int, controller_epoch: int | None
-    ) -> int:
+    async def append(self, records: Sequence[Record], expected_version: int, controller_epoch: int) -> int:
         version, compaction_due = await self._run(
             lambda: self._open_log().append(records, expected_version, controller_epoch)
         )
@@ -164,6 +162,9 @@ class LocalStore:
             f"Broker {broker_id} is running already on {self._directory} (process {lock.holder()}): stop it, "
             "or give this broker another node.id and other log directories."
         )
+
+    async def declare_dead(self, broker_id: int) -> None:
+        """A session here ends with its process in any case."""
 
     async def campaign(self, broker_id: int, on_lost: LostCallback) -> LocalControllership:
         lock = FileLock(self._directory / "controller.lock")

@@ -26,6 +26,7 @@ from moldau.cluster.store.contract import (
     StaleVersion,
     compaction_due,
 )
+from moldau.cluster.store.space_reserve import SpaceReserve
 
 FILE_NAME = "metadata.sqlite"
 SCHEMA_VERSION = 1
@@ -69,7 +70,8 @@ class SqliteLog:
     def __init__(self, directory: Path, *, busy_timeout_seconds: float = 10.0) -> None:
         self.path = directory / FILE_NAME
         self._busy_timeout_seconds = busy_timeout_seconds
-        with self._explained():
+        self._reserve = SpaceReserve(directory)
+        with self._explained(), self._reserve.lent():
             if not self.path.exists():
                 _create(self.path)
             self._connection = sqlite3.connect(
@@ -79,6 +81,7 @@ class SqliteLog:
                 isolation_level=None,
             )
             try:
+                # Makes SQLite create its files beside the database, also where nothing but this has room.
                 self._check_layout()
                 self._connection.execute("PRAGMA synchronous = FULL")
             except BaseException:
@@ -99,13 +102,13 @@ class SqliteLog:
             return Changes(0, state.version, self._everything(state))
 
     def append(
-        self, records: Sequence[Record], expected_version: int, controller_epoch: int | None
+        self, records: Sequence[Record], expected_version: int, controller_epoch: int
     ) -> tuple[int, bool]:
         """The new version, and whether the log has grown so long that ``compact`` is due."""
         text = encode_all(records)
         with self._transaction("BEGIN IMMEDIATE"):
             state = self._state()
-            if controller_epoch is not None and controller_epoch != state.controller_epoch:
+            if controller_epoch < 1 or controller_epoch != state.controller_epoch:
                 raise StaleControllerEpoch
             if expected_version != state.version:
                 raise StaleVersion
@@ -148,7 +151,7 @@ class SqliteLog:
             return self._state().version
 
     def close(self) -> None:
-        with self._explained():
+        with self._explained(), self._reserve.lent():
             self._connection.close()
 
     def _state(self) -> _State:
@@ -214,7 +217,7 @@ class SqliteLog:
 
     @contextmanager
     def _transaction(self, begin: str) -> Iterator[None]:
-        with self._explained():
+        with self._explained(), self._reserve.lent():
             self._connection.execute(begin)
             try:
                 yield
@@ -280,7 +283,7 @@ def _create(path: Path) -> None:
 
     Brokers that start together wait for the lock in turn; the second one finds the file there.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     lock = os.open(path.parent / "metadata.lock", os.O_RDWR | os.O_CREAT, 0o644)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX)

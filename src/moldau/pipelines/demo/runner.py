@@ -28,7 +28,6 @@ READY = "moldau demo pipeline ready"
 #: A few hundred rows a second: what counts is how soon a plan runs, not how fast it is once it is compiled.
 CONF = {
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
-    "spark.driver.memory": "1g",
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.shuffle.partitions": "2",
 }
@@ -79,6 +78,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="Run the demo's pipeline until SIGTERM or Ctrl-C.")
     add_cluster_arguments(parser)
     parser.add_argument("--home", type=Path, required=True, help="where checkpoints and tables are")
+    parser.add_argument("--heap", default="1g", help="of Spark's JVM")
     parser.add_argument("--file", type=Path, default=FILE)
     given = parser.parse_args(arguments)
     stops: list[int] = []
@@ -86,7 +86,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         signal.signal(number, lambda received, _: stops.append(received))
     try:
         settings = {f"kafka.{name}": value for name, value in client_settings(given).items()}
-        options = RunOptions(given.bootstrap_servers, home=given.home, options=settings, conf=CONF)
+        conf = {**CONF, "spark.driver.memory": given.heap}
+        options = RunOptions(given.bootstrap_servers, home=given.home, options=settings, conf=conf)
         run(options, given.file, lambda: bool(stops))
     except (PipelineError, JavaNotFound, ValueError, OSError) as error:
         print(f"Error: {error}", file=sys.stderr)

@@ -18,7 +18,17 @@ from moldau.web.limits import Limits
 #: What an answer may be called; the first one is meant where the client does not say.
 MEDIA_TYPES = (MEDIA_TYPE, "application/vnd.schemaregistry+json", "application/json")
 
-SERVICE = Service(DESCRIPTION, TABLE, MEDIA_TYPES, (*MEDIA_TYPES, "application/octet-stream"))
+#: Resources of Confluent's registry that this one does not have, so that who asks for them hears so.
+MISSING = {
+    "dek-registry": "data encryption keys are not part of this registry",
+    "associations": "associations of topics with subjects are not part of this registry",
+    "exporters": "exporters are not part of this registry",
+    "catalog": "the catalogue of tags is not part of this registry",
+}
+
+SERVICE = Service(
+    DESCRIPTION, TABLE, MEDIA_TYPES, (*MEDIA_TYPES, "application/octet-stream"), missing=MISSING
+)
 
 
 def application(

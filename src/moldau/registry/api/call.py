@@ -83,6 +83,8 @@ class RegistryCall(Call):
         for name in ("metadata", "ruleSet"):
             if not isinstance(body.get(name), dict | None):
                 raise invalid_schema(f"{name} is no object")
+        if not isinstance(body.get("references"), list | None):
+            raise http_problem(400, "references is no array")
         try:
             references = read_references(body.get("references") or [])
         except ValueError as error:

@@ -9,6 +9,7 @@ from typing import Any
 from moldau import __version__
 from moldau.registry import errors
 from moldau.registry.api.call import RegistryCall
+from moldau.registry.data_contracts import metadata_form, rule_set_form
 from moldau.registry.decisions import config_answer
 from moldau.registry.records import AVRO, SchemaValue, references_json
 from moldau.registry.state import LATEST, guid_of
@@ -48,10 +49,10 @@ def _extras(value: SchemaValue) -> dict[str, Any]:
     found: dict[str, Any] = {}
     if value.references:
         found["references"] = references_json(value.references)
-    if value.metadata is not None:
-        found["metadata"] = value.metadata
-    if value.rule_set is not None:
-        found["ruleSet"] = value.rule_set
+    if metadata := metadata_form(value.metadata):
+        found["metadata"] = metadata
+    if rule_set := rule_set_form(value.rule_set):
+        found["ruleSet"] = rule_set
     return found
 
 
@@ -70,7 +71,7 @@ async def look_up(call: RegistryCall) -> Any:
     value = call.registry.decisions.look_up(
         subject, wanted, normalize=call.flag("normalize"), deleted=call.flag("deleted")
     )
-    return version_answer(value)
+    return await _formatted_answer(call, value)
 
 
 async def delete_subject(call: RegistryCall) -> Any:
@@ -109,12 +110,11 @@ def _version(call: RegistryCall) -> SchemaValue:
 
 
 async def get_version(call: RegistryCall) -> Any:
-    value = _version(call)
-    return version_answer(value) | {"schema": _formatted(call, value)}
+    return await _formatted_answer(call, _version(call))
 
 
 async def get_version_schema(call: RegistryCall) -> Any:
-    return Text(_formatted(call, _version(call)))
+    return Text(await _formatted(call, _version(call)))
 
 
 async def referenced_by(call: RegistryCall) -> Any:
@@ -140,7 +140,7 @@ async def latest_with_metadata(call: RegistryCall) -> Any:
         metadata = value.metadata if isinstance(value.metadata, dict) else {}
         properties = metadata.get("properties") or {}
         if all(properties.get(name) == wanted for name, wanted in sought.items()):
-            return version_answer(value)
+            return await _formatted_answer(call, value)
     raise errors.schema_not_found()
 
 
@@ -168,14 +168,14 @@ def _with_id(call: RegistryCall) -> list[SchemaValue]:
 
 async def get_by_id(call: RegistryCall) -> Any:
     found = _with_id(call)
-    answer = schema_answer(found[0]) | {"schema": _formatted(call, found[0])}
+    answer = schema_answer(found[0]) | {"schema": await _formatted(call, found[0])}
     if call.flag("fetchMaxId"):
         answer["maxId"] = call.registry.state.max_id(split(found[0].subject)[0])
     return answer
 
 
 async def get_schema_by_id(call: RegistryCall) -> Any:
-    return Text(_formatted(call, _with_id(call)[0]))
+    return Text(await _formatted(call, _with_id(call)[0]))
 
 
 def _uses(call: RegistryCall) -> list[SchemaValue]:
@@ -205,7 +205,7 @@ def _with_guid(call: RegistryCall) -> list[SchemaValue]:
 
 async def get_by_guid(call: RegistryCall) -> Any:
     found = _with_guid(call)[0]
-    return schema_answer(found) | {"schema": _formatted(call, found)}
+    return schema_answer(found) | {"schema": await _formatted(call, found)}
 
 
 async def ids_of_guid(call: RegistryCall) -> Any:
@@ -213,11 +213,16 @@ async def ids_of_guid(call: RegistryCall) -> Any:
     return [{"context": context, "id": number} for context, number in found]
 
 
-def _formatted(call: RegistryCall, value: SchemaValue) -> str:
+async def _formatted_answer(call: RegistryCall, value: SchemaValue) -> dict[str, Any]:
+    return version_answer(value) | {"schema": await _formatted(call, value)}
+
+
+async def _formatted(call: RegistryCall, value: SchemaValue) -> str:
     """The text of a schema, in another form where one is asked for."""
     wanted = call.text("format")
     if not wanted:
         return value.schema
+    await call.registry.prepare_stored(value)
     return call.registry.decisions.parser.formatted(call.registry.state, value, wanted)
 
 
@@ -226,15 +231,33 @@ def _formatted(call: RegistryCall, value: SchemaValue) -> str:
 
 async def check_compatibility(call: RegistryCall) -> Any:
     """Compares with one version, or with those that the level asks for."""
-    decisions, subject = call.registry.decisions, call.subject()
-    wanted = await call.registry.prepare(subject, await call.wanted())
-    against = _version(call) if "version" in call.parameters else None
-    await call.registry.compare(subject, wanted, against, normalize=call.flag("normalize"))
-    messages = decisions.incompatibilities(subject, wanted, against, normalize=call.flag("normalize"))
+    subject, normalize = call.subject(), call.flag("normalize")
+    given = await call.wanted()
+    against = _version_to_compare(call) if "version" in call.parameters else None
+    try:
+        wanted = await call.registry.prepare(subject, given)
+        await call.registry.compare(subject, wanted, against, normalize=normalize)
+        messages = call.registry.decisions.incompatibilities(subject, wanted, against, normalize=normalize)
+    except errors.RegistryProblem as problem:
+        if problem.code != errors.INVALID_SCHEMA or not call.flag("verbose"):
+            raise
+        messages = [problem.message]  # who asks for reasons gets this one too
     answer: dict[str, Any] = {"is_compatible": not messages}
     if call.flag("verbose"):
         answer["messages"] = messages
     return answer
+
+
+def _version_to_compare(call: RegistryCall) -> SchemaValue | None:
+    """None where the latest of no versions is meant: a first schema breaks nobody."""
+    try:
+        return _version(call)
+    except errors.RegistryProblem as problem:
+        if problem.code != errors.SUBJECT_NOT_FOUND:
+            raise
+        if call.version() == LATEST:
+            return None
+        raise errors.version_not_found(call.version()) from None
 
 
 # Configs and modes.

@@ -22,7 +22,7 @@ ROUTES = (
         _SUBJECT,
         resources.look_up,
         "Look up a schema under a subject",
-        (flag("normalize"), flag("deleted")),
+        (flag("normalize"), flag("deleted"), text("format")),
         "Schema",
     ),
     Route("DELETE", _SUBJECT, resources.delete_subject, "Delete a subject", (flag("permanent"),)),
@@ -46,7 +46,7 @@ ROUTES = (
         f"{_SUBJECT}/metadata",
         resources.latest_with_metadata,
         "The latest version with these properties",
-        (text("key"), text("value"), flag("deleted")),
+        (text("key"), text("value"), flag("deleted"), text("format")),
     ),
     Route(
         "GET", _VERSION, resources.get_version, "A version of a subject", (flag("deleted"), text("format"))

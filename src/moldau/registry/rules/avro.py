@@ -4,6 +4,7 @@ Pure: the rules of resolution are ``schemas.avro.resolution``'s; every branch of
 have one at the reader.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from moldau.registry.rules.differences import Difference, TooComplex, Walk, under
@@ -12,6 +13,7 @@ from moldau.schemas.avro.types import AvroType
 
 #: A step is cheap here, and unions of hundreds of records are met in practice.
 _MAX_COMPARISONS = 300_000
+_UNNAMED = ""
 
 
 def unreadable(reader: AvroType, writer: AvroType) -> list[Difference]:
@@ -30,6 +32,8 @@ def _mismatch(reader: AvroType, writer: AvroType) -> list[Difference]:
 @dataclass(slots=True)
 class _Resolution:
     walk: Walk = field(default_factory=lambda: Walk(_MAX_COMPARISONS))
+    #: The branches of a reader's union by the names under which a writer's type may mean them.
+    _named: dict[int, dict[str, list[AvroType]]] = field(default_factory=dict)
 
     def compare(self, reader: AvroType, writer: AvroType) -> tuple[Difference, ...]:
         return self.walk.compare(reader, writer, lambda: self._resolve(reader, writer))
@@ -73,16 +77,34 @@ class _Resolution:
         return found
 
     def _reader_union(self, reader: AvroType, writer: AvroType) -> list[Difference]:
-        if any(not self.compare(branch, writer) for branch in reader.branches):
+        if any(not self.compare(branch, writer) for branch in self._candidates(reader, writer)):
             return []
         return [_lacking(writer)]
+
+    def _candidates(self, reader: AvroType, writer: AvroType) -> list[AvroType]:
+        """The branches that could take the writer's type at all: one of another name never can, and a union
+        of thousands of records is not compared with each of thousands.
+        """
+        if id(reader) not in self._named:
+            self._named[id(reader)] = _by_name(reader.branches)
+        named = self._named[id(reader)]
+        if not writer.name:
+            return named[_UNNAMED]
+        return [*named.get(f".{writer.short_name}", ()), *named.get(writer.name, ())]
 
     def _fields(self, reader: AvroType, writer: AvroType) -> list[Difference]:
         written = {each.name: each for each in writer.fields}
         found: list[Difference] = []
         for index, each in enumerate(reader.fields):
             match = source_of(each, written)
-            if match is not None:
+            meant = sorted(written.keys() & {each.name, *each.aliases})
+            if len(meant) > 1:
+                # Avro's own readers fail on it: two fields of the writer would get one name.
+                several = Difference(
+                    "FIELD_MATCHES_SEVERAL", f"/fields/{index}", information=", ".join(meant)
+                )
+                found.append(several)
+            elif match is not None:
                 found += under(f"/fields/{index}/type", self.compare(each.type, match.type))
             elif not each.has_default:
                 found.append(
@@ -91,6 +113,16 @@ class _Resolution:
                     )
                 )
         return found
+
+
+def _by_name(branches: Iterable[AvroType]) -> dict[str, list[AvroType]]:
+    """Short names with a dot in front, aliases in full, and those without a name."""
+    found: dict[str, list[AvroType]] = {_UNNAMED: []}
+    for branch in branches:
+        names = [f".{branch.short_name}", *branch.aliases] if branch.name else [_UNNAMED]
+        for name in names:
+            found.setdefault(name, []).append(branch)
+    return found
 
 
 def _names(reader: AvroType, writer: AvroType) -> list[Difference]:
@@ -117,6 +149,8 @@ _DESCRIPTIONS = {
     "the {writer} schema",
     "READER_FIELD_MISSING_DEFAULT_VALUE": "The field '{information}' at path '{path}' in the {reader} schema "
     "has no default value and is missing in the {writer} schema",
+    "FIELD_MATCHES_SEVERAL": "The field at path '{path}' in the {reader} schema matches several fields, "
+    "by its name and its aliases, in the {writer} schema",
     "SCHEMA_TOO_COMPLEX": "The {reader} schema takes too many steps to compare with the {writer} schema",
 }
 

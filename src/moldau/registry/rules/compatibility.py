@@ -57,10 +57,10 @@ def conflicts(level: Level, new: ParsedSchema, old: ParsedSchema) -> list[str]:
             f"the old schema is {old.schema_type}'}}"
         ]
     found: list[str] = []
+    if level.startswith(("FORWARD", "FULL")):  # in Confluent's order
+        found += _unreadable(old, new, "old", "new")
     if level.startswith(("BACKWARD", "FULL")):
         found += _unreadable(new, old, "new", "old")
-    if level.startswith(("FORWARD", "FULL")):
-        found += _unreadable(old, new, "old", "new")
     return found
 
 

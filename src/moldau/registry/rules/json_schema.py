@@ -319,11 +319,14 @@ class _Comparison:
 
     def _prefix(self, original: JsonSchema, update: JsonSchema) -> list[Difference]:
         found: list[Difference] = []
+        before = dereferenced(original.rest or _EMPTY)
+        if not original.prefix and before.kind != "false":
+            before = _EMPTY  # an array of one kind of items is no tuple: other registries refuse to mix them
         for index in range(max(len(original.prefix), len(update.prefix))):
             if index >= len(update.prefix):
                 answer = self._item_removed(original.prefix[index], dereferenced(update.rest or _EMPTY))
             elif index >= len(original.prefix):
-                answer = self._item_added(dereferenced(original.rest or _EMPTY), update.prefix[index])
+                answer = self._item_added(before, update.prefix[index])
             else:
                 answer = list(self.compare(original.prefix[index], update.prefix[index]))
             found += under(f"/items/{index}", answer)

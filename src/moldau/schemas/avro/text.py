@@ -83,7 +83,13 @@ def _written_field(each: AvroField, space: str, seen: set[str]) -> dict[str, Any
 
 
 def _sorted(properties: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: properties[key] for key in sorted(properties)}
+    return {key: _ordered(properties[key]) for key in sorted(properties)}
+
+
+def _ordered(value: Any) -> Any:
+    if isinstance(value, dict):
+        return _sorted(value)
+    return [_ordered(each) for each in value] if isinstance(value, list) else value
 
 
 def _normal(type_: AvroType, seen: set[str]) -> Any:

@@ -85,6 +85,8 @@ class AvroSchema:
     borrowed: frozenset[str] = frozenset()
     #: As it was given.
     text: str = ""
+    #: What is wrong with names or defaults, where that did not keep it from being read.
+    complaint: str | None = None
 
     @property
     def name(self) -> str | None:

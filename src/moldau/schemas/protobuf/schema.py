@@ -1,8 +1,8 @@
 """Protobuf schemas: what protoc makes of them, and every type that a field may name.
 
 A schema arrives as the text of a .proto file or, from Python clients, as a base64 FileDescriptorProto; both
-end as descriptors that the real compiler has accepted. Invariant: imports are the registered references, the
-well-known types and Confluent's own two files, nothing else.
+end as descriptors that the real compiler has accepted. Invariant: imports are the registered references and
+the files that every registry has (``built_in``), nothing else.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -12,40 +12,17 @@ from typing import Any
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
 from moldau.schemas.limits import MAX_REFERENCES, InvalidSchema, check_size
+from moldau.schemas.protobuf.built_in import built_in
 from moldau.schemas.protobuf.descriptors import descriptor_of, descriptor_text
 from moldau.schemas.protobuf.text import proto_text
-from moldau.schemas.protoc import TIMEOUT_MS, check_file_name, compile_proto
+from moldau.schemas.protobuf.unknown_options import HELPER, HELPER_TEXT, unknown_names, with_unknown
+from moldau.schemas.protoc import TIMEOUT_MS, DoesNotCompile, check_file_name, compile_proto
 
 #: The name that a schema has in what the compiler says.
 MAIN = "default.proto"
 _STUB = "moldau-imports-of-a-descriptor.proto"
 _DESCRIPTOR = "google/protobuf/descriptor.proto"
-#: Files that Confluent's registry knows by itself, as every schema with tags or decimals imports
-#: them.
-_BUILT_IN = {
-    "confluent/meta.proto": """syntax = "proto3";
-package confluent;
-import "google/protobuf/descriptor.proto";
-message Meta {
-  string doc = 1;
-  map<string, string> params = 2;
-  repeated string tags = 3;
-}
-extend google.protobuf.FileOptions { Meta file_meta = 1088; }
-extend google.protobuf.MessageOptions { Meta message_meta = 1088; }
-extend google.protobuf.FieldOptions { Meta field_meta = 1088; }
-extend google.protobuf.EnumOptions { Meta enum_meta = 1088; }
-extend google.protobuf.EnumValueOptions { Meta enum_value_meta = 1088; }
-""",
-    "confluent/type/decimal.proto": """syntax = "proto3";
-package confluent.type;
-message Decimal {
-  bytes value = 1;
-  uint32 precision = 2;
-  int32 scale = 3;
-}
-""",
-}
+_MAX_UNKNOWN_OPTIONS = 200
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -97,8 +74,32 @@ def compiled_files(
     main = MAIN
     while main in imports:
         main = f"_{main}"
-    compiled = compile_proto({**_BUILT_IN, **imports, main: trimmed}, main, timeout_ms)
-    return trimmed, list(descriptor_pb2.FileDescriptorSet.FromString(compiled).file)
+    return trimmed, _compiled({**imports, main: trimmed}, main, timeout_ms)
+
+
+def _compiled(files: Mapping[str, str], main: str, timeout_ms: int = TIMEOUT_MS) -> list[Any]:
+    """The descriptors of a file and of all that it imports, its own last."""
+    names: set[str] = set()
+    while True:
+        kept = {name: with_unknown(text, names) for name, text in files.items()} if names else files
+        helper = {HELPER: HELPER_TEXT} if names else {}
+        try:
+            serialized = compile_proto({**built_in(files.values()), **helper, **kept}, main, timeout_ms)
+        except DoesNotCompile as error:
+            more = unknown_names(error.complaints) - names
+            if not more or len(names) > _MAX_UNKNOWN_OPTIONS:
+                raise
+            names |= more
+        else:
+            return [
+                _without_helper(file) for file in descriptor_pb2.FileDescriptorSet.FromString(serialized).file
+            ]
+
+
+def _without_helper(file: Any) -> Any:
+    if HELPER in file.dependency:  # behind all others, so that no place of theirs changes
+        file.dependency.remove(HELPER)
+    return file
 
 
 def _as_text(text: str, imports: Mapping[str, str]) -> str:
@@ -109,8 +110,8 @@ def _as_text(text: str, imports: Mapping[str, str]) -> str:
         return proto_text(file)
     # Options can be printed only by one who knows what the imports declare.
     lines = "".join(f'import "{check_file_name(name)}";\n' for name in file.dependency)
-    compiled = compile_proto({**_BUILT_IN, **imports, _STUB: f'syntax = "proto3";\n{lines}'}, _STUB)
-    return proto_text(_with_options(file, descriptor_pb2.FileDescriptorSet.FromString(compiled).file))
+    known = _compiled({**imports, _STUB: f'syntax = "proto3";\n{lines}'}, _STUB)
+    return proto_text(_with_options(file, known))
 
 
 def _types(file: Any) -> Iterator[Named]:

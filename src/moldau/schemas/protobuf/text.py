@@ -1,13 +1,16 @@
 """A FileDescriptorProto printed as a .proto file that protoc reads back to the same descriptor.
 
 Options of extensions are printed when the descriptor was read with a pool that knows them;
-without one they are unknown bytes without a name, and stay out.
+without one they are unknown bytes without a name, and stay out. Those that nothing declares are printed as
+they were written (``unknown_options``).
 """
 
 from collections.abc import Iterable, Iterator
 from typing import Any
 
 from google.protobuf import descriptor_pb2, text_format
+
+from moldau.schemas.protobuf.unknown_options import PACKAGE
 
 _FIELD = descriptor_pb2.FieldDescriptorProto
 _SCALARS = {
@@ -53,6 +56,9 @@ def _escaped(text: str | bytes) -> str:
 def _options(options: Any) -> Iterator[str]:
     for field, value in options.ListFields():
         if field.name in ("map_entry", "uninterpreted_option"):
+            continue
+        if field.is_extension and field.full_name.startswith(f"{PACKAGE}."):
+            yield from value  # the sources of options that nothing declares
             continue
         name = f"({field.full_name})" if field.is_extension else field.name
         for each in value if field.is_repeated else (value,):

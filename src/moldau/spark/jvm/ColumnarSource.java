@@ -25,9 +25,11 @@ import java.time.temporal.ChronoUnit;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.HashMap;
+import java.util.HashSet;
 import java.util.Iterator;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 
 import org.apache.arrow.memory.ArrowBuf;
 import org.apache.arrow.memory.BufferAllocator;
@@ -39,9 +41,14 @@ import org.apache.arrow.vector.VectorSchemaRoot;
 import org.apache.arrow.vector.ipc.message.ArrowFieldNode;
 import org.apache.arrow.vector.ipc.message.ArrowRecordBatch;
 import org.apache.arrow.vector.types.pojo.Schema;
+import org.apache.spark.sql.DataFrameWriter;
+import org.apache.spark.sql.Dataset;
+import org.apache.spark.sql.SQLContext;
+import org.apache.spark.sql.SaveMode;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
 import org.apache.spark.sql.connector.catalog.Table;
+import org.apache.spark.sql.connector.catalog.TableCapability;
 import org.apache.spark.sql.connector.expressions.Transform;
 import org.apache.spark.sql.connector.metric.CustomTaskMetric;
 import org.apache.spark.sql.connector.read.Batch;
@@ -71,6 +78,8 @@ import org.apache.spark.sql.execution.datasources.v2.python.UserDefinedPythonDat
 import org.apache.spark.sql.execution.datasources.v2.python.UserDefinedPythonDataSource;
 import org.apache.spark.sql.execution.python.MapInBatchEvaluatorFactory;
 import org.apache.spark.sql.execution.python.streaming.PythonStreamingSourceRunner;
+import org.apache.spark.sql.sources.BaseRelation;
+import org.apache.spark.sql.sources.CreatableRelationProvider;
 import org.apache.spark.sql.sources.DataSourceRegister;
 import org.apache.spark.sql.sources.EqualTo;
 import org.apache.spark.sql.sources.Filter;
@@ -91,23 +100,68 @@ import org.apache.spark.storage.StorageUtils;
 
 import scala.Option;
 
-public final class ColumnarSource extends PythonDataSourceV2 implements DataSourceRegister {
+public final class ColumnarSource extends PythonDataSourceV2
+    implements DataSourceRegister, CreatableRelationProvider {
+    /** The option of a write that is known to append: see createRelation. */
+    static final String APPENDS = "moldau.appends";
+
     public String shortName() {
         return Worker.NAME;
     }
 
     public Table getTable(StructType schema, Transform[] partitioning, Map properties) {
-        return new ColumnarTable(this, schema);
+        return new ColumnarTable(this, schema, properties.containsKey(APPENDS));
+    }
+
+    /**
+     * A batch write of which nobody said that it appends. Spark's sources of this kind know append and overwrite
+     * only, and refuse a save() without a mode; those of the older kind, such as Spark's own connector for Kafka,
+     * are told the mode. So a table takes no batches at first, upon which Spark falls back to the older kind, that
+     * is, to this method; here a write without a mode becomes one that appends, and goes the usual way.
+     */
+    public BaseRelation createRelation(
+        SQLContext context, SaveMode mode, scala.collection.immutable.Map options, Dataset data) {
+        DataFrameWriter writer = data.write().format(Worker.NAME).options((scala.collection.Map) options);
+        writer = writer.option(APPENDS, "true");
+        writer.mode(mode == SaveMode.ErrorIfExists ? SaveMode.Append : mode).save();
+        return new Written(context, data.schema());
+    }
+
+    /** What a write of the older kind returns; nobody reads it. */
+    static final class Written extends BaseRelation {
+        private final SQLContext context;
+        private final StructType schema;
+
+        Written(SQLContext context, StructType schema) {
+            this.context = context;
+            this.schema = schema;
+        }
+
+        public SQLContext sqlContext() {
+            return this.context;
+        }
+
+        public StructType schema() {
+            return this.schema;
+        }
     }
 
     static final class ColumnarTable extends PythonTable {
         private final PythonDataSourceV2 source;
         private final StructType schema;
+        private final boolean appends;
 
-        ColumnarTable(PythonDataSourceV2 source, StructType schema) {
+        ColumnarTable(PythonDataSourceV2 source, StructType schema, boolean appends) {
             super(source, Worker.NAME, schema);
             this.source = source;
             this.schema = schema;
+            this.appends = appends;
+        }
+
+        public Set capabilities() {
+            Set found = new HashSet(super.capabilities());
+            if (!this.appends) found.remove(TableCapability.BATCH_WRITE);
+            return found;
         }
 
         public ScanBuilder newScanBuilder(CaseInsensitiveStringMap options) {

@@ -99,9 +99,10 @@ def offsets_to_json(offsets: Mapping[TopicPartition, int]) -> dict[str, dict[str
 
 
 #: Keys beside the topics of an end offset: where the batch begins, if that is not the end of the one before,
-#: and the name of the query (see ``query.name``).
+#: the name of the query (see ``query.name``), and the schemas that were inferred when it began.
 RESET_KEY = "__moldau_reset"
 QUERY_KEY = "__moldau_query"
+SCHEMA_KEY = "__moldau_schema"
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +112,7 @@ class Progress:
     ends: PartitionValues
     resets: PartitionValues = field(default_factory=dict)
     query: str = ""
+    schema: str = ""
 
     def to_json(self) -> dict[str, Any]:
         found: dict[str, Any] = dict(offsets_to_json(self.ends))
@@ -118,15 +120,19 @@ class Progress:
             found[RESET_KEY] = offsets_to_json(self.resets)
         if self.query:
             found[QUERY_KEY] = self.query
+        if self.schema:
+            found[SCHEMA_KEY] = self.schema
         return found
 
     @classmethod
     def from_json(cls, given: Mapping[str, Any]) -> "Progress":
         """ValueError for what another source has written."""
         complaint = f"this checkpoint was written by another source: {given}"
-        topics = {name: value for name, value in given.items() if name not in (RESET_KEY, QUERY_KEY)}
+        ours = (RESET_KEY, QUERY_KEY, SCHEMA_KEY)
+        topics = {name: value for name, value in given.items() if name not in ours}
         resets = offsets_from(given.get(RESET_KEY, {}), complaint)
-        return cls(offsets_from(topics, complaint), resets, str(given.get(QUERY_KEY, "")))
+        texts = (str(given.get(key, "")) for key in (QUERY_KEY, SCHEMA_KEY))
+        return cls(offsets_from(topics, complaint), resets, *texts)
 
 
 def parse_assignment(text: str) -> list[TopicPartition]:

@@ -22,7 +22,7 @@ from moldau.base.clock import SystemClock
 from moldau.base.names import TopicPartition
 from moldau.protocol.errors import ErrorCode, KafkaError
 from moldau.spark.background_loop import connect
-from moldau.spark.options import DEFAULT_CLIENT_ID, ReadOptions
+from moldau.spark.options import DEFAULT_CLIENT_ID, OptionError, ReadOptions
 from moldau.spark.query.group import QueryGroup
 from moldau.spark.query.name import QueryName, answer, query_of_job
 from moldau.spark.query.user_errors import shorten_user_errors
@@ -71,7 +71,8 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
         self._resumed = False
         name = self._naming()
-        return Progress(loop.run(work()), query="" if name is None else name.text).to_json()
+        query = "" if name is None else name.text
+        return Progress(loop.run(work()), query=query, schema=self._inferred).to_json()
 
     def getDefaultReadLimit(self) -> ReadLimit:
         if self._options.max_offsets_per_trigger is not None:
@@ -86,6 +87,7 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     @shorten_user_errors
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         before = Progress.from_json(start)
+        self._check_inferred(before.schema)
         starts = before.ends
         name = self._naming()
         if name is not None:
@@ -104,8 +106,9 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         elif isinstance(limit, ReadMaxBytes):
             ends = admit(begins, ends, max(limit.max_bytes // self._mean_size(begins, ends), 1))
         # Spark takes a different text for new data: without records it must not change.
-        query = before.query if name is None or (ends == starts and not resets) else name.text
-        return Progress(ends, resets, query).to_json()
+        same = ends == starts and not resets
+        query = before.query if name is None or same else name.text
+        return Progress(ends, resets, query, before.schema if same else self._inferred).to_json()
 
     @shorten_user_errors
     def commit(self, end: dict[str, Any]) -> None:
@@ -154,6 +157,7 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         options = self._options
         before, after = Progress.from_json(start), Progress.from_json(end)
+        self._check_inferred(after.schema)
         ends = after.ends
         starts = {**self._beginnings(set(ends) - set(before.ends)), **before.ends, **after.resets}
         self._check_loss(starts, ends)
@@ -164,6 +168,19 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             name.resume(after.query)
             planned[0].question = name.question()
         return planned
+
+    @property
+    def _inferred(self) -> str:
+        return "" if self._output.plan is None else self._output.plan.inferred
+
+    def _check_inferred(self, before: str) -> None:
+        """A query that goes on has the columns that it began with, or its user decides on others."""
+        now = self._inferred
+        if before and now and before != now:
+            raise OptionError(
+                f"records look different from when this query began: it began with {before}, and infer finds "
+                f"{now} now. Set the one or the other as an option, and the query goes on with it"
+            )
 
     def _latest(self) -> Offsets:
         loop = connect(self._options.cluster)

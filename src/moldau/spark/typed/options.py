@@ -10,6 +10,8 @@ from moldau.spark.options import READ, OptionError, check_names
 from moldau.spark.typed.formats import FORMATS
 
 LATEST_VERSION = "latest"
+#: A schema that is found out by looking at records; with a colon and types behind it, one that was.
+INFER = "infer"
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +33,15 @@ class SideOptions:
     subject: str | None = None
     version: int | str | None = None
     message: str | None = None
+
+    @property
+    def infers(self) -> bool:
+        return self.schema is not None and self.schema.partition(":")[0].strip().lower() == INFER
+
+    @property
+    def inferred(self) -> str | None:
+        """The types that were found out already; None where that has to be done."""
+        return (self.schema or "").partition(":")[2].strip() or None
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +129,8 @@ def _check_side(side: SideOptions, registry: RegistryOptions | None, *, reading:
         return
     if side.schema is not None and kind is None:
         raise OptionError(f"{name}.schema needs {name}.format: json, avro or protobuf")
+    if side.infers and not (reading and kind == "json"):
+        raise OptionError(f"{name}.schema=infer is for reading with {name}.format=json")
     if side.schema is not None and side.version is not None:
         raise OptionError(f"{name}.schema and {name}.schema.version both say which schema: set one of them")
     if registry is None and (side.subject is not None or side.version is not None):
@@ -129,4 +142,5 @@ def _check_side(side: SideOptions, registry: RegistryOptions | None, *, reading:
         raise OptionError(
             f"{name}.format={kind} needs a schema: "
             f"set schema.registry.url, or {name}.schema to the schema itself"
+            f"{f', or to {INFER}' if reading and kind == 'json' else ''}"
         )

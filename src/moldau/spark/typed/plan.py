@@ -5,6 +5,7 @@ runs changes nothing of its columns. A subject that is not there, or a schema th
 reported before any task begins.
 """
 
+import logging
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -12,13 +13,18 @@ from typing import Any
 
 import pyarrow as pa
 
+from moldau.spark.background_loop import connect
 from moldau.spark.options import OptionError, ReadOptions
 from moldau.spark.read.columns import COLUMNS, HEADERS_TYPE
+from moldau.spark.read.sampling import newest_values
 from moldau.spark.record_columns import NEVER_NULL
 from moldau.spark.typed.formats import FORMATS, Decoder, format_of
+from moldau.spark.typed.json.infer import infer
 from moldau.spark.typed.options import LATEST_VERSION, RegistryOptions, SideOptions, TypedOptions
 from moldau.spark.typed.registry import SchemaText, client_of, subject_schema, with_uses
 from moldau.spark.typed.shapes import SchemaError
+
+log = logging.getLogger("moldau.spark")
 
 #: The columns beside a flattened value, and the connector's that they are.
 _BESIDE = {
@@ -39,6 +45,8 @@ class SidePlan:
     schema: SchemaText | None = None
     message: str | None = None
     registry: RegistryOptions | None = None
+    #: Whether the schema is what records looked like when the query began.
+    inferred: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +62,12 @@ class TypedPlan:
     def decoders(self) -> tuple[Decoder, Decoder]:
         """Of keys and of values; a task makes its own."""
         return _decoder(self.key), _decoder(self.value)
+
+    @property
+    def inferred(self) -> str:
+        """The schemas that were inferred, as options that say the same; empty where none was."""
+        sides = (side for side in (self.key, self.value) if side.inferred and side.schema is not None)
+        return "; ".join(f"{side.side}.schema={side.schema.text}" for side in sides if side.schema)
 
     def columns(self) -> list[tuple[str, pa.DataType]]:
         """Names and types of the columns that the query shows."""
@@ -120,6 +134,10 @@ def _side(said: SideOptions, options: TypedOptions, read: ReadOptions, *, needed
         return SidePlan(said.side)
     if said.format is not None and not FORMATS[said.format].has_schema:
         return SidePlan(said.side, said.format)
+    if said.infers:
+        assert said.format is not None
+        schema = SchemaText(said.inferred or inferred_schema(said, read))
+        return SidePlan(said.side, said.format, schema, None, options.registry, inferred=True)
     if said.schema is not None:
         assert said.format is not None
         return SidePlan(said.side, said.format, SchemaText(said.schema), said.message, options.registry)
@@ -142,6 +160,26 @@ def _side(said: SideOptions, options: TypedOptions, read: ReadOptions, *, needed
             f"{said.format} says"
         )
     return SidePlan(said.side, kind.name, with_uses(client, found), said.message, options.registry)
+
+
+def inferred_schema(said: SideOptions, read: ReadOptions) -> str:
+    """What the newest records look like; it is said in the log, with the option that keeps it."""
+    name = f"{said.side}.schema"
+    values = newest_values(connect(read.cluster), read, said.side)
+    if not values:
+        raise OptionError(f"{name}=infer: there are no records to look at yet; set {name} to the schema")
+    try:
+        found = infer(values)
+    except SchemaError as error:
+        raise OptionError(f"{name}=infer: {error}; set {name} to the schema") from None
+    log.warning(
+        "%s=infer: by the newest %d records it is %r; set %s to this to keep it",
+        name,
+        len(values),
+        found,
+        name,
+    )
+    return found
 
 
 def _said(version: int | str) -> str:

@@ -9,6 +9,7 @@ Invariant: nobody sees the partition before it is complete. Used by one thread a
 from moldau.protocol.errors import ErrorCode, KafkaError
 from moldau.protocol.records import batches
 from moldau.storage.branches.branch import Branch, BranchError
+from moldau.storage.file_names import snapshot_path
 from moldau.storage.log.config import LogConfig
 from moldau.storage.log.leader_epoch_cache import LeaderEpochCache
 from moldau.storage.log.log import Log
@@ -97,5 +98,8 @@ class PartitionRestore:
                 if job.error is not None:
                     raise job.error
             log.finish_close(job)
+            if log.log_end_offset != branch.end_offset:
+                # It would tell of a segment that begins where the last batch ends.
+                branch.files.remove(snapshot_path(branch.path, log.log_end_offset))
             branch.seal(log.producers)
         branch.flush()

@@ -195,6 +195,15 @@ def read_clean_shutdown(files: Files, directory: str) -> bool:
     return files.exists(f"{directory}/{CLEAN_SHUTDOWN_FILE}")
 
 
+def read_clean_broker_epoch(files: Files, directory: str) -> int:
+    """The broker epoch of the process that has closed the directory cleanly; -1 when it is not known."""
+    try:
+        epoch = json.loads(files.read_whole(f"{directory}/{CLEAN_SHUTDOWN_FILE}"))["brokerEpoch"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return -1
+    return epoch if type(epoch) is int else -1
+
+
 def write_clean_shutdown(files: Files, directory: str, broker_epoch: int) -> None:
     text = json.dumps({"version": 0, "brokerEpoch": broker_epoch}, separators=(",", ":"))
     files.write_atomically(f"{directory}/{CLEAN_SHUTDOWN_FILE}", text.encode())

@@ -10,10 +10,13 @@ from collections.abc import Callable, Mapping, Sequence
 from moldau.base.clock import Clock
 from moldau.storage.directory.checkpoints import MetaProperties
 from moldau.storage.directory.log_directory import LogDirectory, new_id
-from moldau.storage.errors import StorageError
+from moldau.storage.errors import MAKE_ROOM, StorageError
 from moldau.storage.files import Files
 
 logger = logging.getLogger("moldau.storage")
+
+#: With less the disk counts as full.
+_LITTLE_SPACE = 1024 * 1024
 
 OnFailure = Callable[[LogDirectory, str], None]
 Identities = dict[LogDirectory, MetaProperties | None]
@@ -54,6 +57,16 @@ def claim_directories(
             on_failure(directory, str(error))
     _update_siblings(directories, known)
     return cluster_id
+
+
+def name_full_disks(directories: Sequence[LogDirectory]) -> None:
+    """Says which disks have no room, and what to do about it."""
+    for directory in directories:
+        total, free = directory.volume_bytes()
+        if free < min(_LITTLE_SPACE, total // 50):
+            message = "%s: the disk is full, %d bytes are left. What is there is served, and writes are "
+            message += "refused until there is room. Next: %s"
+            logger.error(message, directory.path, free, MAKE_ROOM)
 
 
 def _find_missing(

@@ -34,6 +34,8 @@ class LogDirectory:
         #: Why it is offline; None while it is in use.
         self.offline: str | None = None
         self.clean = False
+        #: The broker epoch of the process that has closed it cleanly, or -1.
+        self.clean_broker_epoch = -1
         self.recovery_points: dict[TopicPartition, int] = {}
         self.high_watermarks: dict[TopicPartition, int] = {}
         self.log_start_offsets: dict[TopicPartition, int] = {}
@@ -89,8 +91,13 @@ class LogDirectory:
         """Reads how the directory was left; from here on it counts as not closed cleanly."""
         self.clean = checkpoints.read_clean_shutdown(self._files, self.path)
         if self.clean:
+            self.clean_broker_epoch = checkpoints.read_clean_broker_epoch(self._files, self.path)
             self._files.remove(f"{self.path}/{checkpoints.CLEAN_SHUTDOWN_FILE}")
             self._files.flush_directory(self.path)
+        self.load_checkpoints()
+
+    def load_checkpoints(self) -> None:
+        """Reads the offsets of all partitions, and changes nothing."""
         try:
             self._checksums = checkpoints.read_checksums(self._files, self.path)
         except CorruptFileError as error:
@@ -113,6 +120,16 @@ class LogDirectory:
             # Without recovery points more is checked than necessary; without the others nothing is lost.
             logger.warning("ignoring a checkpoint: %s", error)
             return {}
+
+    def checkpointed_end(self, topic_partition: TopicPartition) -> int:
+        """The largest offset that the checkpoints of the last stop know of a partition; 0 for none."""
+        known = (self.recovery_points, self.high_watermarks, self.log_start_offsets)
+        return max(offsets.get(topic_partition, 0) for offsets in known)
+
+    def forget(self, topic_partition: TopicPartition) -> None:
+        """What the checkpoints say of a partition is no longer true."""
+        for offsets in (self.recovery_points, self.high_watermarks, self.log_start_offsets):
+            offsets.pop(topic_partition, None)
 
     def next_checkpoint(self) -> int:
         """A number for a checkpoint that is about to be written, larger than all before it."""

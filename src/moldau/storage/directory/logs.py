@@ -14,14 +14,16 @@ from moldau.base.clock import Clock
 from moldau.base.names import TopicPartition, Uuid
 from moldau.protocol.errors import ErrorCode, KafkaError
 from moldau.storage.directory import checkpoints
-from moldau.storage.directory.directories import claim_directories
+from moldau.storage.directory.closing import close_logs
+from moldau.storage.directory.directories import claim_directories, name_full_disks
 from moldau.storage.directory.log_directory import DELETE_SUFFIX, STRAY_SUFFIX, LogDirectory, renamed
+from moldau.storage.directory.lost_partitions import LostPartitionError, refuse_to_begin_empty
 from moldau.storage.directory.preparation import PreparationJob, PreparedDirectory, choose_directories
-from moldau.storage.errors import CorruptFileError, StorageError, repair_steps
+from moldau.storage.errors import CorruptFileError, LostFileError, StorageError, repair_steps
 from moldau.storage.files import Files
 from moldau.storage.jobs import CheckpointJob, FileRemovalJob, RemovalJob
-from moldau.storage.log.flush import FlushJob, run_in_parallel
 from moldau.storage.log.log import Log, LogConfig
+from moldau.storage.log.lost_segments import SealedCheck
 from moldau.storage.log.recovery import LogToOpen, create_log, open_in_parallel, open_log
 from moldau.storage.log.trimming import expire_segments, has_old_segments, must_flush
 
@@ -44,6 +46,7 @@ class Logs:
         *,
         config_of: Callable[[str], LogConfig] | None = None,
         recovery_threads: int = 1,
+        accept_lost_files: bool = False,
         on_offline: Callable[[LogDirectory], None] = lambda directory: None,
     ) -> None:
         self.node_id = node_id
@@ -56,11 +59,22 @@ class Logs:
         self._clock = clock
         self._config_of = config_of or (lambda topic: LogConfig())
         self._recovery_threads = recovery_threads
+        self._accept_lost_files = accept_lost_files
+        #: Those of ``failed`` of which files are gone; what is left need not be checked again.
+        self._lost: set[TopicPartition] = set()
+        #: Every partition that this broker has is known; until then any checkpoint may tell of a lost one.
+        self._all_known = False
         self._on_offline = on_offline
         self._logs: dict[TopicPartition, Log] = {}
         self._directory_by_partition: dict[TopicPartition, LogDirectory] = {}
         self._removals: list[tuple[int, str]] = []
         self._prepared: dict[tuple[TopicPartition, Uuid], PreparedDirectory] = {}
+
+    @property
+    def clean_broker_epoch(self) -> int:
+        """The broker epoch of the process before this one if it has closed every directory cleanly, or -1."""
+        epochs = {directory.clean_broker_epoch for directory in self.directories}
+        return epochs.pop() if len(epochs) == 1 else -1
 
     # -- opening
 
@@ -86,6 +100,8 @@ class Logs:
         for done, ((log_directory, to_open), outcome) in enumerate(zip(found, outcomes, strict=True), 1):
             self._register_outcome(log_directory, to_open, outcome)
             progress(done, len(found), to_open.topic_partition)
+
+        name_full_disks(self.online)
 
     def _found(self) -> list[tuple[LogDirectory, LogToOpen]]:
         found: dict[TopicPartition, tuple[LogDirectory, LogToOpen]] = {}
@@ -121,6 +137,7 @@ class Logs:
                 directory.recovery_points.get(topic_partition, 0),
                 directory.log_start_offsets.get(topic_partition, 0),
                 now_ms,
+                self._accept_lost_files,
             )
             for topic_partition, path in partitions
         ]
@@ -135,7 +152,9 @@ class Logs:
         self._directory_by_partition[topic_partition] = log_directory
         # The other partitions are served all the same.
         reason = str(outcome)
-        if isinstance(outcome, StorageError):
+        if isinstance(outcome, LostFileError):
+            self._lost.add(topic_partition)
+        elif isinstance(outcome, StorageError):
             reason += f"; {repair_steps(to_open.directory)}"
         logger.error("%s is offline: %s", topic_partition, reason)
         self.failed[topic_partition] = reason
@@ -183,8 +202,8 @@ class Logs:
         """The log of a partition that this broker has a replica of; created if there is none.
 
         A log of another topic with the same name is renamed, not overwritten. KAFKA_STORAGE_ERROR when the
-        data cannot be used, or when it may be in a directory that is offline (unless the partition ``is_new``
-        since this start).
+        data cannot be used, is lost, or may be in a directory that is offline (unless the partition
+        ``is_new`` since this start).
         """
         if topic_partition in self.failed:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, self.failed[topic_partition])
@@ -201,12 +220,23 @@ class Logs:
                     "bring that back and start the broker again"
                 )
                 raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, message)
+            if not is_new:
+                self._look_for_lost(topic_partition)
             return self.create(topic_partition, topic_id, config)
         if log.topic_id is None:
             checkpoints.write_topic_id(self._files, log.directory, topic_id)
             log.topic_id = topic_id
         log.config = config
         return log
+
+    def _look_for_lost(self, topic_partition: TopicPartition) -> None:
+        try:
+            refuse_to_begin_empty(topic_partition, self.online, accept=self._accept_lost_files)
+        except LostPartitionError as error:
+            self._directory_by_partition[topic_partition] = error.directory
+            self.failed[topic_partition] = error.message or ""
+            self._lost.add(topic_partition)
+            raise
 
     def create(self, topic_partition: TopicPartition, topic_id: Uuid, config: LogConfig) -> Log:
         """An empty log in the directory with the fewest partitions."""
@@ -235,9 +265,9 @@ class Logs:
         self._register(created, log_directory)
         return created
 
-    def begin_preparation(self, topic: str, topic_id: Uuid, partitions: int) -> PreparationJob:
-        """A job that creates the directories of a new topic's partitions in another thread."""
-        wanted = [TopicPartition(topic, number) for number in range(partitions)] if self.online else []
+    def begin_preparation(self, topic: str, topic_id: Uuid, partitions: range) -> PreparationJob:
+        """A job that creates the directories of new partitions in another thread."""
+        wanted = [TopicPartition(topic, number) for number in partitions] if self.online else []
         prepared = choose_directories(self._files, wanted, self.online, self._directory_by_partition.values())
         return PreparationJob(self._files, topic_id, prepared)
 
@@ -319,10 +349,10 @@ class Logs:
     def delete(self, topic_partition: TopicPartition) -> None:
         """Takes a partition out of use; its files are removed by ``step`` after file.delete.delay.ms."""
         deleted = self._logs.get(topic_partition)
+        config = LogConfig() if deleted is None else deleted.config
         path = self._rename(topic_partition, DELETE_SUFFIX)
-        if path is not None and deleted is not None:
-            due_ms = self._clock.now_ms() + deleted.config.file_delete_delay_ms
-            self._removals.append((due_ms, path))
+        if path is not None:
+            self._removals.append((self._clock.now_ms() + config.file_delete_delay_ms, path))
 
     def _rename_to_stray(self, topic_partition: TopicPartition) -> None:
         path = self._rename(topic_partition, STRAY_SUFFIX)
@@ -332,16 +362,22 @@ class Logs:
         taken = self._logs.pop(topic_partition, None)
         log_directory = self._directory_by_partition.pop(topic_partition, None)
         self.failed.pop(topic_partition, None)
-        if taken is None or log_directory is None:
+        self._lost.discard(topic_partition)
+        if log_directory is None:
             return None
-        taken.mark_offline("it was deleted")
+        log_directory.forget(topic_partition)
+        path = f"{log_directory.path}/{topic_partition}"
+        if taken is not None:
+            taken.mark_offline("it was deleted")
+        elif not self._files.exists(path):
+            return None
         target = f"{log_directory.path}/{renamed(topic_partition, self._files.unique_hex(), suffix)}"
         try:
-            self._files.rename(taken.directory, target)
+            self._files.rename(path, target)
         except OSError as error:
-            logger.error("%s cannot be renamed: %s", taken.directory, error)
+            logger.error("%s cannot be renamed: %s", path, error)
             return None
-        logger.info("%s renamed to %s", taken.directory, target)
+        logger.info("%s renamed to %s", path, target)
         return target
 
     # -- maintenance
@@ -379,6 +415,20 @@ class Logs:
         """Deletes segments below the log start offset of their log; returns how many."""
         return sum(log.delete_old_segments(now_ms) for log in self._logs.values())
 
+    def sealed_check(self, log: Log) -> SealedCheck:
+        """A check of the names and the order of sealed segments; ``run`` may be called in any thread."""
+        return SealedCheck(self._files, log)
+
+    def finish_sealed_check(self, log: Log, check: SealedCheck) -> None:
+        """What was found is logged; a log whose files were exchanged takes no more writes."""
+        steps = repair_steps(log.directory)
+        for first, last in check.holes:
+            message = "%s: offsets %d to %d are in no segment: was a file removed? Next: %s"
+            logger.error(message, log.topic_partition, first, last, steps)
+        if check.damage is not None:
+            logger.error("%s is offline: %s; %s", log.topic_partition, check.damage, steps)
+            log.mark_offline(f"{check.damage}; {steps}")
+
     def expire_producers(self, now_ms: int, expiration_ms: int) -> int:
         """Removes producers that were idle for ``producer.id.expiration.ms``; returns how many."""
         return sum(log.producers.expire(now_ms, expiration_ms) for log in self._logs.values())
@@ -391,8 +441,11 @@ class Logs:
             contents = {
                 checkpoints.RECOVERY_POINT_FILE: self._recovery_points(directory, logs),
                 checkpoints.HIGH_WATERMARK_FILE: {
-                    tp: high_watermarks.get(tp, self.high_watermark(tp))
-                    for tp in (log.topic_partition for log in logs)
+                    **self._entries_of_failed(directory, directory.high_watermarks),
+                    **{
+                        tp: high_watermarks.get(tp, self.high_watermark(tp))
+                        for tp in (log.topic_partition for log in logs)
+                    },
                 },
                 checkpoints.LOG_START_OFFSET_FILE: self._log_starts(directory, logs),
             }
@@ -435,9 +488,17 @@ class Logs:
     def _entries_of_failed(
         self, directory: LogDirectory, offsets: Mapping[TopicPartition, int]
     ) -> dict[TopicPartition, int]:
-        """The old entries of partitions that could not be opened."""
-        failed = (tp for tp in self.failed if self._directory_by_partition[tp] is directory)
-        return {tp: offsets[tp] for tp in failed if tp in offsets}
+        """The old entries of partitions that could not be opened, or may yet be missed."""
+        return {
+            tp: offset
+            for tp, offset in offsets.items()
+            if tp not in self._logs
+            and (not self._all_known or self._directory_by_partition.get(tp) is directory)
+        }
+
+    def all_are_known(self) -> None:
+        """Every partition of the image was asked for: other entries are of topics that were deleted."""
+        self._all_known = True
 
     def finish_checkpoint(self, job: CheckpointJob) -> None:
         if job.error is not None:
@@ -468,31 +529,23 @@ class Logs:
         self, high_watermarks: Mapping[TopicPartition, int] | None = None, broker_epoch: int = 0
     ) -> None:
         """Writes and flushes everything, and marks the directories that are online as cleanly shut down."""
-        self._close_logs()
-        failed = set()
+        in_use = ((log, self._directory_by_partition[log.topic_partition]) for log in self._logs.values())
+        failed = close_logs(in_use, self._fail)
         for job in self.begin_checkpoint(high_watermarks or {}):
             job.run()
             self.finish_checkpoint(job)
             if job.error is not None:
                 failed.add(job.directory)
         # Partitions that could not be opened are to be checked again at the next start.
-        failed |= {self._directory_by_partition[topic_partition] for topic_partition in self.failed}
+        failed |= {self._directory_by_partition[each] for each in self.failed if each not in self._lost}
         for directory in self.online:
             if directory not in failed:
                 directory.mark_clean(broker_epoch)
         self._release()
 
-    def _close_logs(self) -> None:
-        jobs: list[tuple[Log, FlushJob | None]] = []
-        for topic_partition, log in self._logs.items():
-            if log.offline is None:
-                try:
-                    jobs.append((log, log.begin_close()))
-                except OSError as error:
-                    self._fail(self._directory_by_partition[topic_partition], str(error))
-        run_in_parallel([job for _, job in jobs if job is not None])
-        for log, job in jobs:
-            log.finish_close(job)
+    def abandon(self) -> None:
+        """Lets go of the directories as a process that dies does: nothing is written or marked as clean."""
+        self._release()
 
     def _release(self) -> None:
         for directory in self.directories:

@@ -9,10 +9,12 @@ import contextlib
 import errno
 from concurrent.futures import ThreadPoolExecutor
 
+from moldau.base.descriptors import OUT_OF_DESCRIPTORS
 from moldau.storage.files import File, Files
 
-#: The disk is full, which may pass; any other error of a write means that the disk is broken.
 DISK_FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
+#: Errors that may pass; any other error of a write means that the disk is broken.
+MAY_PASS = DISK_FULL | OUT_OF_DESCRIPTORS
 
 #: Fewer jobs are not worth a pool of threads.
 _MIN_PARALLEL_JOBS = 4
@@ -22,7 +24,7 @@ _THREADS = 16
 class FlushJob:
     """Everything that has to be flushed before the recovery point may advance to ``offset``."""
 
-    __slots__ = ("_contents", "_directories", "_files", "_logs", "_paths", "disk_full", "error", "offset")
+    __slots__ = ("_contents", "_files", "_logs", "directories", "disk_full", "error", "offset", "paths")
 
     def __init__(
         self,
@@ -39,25 +41,31 @@ class FlushJob:
         self.disk_full = False
         self._files = files
         self._logs = logs
-        self._paths = paths
+        self.paths = paths
         self._contents = contents
-        self._directories = directories
+        self.directories = directories
 
     def run(self) -> None:
         """Blocks until the disk is done; the outcome is in ``error``."""
         try:
+            # A file that is gone was deleted meanwhile, with its segment or its partition.
             for file in self._logs:
-                file.flush()
-            for path in self._paths:
-                # An index or snapshot that is gone was deleted with its segment meanwhile.
+                with contextlib.suppress(FileNotFoundError):
+                    file.flush()
+            for path in self.paths:
                 with contextlib.suppress(FileNotFoundError):
                     self._files.open(path).flush()
             self._write_contents()
-            for path in self._directories:
+            for path in self.directories:
                 with contextlib.suppress(FileNotFoundError):
                     self._files.flush_directory(path)
         except OSError as error:
             self.error = error
+
+    @property
+    def must_be_repeated(self) -> bool:
+        """Something could not be opened for want of a descriptor: nothing is lost, nothing is known."""
+        return self.error is not None and self.error.errno in OUT_OF_DESCRIPTORS
 
     def _write_contents(self) -> None:
         try:
@@ -102,6 +110,10 @@ class FlushState:
         if job.error is None and not job.disk_full:
             # The log may have been truncated while the job ran.
             self.recovery_point = max(self.recovery_point, min(job.offset, log_end_offset))
+        if job.must_be_repeated:
+            self.paths += job.paths
+            self.directories += job.directories
+            self.requested = True
 
 
 def run_in_parallel(jobs: list[FlushJob]) -> None:

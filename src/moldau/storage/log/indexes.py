@@ -87,6 +87,11 @@ class OffsetIndex(_Index):
         index._check(log_size)
         return index
 
+    @staticmethod
+    def position_in(entry: bytes) -> int:
+        """The position in the log that one entry of the file has."""
+        return int.from_bytes(entry[4:], "big", signed=True)
+
     def _check(self, log_size: int) -> None:
         if not self._offsets:
             return

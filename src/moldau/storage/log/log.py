@@ -11,6 +11,7 @@ import struct
 from collections.abc import Callable
 from typing import NamedTuple, TypeVar
 
+from moldau.base.descriptors import OUT_OF_DESCRIPTORS
 from moldau.base.names import TopicPartition, Uuid
 from moldau.protocol.errors import ErrorCode, KafkaError
 from moldau.protocol.records import (
@@ -23,11 +24,11 @@ from moldau.protocol.records import (
     TIMESTAMP_TYPE_MASK,
     BatchHeader,
 )
-from moldau.storage.errors import CorruptLogError, repair_steps
+from moldau.storage.errors import CorruptLogError, next_step, repair_steps
 from moldau.storage.file_names import INDEX_SUFFIXES, TXN_INDEX_SUFFIX, snapshot_offsets, snapshot_path
 from moldau.storage.files import Files, Slice
 from moldau.storage.log.config import LogConfig as LogConfig
-from moldau.storage.log.flush import DISK_FULL, FlushJob, FlushState
+from moldau.storage.log.flush import MAY_PASS, FlushJob, FlushState
 from moldau.storage.log.leader_epoch_cache import LeaderEpochCache
 from moldau.storage.log.producer_state import BatchMetadata, ProducerStateEntry, ProducerStates
 from moldau.storage.log.replay import (
@@ -42,14 +43,18 @@ from moldau.storage.log.segments import Segments
 from moldau.storage.log.time_lookup import TimestampOffset, max_timestamp, offset_for_timestamp
 from moldau.storage.log.trimming import delete_old_segments
 from moldau.storage.log.txn_index import AbortedTransaction
-from moldau.storage.log.validation import AppendError as AppendError
 from moldau.storage.log.validation import (
+    AT_ONCE,
+    NO_LIMITS,
+    BatchLimits,
+    check_and_transform,
     check_batch,
     check_batches_with_offsets,
     offline_error,
     out_of_range,
     transform,
 )
+from moldau.storage.log.validation import AppendError as AppendError
 
 logger = logging.getLogger("moldau.storage")
 _T = TypeVar("_T")
@@ -180,27 +185,56 @@ class Log:
         """Appends the one batch in ``records`` and writes its offset and epoch into that buffer.
 
         ``internal``: the broker itself writes, control batches and the records of coordinators.
-        After an AppendError nothing has changed.
+        After an AppendError nothing has changed, nor after a HeavyBatch: that is for ``check``, in a thread.
         """
         if self.offline is not None:
             raise offline_error(self.topic_partition, self.offline)
-        config = self._config
-        duplicate: BatchMetadata | None = None
+        config, topic_partition = self._config, self.topic_partition
+        limits = NO_LIMITS if internal else AT_ONCE
         try:
-            header = check_batch(records, config, self.topic_partition, now_ms, produce_version, internal)
+            header = check_batch(records, config, topic_partition, now_ms, produce_version, internal, limits)
             if (
                 config.log_append_time
                 or config.compression is not None
                 or header[ATTRIBUTES] & TIMESTAMP_TYPE_MASK
             ):
-                records, header = transform(records, header, config, self.topic_partition, now_ms)
-            if header[PRODUCER_ID] >= 0:
+                records, header = transform(records, header, config, topic_partition, now_ms, limits)
+        except KafkaError as error:
+            raise self._append_error(error) from None
+        return self.append_checked(records, header, leader_epoch, now_ms, internal=internal)
+
+    def check(
+        self, records: memoryview, now_ms: int, produce_version: int, limits: BatchLimits
+    ) -> tuple[memoryview, BatchHeader]:
+        """A batch as ``append_checked`` takes it; works in any thread."""
+        try:
+            return check_and_transform(
+                records, self._config, self.topic_partition, now_ms, produce_version, limits
+            )
+        except KafkaError as error:
+            raise self._append_error(error) from None
+
+    def append_checked(
+        self,
+        records: memoryview,
+        header: BatchHeader,
+        leader_epoch: int,
+        now_ms: int,
+        *,
+        internal: bool = False,
+    ) -> Appended:
+        """Appends a batch that was found right, unless its producer has sent it before."""
+        if self.offline is not None:
+            raise offline_error(self.topic_partition, self.offline)
+        duplicate: BatchMetadata | None = None
+        if header[PRODUCER_ID] >= 0:
+            try:
                 if internal:
                     check_internal_batch(self.producers, records, header)
                 else:
                     duplicate = self.producers.check(header)
-        except KafkaError as error:
-            raise self._append_error(error) from None
+            except KafkaError as error:
+                raise self._append_error(error) from None
         if duplicate is not None:
             return Appended(
                 duplicate.base_offset,
@@ -219,7 +253,7 @@ class Log:
             (
                 base_offset,
                 base_offset + header[LAST_OFFSET_DELTA],
-                now_ms if config.log_append_time else -1,
+                now_ms if self._config.log_append_time else -1,
                 self.log_start_offset,
                 False,
                 flush_due,
@@ -302,10 +336,10 @@ class Log:
 
     def handle_disk_error(self, attempt: str, error: OSError) -> None:
         """Logs the error. A full disk may have space again later; after any other error it is offline."""
-        full = error.errno in DISK_FULL
-        step = ". Next: make room; the log goes on by itself" if full else ""
+        passing = error.errno in MAY_PASS
+        step = f". Next: {next_step(error)}; the log goes on by itself" if passing else ""
         logger.error("%s: cannot %s: %s%s", self.topic_partition, attempt, error, step)
-        if not full:
+        if not passing:
             self._on_failure(self.directory, error)
 
     def mark_offline(self, reason: str) -> None:
@@ -372,13 +406,14 @@ class Log:
 
     def handle_read_error(self, error: CorruptLogError | OSError) -> KafkaError:
         """Logs that something cannot be read, and returns the error for the client."""
-        steps = repair_steps(self.directory)
+        passing = isinstance(error, OSError) and error.errno in OUT_OF_DESCRIPTORS
+        steps = next_step(error) if passing else repair_steps(self.directory)
         logger.error("%s cannot be read: %s. Next: %s", self.topic_partition, error, steps)
         if isinstance(error, CorruptLogError):
             return KafkaError(ErrorCode.CORRUPT_MESSAGE, str(error))
         if isinstance(error, FileNotFoundError):
             self.mark_offline(str(error))
-        else:
+        elif not passing:
             self._on_failure(self.directory, error)
         return offline_error(self.topic_partition, str(error))
 
@@ -387,13 +422,19 @@ class Log:
 
     # -- looking up
 
-    def offset_for_timestamp(self, timestamp: int) -> TimestampOffset | None:
-        """The first record whose timestamp is at least this one."""
-        return self._look_up(offset_for_timestamp, self.log_start_offset, timestamp)
+    def offset_for_timestamp(
+        self, timestamp: int, from_offset: int = 0, *, at_once: bool = False
+    ) -> TimestampOffset | None:
+        """The first record, from an offset on, whose timestamp is at least this one.
 
-    def max_timestamp(self) -> TimestampOffset | None:
+        With ``at_once`` a HeavyLookup may come instead, here and from ``max_timestamp``.
+        """
+        start = max(self.log_start_offset, from_offset)
+        return self._look_up(offset_for_timestamp, start, timestamp, at_once)
+
+    def max_timestamp(self, *, at_once: bool = False) -> TimestampOffset | None:
         """The record with the largest timestamp."""
-        return self._look_up(max_timestamp, self.log_start_offset)
+        return self._look_up(max_timestamp, self.log_start_offset, at_once)
 
     def aborted_transactions(self, start_offset: int, end_offset: int) -> list[AbortedTransaction]:
         """The aborted transactions with records in [start, end)."""
@@ -432,10 +473,11 @@ class Log:
     def finish_flush(self, job: FlushJob) -> None:
         """Advances the recovery point, or takes the data directory offline if the job failed."""
         self.flush_state.finish(job, self.log_end_offset)
-        self.leader_epochs.dirty |= job.disk_full
+        self.leader_epochs.dirty |= job.disk_full or job.must_be_repeated
         if job.error is not None:
             logger.error("%s: cannot flush: %s", self.topic_partition, job.error)
-            self._on_failure(self.directory, job.error)
+            if not job.must_be_repeated:
+                self._on_failure(self.directory, job.error)
 
     def flush(self) -> None:
         """Flushes everything in this thread; KafkaError when the disk fails."""
@@ -473,8 +515,12 @@ class Log:
         self._segments.remove(self._segments.take_due(now_ms))
 
     def truncate_to(self, offset: int, now_ms: int) -> None:
-        """Removes everything from ``offset`` on, as a follower does where its leader's log differs."""
+        """Removes everything from ``offset`` on, as a follower does where its leader's log differs.
+
+        Also an epoch that begins at the end of the log: this node led in it and wrote nothing.
+        """
         if offset >= self.log_end_offset:
+            self.leader_epochs.truncate_from_end(offset)
             return
         if offset < self.flush_state.recovery_point:
             self.flush_state.recovery_point = offset
@@ -489,6 +535,17 @@ class Log:
         self._segments.remove(snapshot_path(self.directory, known) for known in snapshots if known > offset)
         load_producer_states(self._files, self._segments.to_list(), snapshots, self.producers, offset, now_ms)
         logger.info("%s: cut to offset %d", self.topic_partition, offset)
+
+    def restart_at(self, offset: int, now_ms: int) -> None:
+        """Drops everything and goes on at ``offset``: the leader no longer has what would be next here."""
+        self.truncate_to(self.first_segment_offset, now_ms)
+        if self._segments.active.base_offset != offset:
+            self._segments.replace_active(Segment.create(self._files, self.directory, offset, now_ms))
+            self._configure(self._segments.active)
+        self.log_start_offset = self.log_end_offset = self.flush_state.recovery_point = offset
+        self.leader_epochs.clear()
+        self._changed = True
+        logger.warning("%s: begins again at offset %d", self.topic_partition, offset)
 
     def begin_close(self) -> FlushJob | None:
         """Writes indexes and producer state, so that the next start need not read the log; returns a flush.

@@ -22,7 +22,6 @@ from moldau.storage.directory.checkpoints import PARTITION_METADATA_FILE
 from moldau.storage.errors import CorruptFileError, CorruptLogError, StorageError
 from moldau.storage.file_names import (
     DELETED_SUFFIX,
-    INDEX_SUFFIXES,
     LOG_SUFFIX,
     STRAY_FILE_SUFFIX,
     file_name,
@@ -34,6 +33,7 @@ from moldau.storage.files import Files
 from moldau.storage.log.config import LogConfig
 from moldau.storage.log.leader_epoch_cache import LeaderEpochCache
 from moldau.storage.log.log import Log
+from moldau.storage.log.lost_segments import check_orphans, check_snapshots
 from moldau.storage.log.producer_state import ProducerStates
 from moldau.storage.log.replay import apply_marker, load_producer_states
 from moldau.storage.log.scan import Damage, scan
@@ -54,6 +54,8 @@ class LogToOpen(NamedTuple):
     recovery_point: int
     log_start_offset: int
     now_ms: int
+    #: Segments that are gone are done without, instead of not opening the log.
+    accept_lost_files: bool = False
 
 
 def open_log(files: Files, to_open: LogToOpen, on_failure: Callable[[str, OSError], None]) -> Log:
@@ -71,8 +73,10 @@ def open_log(files: Files, to_open: LogToOpen, on_failure: Callable[[str, OSErro
     producers = ProducerStates(to_open.topic_partition)
     if not to_open.clean:
         _recover(files, to_open, segments, snapshots, epochs, producers)
-    log_end_offset = _open_active(to_open, segments)
+    log_end_offset = _open_active(to_open, segments, snapshots)
     if to_open.clean:
+        if not to_open.config.compact:
+            check_snapshots(directory, names, segments, accept=to_open.accept_lost_files)
         load_producer_states(files, segments, snapshots, producers, log_end_offset, to_open.now_ms)
     if max(log_end_offset, to_open.log_start_offset) < to_open.recovery_point:
         last = segments[-1]
@@ -166,13 +170,11 @@ def _segments(files: Files, to_open: LogToOpen, sizes: dict[str, int]) -> list[S
         offset = offset_of(name)
         if offset is not None and name == file_name(offset, LOG_SUFFIX):
             segments.append(Segment(files, to_open.directory, offset, size, to_open.now_ms))
-    for name in sizes:
-        offset = offset_of(name)
-        if offset is None or not name.endswith(INDEX_SUFFIXES):
-            continue
-        if file_name(offset, LOG_SUFFIX) not in sizes:
-            logger.warning("%s/%s belongs to no segment and is removed", to_open.directory, name)
-            files.remove(f"{to_open.directory}/{name}")
+    interrupted = to_open.config.compact and not to_open.clean
+    accept = to_open.accept_lost_files
+    for name in check_orphans(to_open.directory, sizes, interrupted=interrupted, accept=accept):
+        logger.warning("%s/%s belongs to no segment and is removed", to_open.directory, name)
+        files.remove(f"{to_open.directory}/{name}")
     if not segments:
         segments.append(
             Segment.create(files, to_open.directory, max(to_open.log_start_offset, 0), to_open.now_ms)
@@ -275,7 +277,7 @@ def _check(
 
 def _truncate(segment: Segment, damage: Damage) -> None:
     logger.warning(
-        "%s: cut at position %d, offset %d, %d bytes dropped: %s; they had not been flushed",
+        "%s: cut at position %d, offset %d, %d bytes dropped: %s; no batch that was flushed is among them",
         segment.path(LOG_SUFFIX),
         damage.position,
         damage.offset,
@@ -298,7 +300,7 @@ def _move_aside(segments: list[Segment], at: int) -> None:
     del segments[at:]
 
 
-def _open_active(to_open: LogToOpen, segments: list[Segment]) -> int:
+def _open_active(to_open: LogToOpen, segments: list[Segment], snapshots: list[int]) -> int:
     active = segments[-1]
     try:
         return active.open_tail()
@@ -307,9 +309,12 @@ def _open_active(to_open: LogToOpen, segments: list[Segment]) -> int:
         logger.warning("%s: checking the whole segment: %s", to_open.topic_partition, error)
         damage = _check(active, LeaderEpochCache(active.files, to_open.directory), None, 0)
         if damage is not None:
-            raise CorruptLogError(
-                active.path(LOG_SUFFIX), damage.position, damage.offset, damage.reason
-            ) from error
+            # The stop has noted where the log ends, twice: what is behind that was not there then.
+            if damage.offset < max(to_open.recovery_point, *snapshots, 0):
+                raise CorruptLogError(
+                    active.path(LOG_SUFFIX), damage.position, damage.offset, damage.reason
+                ) from error
+            _truncate(active, damage)
         return active.open_tail()
 
 

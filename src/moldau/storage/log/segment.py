@@ -380,6 +380,15 @@ class Segment:
             position = end
         return None
 
+    def check_place(self, next_base_offset: int) -> None:
+        """CorruptLogError when the first batch is not one of this segment: files may have been exchanged."""
+        head = self.file.read(0, HEADER_SIZE)
+        if len(head) == HEADER_SIZE:
+            first = read_header(head).base_offset
+            if not self.base_offset <= first < next_base_offset:
+                reason = f"it begins with offset {first}, which belongs into another segment,"
+                raise self._corrupt(0, self.base_offset, reason)
+
     def _corrupt(self, position: int, offset: int, reason: str) -> CorruptLogError:
         return CorruptLogError(self.path(LOG_SUFFIX), position, offset, reason)
 
@@ -463,6 +472,8 @@ class Segment:
         for position, header in self.headers(indexed):
             if last_offset >= 0 and header.last_offset != last_offset:
                 raise self._corrupt(position, header.last_offset, "the index points to another batch")
+            if header.base_offset < next_offset:
+                raise self._corrupt(position, header.base_offset, "an offset that was there before")
             if last_offset < 0:
                 self._tail_last_offsets.append(header.last_offset)
                 self._tail_positions.append(position)
@@ -517,6 +528,8 @@ class Segment:
             if self.files.exists(path):
                 self.files.rename(path, path + suffix)
                 renamed.append(path + suffix)
+                if name == LOG_SUFFIX and self._file is not None:
+                    self._file.path = path + suffix  # for slices that are still to be read
         return renamed
 
 

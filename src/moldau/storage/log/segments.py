@@ -108,6 +108,9 @@ class Segments:
     def warm_up(self, segment: Segment) -> None:
         """To be called before a segment is searched: bounds how many keep their indexes in memory."""
         if not segment.is_loaded and segment is not self.active:
+            following = bisect_right(self._bases, segment.base_offset)
+            if following < len(self._bases):
+                segment.check_place(self._bases[following])
             self.keep_loaded(segment)
 
     def keep_loaded(self, segment: Segment) -> None:

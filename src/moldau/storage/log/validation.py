@@ -1,51 +1,87 @@
 """Validation of a produced batch: what is rejected, and with which error code.
 
 Checks run in the order of Apache Kafka's broker, so that a batch with two faults gets the same error.
-Records are decoded only where the topic requires it (keys on compacted topics, another compression), and to
-name the rejected records. Pure.
+Every record is checked, and none is decoded. Pure.
+
+Invariant: the work is bounded. On the event loop a batch that is more than ``AT_ONCE`` raises ``HeavyBatch``
+before it costs much; in a thread the settings bound what a batch may hold. An answer names a few records.
 """
 
 from collections.abc import Iterable
+from typing import NamedTuple
 
 from moldau.base.names import TopicPartition
 from moldau.protocol.checksum import crc32c
-from moldau.protocol.compression import Compression, decompress
+from moldau.protocol.compression import Buffer, Compression, decompress
 from moldau.protocol.errors import ErrorCode, KafkaError
+from moldau.protocol.record_checks import (
+    TimestampDeltas,
+    TooManyHeaders,
+    check_records,
+    keyless_records,
+    timestamp_deltas,
+)
 from moldau.protocol.records import (
+    ATTRIBUTES,
     ATTRIBUTES_AT,
+    BASE_TIMESTAMP,
     COMPRESSION_MASK,
     CONTROL_MASK,
     HEADER_SIZE,
     LOG_OVERHEAD,
     MAGIC,
     MAGIC_AT,
+    MAX_TIMESTAMP,
     MIN_BATCH_LENGTH,
+    RECORD_COUNT,
     TIMESTAMP_TYPE_MASK,
     BatchHeader,
-    Record,
     batches,
     crc_matches,
-    decode_records,
     has_null_key,
     read_header,
     recompress,
-    records_error,
     set_append_time,
     set_create_time,
+    set_max_timestamp,
 )
 from moldau.storage.log.config import LogConfig
 
 #: The first Produce version in which a client may use zstd.
 FIRST_PRODUCE_VERSION_WITH_ZSTD = 7
 
-#: Uncompressed bytes that a batch may have in any case; beyond the limit it is taken for a zip bomb.
-_DECOMPRESSED_LIMIT = 64 * 1024 * 1024
-
 #: As a plain number: comparing with a member of an enum costs more than reading the whole header.
 _ZSTD = int(Compression.ZSTD)
 
 #: Kafka's minimum for the length field of a batch of any format.
 _MIN_RECORD_OVERHEAD = 14
+
+
+#: An answer names at most so many of the records that were the reason.
+NAMED_RECORDS = 10
+
+
+class BatchLimits(NamedTuple):
+    """How much a batch may hold: each bounds memory, or the time of a check."""
+
+    records: int
+    #: Headers of all records together.
+    headers: int
+    uncompressed_bytes: int
+
+
+#: What may be done on the event loop: about 10 ms of work, for records as awkward as they can be.
+AT_ONCE = BatchLimits(10_000, 20_000, 4 * 1024 * 1024)
+#: Bytes that may be compressed on the event loop: the highest levels are a thousand times slower than checks.
+_COMPRESSED_AT_ONCE = 64 * 1024
+#: For what the platform itself writes.
+NO_LIMITS = BatchLimits(1 << 31, 1 << 31, 1 << 31)
+#: A batch may hold so many times its own size uncompressed, however large that is.
+_ALWAYS_ALLOWED_RATIO = 3
+
+
+class HeavyBatch(Exception):
+    """The batch is more work than the event loop may do at once: it has to be checked in a thread."""
 
 
 class AppendError(KafkaError):
@@ -83,8 +119,12 @@ def check_batch(
     now_ms: int,
     produce_version: int,
     internal: bool,
+    limits: BatchLimits = AT_ONCE,
 ) -> BatchHeader:
-    """The header of the one batch in ``view``, or AppendError."""
+    """The header of the one batch in ``view``, or AppendError; HeavyBatch where it is more than ``AT_ONCE``.
+
+    A largest timestamp that the records do not have is put right, as Apache Kafka's broker does.
+    """
     size = len(view)
     if size < HEADER_SIZE:
         raise _not_a_batch(view)
@@ -119,30 +159,67 @@ def check_batch(
         _check_counts(header, internal=internal)
     if producer_id >= 0 and base_sequence < 0:
         _check_counts(header, internal=internal)
-    payload = _decompressed(view, codec, config) if codec else view[HEADER_SIZE:]
-    error = records_error(payload, count)
-    if error is not None:
-        raise _invalid(ErrorCode.INVALID_RECORD, error)
-    latest = now_ms + config.message_timestamp_after_max_ms
-    if (
-        max_timestamp > latest
-        or base_timestamp > latest
-        or now_ms - base_timestamp > config.message_timestamp_before_max_ms
-    ) and not config.log_append_time:
-        _check_timestamps(view, header, config, now_ms)
+    payload, deltas = checked_records(view, header, limits)
+    if not config.log_append_time:
+        lowest, highest = base_timestamp + deltas[0], base_timestamp + deltas[1]
+        if (
+            highest > now_ms + config.message_timestamp_after_max_ms
+            or now_ms - lowest > config.message_timestamp_before_max_ms
+        ):
+            _check_timestamps(payload, header, config, now_ms)
+        if highest != max_timestamp and not internal:
+            header = _with_max_timestamp(view, header, highest)
     if config.compact and not attributes & CONTROL_MASK and has_null_key(payload, count) is not None:
-        raise _missing_keys(_decode(view, header, config), topic_partition)
+        raise _missing_keys(payload, count, topic_partition)
     return header
 
 
+def checked_records(
+    view: memoryview, header: BatchHeader, limits: BatchLimits
+) -> tuple[Buffer, TimestampDeltas]:
+    """The uncompressed records of a batch, each of which is right, and the span of their timestamps."""
+    count = header[RECORD_COUNT]
+    if count > limits.records:
+        raise _too_much(
+            limits, f"counts {count} records, more than {limits.records} (moldau.batch.records.max)"
+        )
+    codec = header[ATTRIBUTES] & COMPRESSION_MASK
+    payload = _decompressed(view, codec, limits) if codec else view[HEADER_SIZE:]
+    try:
+        claimed_delta = header[MAX_TIMESTAMP] - header[BASE_TIMESTAMP]
+        return payload, check_records(payload, count, claimed_delta, limits.headers)
+    except TooManyHeaders:
+        what = f"has more than {limits.headers} headers (moldau.batch.headers.max)"
+        raise _too_much(limits, what) from None
+    except KafkaError as error:
+        raise _invalid(error.code, error.message or "") from None
+
+
+def check_and_transform(
+    view: memoryview,
+    config: LogConfig,
+    topic_partition: TopicPartition,
+    now_ms: int,
+    produce_version: int,
+    limits: BatchLimits,
+) -> tuple[memoryview, BatchHeader]:
+    """The batch as it can be written, but for its offsets; works in any thread."""
+    header = check_batch(view, config, topic_partition, now_ms, produce_version, False, limits)
+    return transform(view, header, config, topic_partition, now_ms, limits)
+
+
 def transform(
-    view: memoryview, header: BatchHeader, config: LogConfig, topic_partition: TopicPartition, now_ms: int
+    view: memoryview,
+    header: BatchHeader,
+    config: LogConfig,
+    topic_partition: TopicPartition,
+    now_ms: int,
+    limits: BatchLimits = AT_ONCE,
 ) -> tuple[memoryview, BatchHeader]:
     """The batch as the topic requires it: with LogAppendTime, or with another compression."""
     codec = config.compression
     if codec is not None and codec != header.attributes & COMPRESSION_MASK:
-        level = config.compression_level(codec)
-        batch = recompress(view, 0, header, codec, level, decompressed_limit(config))
+        batch = _recompressed(view, header, codec, config.compression_level(codec), limits)
         if len(batch) > config.max_message_bytes:
             raise too_large(len(batch), config, topic_partition)
         view = memoryview(batch)
@@ -154,8 +231,17 @@ def transform(
     return view, read_header(view)
 
 
-def decompressed_limit(config: LogConfig) -> int:
-    return max(_DECOMPRESSED_LIMIT, 16 * config.max_message_bytes)
+def _recompressed(
+    view: memoryview, header: BatchHeader, codec: Compression, level: int | None, limits: BatchLimits
+) -> bytearray:
+    if limits is not AT_ONCE:
+        return recompress(view, 0, header, codec, level, uncompressed_limit(view, limits))
+    if len(view) > _COMPRESSED_AT_ONCE:
+        raise HeavyBatch
+    try:
+        return recompress(view, 0, header, codec, level, _COMPRESSED_AT_ONCE)
+    except KafkaError:  # MESSAGE_TOO_LARGE: the batch could be decompressed before
+        raise HeavyBatch from None
 
 
 def _bad_base_offset(base_offset: int, topic_partition: TopicPartition) -> AppendError:
@@ -263,10 +349,31 @@ def _check_codec(codec: int, produce_version: int) -> None:
         )
 
 
-def _decompressed(view: memoryview, codec: int, config: LogConfig) -> bytes:
+def _too_much(limits: BatchLimits, what: str) -> Exception:
+    """MESSAGE_TOO_LARGE, after which Apache Kafka's producer sends the records again in smaller batches."""
+    if limits is AT_ONCE:
+        return HeavyBatch()
+    return AppendError(
+        ErrorCode.MESSAGE_TOO_LARGE,
+        f"The batch {what}.",
+        has_log_start_offset=True,
+        message_for_client=True,
+    )
+
+
+def uncompressed_limit(view: memoryview, limits: BatchLimits) -> int:
+    """Bytes that the records of a batch may have uncompressed."""
+    return max(limits.uncompressed_bytes, 0 if limits is AT_ONCE else _ALWAYS_ALLOWED_RATIO * len(view))
+
+
+def _decompressed(view: memoryview, codec: int, limits: BatchLimits) -> Buffer:
+    limit = uncompressed_limit(view, limits)
     try:
-        return decompress(codec, view[HEADER_SIZE:], decompressed_limit(config))
+        return decompress(codec, view[HEADER_SIZE:], limit)
     except KafkaError as error:
+        if error.code is ErrorCode.MESSAGE_TOO_LARGE:
+            what = f"holds more than {limit} bytes uncompressed (moldau.batch.uncompressed.bytes.max)"
+            raise _too_much(limits, what) from None
         # The checksum is right, so the client compressed it like this. Clients retry after CORRUPT_MESSAGE,
         # which would not help here.
         code = ErrorCode.INVALID_RECORD if error.code is ErrorCode.CORRUPT_MESSAGE else error.code
@@ -295,54 +402,70 @@ def _check_counts(header: BatchHeader, *, internal: bool) -> None:
     raise _invalid(ErrorCode.INVALID_RECORD, message)
 
 
-def _check_timestamps(view: memoryview, header: BatchHeader, config: LogConfig, now_ms: int) -> None:
-    """Called for a suspicious header. -1 is a record without a timestamp, which is always accepted."""
+def _with_max_timestamp(view: memoryview, header: BatchHeader, max_timestamp: int) -> BatchHeader:
+    if not -(1 << 63) <= max_timestamp < 1 << 63:
+        raise _invalid(ErrorCode.INVALID_RECORD, f"a record has the timestamp {max_timestamp}")
+    set_max_timestamp(view, 0, max_timestamp)
+    return read_header(view)
+
+
+def _check_timestamps(payload: Buffer, header: BatchHeader, config: LogConfig, now_ms: int) -> None:
+    """Called for suspicious timestamps. -1 is a record without one, which is always accepted."""
     low = now_ms - config.message_timestamp_before_max_ms
     high = now_ms + config.message_timestamp_after_max_ms
-
-    def is_bad(timestamp: int) -> bool:
-        return timestamp != -1 and not low <= timestamp <= high
-
-    if not is_bad(header.base_timestamp) and not is_bad(header.max_timestamp):
-        return
-    out_of_range_timestamps = [
-        (index, record.timestamp)
-        for index, record in enumerate(_decode(view, header, config))
-        if is_bad(record.timestamp)
-    ]
-    raise _invalid(
-        ErrorCode.INVALID_TIMESTAMP,
-        "One or more records have been rejected due to invalid timestamp",
-        [
-            (
+    errors = RecordErrors()
+    for index, delta in enumerate(timestamp_deltas(payload, header.record_count)):
+        timestamp = header.base_timestamp + delta
+        if timestamp != -1 and not low <= timestamp <= high:
+            errors.add(
                 index,
                 f"Timestamp {timestamp} of message with offset {index} is out of range. "
                 f"The timestamp should be within [{low}, {high}]",
             )
-            for index, timestamp in out_of_range_timestamps or [(0, header.max_timestamp)]
-        ],
-    )
+    if errors.total:
+        message = "One or more records have been rejected due to invalid timestamp"
+        raise _invalid(ErrorCode.INVALID_TIMESTAMP, message + errors.rest, errors.first)
 
 
-def _decode(view: memoryview, header: BatchHeader, config: LogConfig) -> list[Record]:
-    return decode_records(view, 0, header, limit=decompressed_limit(config))
+class RecordErrors:
+    """What is wrong with the records of a batch: the first few by index, and how many there are."""
+
+    __slots__ = ("first", "total")
+
+    def __init__(self) -> None:
+        self.first: list[tuple[int, str]] = []
+        self.total = 0
+
+    def add(self, index: int, text: str) -> None:
+        self.total += 1
+        if len(self.first) < NAMED_RECORDS:
+            self.first.append((index, text))
+
+    @property
+    def rest(self) -> str:
+        """The end of a sentence where some are not named."""
+        unnamed = self.total - len(self.first)
+        return f" ({unnamed} more of them are not named)" if unnamed else ""
 
 
-def _missing_keys(records: list[Record], topic_partition: TopicPartition) -> AppendError:
+def _missing_keys(payload: Buffer, count: int, topic_partition: TopicPartition) -> AppendError:
     text = f"Compacted topic cannot accept message without key in topic partition {topic_partition}"
-    return rejected_records([(index, text) for index, record in enumerate(records) if record.key is None])
+    errors = RecordErrors()
+    for index in keyless_records(payload, count):
+        errors.add(index, text)
+    return rejected_records(errors)
 
 
-def rejected_records(errors: list[tuple[int, str]]) -> AppendError:
-    """For a batch with records that the topic does not accept: the index of each, and why."""
+def rejected_records(errors: RecordErrors) -> AppendError:
+    """For a batch with records that the topic does not accept: the first few of them, and why."""
     first_three = ", ".join(
-        f"RecordError(batchIndex={index}, message='{text}')" for index, text in errors[:3]
+        f"RecordError(batchIndex={index}, message='{text}')" for index, text in errors.first[:3]
     )
     return _invalid(
         ErrorCode.INVALID_RECORD,
-        f"One or more records have been rejected due to {len(errors)} record errors in total, "
+        f"One or more records have been rejected due to {errors.total} record errors in total, "
         f"and only showing the first three errors at most: [{first_three}]",
-        errors,
+        errors.first,
     )
 
 

@@ -41,6 +41,11 @@ _NAMES = {
 
 #: What Kafka's tools print when the response has an error code and no message.
 _SENTENCES = {
+    ErrorCode.DELEGATION_TOKEN_NOT_FOUND: "Delegation Token is not found on server.",
+    ErrorCode.DELEGATION_TOKEN_OWNER_MISMATCH: "Specified Principal is not valid Owner/Renewer.",
+    ErrorCode.DELEGATION_TOKEN_EXPIRED: "Delegation Token is expired.",
+    ErrorCode.INVALID_PRINCIPAL_TYPE: "Supplied principalType is not supported.",
+    ErrorCode.SECURITY_DISABLED: "Security features are disabled.",
     ErrorCode.UNKNOWN_SERVER_ERROR: "The server experienced an unexpected error when processing the request.",
     ErrorCode.OFFSET_OUT_OF_RANGE: (
         "The requested offset is not within the range of offsets maintained by the server."

@@ -4,7 +4,8 @@ A tool is a ``Tool`` (name, summary, options, examples) and a function ``main(ar
 returns the exit code.
 
 Invariant: a tool prints only with its ``Console``, and no error ends in a Python traceback. Standard output
-is exactly that of Kafka's tool, because scripts read it; what we add goes to standard error.
+is exactly that of Kafka's tool, because scripts read it; what we add goes to standard error. To a terminal
+everything goes escaped, because names and records may hold what would command it.
 """
 
 import asyncio
@@ -15,6 +16,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from typing import Any, BinaryIO, TypeVar
 
+from moldau.base.escaping import escaped_bytes
 from moldau.cli.kafka_tools.framework.exceptions import ToolError, exception_line, execution_lines, sentence
 from moldau.cli.kafka_tools.framework.options import Option, OptionError, Options
 from moldau.protocol.errors import KafkaError
@@ -34,6 +36,8 @@ class Console:
         self.stdin = stdin
         self.stdout = stdout
         self.stderr = stderr
+        self._escapes_output = stdout.isatty()
+        self._escapes_errors = stderr.isatty()
 
     @classmethod
     def standard(cls) -> "Console":
@@ -46,12 +50,13 @@ class Console:
 
     def write(self, data: bytes) -> None:
         """Writes bytes to standard output; the next ``print``, ``error`` or ``flush`` flushes them."""
-        self.stdout.write(data)
+        self.stdout.write(escaped_bytes(data) if self._escapes_output else data)
 
     def error(self, text: str) -> None:
         """Writes a line to standard error."""
         self.stdout.flush()
-        self.stderr.write(f"{text}\n".encode("utf-8", "surrogateescape"))
+        line = f"{text}\n".encode("utf-8", "surrogateescape")
+        self.stderr.write(escaped_bytes(line) if self._escapes_errors else line)
         self.stderr.flush()
 
     def flush(self) -> None:

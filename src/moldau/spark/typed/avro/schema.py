@@ -44,7 +44,7 @@ def parse(text: str, references: Iterable[str] = ()) -> AvroType:
     if text.strip() in PRIMITIVES:
         return AvroType(text.strip())
     try:
-        root = parse_with_texts(text, list(references), check_defaults=False).root
+        root = parse_with_texts(text, list(references), lenient=True).root
     except InvalidSchema as error:
         raise SchemaError(f"the Avro schema cannot be used: {error}") from None
     _check(root, [], set(), 0)

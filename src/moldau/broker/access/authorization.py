@@ -1,0 +1,106 @@
+"""Asks the authorizer on behalf of requests, and writes down what was refused.
+
+Invariant: every refusal that a client notices is a line in the log ``kafka.authorizer.logger``, in Kafka's
+words; questions that only fill a list are not. The set of ACLs is that of the metadata, at every moment.
+"""
+
+import logging
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from moldau.cluster.image import ClusterImage
+from moldau.cluster.records import AclAdded, AclRemoved, Record
+from moldau.protocol.api_keys import ApiKey
+from moldau.security.acls import OPERATIONS, Operation, ResourceType
+from moldau.security.authorizer import Authorizer
+
+if TYPE_CHECKING:
+    from moldau.broker.access.auditing import AuditLog
+    from moldau.broker.connection import Connection
+
+log = logging.getLogger("kafka.authorizer.logger")
+
+#: Kafka's names for what is one authorizer here; an old configuration goes on working.
+AUTHORIZERS = frozenset(
+    {
+        "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        "kafka.security.authorizer.AclAuthorizer",
+        "kafka.security.auth.SimpleAclAuthorizer",
+    }
+)
+
+
+class Authorization:
+    def __init__(self, authorizer: Authorizer, audit: "AuditLog | None" = None) -> None:
+        self.authorizer = authorizer
+        self._audit = audit
+
+    def may(
+        self,
+        connection: "Connection",
+        api_key: int,
+        operation: int,
+        resource_type: int,
+        name: str,
+        *,
+        quiet: bool = False,
+    ) -> bool:
+        principal, host = connection.principal, connection.host
+        allowed = self.authorizer.may(principal, host, operation, resource_type, name)
+        if not allowed and not quiet:
+            self._refused(principal, host, api_key, operation, resource_type, name)
+        return allowed
+
+    def _refused(
+        self, principal: str, host: str, api_key: int, operation: int, resource_type: int, name: str
+    ) -> None:
+        rule = self.authorizer.decide(principal, host, operation, resource_type, name).rule
+        if self._audit is not None:
+            self._audit.write(
+                "denied",
+                principal,
+                host,
+                operation=Operation(operation).name,
+                resource=ResourceType(resource_type).name,
+                name=name,
+                api=ApiKey(api_key).name,
+                rule=str(rule),
+            )
+        log.info(
+            "Principal = %s is Denied operation = %s from host = %s on resource = %s:LITERAL:%s "
+            "for request = %s with resourceRefCount = 1 based on rule %s",
+            _printable(principal),
+            Operation(operation).name,
+            host,
+            ResourceType(resource_type).title,
+            _printable(name),
+            "".join(word.capitalize() for word in ApiKey(api_key).name.split("_")),
+            rule if isinstance(rule, str) else f"MatchingAcl(acl={_printable(str(rule))})",
+        )
+
+    def operations(self, connection: "Connection", resource_type: ResourceType, name: str) -> int:
+        """What the client may do with a resource, as the bit field that answers carry."""
+        principal, host, bits = connection.principal, connection.host, 0
+        for operation in OPERATIONS[resource_type]:
+            if self.authorizer.may(principal, host, operation, resource_type, name):
+                bits |= 1 << operation
+        return bits
+
+    def apply(self, old: ClusterImage, new: ClusterImage, records: Sequence[Record]) -> None:
+        """Follows the metadata; a change counts for the next request, on open connections too."""
+        if old.security.acls is new.security.acls:
+            return
+        if not old.security.acls:
+            for acl in new.security.acls:
+                self.authorizer.add(acl)
+            return
+        for record in records:
+            if isinstance(record, AclAdded):
+                self.authorizer.add(record.acl)
+            elif isinstance(record, AclRemoved):
+                self.authorizer.remove(record.acl)
+
+
+def _printable(text: str) -> str:
+    """A name that a client chose, on one line and without control characters."""
+    return text if text.isprintable() else text.encode("unicode_escape").decode()

@@ -1,0 +1,97 @@
+"""This broker's place in the cluster: registered at the controller, and handed back when it stops.
+
+Invariant: a broker that has a session is registered, whatever happens to the controller: when the metadata
+says that it is fenced although its session lasts, it registers again. It stops being a leader before it stops
+answering.
+"""
+
+import asyncio
+import logging
+from collections.abc import Sequence
+
+from moldau.base.tasks import Background
+from moldau.broker.controller_requests import registration_request
+from moldau.cluster.controller.commands import BrokerRegistration
+from moldau.cluster.image import ClusterImage
+from moldau.cluster.metadata import Metadata
+from moldau.cluster.records import Record
+from moldau.protocol.errors import ErrorCode, KafkaError
+from moldau.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
+from moldau.replication.controller_channel import ControllerChannel
+
+log = logging.getLogger("moldau.broker.registration")
+
+_TRY_MS = 10_000
+_SHUTDOWN_MS = 5_000
+_SHUTDOWN_POLL_SECONDS = 0.05
+
+
+class Registration:
+    def __init__(
+        self,
+        registration: BrokerRegistration,
+        channel: ControllerChannel,
+        metadata: Metadata,
+        background: Background,
+    ) -> None:
+        self._registration = registration
+        self._channel = channel
+        self._metadata = metadata
+        self._background = background
+        self._registering = False
+        #: Set when the broker stops: from then on it may be fenced.
+        self.leaving = False
+        self.broker_epoch = -1
+
+    async def register(self) -> None:
+        """Returns when the controller knows this broker, however long that takes."""
+        while True:
+            try:
+                answer = await self._channel.send(
+                    registration_request(self._registration), timeout_ms=_TRY_MS
+                )
+            except KafkaError as error:
+                if error.code is not ErrorCode.REQUEST_TIMED_OUT:
+                    raise
+                log.warning("broker %d waits to be registered: %s", self._registration.broker_id, error)
+                continue
+            if answer.error_code:
+                raise KafkaError(ErrorCode(answer.error_code), "The controller refused this broker.")
+            self.broker_epoch = answer.broker_epoch
+            return
+
+    def follow(self, old: ClusterImage, new: ClusterImage, records: Sequence[Record]) -> None:
+        """Registers again when the metadata says that this broker is gone."""
+        if old.brokers is new.brokers or self.leaving or self._registering:
+            return
+        known = new.brokers.get(self._registration.broker_id)
+        if known is None or known.fenced or known.incarnation_id != self._registration.incarnation_id:
+            self._registering = True
+            self._background.start(self._again(), "registration")
+
+    async def _again(self) -> None:
+        log.warning("broker %d was fenced although it runs: registering again", self._registration.broker_id)
+        try:
+            await self.register()
+        finally:
+            self._registering = False
+
+    async def hand_over(self) -> None:
+        """Asks the controller to let others lead; returns when this broker leads nothing, or in vain."""
+        broker_id = self._registration.broker_id
+        others = [each for each in self._metadata.image.active_brokers() if each != broker_id]
+        if not others or self.broker_epoch < 0:
+            return
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + _SHUTDOWN_MS / 1000
+        request = BrokerHeartbeatRequest(
+            broker_id, self.broker_epoch, self._metadata.image.version, want_shut_down=True
+        )
+        try:
+            while loop.time() < deadline:
+                answer = await self._channel.send(request, timeout_ms=_SHUTDOWN_MS)
+                if answer.error_code or answer.should_shut_down:
+                    return
+                await asyncio.sleep(_SHUTDOWN_POLL_SECONDS)
+        except KafkaError as error:
+            log.warning("broker %d stops without handing over its partitions: %s", broker_id, error)

@@ -1,0 +1,338 @@
+"""``moldau acls``: who may do what; why somebody may or may not; and which ACLs a refused program needs."""
+
+import re
+from collections.abc import Iterable
+from typing import IO, TYPE_CHECKING, Any
+
+import click
+
+from moldau.cli.output import note, print_json, print_table
+from moldau.cli.session import cluster_command_options, connected
+from moldau.security.acls import (
+    CLUSTER_NAME,
+    OPERATIONS,
+    WILDCARD,
+    Acl,
+    AclFilter,
+    Operation,
+    PatternType,
+    Permission,
+    ResourceType,
+)
+from moldau.security.authorizer import Authorizer
+from moldau.security.principals import parse_super_users
+
+if TYPE_CHECKING:
+    from moldau.client.transport.cluster import Cluster
+
+_REFUSAL = re.compile(
+    r"Principal = (?P<principal>\S+) is Denied operation = (?P<operation>\w+) from host = \S+ "
+    r"on resource = (?P<type>\w+):LITERAL:(?P<name>\S+) for request"
+)
+_OPERATION = click.Choice([each.name.lower() for each in Operation if each > Operation.ANY])
+
+
+@click.group(short_help="List, add, remove, check and suggest ACLs.")
+def acls() -> None:
+    """List, add, remove, check and suggest ACLs.
+
+    \b
+    Examples:
+      moldau acls list --user ann
+      moldau acls add --user ann --operation read --topic orders
+      moldau acls check --user ann --operation read --topic orders
+      moldau acls suggest broker.log
+    """
+
+
+def _resource_options(command: Any) -> Any:
+    for option in (
+        click.option("--prefixed", is_flag=True, help="The name is the beginning of names."),
+        click.option("--cluster", "of_cluster", is_flag=True, help="The cluster."),
+        click.option("--transactional-id", metavar="ID", help="A transactional id, or '*'."),
+        click.option("--group", metavar="NAME", help="A group, or '*'."),
+        click.option("--topic", metavar="NAME", help="A topic, or '*'."),
+    ):
+        command = option(command)
+    return command
+
+
+def _resource(
+    topic: str | None, group: str | None, transactional_id: str | None, of_cluster: bool, prefixed: bool
+) -> tuple[ResourceType, str, PatternType] | None:
+    given = [
+        (kind, name)
+        for kind, name in (
+            (ResourceType.TOPIC, topic),
+            (ResourceType.GROUP, group),
+            (ResourceType.TRANSACTIONAL_ID, transactional_id),
+            (ResourceType.CLUSTER, CLUSTER_NAME if of_cluster else None),
+        )
+        if name is not None
+    ]
+    if len(given) > 1:
+        raise click.UsageError("name one of --topic, --group, --transactional-id and --cluster")
+    if not given:
+        return None
+    return (*given[0], PatternType.PREFIXED if prefixed else PatternType.LITERAL)
+
+
+def _needed(resource: tuple[ResourceType, str, PatternType] | None) -> tuple[ResourceType, str, PatternType]:
+    if resource is None:
+        raise click.UsageError("name one of --topic, --group, --transactional-id and --cluster")
+    return resource
+
+
+def _principal(user: str) -> str:
+    return user if ":" in user else f"User:{user}"
+
+
+@acls.command("list")
+@click.option("--user", help="Only ACLs of this user.")
+@_resource_options
+@cluster_command_options
+def list_(
+    user: str | None,
+    topic: str | None,
+    group: str | None,
+    transactional_id: str | None,
+    of_cluster: bool,
+    prefixed: bool,
+    as_json: bool,
+    timeout_seconds: float,
+    bootstrap_server: str,
+) -> None:
+    """List ACLs, all of them or those of a user or a resource."""
+    resource = _resource(topic, group, transactional_id, of_cluster, prefixed)
+    wanted = AclFilter() if resource is None else AclFilter(resource[0], resource[1])
+    if user is not None:
+        wanted = wanted._replace(principal=_principal(user))
+
+    async def work(cluster: "Cluster") -> list[Acl]:
+        from moldau.client.admin.access import Access
+
+        return await Access(cluster).list_acls(wanted)
+
+    found = sorted(connected(bootstrap_server, work, timeout_seconds=timeout_seconds))
+    if as_json:
+        print_json([acl_object(acl) for acl in found])
+    elif not found:
+        note("There are no such ACLs.")
+    else:
+        print_table(
+            ["Resource", "Name", "Pattern", "Principal", "Host", "Operation", "Permission"],
+            [list(acl_object(acl).values()) for acl in found],
+        )
+
+
+def acl_object(acl: Acl) -> dict[str, str]:
+    return {
+        "resource": ResourceType(acl.resource_type).name.lower(),
+        "name": acl.resource_name,
+        "pattern": PatternType(acl.pattern_type).name.lower(),
+        "principal": acl.principal,
+        "host": acl.host,
+        "operation": Operation(acl.operation).name.lower(),
+        "permission": Permission(acl.permission).name.lower(),
+    }
+
+
+def _rule_options(command: Any) -> Any:
+    for option in (
+        click.option("--deny", is_flag=True, help="May not, whatever else is allowed."),
+        click.option("--host", default=WILDCARD, show_default=True, help="From this address only."),
+        click.option("--operation", "operations", multiple=True, required=True, type=_OPERATION),
+        click.option("--user", required=True, help="Who; '*' for everybody."),
+    ):
+        command = option(command)
+    return command
+
+
+def _rules(
+    user: str,
+    operations: Iterable[str],
+    host: str,
+    deny: bool,
+    resource: tuple[ResourceType, str, PatternType],
+) -> list[Acl]:
+    permission = Permission.DENY if deny else Permission.ALLOW
+    return [
+        Acl(*resource, _principal(user), host, Operation[each.upper()], permission) for each in operations
+    ]
+
+
+@acls.command("add")
+@_rule_options
+@_resource_options
+@cluster_command_options
+def add(
+    user: str,
+    operations: tuple[str, ...],
+    host: str,
+    deny: bool,
+    topic: str | None,
+    group: str | None,
+    transactional_id: str | None,
+    of_cluster: bool,
+    prefixed: bool,
+    as_json: bool,
+    timeout_seconds: float,
+    bootstrap_server: str,
+) -> None:
+    """Allow something, or deny it."""
+    resource = _needed(_resource(topic, group, transactional_id, of_cluster, prefixed))
+    wanted = _rules(user, operations, host, deny, resource)
+
+    async def work(cluster: "Cluster") -> None:
+        from moldau.client.admin.access import Access
+
+        await Access(cluster).create_acls(wanted)
+
+    connected(bootstrap_server, work, timeout_seconds=timeout_seconds)
+    _report(wanted, "Added", as_json)
+
+
+@acls.command("remove")
+@_rule_options
+@_resource_options
+@cluster_command_options
+def remove(
+    user: str,
+    operations: tuple[str, ...],
+    host: str,
+    deny: bool,
+    topic: str | None,
+    group: str | None,
+    transactional_id: str | None,
+    of_cluster: bool,
+    prefixed: bool,
+    as_json: bool,
+    timeout_seconds: float,
+    bootstrap_server: str,
+) -> None:
+    """Remove ACLs."""
+    resource = _needed(_resource(topic, group, transactional_id, of_cluster, prefixed))
+    wanted = [AclFilter(*acl) for acl in _rules(user, operations, host, deny, resource)]
+
+    async def work(cluster: "Cluster") -> list[Acl]:
+        from moldau.client.admin.access import Access
+
+        return await Access(cluster).delete_acls(wanted)
+
+    _report(connected(bootstrap_server, work, timeout_seconds=timeout_seconds), "Removed", as_json)
+
+
+def _report(changed: list[Acl], verb: str, as_json: bool) -> None:
+    if as_json:
+        print_json([acl_object(acl) for acl in changed])
+    else:
+        for acl in changed:
+            click.echo(f"{verb} {sentence(acl)}")
+
+
+def sentence(acl: Acl) -> str:
+    """``User:ann may read topic orders``."""
+    verb = "may" if acl.permission == Permission.ALLOW else "may not"
+    names = f"{acl.resource_name}…" if acl.pattern_type == PatternType.PREFIXED else acl.resource_name
+    where = "" if acl.host == WILDCARD else f" from {acl.host}"
+    kind = ResourceType(acl.resource_type).name.lower().replace("_", " ")
+    operation = Operation(acl.operation).name.lower().replace("_", " ")
+    return f"{acl.principal} {verb} {operation} {kind} {names}{where}"
+
+
+@acls.command("check")
+@click.option("--user", required=True, help="Who.")
+@click.option("--operation", required=True, type=_OPERATION)
+@click.option("--host", default="127.0.0.1", show_default=True, help="From where.")
+@_resource_options
+@cluster_command_options
+def check(
+    user: str,
+    operation: str,
+    host: str,
+    topic: str | None,
+    group: str | None,
+    transactional_id: str | None,
+    of_cluster: bool,
+    prefixed: bool,
+    as_json: bool,
+    timeout_seconds: float,
+    bootstrap_server: str,
+) -> None:
+    """Say whether somebody may do something, and which rule decides; exit code 1 for a no."""
+    kind, name, _ = _needed(_resource(topic, group, transactional_id, of_cluster, prefixed))
+
+    async def work(cluster: "Cluster") -> Authorizer:
+        return await _authorizer(cluster)
+
+    authorizer = connected(bootstrap_server, work, timeout_seconds=timeout_seconds)
+    decision = authorizer.decide(_principal(user), host, Operation[operation.upper()], kind, name)
+    reason = _REASONS[decision.rule] if isinstance(decision.rule, str) else sentence(decision.rule)
+    if as_json:
+        print_json({"allowed": decision.allowed, "reason": reason})
+    else:
+        click.echo(f"{'yes' if decision.allowed else 'no'}: {reason}")
+    if not decision.allowed:
+        raise SystemExit(1)
+
+
+_REASONS = {
+    "SuperUser": "it is one of super.users",
+    "DefaultAllow": "no ACL is about this, and allow.everyone.if.no.acl.found is set",
+    "DefaultDeny": "no ACL allows it",
+}
+
+
+async def _authorizer(cluster: "Cluster") -> Authorizer:
+    """The broker's authorizer, made again from what it tells."""
+    from moldau.client.admin.access import Access
+    from moldau.client.admin.admin import Admin
+    from moldau.client.admin.descriptions import ConfigResource
+    from moldau.client.admin.descriptions import ResourceType as ConfigResourceType
+    from moldau.protocol.errors import KafkaError
+
+    found = await Access(cluster).list_acls()
+    names = ["super.users", "allow.everyone.if.no.acl.found"]
+    broker = ConfigResource(ConfigResourceType.BROKER, str(next(iter(cluster.brokers))))
+    outcome = (await Admin(cluster).describe_configs({broker: names}))[broker]
+    if isinstance(outcome, KafkaError):
+        raise outcome
+    values = {entry.name: entry.value or "" for entry in outcome}
+    open_by_default = values.get("allow.everyone.if.no.acl.found", "").lower() == "true"
+    return Authorizer(found, parse_super_users(values.get("super.users", "")), open_by_default)
+
+
+@acls.command("suggest")
+@click.argument("log", type=click.File("r", errors="replace"))
+def suggest(log: IO[str]) -> None:
+    """Propose the fewest ACLs for what a broker's log says was refused.
+
+    Let a program run once without rights, with the logger kafka.authorizer.logger at INFO, and give its file.
+    """
+    for line in suggestions(log):
+        click.echo(line)
+
+
+def suggestions(lines: Iterable[str]) -> list[str]:
+    """Commands; what another suggestion implies is left out."""
+    wanted: dict[tuple[str, ResourceType, str], set[Operation]] = {}
+    kinds = {kind.title: kind for kind in ResourceType}
+    for line in lines:
+        found = _REFUSAL.search(line)
+        if found is not None and found["type"] in kinds and found["operation"] in Operation.__members__:
+            key = (found["principal"], kinds[found["type"]], found["name"])
+            wanted.setdefault(key, set()).add(Operation[found["operation"]])
+    commands = []
+    for (principal, kind, name), operations in wanted.items():
+        if operations & {Operation.READ, Operation.WRITE, Operation.DELETE, Operation.ALTER}:
+            operations.discard(Operation.DESCRIBE)
+        if Operation.ALTER_CONFIGS in operations:
+            operations.discard(Operation.DESCRIBE_CONFIGS)
+        if kind not in OPERATIONS or kind in (ResourceType.DELEGATION_TOKEN, ResourceType.USER):
+            continue
+        resource = f"--{kind.name.lower().replace('_', '-')} {name}"
+        if kind is ResourceType.CLUSTER:
+            resource = "--cluster"
+        words = " ".join(f"--operation {each.name.lower()}" for each in sorted(operations))
+        commands.append(f"moldau acls add --user {principal.removeprefix('User:')} {words} {resource}")
+    return commands

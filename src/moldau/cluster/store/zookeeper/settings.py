@@ -1,0 +1,47 @@
+"""How a broker reaches ZooKeeper: Kafka's settings, read."""
+
+from typing import Any, NamedTuple
+
+from moldau.base.settings import SettingError
+
+
+class ZooKeeperSettings(NamedTuple):
+    hosts: str
+    chroot: str = ""
+    session_timeout_seconds: float = 18.0
+    connection_timeout_seconds: float = 18.0
+    #: Whether only this login may change the znodes, and read the sensitive ones.
+    set_acl: bool = False
+    #: ``user:password`` for the scheme ``digest``.
+    digest: str | None = None
+    tls: bool = False
+    ca_file: str | None = None
+    certificate_file: str | None = None
+    key_password: str | None = None
+    check_host_name: bool = True
+
+
+def zookeeper_settings(settings: Any) -> ZooKeeperSettings | None:
+    """None when ``zookeeper.connect`` is not set."""
+    connect: str | None = settings["zookeeper.connect"]
+    if not connect:
+        return None
+    hosts, slash, chroot = connect.strip().partition("/")
+    if not hosts or chroot.startswith("/") or chroot.endswith("/"):
+        reason = f"zookeeper.connect must be host:port,host:port/chroot, but it is {connect}"
+        raise SettingError("zookeeper.connect", reason)
+    session_ms = settings["zookeeper.session.timeout.ms"]
+    connection_ms = settings["zookeeper.connection.timeout.ms"]
+    digest, password = settings["moldau.zookeeper.digest"], settings["zookeeper.ssl.keystore.password"]
+    return ZooKeeperSettings(
+        hosts,
+        f"{slash}{chroot}" if chroot else "",
+        session_ms / 1000,
+        (session_ms if connection_ms is None else connection_ms) / 1000,
+        settings["zookeeper.set.acl"],
+        None if digest is None else digest.value,
+        settings["zookeeper.ssl.client.enable"],
+        settings["zookeeper.ssl.truststore.location"],
+        settings["zookeeper.ssl.keystore.location"],
+        None if password is None else password.value,
+    )

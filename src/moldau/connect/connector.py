@@ -1,0 +1,115 @@
+"""What a connector is: a class that plans tasks, and tasks that read from or write to another system.
+
+A connector is configured once and says how many tasks it wants and with which settings. A source task gives
+records with the place where each came from, and is asked to go on after that place when it starts again. A
+sink task gets records in batches. Tasks may block: the worker runs them in threads.
+
+Invariant: a task touches nothing of the worker but the context that it was given.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Protocol
+
+from moldau.connect.config.definition import ConfigDef, Settings
+from moldau.connect.records import SinkRecord, SourceRecord
+
+Place = Mapping[str, object]
+
+
+class OffsetReader(Protocol):
+    """Where reading of a partition of the source ended, or None if it never began."""
+
+    def __call__(self, partition: Place) -> Place | None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class SourceTaskContext:
+    connector: str
+    task: int
+    offset_of: OffsetReader
+    now_ms: Callable[[], int]
+
+
+@dataclass(frozen=True, slots=True)
+class SinkTaskContext:
+    connector: str
+    task: int
+
+
+class SourceTask(ABC):
+    def start(self, settings: Mapping[str, str], context: SourceTaskContext) -> None:  # noqa: B027
+        """Takes settings and context over."""
+
+    @abstractmethod
+    def poll(self) -> Sequence[SourceRecord]:
+        """The next records, in order; none if there are none now. The worker waits a little then."""
+
+    def stop(self) -> None:  # noqa: B027
+        """Closes what is open; may be called after an error."""
+
+
+class SinkTask(ABC):
+    def start(self, settings: Mapping[str, str], context: SinkTaskContext) -> None:  # noqa: B027
+        """Takes settings and context over."""
+
+    @abstractmethod
+    def put(self, records: Sequence[SinkRecord]) -> None:
+        """Writes a batch. Offsets are committed after ``flush``."""
+
+    def flush(self) -> None:  # noqa: B027
+        """Makes sure that what was put is kept."""
+
+    def stop(self) -> None:  # noqa: B027
+        """Closes what is open; may be called after an error."""
+
+
+class Connector(ABC):
+    """What sources and sinks share. ``class_name`` is the name that configurations have for it."""
+
+    class_name: ClassVar[str]
+    task_class_name: ClassVar[str]
+    version: ClassVar[str] = "4.3.0"
+    kind: ClassVar[str]
+    #: Settings that are paths of the worker's machine; a worker may allow some paths only.
+    path_settings: ClassVar[tuple[str, ...]] = ()
+    config: ClassVar[ConfigDef] = ConfigDef()
+
+    def __init__(self, given: Mapping[str, str]) -> None:
+        self.given = dict(given)
+        self.settings: Settings = self.config.parse(given)
+
+    def task_settings(self, max_tasks: int) -> list[dict[str, str]]:
+        """The settings of each task; by default one task with all of the connector's."""
+        return [dict(self.given)]
+
+    @classmethod
+    def check(cls, given: Mapping[str, str]) -> dict[str, list[str]]:
+        """Errors by setting that the definition cannot tell."""
+        return {}
+
+
+class SourceConnector(Connector):
+    kind: ClassVar[str] = "source"
+
+    @abstractmethod
+    def make_task(self) -> SourceTask: ...
+
+    def check_offsets(self, offsets: Sequence[tuple[Place, Place | None]]) -> None:
+        """Raises ConnectException for places that are none of this source."""
+
+    @classmethod
+    def exactly_once(cls, given: Mapping[str, str]) -> bool:
+        """Whether a restart goes on exactly where the last transaction ended."""
+        return False
+
+
+class SinkConnector(Connector):
+    kind: ClassVar[str] = "sink"
+
+    def task_settings(self, max_tasks: int) -> list[dict[str, str]]:
+        return [dict(self.given) for _ in range(max_tasks)]
+
+    @abstractmethod
+    def make_task(self) -> SinkTask: ...

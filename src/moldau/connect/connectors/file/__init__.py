@@ -1,0 +1,1 @@
+"""Lines of a file: FileStreamSource reads them, FileStreamSink appends them."""

@@ -1,0 +1,58 @@
+"""Every converter by the names that configurations use."""
+
+from collections.abc import Mapping
+
+from moldau.connect.compatibility import Compatibility
+from moldau.connect.converters.avro import AvroConverter
+from moldau.connect.converters.base import Converter
+from moldau.connect.converters.json import JsonConverter
+from moldau.connect.converters.primitives import (
+    BooleanConverter,
+    ByteArrayConverter,
+    DoubleConverter,
+    FloatConverter,
+    IntegerConverter,
+    LongConverter,
+    ShortConverter,
+)
+from moldau.connect.converters.simple_header import SimpleHeaderConverter
+from moldau.connect.converters.strings import StringConverter
+from moldau.connect.errors import ConnectException
+
+_PACKAGE = "org.apache.kafka.connect"
+
+CONVERTERS: dict[str, type[Converter]] = {
+    f"{_PACKAGE}.converters.{kind.__name__}": kind
+    for kind in (
+        BooleanConverter,
+        ByteArrayConverter,
+        DoubleConverter,
+        FloatConverter,
+        IntegerConverter,
+        LongConverter,
+        ShortConverter,
+    )
+} | {
+    "io.confluent.connect.avro.AvroConverter": AvroConverter,
+    f"{_PACKAGE}.json.JsonConverter": JsonConverter,
+    f"{_PACKAGE}.storage.StringConverter": StringConverter,
+}
+HEADER_CONVERTERS: dict[str, type[Converter]] = {
+    **CONVERTERS,
+    f"{_PACKAGE}.storage.SimpleHeaderConverter": SimpleHeaderConverter,
+}
+
+
+def converter(
+    name: str,
+    given: Mapping[str, object],
+    kind: str = "value",
+    compatibility: Compatibility = Compatibility.STRICT,
+) -> Converter:
+    """The converter of this class for keys, values or headers (``kind``), with these settings."""
+    known = (HEADER_CONVERTERS if kind == "header" else CONVERTERS).get(name)
+    if known is None:
+        raise ConnectException(
+            f"Failed to find any class that implements Converter and which name matches {name}"
+        )
+    return known(given, kind, compatibility)

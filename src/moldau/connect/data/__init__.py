@@ -1,0 +1,1 @@
+"""Connect's data: schemas, values that carry their type, and how both are written as text."""

@@ -1,0 +1,193 @@
+"""The settings of a worker: how it reaches the cluster, its converters, where offsets are kept, where it
+listens.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from urllib.parse import urlsplit
+
+from moldau.connect.compatibility import Compatibility
+from moldau.connect.config.definition import ConfigDef, ConfigKey, ConfigType, Importance, Settings
+from moldau.connect.config.providers import AllowedPaths, ConfigProvider, providers_of, resolved
+from moldau.connect.config.validators import OneOf, Range
+from moldau.connect.errors import ConfigException
+
+DEFAULT_PORT = 8083
+_HIGH, _LOW = Importance.HIGH, Importance.LOW
+_HEADERS = "org.apache.kafka.connect.storage.SimpleHeaderConverter"
+
+_COMMON = (
+    ConfigKey("bootstrap.servers", ConfigType.STRING, "localhost:9092", _HIGH, "Brokers of the cluster."),
+    ConfigKey("key.converter", ConfigType.CLASS, importance=_HIGH, doc="The converter of keys."),
+    ConfigKey("value.converter", ConfigType.CLASS, importance=_HIGH, doc="The converter of values."),
+    ConfigKey("header.converter", ConfigType.CLASS, _HEADERS, _LOW, "The converter of headers."),
+    ConfigKey(
+        "offset.flush.interval.ms",
+        ConfigType.LONG,
+        60_000,
+        _LOW,
+        "How often the places of sources are written.",
+        Range(1),
+    ),
+    ConfigKey(
+        "listeners", ConfigType.LIST, [f"http://127.0.0.1:{DEFAULT_PORT}"], _LOW, "Where REST listens."
+    ),
+    ConfigKey(
+        "compatibility",
+        ConfigType.STRING,
+        "strict",
+        _LOW,
+        "strict refuses records that do not fit, kafka bends them as Apache's classes do; a connector may "
+        "say otherwise.",
+        OneOf("strict", "kafka"),
+    ),
+    ConfigKey(
+        "connectors.allowed.paths",
+        ConfigType.STRING,
+        None,
+        _LOW,
+        "Directories that connectors may read from and write to; all where it is left out.",
+    ),
+)
+
+STANDALONE = ConfigDef(
+    *_COMMON,
+    ConfigKey(
+        "offset.storage.file.filename",
+        ConfigType.STRING,
+        importance=_HIGH,
+        doc="The file that keeps the places of sources.",
+    ),
+)
+
+
+def _topic(kind: str, doc: str) -> ConfigKey:
+    return ConfigKey(f"{kind}.storage.topic", ConfigType.STRING, importance=_HIGH, doc=doc)
+
+
+def _number(name: str, default: int, doc: str) -> ConfigKey:
+    return ConfigKey(name, ConfigType.INT, default, _LOW, doc)
+
+
+DISTRIBUTED = ConfigDef(
+    *_COMMON,
+    ConfigKey(
+        "group.id", ConfigType.STRING, importance=_HIGH, doc="The workers of one cluster have the same."
+    ),
+    _topic("config", "The topic of connectors and their tasks."),
+    _topic("offset", "The topic of the places of sources."),
+    _topic("status", "The topic of what connectors and tasks are doing."),
+    _number("offset.storage.partitions", 25, "How many partitions the topic of places gets."),
+    _number("status.storage.partitions", 5, "How many partitions the topic of statuses gets."),
+    _number(
+        "offset.storage.replication.factor", -1, "How many replicas it gets; -1 is the broker's default."
+    ),
+    _number(
+        "status.storage.replication.factor", -1, "How many replicas it gets; -1 is the broker's default."
+    ),
+    _number("session.timeout.ms", 10_000, "After how long a silent worker is taken for dead."),
+    _number("heartbeat.interval.ms", 3_000, "How often a worker shows that it lives."),
+    ConfigKey(
+        "rest.advertised.host.name",
+        ConfigType.STRING,
+        None,
+        _LOW,
+        "How other workers reach this one, if not by the host of its listener.",
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerSettings:
+    bootstrap_servers: str
+    #: All that was given, for converters (``value.converter.schemas.enable``) and clients.
+    given: Mapping[str, str]
+    #: Empty for a worker that keeps the places of sources in a topic.
+    offset_file: str
+    offset_flush_interval_ms: int
+    host: str
+    port: int
+    compatibility: Compatibility
+    allowed_paths: AllowedPaths
+    providers: Mapping[str, ConfigProvider] = field(repr=False)
+
+    def converter(self, side: str) -> tuple[str, dict[str, str]]:
+        """Class and settings of the converter for a side: key, value or header."""
+        return converter_of(self.given, side) or (_HEADERS, {})
+
+
+def converter_of(given: Mapping[str, str], side: str) -> tuple[str, dict[str, str]] | None:
+    """Class and settings of a converter that a configuration names, or None if it names none."""
+    prefix = f"{side}.converter."
+    name = given.get(f"{side}.converter")
+    if not name:
+        return None
+    return name.strip(), {
+        key.removeprefix(prefix): value for key, value in given.items() if key.startswith(prefix)
+    }
+
+
+def standalone_settings(given: Mapping[str, str]) -> WorkerSettings:
+    return _worker(given, STANDALONE)[0]
+
+
+@dataclass(frozen=True, slots=True)
+class DistributedSettings:
+    worker: WorkerSettings
+    group_id: str
+    config_topic: str
+    offset_topic: str
+    offset_partitions: int
+    offset_replicas: int
+    status_topic: str
+    status_partitions: int
+    status_replicas: int
+    session_timeout_ms: int
+    heartbeat_interval_ms: int
+    advertised_host: str | None
+
+
+def distributed_settings(given: Mapping[str, str]) -> DistributedSettings:
+    worker, parsed = _worker(given, DISTRIBUTED)
+    return DistributedSettings(
+        worker,
+        parsed["group.id"],
+        parsed["config.storage.topic"],
+        parsed["offset.storage.topic"],
+        parsed["offset.storage.partitions"],
+        parsed["offset.storage.replication.factor"],
+        parsed["status.storage.topic"],
+        parsed["status.storage.partitions"],
+        parsed["status.storage.replication.factor"],
+        parsed["session.timeout.ms"],
+        parsed["heartbeat.interval.ms"],
+        parsed["rest.advertised.host.name"],
+    )
+
+
+def _worker(given: Mapping[str, str], definition: ConfigDef) -> tuple[WorkerSettings, Settings]:
+    providers = providers_of(given)
+    given = resolved(given, providers)
+    parsed = definition.parse(given)
+    host, port = _listener(parsed["listeners"])
+    worker = WorkerSettings(
+        parsed["bootstrap.servers"],
+        given,
+        parsed.get("offset.storage.file.filename", ""),
+        parsed["offset.flush.interval.ms"],
+        host,
+        port,
+        Compatibility(parsed["compatibility"]),
+        AllowedPaths(parsed["connectors.allowed.paths"]),
+        providers,
+    )
+    return worker, parsed
+
+
+def _listener(listeners: list[str]) -> tuple[str, int]:
+    if not listeners:
+        raise ConfigException.of("listeners", listeners, "At least one listener is needed")
+    found = urlsplit(listeners[0].strip().lower())
+    if found.scheme not in ("http", "https") or found.port is None:
+        raise ConfigException.of("listeners", listeners, "A listener is written as http://host:port")
+    return found.hostname or "0.0.0.0", found.port

@@ -1,0 +1,99 @@
+"""What a connector's configuration says about errors: tolerance, retries, the log, and dead letters.
+
+Invariant: pure; pauses and writes are done by those who run tasks.
+"""
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from moldau.connect.config.framework import SINK
+from moldau.connect.errors import RetriableException
+from moldau.connect.records import SourceRecord
+from moldau.connect.worker.tasks.processing import RawRecord, StepFailed
+from moldau.connect.worker.tasks.traces import class_of, trace_of
+
+log = logging.getLogger("moldau.connect.errors")
+
+_FIRST_PAUSE_MS = 300
+PREFIX = "__connect.errors."
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorHandling:
+    tolerates_all: bool
+    retry_timeout_ms: int
+    retry_delay_max_ms: int
+    logs: bool
+    logs_records: bool
+    #: The topic of dead letters, or an empty text.
+    dead_letters: str
+    dead_letter_replicas: int
+    with_context: bool
+
+    @classmethod
+    def of(cls, given: Mapping[str, str]) -> "ErrorHandling":
+        names = [key for key in SINK if key.name.startswith("errors.")]
+        parsed = type(SINK)(*names).parse(given)
+        return cls(
+            parsed["errors.tolerance"] == "all",
+            parsed["errors.retry.timeout"],
+            parsed["errors.retry.delay.max.ms"],
+            parsed["errors.log.enable"],
+            parsed["errors.log.include.messages"],
+            parsed["errors.deadletterqueue.topic.name"],
+            parsed["errors.deadletterqueue.topic.replication.factor"],
+            parsed["errors.deadletterqueue.context.headers.enable"],
+        )
+
+    def pause_ms(self, failed: StepFailed, attempt: int, spent_ms: float) -> float | None:
+        """How long to wait before a record is tried again, or None if it is not."""
+        if not isinstance(failed.error, RetriableException):
+            return None
+        left = float("inf") if self.retry_timeout_ms < 0 else self.retry_timeout_ms - spent_ms
+        if left <= 0:
+            return None
+        pause = float(_FIRST_PAUSE_MS * 2 ** min(attempt, 30))
+        return min(pause, self.retry_delay_max_ms, left)
+
+    def report(self, failed: StepFailed, task: str, record: RawRecord | SourceRecord) -> None:
+        if not self.logs:
+            return
+        text = (
+            f"Error encountered in task {task}. Executing stage '{failed.stage.value}' with class "
+            f"'{failed.class_name}'"
+        )
+        if self.logs_records:
+            text += _shown(record)
+        log.error("%s.", text, exc_info=failed.error)
+
+
+def _shown(record: RawRecord | SourceRecord) -> str:
+    if isinstance(record, SourceRecord):
+        return f", where source record is = {record}"
+    return (
+        f", where consumed record is {{topic='{record.topic}', partition={record.partition}, "
+        f"offset={record.offset}, timestamp={record.timestamp}, timestampType={record.timestamp_type.value}}}"
+    )
+
+
+def dead_letter(
+    failed: StepFailed, raw: RawRecord, handling: ErrorHandling, connector: str, task: int
+) -> RawRecord:
+    """The record as it came, for the topic of dead letters, with headers that say what was wrong with it."""
+    headers = list(raw.headers)
+    if handling.with_context:
+        for name, value in (
+            ("topic", raw.topic),
+            ("partition", str(raw.partition)),
+            ("offset", str(raw.offset)),
+            ("connector.name", connector),
+            ("task.id", str(task)),
+            ("stage", failed.stage.value),
+            ("class.name", failed.class_name),
+            ("exception.class.name", class_of(failed.error)),
+            ("exception.message", failed.error.message),
+            ("exception.stacktrace", trace_of(failed.error)),
+        ):
+            headers.append((PREFIX + name, value.encode("utf-8", "replace")))
+    return RawRecord(handling.dead_letters, None, raw.key, raw.value, tuple(headers), raw.timestamp)

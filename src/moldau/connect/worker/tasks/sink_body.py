@@ -1,0 +1,185 @@
+"""The body of a sink task: reads as a member of the group ``connect-NAME``, converts, transforms, puts,
+commits.
+
+Good records before a bad one reach the sink, and what they are is committed before the task fails.
+
+Invariant: an offset is committed when every record before it was put and flushed, left out, or is a dead
+letter.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AsyncExitStack
+from functools import partial
+
+from moldau.base.names import TopicPartition
+from moldau.client.consumer.consumer import BEGINNING
+from moldau.client.consumer.fetched import FetchedBatch
+from moldau.client.groups.descriptions import CommittedOffset
+from moldau.client.groups.group_consumer import GroupConsumer
+from moldau.client.producer.producer import Producer
+from moldau.connect.config.regex import compile_java
+from moldau.connect.connector import SinkConnector, SinkTask, SinkTaskContext
+from moldau.connect.errors import ConnectException
+from moldau.connect.records import SinkRecord, TimestampType
+from moldau.connect.worker.tasks.handling import dead_letter
+from moldau.connect.worker.tasks.processing import RawRecord, StepFailed, process
+from moldau.connect.worker.tasks.running_task import Control
+from moldau.connect.worker.tasks.task_parts import TaskParts, ensure_topic, send, settle
+from moldau.protocol.errors import ErrorCode, KafkaError
+from moldau.protocol.records import TimestampType as WireTimestampType
+
+log = logging.getLogger("moldau.connect.worker")
+
+POLL_MS = 500.0
+_TOO_LATE = frozenset(
+    {
+        ErrorCode.REBALANCE_IN_PROGRESS,
+        ErrorCode.ILLEGAL_GENERATION,
+        ErrorCode.UNKNOWN_MEMBER_ID,
+        ErrorCode.STALE_MEMBER_EPOCH,
+        ErrorCode.FENCED_MEMBER_EPOCH,
+    }
+)
+_TYPES = {
+    WireTimestampType.CREATE_TIME: TimestampType.CREATE_TIME,
+    WireTimestampType.LOG_APPEND_TIME: TimestampType.LOG_APPEND_TIME,
+}
+
+
+def group_of(connector: str) -> str:
+    return f"connect-{connector}"
+
+
+class SinkBody:
+    def __init__(self, parts: TaskParts, connector: SinkConnector) -> None:
+        self._parts = parts
+        self._connector = connector
+
+    async def __call__(self, control: Control) -> None:
+        parts = self._parts
+        task = self._connector.make_task()
+        async with AsyncExitStack() as stack:
+            letters = await self._open_dead_letters(stack)
+            consumer = await stack.enter_async_context(
+                GroupConsumer(
+                    parts.cluster,
+                    group_of(parts.connector),
+                    self._wanted(),
+                    auto_commit=False,
+                    offset_reset=BEGINNING,
+                    metadata_max_age_ms=10_000,
+                )
+            )
+            context = SinkTaskContext(parts.connector, parts.task)
+            await asyncio.to_thread(task.start, parts.settings, context)
+            try:
+                while await control.ready():
+                    batches = await consumer.next_batches(timeout_ms=POLL_MS)
+                    if batches:
+                        await self._handle(task, consumer, letters, batches, control)
+            finally:
+                await asyncio.to_thread(task.stop)
+
+    def _wanted(self) -> Sequence[str] | Callable[[Iterable[str]], Iterable[str]]:
+        topics = self._parts.settings.get("topics", "").strip()
+        if topics:
+            return [name.strip() for name in topics.split(",")]
+        pattern = compile_java(self._parts.settings.get("topics.regex", "").strip())
+        return lambda names: [name for name in names if pattern.fullmatch(name)]
+
+    async def _open_dead_letters(self, stack: AsyncExitStack) -> Producer | None:
+        handling = self._parts.handling
+        if not handling.dead_letters:
+            return None
+        try:
+            await ensure_topic(self._parts.cluster, handling.dead_letters, 1, handling.dead_letter_replicas)
+        except KafkaError as error:
+            raise ConnectException(
+                f"Could not initialize dead letter queue with topic={handling.dead_letters}"
+            ) from error
+        return await stack.enter_async_context(await Producer.open(self._parts.cluster))
+
+    async def _handle(
+        self,
+        task: SinkTask,
+        consumer: GroupConsumer,
+        letters: Producer | None,
+        batches: Sequence[FetchedBatch],
+        control: Control,
+    ) -> None:
+        raws = await asyncio.to_thread(_raw_records, batches)
+        for topic in {raw.topic for raw in raws}:
+            self._parts.saw_topic(topic)
+        done = 0
+        while done < len(raws):
+            processed = await asyncio.to_thread(process, raws[done:], self._parts.processing.incoming)
+            await self._put(task, consumer, processed.done, raws[done : done + len(processed.done)])
+            done += len(processed.done)
+            if processed.failed is not None:
+                raw = raws[done]
+                made = await settle(
+                    self._parts,
+                    processed.failed,
+                    raw,
+                    partial(self._parts.processing.incoming, raw),
+                    control,
+                    partial(self._bury, letters, raw),
+                )
+                await self._put(task, consumer, [made], [raw])
+                done += 1
+
+    async def _put(
+        self, task: SinkTask, consumer: GroupConsumer, made: Sequence[object], raws: Sequence[RawRecord]
+    ) -> None:
+        """Writes what was made of ``raws``, and commits that they are dealt with."""
+        records = [record for record in made if isinstance(record, SinkRecord)]
+
+        def write() -> None:
+            task.put(records)
+            task.flush()
+
+        if records:
+            await asyncio.to_thread(write)
+        ends: dict[TopicPartition, CommittedOffset] = {}
+        for raw in raws:
+            assert raw.partition is not None
+            assert raw.offset is not None
+            ends[TopicPartition(raw.topic, raw.partition)] = CommittedOffset(raw.offset + 1)
+        if ends:
+            await _commit(consumer, ends)
+
+    async def _bury(self, letters: Producer | None, raw: RawRecord, failed: StepFailed) -> None:
+        if letters is None:
+            return
+        parts = self._parts
+        record = dead_letter(failed, raw, parts.handling, parts.connector, parts.task)
+        await (await send(letters, record))
+
+
+async def _commit(consumer: GroupConsumer, ends: dict[TopicPartition, CommittedOffset]) -> None:
+    """Commits; where the group is in another round already, whoever has the partitions reads these again."""
+    try:
+        await consumer.commit(ends)
+    except KafkaError as error:
+        if error.code not in _TOO_LATE and not error.retriable:
+            raise
+        log.info("a commit came too late: %s", error)
+
+
+def _raw_records(batches: Sequence[FetchedBatch]) -> list[RawRecord]:
+    return [
+        RawRecord(
+            batch.topic,
+            batch.partition,
+            None if record.key is None else bytes(record.key),
+            None if record.value is None else bytes(record.value),
+            tuple((str(name), None if value is None else bytes(value)) for name, value in record.headers),
+            record.timestamp,
+            record.offset,
+            _TYPES[batch.header.timestamp_type],
+        )
+        for batch in batches
+        for record in batch.records()
+    ]

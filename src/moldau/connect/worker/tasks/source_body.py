@@ -1,0 +1,103 @@
+"""The body of a source task: polls, transforms, converts, writes, and keeps the place.
+
+Invariant: a place is kept when every record up to it is written or left out on purpose.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from functools import partial
+
+from moldau.client.producer.producer import Delivery, Producer
+from moldau.connect.connector import Place, SourceConnector, SourceTaskContext
+from moldau.connect.records import SourceRecord
+from moldau.connect.worker.offsets import offset_key
+from moldau.connect.worker.tasks.processing import RawRecord, StepFailed, process
+from moldau.connect.worker.tasks.running_task import Control
+from moldau.connect.worker.tasks.task_parts import TaskParts, ensure_topic, send, settle
+
+#: How long a task rests that found nothing.
+IDLE_SECONDS = 0.25
+
+
+class SourceBody:
+    def __init__(self, parts: TaskParts, connector: SourceConnector) -> None:
+        self._parts = parts
+        self._connector = connector
+        self._topics: set[str] = set()
+
+    async def __call__(self, control: Control) -> None:
+        parts = self._parts
+        task = self._connector.make_task()
+        context = SourceTaskContext(
+            parts.connector,
+            parts.task,
+            lambda partition: parts.offsets.get(parts.connector, partition),
+            parts.clock.now_ms,
+        )
+        async with await Producer.open(parts.cluster) as producer:
+            await asyncio.to_thread(task.start, parts.settings, context)
+            try:
+                while await control.ready():
+                    records = await asyncio.to_thread(task.poll)
+                    if records:
+                        await self._write(producer, records, control)
+                    else:
+                        await control.rest(IDLE_SECONDS)
+            finally:
+                await asyncio.to_thread(task.stop)
+
+    async def _write(self, producer: Producer, records: Sequence[SourceRecord], control: Control) -> None:
+        done = 0
+        while done < len(records):
+            part = records[done:]
+            processed = await asyncio.to_thread(process, part, self._parts.processing.outgoing)
+            await self._send(producer, processed.done)
+            done += len(processed.done)
+            self._keep_places(records[:done])
+            if processed.failed is not None:
+                record = records[done]
+                made = await settle(
+                    self._parts,
+                    processed.failed,
+                    record,
+                    partial(self._parts.processing.outgoing, record),
+                    control,
+                    self._bury,
+                )
+                await self._send(producer, [made])
+                done += 1
+                self._keep_places(records[:done])
+
+    async def _send(self, producer: Producer, made: Sequence[object]) -> None:
+        deliveries: list[Delivery] = []
+        for record in made:
+            if isinstance(record, RawRecord):
+                await self._learn(record.topic)
+                deliveries.append(await send(producer, record))
+        for delivery in deliveries:
+            await delivery
+
+    async def _learn(self, topic: str) -> None:
+        if topic in self._topics:
+            return
+        settings = self._parts.settings
+        prefix = "topic.creation.default."
+        await ensure_topic(
+            self._parts.cluster,
+            topic,
+            int(settings.get(f"{prefix}partitions", -1)),
+            int(settings.get(f"{prefix}replication.factor", -1)),
+        )
+        self._topics.add(topic)
+        self._parts.saw_topic(topic)
+
+    async def _bury(self, failed: StepFailed) -> None:
+        """Sources have no dead letters in Kafka: the record is left out."""
+
+    def _keep_places(self, records: Sequence[SourceRecord]) -> None:
+        last: dict[str, tuple[Place, Place]] = {}
+        for record in records:
+            if record.source_partition is not None and record.source_offset is not None:
+                key = offset_key(self._parts.connector, record.source_partition)
+                last[key] = (record.source_partition, record.source_offset)
+        self._parts.offsets.put(self._parts.connector, last.values())

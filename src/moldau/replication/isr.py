@@ -1,0 +1,177 @@
+"""What the leader of a partition knows about its followers: how far each of them is, who is in sync, and
+from that how far the high watermark may advance.
+
+Invariant: pure; time comes in as an argument. The high watermark counts every replica that is in sync by the
+metadata log, or is about to be: a proposal that the controller has not answered may already be decided.
+"""
+
+from collections.abc import Callable, Iterable
+
+from moldau.cluster.image import PartitionImage
+
+UNKNOWN_OFFSET = -1
+
+
+class FollowerProgress:
+    """One follower, as its fetches show it."""
+
+    __slots__ = (
+        "broker_epoch",
+        "caught_up_ms",
+        "fetched_ms",
+        "leader_end_at_fetch",
+        "log_end_offset",
+        "log_start_offset",
+    )
+
+    def __init__(self, caught_up_ms: int) -> None:
+        #: A fetch from an offset says that the follower has everything below it.
+        self.log_end_offset = UNKNOWN_OFFSET
+        self.log_start_offset = UNKNOWN_OFFSET
+        #: The last moment at which it had everything that the leader had.
+        self.caught_up_ms = caught_up_ms
+        self.fetched_ms = 0
+        self.leader_end_at_fetch = 0
+        #: The process that fetched; -1 when it did not say.
+        self.broker_epoch = -1
+
+    def fetch(self, offset: int, log_start_offset: int, leader_end_offset: int, now_ms: int) -> None:
+        if offset >= leader_end_offset:
+            self.caught_up_ms = max(self.caught_up_ms, now_ms)
+        elif offset >= self.leader_end_at_fetch:
+            # It has fetched everything that there was at its last fetch, so it had caught up then.
+            self.caught_up_ms = max(self.caught_up_ms, self.fetched_ms)
+        self.log_end_offset = offset
+        self.log_start_offset = log_start_offset
+        self.leader_end_at_fetch = leader_end_offset
+        self.fetched_ms = now_ms
+
+    def is_caught_up(self, leader_end_offset: int, now_ms: int, lag_time_ms: int) -> bool:
+        return self.log_end_offset == leader_end_offset or now_ms - self.caught_up_ms <= lag_time_ms
+
+
+class LeaderState:
+    """The followers of a partition that this node leads, for one leader epoch."""
+
+    __slots__ = (
+        "_in_doubt",
+        "_leader",
+        "epoch_start_offset",
+        "followers",
+        "isr",
+        "leader_epoch",
+        "partition_epoch",
+        "proposed",
+        "replicas",
+    )
+
+    def __init__(self, described: PartitionImage, log_end_offset: int, now_ms: int) -> None:
+        """``described`` names this node as the leader, whose log ends at ``log_end_offset`` now."""
+        self._leader = described.leader
+        self.leader_epoch = described.leader_epoch
+        #: A follower below it may lack records that were committed under an earlier leader.
+        self.epoch_start_offset = log_end_offset
+        self.followers: dict[int, FollowerProgress] = {}
+        self.replicas: tuple[int, ...] = ()
+        self.isr: tuple[int, ...] = ()
+        self.partition_epoch = -1
+        #: What the controller was asked to make the in-sync replicas; None when nothing is under way.
+        self.proposed: tuple[int, ...] | None = None
+        #: Proposals of this partition epoch whose outcome was never heard.
+        self._in_doubt: frozenset[int] = frozenset()
+        self.update(described, now_ms)
+
+    def update(self, described: PartitionImage, now_ms: int) -> None:
+        """Takes over what the metadata log says, within the same leader epoch."""
+        self.replicas = described.replicas
+        for replica in described.replicas:
+            if replica != self._leader and replica not in self.followers:
+                in_sync = replica in described.isr
+                self.followers[replica] = FollowerProgress(now_ms if in_sync else 0)
+        for replica in self.followers.keys() - set(described.replicas):
+            del self.followers[replica]
+        if described.partition_epoch > self.partition_epoch:
+            self.partition_epoch = described.partition_epoch
+            self.isr = described.isr
+            self.proposed = None
+            self._in_doubt = frozenset()
+
+    # --- reading ----------------------------------------------------------------------------------
+
+    @property
+    def maximal_isr(self) -> frozenset[int]:
+        """Everybody who is in sync or may be by now."""
+        return frozenset((*self.isr, *(self.proposed or ()), *self._in_doubt))
+
+    def is_under_min_isr(self, min_insync_replicas: int) -> bool:
+        """``min.insync.replicas`` above the number of replicas asks for all of them."""
+        return len(self.isr) < min(min_insync_replicas, len(self.replicas))
+
+    def fetch(
+        self, replica: int, offset: int, log_start_offset: int, leader_end_offset: int, now_ms: int
+    ) -> None:
+        self.followers[replica].fetch(offset, log_start_offset, leader_end_offset, now_ms)
+
+    def high_watermark(
+        self,
+        leader_end_offset: int,
+        min_insync_replicas: int,
+        now_ms: int,
+        lag_time_ms: int,
+        is_eligible: Callable[[int], bool],
+    ) -> int:
+        """How far the partition is committed by what is known; UNKNOWN_OFFSET when it must not advance.
+
+        A replica that is caught up but not in sync yet counts as well, so that it is not overtaken for ever;
+        but not one whose broker is gone, which would keep everybody waiting.
+        """
+        if self.is_under_min_isr(min_insync_replicas):
+            return UNKNOWN_OFFSET
+        maximal, lowest = self.maximal_isr, leader_end_offset
+        for replica, follower in self.followers.items():
+            if follower.log_end_offset < lowest and (
+                replica in maximal
+                or (follower.is_caught_up(leader_end_offset, now_ms, lag_time_ms) and is_eligible(replica))
+            ):
+                lowest = follower.log_end_offset
+        return lowest
+
+    # --- proposals --------------------------------------------------------------------------------
+
+    def expanded_isr(
+        self, replica: int, high_watermark: int, is_eligible: Callable[[int], bool]
+    ) -> tuple[int, ...] | None:
+        """The in-sync replicas with this one, if it has come close enough to be one; None otherwise."""
+        if self.proposed is not None or replica in self.isr:
+            return None
+        end_offset = self.followers[replica].log_end_offset
+        if end_offset < high_watermark or end_offset < self.epoch_start_offset or not is_eligible(replica):
+            return None
+        return (*self.isr, replica)
+
+    def shrunk_isr(self, leader_end_offset: int, now_ms: int, lag_time_ms: int) -> tuple[int, ...] | None:
+        """The in-sync replicas without those that lag too much; None when all of them keep up."""
+        if self.proposed is not None:
+            return None
+        kept = tuple(
+            replica
+            for replica in self.isr
+            if replica == self._leader
+            or (
+                replica in self.followers
+                and self.followers[replica].is_caught_up(leader_end_offset, now_ms, lag_time_ms)
+            )
+        )
+        return kept if len(kept) < len(self.isr) else None
+
+    def propose(self, isr: Iterable[int]) -> tuple[int, ...]:
+        """The controller is asked for these in-sync replicas; one proposal is under way at a time."""
+        assert self.proposed is None, "a proposal is under way"
+        self.proposed = tuple(isr)
+        return self.proposed
+
+    def proposal_failed(self, *, refused: bool) -> None:
+        """The proposal was refused; or nobody knows, and it may yet show up in the metadata log."""
+        if self.proposed is not None and not refused:
+            self._in_doubt |= frozenset(self.proposed)
+        self.proposed = None

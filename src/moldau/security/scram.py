@@ -1,0 +1,103 @@
+"""SCRAM (RFC 5802): what is stored of a password, and the proofs that both sides compute from it.
+
+Invariant: a stored credential lets nobody log in who does not know the password, and proofs are compared in
+constant time. Iterations are bounded on both sides: nobody can make the other compute for minutes.
+"""
+
+import hashlib
+import hmac
+from enum import IntEnum
+from typing import NamedTuple
+
+LEAST_ITERATIONS = 4096
+#: What a broker stores at most; our client computes with more where another broker asks for it.
+MOST_ITERATIONS = 16384
+
+
+class ScramMechanism(IntEnum):
+    """With the numbers of the protocol."""
+
+    SHA_256 = 1
+    SHA_512 = 2
+
+    @property
+    def algorithm(self) -> str:
+        return "sha256" if self is ScramMechanism.SHA_256 else "sha512"
+
+    @property
+    def title(self) -> str:
+        return "SCRAM-SHA-256" if self is ScramMechanism.SHA_256 else "SCRAM-SHA-512"
+
+
+MECHANISMS = {each.title: each for each in ScramMechanism}
+
+
+class ScramCredential(NamedTuple):
+    """What a broker keeps of a password."""
+
+    mechanism: ScramMechanism
+    salt: bytes
+    stored_key: bytes
+    server_key: bytes
+    iterations: int
+
+    def __repr__(self) -> str:
+        return f"ScramCredential({self.mechanism.title}, iterations={self.iterations})"
+
+
+def digest(algorithm: str, data: bytes) -> bytes:
+    return hashlib.new(algorithm, data).digest()
+
+
+def salted_password(algorithm: str, password: bytes, salt: bytes, iterations: int) -> bytes:
+    return hashlib.pbkdf2_hmac(algorithm, password, salt, iterations)
+
+
+def credential_from_salted(
+    mechanism: ScramMechanism, salt: bytes, salted: bytes, iterations: int
+) -> ScramCredential:
+    """From what a client sends that sets a password: the password itself does not travel."""
+    algorithm = mechanism.algorithm
+    stored_key = digest(algorithm, hmac.digest(salted, b"Client Key", algorithm))
+    return ScramCredential(
+        mechanism, salt, stored_key, hmac.digest(salted, b"Server Key", algorithm), iterations
+    )
+
+
+def credential(
+    mechanism: ScramMechanism, password: str, salt: bytes, iterations: int = LEAST_ITERATIONS
+) -> ScramCredential:
+    salted = salted_password(mechanism.algorithm, password.encode(), salt, iterations)
+    return credential_from_salted(mechanism, salt, salted, iterations)
+
+
+def fake_credential(mechanism: ScramMechanism, user: str, secret: bytes) -> ScramCredential:
+    """What a user that does not exist is asked for: always the same for a name, and never fulfilled.
+
+    ``secret`` is the broker's own, so that nobody can tell such a salt from a real one.
+    """
+    salt = hmac.digest(secret, f"salt of {user}".encode(), "sha256")[:16]
+    key = hmac.digest(secret, f"key of {user}".encode(), mechanism.algorithm)
+    return ScramCredential(mechanism, salt, key, key, LEAST_ITERATIONS)
+
+
+def client_proof(algorithm: str, salted: bytes, signed: bytes) -> bytes:
+    """What shows that a client knows the password."""
+    client_key = hmac.digest(salted, b"Client Key", algorithm)
+    signature = hmac.digest(digest(algorithm, client_key), signed, algorithm)
+    return bytes(a ^ b for a, b in zip(client_key, signature, strict=True))
+
+
+def server_signature(algorithm: str, server_key: bytes, signed: bytes) -> bytes:
+    """What shows that a broker knows the password."""
+    return hmac.digest(server_key, signed, algorithm)
+
+
+def proves(known: ScramCredential, proof: bytes, signed: bytes) -> bool:
+    """Whether a client's proof belongs to this credential."""
+    algorithm = known.mechanism.algorithm
+    signature = hmac.digest(known.stored_key, signed, algorithm)
+    if len(proof) != len(signature):
+        return False
+    client_key = bytes(a ^ b for a, b in zip(proof, signature, strict=True))
+    return hmac.compare_digest(digest(algorithm, client_key), known.stored_key)

@@ -1,0 +1,218 @@
+"""Throttling over the wire, by the numbers of a real broker; the clock is stepped, not waited for."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from secure_wire import Closed, NoAnswer, Wire
+
+from moldau.protocol.messages.alter_client_quotas import (
+    AlterClientQuotasRequest,
+    EntityData,
+    EntryData,
+    OpData,
+)
+from moldau.protocol.messages.api_versions import ApiVersionsRequest
+from moldau.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
+from moldau.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from moldau.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from moldau.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from moldau.protocol.messages.metadata import MetadataRequest
+from moldau.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from moldau.protocol.records import Record, encode_batch
+from moldau.testing import Broker
+
+
+@pytest.fixture
+def broker() -> Iterator[Broker]:
+    with Broker() as broker:
+        broker.create_topic("t")
+        yield broker
+
+
+def connect(broker: Broker, client_id: str | None = "c", seconds: float = 0) -> Wire:
+    return Wire(broker.bootstrap_servers, client_id=client_id, seconds=seconds)
+
+
+def quota(broker: Broker, entity: dict[str, str | None], **values: float) -> None:
+    parts = [EntityData(kind, name) for kind, name in entity.items()]
+    entry = EntryData(parts, [OpData(key, value) for key, value in values.items()])
+    with connect(broker, "admin") as wire:
+        (result,) = wire.ask(AlterClientQuotasRequest([entry])).entries
+        assert result.error_code == 0, result.error_message
+
+
+def produce(size: int, acks: int = -1) -> ProduceRequest:
+    batch = bytes(encode_batch([Record(0, 1, None, b"x" * (size - 140), ())]))
+    return ProduceRequest(None, acks, 1000, [TopicProduceData("t", b"", [PartitionProduceData(0, batch)])])
+
+
+class Near:
+    """A waiting time; what has passed since, on a busy machine, is not waited for any more."""
+
+    def __init__(self, milliseconds: int) -> None:
+        self.milliseconds = milliseconds
+
+    def __eq__(self, other: object) -> bool:
+        assert isinstance(other, int)
+        if not self.milliseconds:
+            return other == 0
+        return 0 < other <= self.milliseconds + 50
+
+    def __hash__(self) -> int:
+        return hash(self.milliseconds)
+
+    def __repr__(self) -> str:
+        return f"at most {self.milliseconds}"
+
+
+near: Any = Near
+
+
+@pytest.mark.parametrize("version", [3, 5, 6, 9, 12])
+def test_a_produce_over_its_quota_is_answered_and_the_connection_waits(broker: Broker, version: int) -> None:
+    quota(broker, {"client-id": "c"}, producer_byte_rate=10_000)
+    with connect(broker) as wire, connect(broker) as other:
+        assert wire.ask(produce(400_000), version).throttle_time_ms == near(30_000)
+        wire.socket.settimeout(0.3)
+        wire.send(MetadataRequest(), 12)
+        with pytest.raises(NoAnswer):
+            wire.receive_frame()
+        assert other.ask(MetadataRequest(), 12).throttle_time_ms == 0
+        broker.clock.advance(31)
+        wire.socket.settimeout(10)
+        assert wire.receive(MetadataRequest(), 12).throttle_time_ms == 0
+
+
+@pytest.mark.parametrize(("size", "wait"), [(95_000, 0), (105_000, 500), (150_000, 5000), (400_000, 30000)])
+def test_how_long_a_first_produce_waits(broker: Broker, size: int, wait: int) -> None:
+    quota(broker, {"user": None}, producer_byte_rate=10_000)
+    with connect(broker) as wire:
+        assert wire.ask(produce(size), 12).throttle_time_ms == near(wait)
+
+
+def test_without_an_answer_the_next_request_waits(broker: Broker) -> None:
+    quota(broker, {"client-id": "c"}, producer_byte_rate=10_000)
+    with connect(broker, seconds=0.3) as wire:
+        wire.send(produce(400_000, acks=0), 12)
+        wire.send(ApiVersionsRequest("probe", "1"), 3)
+        try:
+            wire.receive_frame()  # in the same read as the produce it may pass
+        except NoAnswer:
+            broker.clock.advance(31)
+            wire.socket.settimeout(10)
+            wire.receive_frame()
+    assert len(broker.records("t")) == 1
+
+
+def test_clients_share_what_is_theirs_together(broker: Broker) -> None:
+    quota(broker, {"user": "ANONYMOUS"}, producer_byte_rate=10_000)
+    with connect(broker, "sa") as one, connect(broker, "sb") as two:
+        assert one.ask(produce(60_000), 12).throttle_time_ms == 0
+        assert two.ask(produce(60_000), 12).throttle_time_ms == near(2000)
+
+
+def test_a_client_without_an_id_has_none(broker: Broker) -> None:
+    quota(broker, {"client-id": None}, producer_byte_rate=1000)
+    for client_id, wait in (("abc", 10_000), ("", 0), (None, 0)):
+        with connect(broker, client_id) as wire:
+            assert wire.ask(produce(20_000), 12).throttle_time_ms == near(wait)
+
+
+def test_a_fetch_over_its_quota_is_empty(broker: Broker) -> None:
+    for _ in range(3):
+        broker.produce("t", b"x" * 50_000)
+    quota(broker, {"client-id": "c"}, consumer_byte_rate=10_000)
+    wanted = FetchTopic("t", b"", [FetchPartition(0, -1, 0, partition_max_bytes=150_000)])
+    request = FetchRequest(max_bytes=150_000, topics=[wanted])
+    found = []
+    with connect(broker) as wire:
+        for _ in range(2):
+            answer = wire.ask(request, 12)
+            size = sum(len(data.records) for topic in answer.responses for data in topic.partitions)
+            found.append((answer.throttle_time_ms > 0, size, len(answer.responses)))
+            broker.clock.advance(1)
+    assert found[0][1] <= 100_000
+    throttled = [each for each in found if each[0]]
+    assert throttled == [(True, 0, 0)] * len(throttled) != []
+
+
+def test_a_quota_of_time(broker: Broker) -> None:
+    quota(broker, {"client-id": "c"}, request_percentage=0.000001)
+    with connect(broker) as wire:
+        assert wire.ask(MetadataRequest(), 12).throttle_time_ms == 1000
+
+
+def topics(wire: Wire, version: int, *counts: int, names: str = "m") -> tuple[int, list[int]]:
+    wanted = [CreatableTopic(f"{names}{index}", count, 1) for index, count in enumerate(counts)]
+    answer = wire.ask(CreateTopicsRequest(wanted), version)
+    return answer.throttle_time_ms, [topic.error_code for topic in answer.topics]
+
+
+@pytest.mark.parametrize("version", [6, 7])
+def test_new_versions_are_refused_topics_beyond_their_quota(broker: Broker, version: int) -> None:
+    quota(broker, {"user": None}, controller_mutation_rate=1)
+    with connect(broker) as wire:
+        assert topics(wire, version, 5, names="a") == (0, [0])
+    with connect(broker) as wire:
+        assert topics(wire, version, 30, 1, names="b") == (near(24_000), [0, 89])
+    with connect(broker) as wire:
+        assert topics(wire, version, 1, 1, names="c") == (near(24_000), [89, 89])
+    assert broker.topics() == ["a0", "b0", "t"]
+
+
+def test_old_versions_only_wait(broker: Broker) -> None:
+    quota(broker, {"user": None}, controller_mutation_rate=1)
+    with connect(broker) as wire:
+        assert topics(wire, 5, 5, names="a") == (0, [0])
+    with connect(broker) as wire:
+        assert topics(wire, 5, 30, 1, names="b") == (near(25_000), [0, 0])
+
+
+def test_partitions_and_deletions_count_too(broker: Broker) -> None:
+    quota(broker, {"client-id": "c"}, controller_mutation_rate=1)
+
+    def widen(count: int) -> tuple[int, int]:
+        with connect(broker) as wire:
+            answer = wire.ask(CreatePartitionsRequest([CreatePartitionsTopic("t", count, None)]), 3)
+            return answer.throttle_time_ms, answer.results[0].error_code
+
+    def delete(version: int) -> tuple[int, int]:
+        with connect(broker) as wire:
+            request = DeleteTopicsRequest([DeleteTopicState("t")], ["t"])
+            if version >= 6:
+                request.topic_names = []
+            answer = wire.ask(request, version)
+            return answer.throttle_time_ms, answer.responses[0].error_code
+
+    assert widen(40) == (0, 0)
+    assert widen(80) == (near(28_000), 89)
+    assert delete(6) == (near(28_000), 89)
+    assert delete(5) == (near(28_000), 89)
+    broker.clock.advance(29)
+    assert delete(6) == (0, 0)
+
+
+def test_connections_by_address(broker: Broker) -> None:
+    quota(broker, {"ip": "127.0.0.1"}, connection_creation_rate=1)
+    served = turned_away = 0
+    wires = [connect(broker) for _ in range(16)]
+    for wire in wires:
+        try:
+            wire.ask(ApiVersionsRequest("probe", "1"), 3)
+            served += 1
+        except Closed:
+            turned_away += 1
+        wire.socket.close()
+    assert (served, turned_away) == (10, 6)
+
+
+def test_the_last_quota_takes_the_measuring_out(broker: Broker) -> None:
+    assert broker.node.dispatch._wrap_handler is not None  # the interceptors of a test
+    before = broker.node.dispatch._wrap_handler
+    quota(broker, {"client-id": "x"}, producer_byte_rate=1)
+    assert broker.node.dispatch._wrap_handler is not before
+    with connect(broker) as wire:
+        gone = EntryData([EntityData("client-id", "x")], [OpData("producer_byte_rate", 0.0, True)])
+        wire.ask(AlterClientQuotasRequest([gone]))
+    assert broker.node.dispatch._wrap_handler is before

@@ -1,0 +1,153 @@
+"""A whole broker and requests far larger than any client's: what they cost, and whom they hold up."""
+
+import asyncio
+import logging
+import tracemalloc
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from fake_transport import Line
+from giant_requests import giants
+from waiting import turns, until
+from wire import frame
+
+from moldau.broker.apis import TABLE
+from moldau.protocol.api_keys import ApiKey
+from moldau.protocol.codec import decode
+from moldau.protocol.errors import ErrorCode
+from moldau.protocol.messages.api_versions import ApiVersionsRequest
+from moldau.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from moldau.protocol.messages.find_coordinator import FindCoordinatorRequest
+from moldau.protocol.messages.list_config_resources import (
+    ListConfigResourcesRequest,
+    ListConfigResourcesResponse,
+)
+from moldau.protocol.messages.metadata import MetadataRequest
+from moldau.testing import Broker
+
+#: A tenth of what the broker takes, so that the tests are quick; the soak sends the rest.
+ELEMENTS = 2000
+SETTINGS = {
+    "moldau.request.elements.max": ELEMENTS + 100,
+    "auto.create.topics.enable": False,
+    "offsets.topic.num.partitions": 1,
+    "transaction.state.log.num.partitions": 1,
+    "group.initial.rebalance.delay.ms": 0,
+}
+#: What a request may cost beside eight times its bytes, in proportion to the elements that it may have.
+FIXED_SUM = 6_000_000
+WAITS = (ApiKey.FETCH, ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP)
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[Broker]:
+    with Broker(SETTINGS) as running:
+        running.create_topic("known", 2)
+        for key_type in (0, 1):
+            running.run(answer(running, frame(FindCoordinatorRequest("any", key_type), 3)))
+        yield running
+
+
+def connect(broker: Broker, *, room: int | None = None) -> Line:
+    """A connection on the broker's own loop, without a socket."""
+    node = broker.node
+    loop = asyncio.get_running_loop()
+    line = Line(node.dispatch.frame, room=room, intake=node.server.intake, loop=loop)
+    line.connection._owner = node.server
+    node.server.connections.add(line.connection)
+    return line
+
+
+async def answer(broker: Broker, data: bytes) -> Line:
+    """The connection after its request was answered, or closed, or left to wait for others."""
+    line = connect(broker)
+    line.feed(data)
+    await until(lambda: line.transport.written or line.transport.closed or waits(line))
+    return line
+
+
+def waits(line: Line) -> bool:
+    replies = line.connection._replies
+    return bool(replies) and replies[0].parked is not None
+
+
+@pytest.mark.parametrize("key", TABLE, ids=lambda key: key.name)
+def test_a_giant_costs_little_more_than_its_bytes_and_nobody_waits_for_it(
+    broker: Broker, key: ApiKey
+) -> None:
+    version = TABLE[key].maximum
+    small = frame(ApiVersionsRequest("tester", "1"), 4)
+
+    async def play(data: bytes) -> tuple[int, bool]:
+        tracemalloc.start()
+        try:
+            line = connect(broker)
+            line.feed(data)
+            answered_at_once = bool(line.transport.written)
+            other = connect(broker)
+            other.feed(small)
+            assert other.transport.written, "others are answered meanwhile"
+            await until(lambda: line.transport.written or line.transport.closed or waits(line))
+            peak = tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+        for each in (line, other):
+            each.lose()
+        return peak, answered_at_once
+
+    for giant in giants(key, version, ELEMENTS):
+        data = frame(giant.message, version)
+        peak, answered_at_once = broker.run(play(data))
+        assert not answered_at_once, giant.array
+        assert peak < 8 * len(data) + FIXED_SUM, (giant.array, len(data), peak)
+
+
+def test_more_elements_than_may_be_are_refused_with_an_answer(
+    broker: Broker, caplog: pytest.LogCaptureFixture
+) -> None:
+    data = frame(ListConfigResourcesRequest([1] * (ELEMENTS + 200)), 1)
+    with caplog.at_level(logging.WARNING):
+        line = broker.run(answer(broker, data))
+    assert not line.transport.closed
+    response = decode(ListConfigResourcesResponse, 1, line.transport.data[9:])
+    assert response.error_code == ErrorCode.INVALID_REQUEST
+    assert f"too many elements: moldau.request.elements.max={ELEMENTS + 100}" in caplog.text
+    line.lose()
+
+
+def test_where_no_answer_can_say_it_the_connection_is_closed(
+    broker: Broker, caplog: pytest.LogCaptureFixture
+) -> None:
+    resources = [DescribeConfigsResource(2, str(number), None) for number in range(ELEMENTS + 200)]
+    line = broker.run(answer(broker, frame(DescribeConfigsRequest(resources), 4)))
+    assert line.transport.closed
+    assert "DescribeConfigsRequest v4 has too many elements" in caplog.text
+    line.lose()
+
+
+def test_thousands_of_requests_whose_answers_nobody_reads(broker: Broker) -> None:
+    data = frame(MetadataRequest([]), 12) * 5000
+
+    async def play() -> tuple[int, int, Any]:
+        line = connect(broker, room=50_000)
+        line.feed(data)
+        await turns(200)
+        connection = line.connection
+        held = 0 if connection._held is None else len(connection._held)
+        waiting = line.transport.buffered + connection._outbound_bytes
+        reading = line.transport.reading
+        line.lose()
+        return waiting, held, reading
+
+    waiting, held, reading = broker.run(play())
+    assert waiting < 300_000
+    assert held <= 256 * 1024
+    assert not reading
+
+
+def test_a_broker_is_described_once_however_often_it_is_named(broker: Broker) -> None:
+    resources = [DescribeConfigsResource(4, str(broker.node.node_id), None)] * ELEMENTS
+    line = broker.run(answer(broker, frame(DescribeConfigsRequest(resources, True, True), 4)))
+    assert 1000 < len(line.transport.data) < 200_000
+    line.lose()

@@ -1,0 +1,137 @@
+"""What brokers ask of the controller over a connection, and what it answers, as Kafka 4.3 does."""
+
+import asyncio
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from moldau.protocol.api_keys import ApiKey
+from moldau.protocol.errors import ErrorCode
+from moldau.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest
+from moldau.protocol.messages.alter_partition import (
+    AlterPartitionRequest,
+    BrokerState,
+    PartitionDataRequest,
+    TopicDataRequest,
+)
+from moldau.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
+from moldau.protocol.messages.broker_registration import BrokerRegistrationRequest, Listener
+from moldau.testing import Broker, Cluster
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    with Cluster(2) as running:
+        yield running
+
+
+def ask(cluster: Cluster, request: Any, *, of: int = 1) -> Any:
+    """Asked by broker 2 over its own connection to broker 1, which is the controller."""
+    assert cluster.controller_id == 1
+    return cluster[2].run(_ask(cluster, request, of))
+
+
+async def _ask(cluster: Cluster, request: Any, of: int) -> Any:
+    return await cluster[2].node.peers.send(of, request)
+
+
+def registration(broker_id: int, process: int = 1, **changed: Any) -> BrokerRegistrationRequest:
+    fields: dict[str, Any] = {
+        "broker_id": broker_id,
+        "incarnation_id": process.to_bytes(16, "big"),
+        "listeners": [Listener("PLAINTEXT", "127.0.0.1", 1, 0)],
+        **changed,
+    }
+    return BrokerRegistrationRequest(**fields)
+
+
+def test_registration(cluster: Cluster) -> None:
+    cluster_id = cluster[1].node.logs.cluster_id
+    good = registration(9, cluster_id=cluster_id)
+    first = ask(cluster, good)
+    assert (first.error_code, ask(cluster, good).broker_epoch) == (0, first.broker_epoch)
+    other = ask(cluster, registration(9, 2, cluster_id=cluster_id))
+    assert other.broker_epoch > first.broker_epoch
+    wrong = ask(cluster, registration(9, cluster_id="nope"))
+    assert (wrong.error_code, wrong.broker_epoch) == (ErrorCode.INCONSISTENT_CLUSTER_ID, -1)
+    strange = registration(9, cluster_id=cluster_id, listeners=[Listener("X", "h", 1, 7)])
+    assert ask(cluster, strange).error_code == ErrorCode.INVALID_REGISTRATION
+
+
+def test_only_the_controller_answers(cluster: Cluster) -> None:
+    async def of_broker_two() -> Any:
+        return await cluster[1].node.peers.send(2, registration(9))
+
+    assert cluster[1].run(of_broker_two()).error_code == ErrorCode.NOT_CONTROLLER
+
+
+def test_producer_ids(cluster: Cluster) -> None:
+    epoch = cluster.image.brokers[2].broker_epoch
+    first = ask(cluster, AllocateProducerIdsRequest(2, epoch))
+    second = ask(cluster, AllocateProducerIdsRequest(2, epoch))
+    assert (first.producer_id_len, second.producer_id_start) == (1000, first.producer_id_start + 1000)
+    for broker_id, asked in ((2, epoch - 1), (55, epoch)):
+        answer = ask(cluster, AllocateProducerIdsRequest(broker_id, asked))
+        assert (answer.error_code, answer.producer_id_len) == (ErrorCode.STALE_BROKER_EPOCH, 0)
+
+
+def test_in_sync_replicas(cluster: Cluster) -> None:
+    cluster[1].create_topic("isr")
+    topic = cluster.image.topics_by_name["isr"]
+    leader = topic.partitions[0].leader
+    epoch = cluster.image.brokers[leader].broker_epoch
+
+    def change(partition_epoch: int, broker_epoch: int = epoch) -> AlterPartitionRequest:
+        asked = PartitionDataRequest(
+            0, 0, new_isr_with_epochs=[BrokerState(leader, epoch)], partition_epoch=partition_epoch
+        )
+        return AlterPartitionRequest(leader, broker_epoch, [TopicDataRequest(topic.topic_id, [asked])])
+
+    answer = ask(cluster, change(0))
+    (partition,) = answer.topics[0].partitions
+    assert (partition.error_code, partition.leader_id, partition.isr) == (0, leader, [leader])
+    (partition,) = ask(cluster, change(5)).topics[0].partitions
+    assert partition.error_code == ErrorCode.NOT_CONTROLLER
+    stale = ask(cluster, change(0, epoch + 1))
+    assert (stale.error_code, stale.topics) == (ErrorCode.STALE_BROKER_EPOCH, [])
+
+
+def test_a_heartbeat_that_wants_to_shut_down(cluster: Cluster) -> None:
+    made = ask(cluster, registration(8, cluster_id=cluster[1].node.logs.cluster_id))
+    plain = ask(cluster, BrokerHeartbeatRequest(8, made.broker_epoch, made.broker_epoch))
+    assert (plain.is_caught_up, plain.is_fenced, plain.should_shut_down) == (True, False, False)
+    down = ask(cluster, BrokerHeartbeatRequest(8, made.broker_epoch, 0, want_shut_down=True))
+    assert (down.is_caught_up, down.is_fenced, down.should_shut_down) == (False, False, True)
+    assert not cluster.image.is_active(8)
+    fenced = ask(cluster, BrokerHeartbeatRequest(8, made.broker_epoch, 0, want_fence=True))
+    assert fenced.is_fenced
+    stale = ask(cluster, BrokerHeartbeatRequest(8, made.broker_epoch + 1, 0))
+    assert stale.error_code == ErrorCode.STALE_BROKER_EPOCH
+
+
+@pytest.mark.parametrize(
+    "api_key",
+    [ApiKey.ALTER_PARTITION, ApiKey.BROKER_REGISTRATION, ApiKey.ENVELOPE, ApiKey.ALLOCATE_PRODUCER_IDS],
+)
+def test_a_listener_for_clients_closes_the_connection(api_key: ApiKey) -> None:
+    settings = {
+        "listeners": "INTERNAL://127.0.0.1:0,CLIENTS://127.0.0.1:0",
+        "listener.security.protocol.map": "INTERNAL:PLAINTEXT,CLIENTS:PLAINTEXT",
+        "inter.broker.listener.name": "INTERNAL",
+    }
+    with Broker(settings) as broker:
+        host, port = broker.node.address("CLIENTS")
+
+        async def closed() -> bool:
+            from moldau.client.transport.connection import Connection, ConnectionLost
+            from moldau.protocol.messages import load
+
+            connection = await Connection.open(host, port)
+            try:
+                await connection.send(load(api_key)[0]())
+            except ConnectionLost:
+                return True
+            return False
+
+        assert asyncio.run(closed())

@@ -1,0 +1,46 @@
+"""A broker's place in the cluster, also when somebody takes it away."""
+
+from collections.abc import Callable
+
+import pytest
+from waiting import wait_until
+
+from moldau.cluster.controller.commands import fence_broker, unregister_broker
+from moldau.cluster.image import EMPTY_IMAGE
+from moldau.cluster.records import Record
+from moldau.testing import Broker, Cluster
+
+
+@pytest.mark.parametrize("decide", [fence_broker, unregister_broker])
+def test_a_broker_that_was_fenced_by_mistake_registers_again(decide: Callable[..., list[Record]]) -> None:
+    with Cluster(2) as cluster:
+        before = cluster.image.brokers[2].broker_epoch
+        node = cluster[1].node
+
+        async def mistake() -> None:
+            await node.metadata.submit(lambda image: decide(image, 2))
+
+        cluster[1].run(mistake())
+        wait_until(lambda: cluster.image.is_live(2) and cluster.image.brokers[2].broker_epoch > before)
+        wait_until(lambda: cluster[2].node.broker_epoch == cluster.image.brokers[2].broker_epoch)
+
+
+def test_the_epoch_of_a_clean_stop_is_told_at_the_next_start() -> None:
+    with Cluster(2, {"offsets.topic.num.partitions": 1}) as cluster:
+        epoch = cluster[2].node.broker_epoch
+        cluster[2].stop()
+        cluster.restart(2)
+        assert cluster[2].node.logs.clean_broker_epoch == epoch
+        assert cluster[2].node.broker_epoch > epoch
+        cluster.kill(2)
+        cluster.restart(2)
+        assert cluster[2].node.logs.clean_broker_epoch == -1
+
+
+def test_a_broker_that_stops_does_not_register_again(caplog: pytest.LogCaptureFixture) -> None:
+    """Alone it fences itself, and the next controller finds it fenced."""
+    with Broker() as broker:
+        log = broker._memory[1]  # type: ignore[index]
+    assert "registering again" not in caplog.text
+    image = EMPTY_IMAGE.apply_all(log.changes(0).records)
+    assert not image.is_live(1)

@@ -1,0 +1,29 @@
+"""A small certificate authority: files that only their owner reads, and certificates that hold."""
+
+import stat
+from pathlib import Path
+
+import pytest
+from cryptography import x509
+
+from moldau.cli.certificates import Authority
+
+
+def test_secrets_are_for_their_owner(tmp_path: Path) -> None:
+    authority = Authority.create(tmp_path / "ca")
+    authority.issue("broker", hosts=["localhost", "::1"])
+    for name in ("ca.key", "password", "broker.pem", "broker.p12"):
+        assert stat.S_IMODE((tmp_path / "ca" / name).stat().st_mode) == 0o600
+    assert stat.S_IMODE((tmp_path / "ca").stat().st_mode) == 0o700
+
+
+def test_an_authority_is_opened_again_and_never_replaced(tmp_path: Path) -> None:
+    Authority.create(tmp_path)
+    with pytest.raises(FileExistsError):
+        Authority.create(tmp_path)
+    issued = Authority.open(tmp_path).issue("ann", subject={"CN": "Ann", "O": "Moldau"})
+    authority, certificate = (
+        x509.load_pem_x509_certificate(path.read_bytes()) for path in (tmp_path / "ca.pem", issued)
+    )
+    certificate.verify_directly_issued_by(authority)
+    assert certificate.subject.rfc4514_string() == "CN=Ann,O=Moldau"

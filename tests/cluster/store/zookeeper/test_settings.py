@@ -1,0 +1,47 @@
+"""How a broker reaches ZooKeeper, from its settings."""
+
+import pytest
+
+from moldau.base.settings import SettingError
+from moldau.cluster.configs.broker_settings import load_broker_settings
+from moldau.cluster.store.zookeeper.settings import ZooKeeperSettings, zookeeper_settings
+
+
+def parsed(**given: str) -> ZooKeeperSettings | None:
+    return zookeeper_settings(
+        load_broker_settings({name.replace("_", "."): text for name, text in given.items()})
+    )
+
+
+def test_without_it_there_is_no_zookeeper() -> None:
+    assert parsed() is None
+
+
+def test_hosts_chroot_and_times() -> None:
+    assert parsed(zookeeper_connect="a:2181,b:2181/kafka/x") == ZooKeeperSettings(
+        "a:2181,b:2181", "/kafka/x", 18.0, 18.0
+    )
+    timed = parsed(
+        zookeeper_connect="a:2181",
+        zookeeper_session_timeout_ms="6000",
+        zookeeper_connection_timeout_ms="9000",
+    )
+    assert timed == ZooKeeperSettings("a:2181", "", 6.0, 9.0)
+
+
+def test_login_and_tls() -> None:
+    found = parsed(
+        zookeeper_connect="a:2181",
+        zookeeper_set_acl="true",
+        moldau_zookeeper_digest="kafka:secret",
+        zookeeper_ssl_client_enable="true",
+        zookeeper_ssl_truststore_location="/ca.pem",
+    )
+    assert found is not None
+    assert (found.set_acl, found.digest, found.tls, found.ca_file) == (True, "kafka:secret", True, "/ca.pem")
+
+
+@pytest.mark.parametrize("text", ["/kafka", "a:2181//", "a:2181/kafka/"])
+def test_a_chroot_that_is_none(text: str) -> None:
+    with pytest.raises(SettingError, match=r"zookeeper\.connect must be"):
+        parsed(zookeeper_connect=text)

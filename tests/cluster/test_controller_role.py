@@ -1,0 +1,108 @@
+"""A broker that campaigns, acts, loses its role and campaigns again."""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from waiting import until
+
+from moldau.cluster.controller.commands import BrokerRegistration, create_cluster, register_broker
+from moldau.cluster.controller.elections import default_rules
+from moldau.cluster.controller_role import ControllerRole
+from moldau.cluster.metadata import Metadata
+from moldau.cluster.store.memory import MemoryLog, MemoryStore
+
+
+def run(scenario: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    asyncio.run(asyncio.wait_for(scenario(), 60))
+
+
+class Member:
+    """A broker as far as the controller is concerned."""
+
+    def __init__(self, broker_id: int, log: MemoryLog) -> None:
+        self.broker_id = broker_id
+        self.store = MemoryStore(log)
+        self.metadata = Metadata(self.store)
+
+    async def start(self) -> None:
+        await self.metadata.open()
+        await self.store.open_session(self.broker_id, lambda: None)
+        self.role = ControllerRole(self.broker_id, self.store, self.metadata, default_rules)
+        self.role.campaign()
+        self.role.act(lambda image: create_cluster(image, "c", {}, {}), self.register)
+
+    async def register(self, at: "Member | None" = None) -> None:
+        registration = BrokerRegistration(self.broker_id, self.broker_id.to_bytes(16, "big"), ())
+        metadata = (at or self).metadata
+        await metadata.execute(lambda image: register_broker(image, registration))
+
+    async def die(self) -> None:
+        await self.role.close()
+        await self.metadata.close()
+        await self.store.close()
+
+
+def test_the_first_election_is_one_append() -> None:
+    async def scenario() -> None:
+        log = MemoryLog()
+        one = Member(1, log)
+        await one.start()
+        await until(lambda: one.metadata.image.version)
+        image = one.metadata.image
+        assert (log.version, image.cluster_id, image.controller_id) == (1, "c", 1)
+        assert image.is_live(1)
+        assert one.role.acting
+        await one.die()
+
+    run(scenario)
+
+
+def test_a_broker_whose_session_ends_is_fenced() -> None:
+    async def scenario() -> None:
+        log = MemoryLog()
+        one, two = Member(1, log), Member(2, log)
+        await one.start()
+        await until(lambda: one.role.acting)
+        await two.start()
+        two.role.drop_first()
+        await two.register(at=one)
+        assert not two.role.acting
+        assert one.metadata.image.is_live(2)
+        await two.die()
+        await until(lambda: not one.metadata.image.is_live(2))
+        await one.die()
+
+    run(scenario)
+
+
+def test_another_one_takes_over() -> None:
+    async def scenario() -> None:
+        log = MemoryLog()
+        one, two = Member(1, log), Member(2, log)
+        await one.start()
+        await until(lambda: one.role.acting)
+        await two.start()
+        two.role.drop_first()
+        await two.register(at=one)
+        await one.die()
+        await until(lambda: two.role.acting and not two.metadata.image.is_live(1))
+        assert (two.metadata.image.controller_id, two.metadata.image.controller_epoch) == (2, 2)
+        await two.die()
+
+    run(scenario)
+
+
+def test_a_lost_role_is_campaigned_for_again() -> None:
+    async def scenario() -> None:
+        log = MemoryLog()
+        one = Member(1, log)
+        await one.start()
+        await until(lambda: one.role.acting)
+        one.metadata.on_deposed()
+        await until(lambda: one.metadata.image.controller_epoch == 2)
+        await until(lambda: one.role.acting)
+        await one.die()
+        assert not one.role.acting
+
+    run(scenario)

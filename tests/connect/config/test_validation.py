@@ -1,0 +1,87 @@
+"""Configurations of connectors against the answers of a real worker."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.connect.transforms.test_catalogue import DEFINITIONS, shown
+
+from moldau.connect.config.framework import SINK, SOURCE
+from moldau.connect.config.validation import definition_of, validate
+from moldau.connect.connectors.catalogue import CONNECTORS
+from moldau.connect.connectors.file.stream import FileStreamSink, FileStreamSource
+from moldau.connect.plugins import Plugins
+
+VECTORS = Path(__file__).parents[1] / "vectors"
+CALLS: list[dict[str, Any]] = json.loads((VECTORS / "rest" / "calls.json").read_text())
+PLUGINS = Plugins(CONNECTORS)
+HEAD = "Connector configuration is invalid and contains the following "
+
+
+@pytest.mark.parametrize(
+    ("name", "ours"),
+    [
+        ("framework source connector (configDef)", SOURCE),
+        ("framework sink connector (configDef)", SINK),
+        (FileStreamSource.class_name, FileStreamSource.config),
+        (FileStreamSink.class_name, FileStreamSink.config),
+    ],
+)
+def test_settings_of_connectors_are_those_of_apache(name: str, ours: Any) -> None:
+    assert [shown(key) for key in ours] == DEFINITIONS[name]
+
+
+def validations() -> list[dict[str, Any]]:
+    def wanted(call: dict[str, Any]) -> bool:
+        path = call["request"]["path"]
+        return path.endswith("/config/validate") and call["status"] == 200 and "Mirror" not in path
+
+    return [call for call in CALLS if wanted(call)]
+
+
+@pytest.mark.parametrize("call", validations(), ids=lambda call: call["note"])
+def test_validations(call: dict[str, Any]) -> None:
+    connector = PLUGINS.connector(call["request"]["body"]["connector.class"])
+    assert connector is not None
+    answer = validate(connector, call["request"]["body"]).answer()
+    expected = call["body"]
+    assert {key: answer[key] for key in ("name", "error_count", "groups")} == {
+        key: expected[key] for key in ("name", "error_count", "groups")
+    }
+    names = expected["configs_note"].partition("all names: ")[2].split(", ")
+    assert [entry["value"]["name"] for entry in answer["configs"]] == names
+    ours = {entry["value"]["name"]: entry for entry in answer["configs"]}
+    for entry in expected["configs"]:
+        found = ours[entry["value"]["name"]]
+        assert found["value"] == entry["value"]
+        assert {**found["definition"], "documentation": "<text>"} == entry["definition"]
+
+
+def refusals() -> list[dict[str, Any]]:
+    def wanted(call: dict[str, Any]) -> bool:
+        request = call["request"]
+        message = call["body"].get("message", "") if isinstance(call["body"], dict) else ""
+        return request["method"] == "POST" and request["path"] == "/connectors" and message.startswith(HEAD)
+
+    return [call for call in CALLS if wanted(call)]
+
+
+@pytest.mark.parametrize("call", refusals(), ids=lambda call: call["note"])
+def test_what_is_refused_and_how(call: dict[str, Any]) -> None:
+    body = call["request"]["body"]
+    connector = PLUGINS.connector(body["config"]["connector.class"])
+    assert connector is not None
+    config = {**body["config"], "name": (body.get("name") or "").strip()}
+    assert validate(connector, config).refusal() == call["body"]["message"]
+
+
+def test_there_is_something_to_compare() -> None:
+    assert len(validations()) >= 8
+    assert len(refusals()) >= 25
+
+
+def test_the_definition_of_a_connector_has_both_parts() -> None:
+    names = [key.name for key in definition_of(FileStreamSource)]
+    assert names[0] == "name"
+    assert names[-3:] == ["file", "topic", "batch.size"]

@@ -1,0 +1,130 @@
+"""Sources: lines become records, places are kept, errors are tolerated or not."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.connect.conftest import Worker, running
+from waiting import wait_until
+
+from moldau.testing import Broker
+
+pytestmark = pytest.mark.slow
+
+CAST = {
+    "transforms": "c",
+    "transforms.c.type": "org.apache.kafka.connect.transforms.Cast$Value",
+    "transforms.c.spec": "int32",
+}
+
+
+@pytest.fixture(scope="module")
+def worker(broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Worker]:
+    with running(broker, tmp_path_factory.mktemp("worker")) as worker:
+        yield worker
+
+
+def source(worker: Worker, name: str, file: Path, **more: str) -> None:
+    config = {"connector.class": "FileStreamSource", "file": str(file), "topic": name, **more}
+    worker.call("POST", "/connectors", {"name": name, "config": config})
+
+
+def position(worker: Worker, name: str) -> object:
+    offsets = worker.call("GET", f"/connectors/{name}/offsets")["offsets"]
+    return offsets[0]["offset"]["position"] if offsets else None
+
+
+def payloads(broker: Broker, topic: str) -> list[bytes]:
+    if topic not in broker.topics():
+        return []
+    return [bytes(record.value or b"") for record in broker.records(topic)]
+
+
+def test_errors_that_are_tolerated_leave_records_out(worker: Worker, broker: Broker, tmp_path: Path) -> None:
+    file = tmp_path / "s.txt"
+    file.write_text("1\nx\n3\n")
+    source(worker, "s-all", file, **CAST, **{"errors.tolerance": "all"})
+    wait_until(lambda: position(worker, "s-all") == 6, lambda: worker.task("s-all"))
+    schema = b'{"schema":{"type":"int32","optional":false},"payload":%d}'
+    assert payloads(broker, "s-all") == [schema % 1, schema % 3]
+    assert worker.task("s-all")["state"] == "RUNNING"
+
+
+def test_an_error_that_is_not_tolerated_fails_the_task_at_its_place(
+    worker: Worker, broker: Broker, tmp_path: Path
+) -> None:
+    file = tmp_path / "s.txt"
+    file.write_text("1\nx\n3\n")
+    source(worker, "s-none", file, **CAST)
+    wait_until(lambda: worker.task("s-none")["state"] == "FAILED", lambda: worker.task("s-none"))
+    assert len(payloads(broker, "s-none")) == 1
+    assert position(worker, "s-none") == 2
+    assert "Value (x) was out of range for requested data type" in worker.task("s-none")["trace"]
+    file.write_text("1\n2\n3\n")
+    worker.call("POST", "/connectors/s-none/restart?includeTasks=true&onlyFailed=true")
+    wait_until(lambda: len(payloads(broker, "s-none")) == 3, lambda: worker.task("s-none"))
+
+
+def test_a_predicate_that_is_not_there_fails_the_task(worker: Worker, tmp_path: Path) -> None:
+    source(worker, "pred", tmp_path / "f", **CAST, **{"transforms.c.predicate": "p1"})
+    wait_until(lambda: worker.task("pred")["state"] == "FAILED")
+    assert "Unknown configuration 'predicates.p1.plugin.version'" in worker.task("pred")["trace"]
+
+
+def test_a_source_goes_on_where_it_was(broker: Broker, tmp_path: Path) -> None:
+    file = tmp_path / "é.txt"
+    file.write_text("é1\né2\n")
+    config = {"name": "again", "connector.class": "FileStreamSource", "file": str(file), "topic": "again"}
+    with running(broker, tmp_path, [config]):
+        wait_until(lambda: len(payloads(broker, "again")) == 2)
+    with file.open("a") as out:
+        out.write("é3\n")
+    with running(broker, tmp_path, [config]) as worker:
+        wait_until(lambda: len(payloads(broker, "again")) >= 3, lambda: worker.task("again"))
+    ends = [payload.rpartition(b":")[2] for payload in payloads(broker, "again")]
+    assert ends == ['"é1"}'.encode(), '"é2"}'.encode(), '"é3"}'.encode()]
+
+
+def test_a_source_waits_for_its_cluster(tmp_path: Path) -> None:
+    file = tmp_path / "f"
+    file.write_text("one\n")
+    config = {"name": "away", "connector.class": "FileStreamSource", "file": str(file), "topic": "away"}
+    with Broker() as broker, running(broker, tmp_path, [config]) as worker:
+        wait_until(lambda: len(payloads(broker, "away")) == 1)
+        broker.stop()
+        with file.open("a") as out:
+            out.write("two\n")
+        broker.start()
+        wait_until(lambda: len(payloads(broker, "away")) >= 2, lambda: worker.task("away"))
+        wait_until(lambda: worker.task("away")["state"] == "RUNNING")
+        ends = [payload.rpartition(b":")[2] for payload in payloads(broker, "away")]
+        assert list(dict.fromkeys(ends)) == [b'"one"}', b'"two"}']
+
+
+def test_avro_through_a_real_registry(broker: Broker, tmp_path: Path) -> None:
+    from tests.registry.conftest import running as running_registry
+
+    avro = "io.confluent.connect.avro.AvroConverter"
+    (tmp_path / "in").write_text("one\n\n")
+    with running_registry(broker) as registry:
+        converter = {"value.converter": avro, "value.converter.schema.registry.url": registry.url}
+        source = {
+            "name": "a-in",
+            "connector.class": "FileStreamSource",
+            "file": str(tmp_path / "in"),
+            "topic": "avro",
+        }
+        sink = {
+            "name": "a-out",
+            "connector.class": "FileStreamSink",
+            "file": str(tmp_path / "out"),
+            "topics": "avro",
+        }
+        with running(broker, tmp_path, [{**source, **converter}, {**sink, **converter}]) as worker:
+            wait_until(
+                lambda: (tmp_path / "out").exists() and (tmp_path / "out").read_text() == "one\n\n",
+                lambda: (worker.task("a-in"), worker.task("a-out")),
+            )
+        assert registry.http.get("/subjects").json() == ["avro-value"]
+        assert registry.http.get("/subjects/avro-value/versions/latest/schema").text == '"string"'
+    assert payloads(broker, "avro")[0][5:] == b"\x06one"

@@ -1,0 +1,194 @@
+"""A follower copies its leader: batches, high watermark, what diverges, what the leader refuses."""
+
+import asyncio
+import sys
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any
+
+import pytest
+from waiting import until
+
+from moldau.base.clock import SystemClock
+from moldau.protocol.errors import ErrorCode
+from moldau.protocol.messages.fetch import ReplicaState
+from moldau.replication.following import FetchSettings
+from moldau.replication.leader_fetcher import LeaderFetcher
+from moldau.replication.partition import Partition
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from replicated import NOW, FakeLeader, image, new_replica, values, write
+
+
+class Pair:
+    """A leader 1, a follower 2, and the fetcher between them."""
+
+    def __init__(self) -> None:
+        self.leader, self.follower = new_replica(1), new_replica(2)
+        self.connection = FakeLeader(self.leader)
+        self.fetcher = LeaderFetcher(
+            1,
+            lambda: ReplicaState(2, 7),
+            self.connection.connect,
+            FetchSettings(backoff_ms=10),
+            SystemClock(),
+        )
+        self.elect(1, 0)
+
+    def elect(self, leader: int, epoch: int) -> None:
+        for replica in (self.leader, self.follower):
+            replica.take_role(image(leader, epoch), NOW)
+
+    def follow(self) -> None:
+        self.fetcher.add(self.follower)
+
+    async def copied(self) -> None:
+        self.connection.wake()
+        await until(lambda: values(self.follower) == values(self.leader), lambda: values(self.follower))
+
+
+def played(play: Callable[[Pair], Coroutine[Any, Any, None]]) -> None:
+    async def run() -> None:
+        pair = Pair()
+        task = asyncio.ensure_future(pair.fetcher.run())
+        try:
+            await play(pair)
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+    asyncio.run(run())
+
+
+def end(partition: Partition) -> int:
+    assert partition.log is not None
+    return partition.log.log_end_offset
+
+
+def test_it_copies_what_is_there_and_what_comes() -> None:
+    async def play(pair: Pair) -> None:
+        write(pair.leader, b"a", b"b")
+        pair.follow()
+        await pair.copied()
+        write(pair.leader, b"c")
+        await pair.copied()
+        pair.connection.wake()
+        await until(lambda: pair.leader.high_watermark == 3)
+        assert pair.connection.requests[0].replica_state == ReplicaState(2, 7)
+
+    played(play)
+
+
+def test_a_follower_cuts_what_was_never_committed() -> None:
+    async def play(pair: Pair) -> None:
+        write(pair.leader, b"a")
+        pair.follow()
+        await pair.copied()
+        pair.fetcher.remove(pair.follower)
+        pair.elect(2, 1)
+        write(pair.follower, b"lost", b"lost too")
+        pair.elect(1, 2)
+        write(pair.leader, b"b")
+        pair.follow()
+        await pair.copied()
+        assert values(pair.follower) == [b"a", b"b"]
+        assert pair.follower.log is not None
+        assert pair.leader.log is not None
+        assert pair.follower.log.leader_epochs.entries() == pair.leader.log.leader_epochs.entries()
+
+    played(play)
+
+
+def test_a_follower_that_led_and_wrote_nothing_goes_on() -> None:
+    async def play(pair: Pair) -> None:
+        write(pair.leader, b"a")
+        pair.follow()
+        await pair.copied()
+        pair.fetcher.remove(pair.follower)
+        pair.follower.take_role(image(2, 1), NOW)  # the other one never hears of this epoch
+        pair.elect(1, 2)
+        write(pair.leader, b"b")
+        pair.follow()
+        await pair.copied()
+        assert pair.follower.log is not None
+        assert pair.follower.log.leader_epochs.entries() == [(0, 0), (2, 1)]
+
+    played(play)
+
+
+def test_a_log_that_ends_before_the_leaders_begins_starts_again_there() -> None:
+    async def play(pair: Pair) -> None:
+        write(pair.leader, b"a", b"b", b"c")
+        assert pair.leader.log is not None
+        pair.leader.log.roll(NOW)
+        pair.leader.high_watermark = 3
+        pair.leader.delete_records(3)
+        write(pair.leader, b"d")
+        pair.follow()
+        await pair.copied()
+        assert (values(pair.follower), end(pair.follower)) == ([b"d"], 4)
+
+    played(play)
+
+
+def test_a_partition_that_is_refused_is_tried_again() -> None:
+    async def play(pair: Pair) -> None:
+        write(pair.leader, b"a")
+        pair.connection.error = ErrorCode.UNKNOWN_LEADER_EPOCH
+        pair.follow()
+        await until(lambda: len(pair.connection.requests) >= 3)
+        pair.connection.error = 0
+        await pair.copied()
+
+    played(play)
+
+
+def test_a_leader_that_is_away_is_asked_again(caplog: pytest.LogCaptureFixture) -> None:
+    async def play(pair: Pair) -> None:
+        write(pair.leader, b"a")
+        pair.connection.away = True
+        pair.follow()
+        await until(lambda: "nobody is there" in caplog.text)
+        pair.connection.away = False
+        await pair.copied()
+        assert caplog.text.count("nobody is there") == 1, "said once"
+
+    played(play)
+
+
+def test_what_comes_from_a_former_epoch_is_not_taken() -> None:
+    async def play(pair: Pair) -> None:
+        pair.follow()
+        await until(lambda: pair.connection.in_flight)
+        write(pair.leader, b"a")
+        pair.follower.leader_epoch = 5
+        pair.connection.wake()
+        await until(lambda: len(pair.connection.requests) >= 2)
+        assert values(pair.follower) == []
+
+    played(play)
+
+
+def test_a_new_partition_does_not_wait_for_a_fetch_that_waits() -> None:
+    async def play(pair: Pair) -> None:
+        pair.follow()
+        await until(lambda: pair.connection.in_flight)
+        write(pair.leader, b"a")  # the leader is not woken: only a new fetch sees it
+        pair.follow()
+        await until(lambda: values(pair.follower) == [b"a"])
+
+    played(play)
+
+
+def test_without_partitions_nobody_is_asked() -> None:
+    async def play(pair: Pair) -> None:
+        pair.follow()
+        await until(lambda: pair.connection.in_flight)
+        pair.fetcher.remove(pair.follower)
+        assert len(pair.fetcher) == 0
+        pair.connection.close()
+        await until(lambda: not pair.connection.in_flight)
+        assert len(pair.connection.requests) == 1
+
+    played(play)
