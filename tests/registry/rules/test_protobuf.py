@@ -2,6 +2,8 @@
 the change.
 """
 
+import os
+import signal
 from typing import Any
 
 import pytest
@@ -12,6 +14,7 @@ from hypothesis import strategies as st
 from moldau.registry.rules.compatibility import Level, incompatibilities
 from moldau.registry.rules.protobuf import changes
 from moldau.registry.schemas import InvalidSchema, Reference, SchemaType, parse, serialized
+from moldau.schemas import protoc
 from moldau.schemas.protobuf.schema import ProtobufSchema, parse_protobuf
 from moldau.schemas.protoc import check_file_name, compile_proto
 
@@ -269,9 +272,13 @@ def test_names_of_imports_stay_inside(name: str) -> None:
 
 
 def test_a_compilation_has_a_time_and_the_next_one_a_worker() -> None:
+    files = {"a.proto": proto(m("int32 a = 1;"))}
+    assert compile_proto(files, "a.proto")
+    assert protoc._worker.pid is not None
+    os.kill(protoc._worker.pid, signal.SIGSTOP)  # as slow as a compiler can be
     with pytest.raises(InvalidSchema, match="in time"):
-        compile_proto({"a.proto": proto(m("int32 a = 1;"))}, "a.proto", timeout_ms=0)
-    assert compile_proto({"a.proto": proto(m("int32 a = 1;"))}, "a.proto")
+        compile_proto(files, "a.proto", timeout_ms=50)
+    assert compile_proto(files, "a.proto")
 
 
 RICH = proto(
