@@ -94,7 +94,7 @@ java: $(READY)
 
 test: lint java
 	@$(BIN)/python -m moldau.spark.session.warm_up
-	@$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder
+	@$(BIN)/python tools/run_tests.py -n 2 --dist loadfile --no-loadscope-reorder
 
 # The folders that are about Spark are left out whole: it takes long only to import what they use.
 test-fast: $(READY_DEV)
