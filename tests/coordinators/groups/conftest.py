@@ -1,7 +1,7 @@
 """A runtime for one shard, without a loop and without a disk: appends to a list and steps a clock by hand."""
 
 from collections import Counter
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterable
 from typing import Any
 
 import pytest
@@ -146,6 +146,13 @@ class Driver:
     def ask(self, api: str, request: Any, version: int, client: Client | None = None) -> Any:
         """Sends a request that is answered at once."""
         return self.replies[self.send(api, request, version, client)]
+
+    def list_groups(self, states: Iterable[str] = (), types: Iterable[str] = ()) -> Any:
+        token = Token()
+        self.versions[token] = 5
+        wanted = frozenset(map(str.lower, states)), frozenset(map(str.lower, types))
+        self.perform(self.shard.list_groups(*wanted, token, self.now_ms), token)
+        return self.replies[token]
 
     def advance(self, ms: int) -> None:
         """Lets time pass, timer by timer."""

@@ -11,7 +11,6 @@ from moldau.protocol.consumer_protocol import ConsumerProtocolSubscription
 from moldau.protocol.errors import ErrorCode
 from moldau.protocol.messages.delete_groups import DeleteGroupsRequest
 from moldau.protocol.messages.describe_groups import DescribedGroup, DescribeGroupsRequest
-from moldau.protocol.messages.list_groups import ListGroupsRequest
 
 
 def describe(driver: Any, group: str = "g", version: int = 6) -> DescribedGroup:
@@ -20,7 +19,7 @@ def describe(driver: Any, group: str = "g", version: int = 6) -> DescribedGroup:
 
 
 def listed(driver: Any, states: list[str] | None = None, types: list[str] | None = None) -> list[str]:
-    response = driver.ask("list_groups", ListGroupsRequest(states or [], types or []), 5)
+    response = driver.list_groups(states or [], types or [])
     assert response.error_code == ErrorCode.NONE
     return sorted(group.group_id for group in response.groups)
 
@@ -90,7 +89,7 @@ def test_a_group_in_a_round_shows_its_members_without_metadata(driver: Any) -> N
 def test_groups_are_listed(driver: Any) -> None:
     driver.commit(group="simple")
     driver.stable_group(group="stable")
-    response = driver.ask("list_groups", ListGroupsRequest(), 5)
+    response = driver.list_groups()
     rows = {(g.group_id, g.protocol_type, g.group_state, g.group_type) for g in response.groups}
     assert rows == {("simple", "", "Empty", "classic"), ("stable", "consumer", "Stable", "classic")}
 

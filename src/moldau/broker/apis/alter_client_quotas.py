@@ -7,9 +7,11 @@ and an entity that stands in the request twice is refused. A quota holds for the
 import math
 import re
 from ipaddress import ip_address
+from operator import attrgetter
 from typing import Any
 
 from moldau.broker.access.asks import every_of
+from moldau.broker.bounds.turns import Turn
 from moldau.broker.context import RequestContext
 from moldau.cluster.controller.security import change_quotas
 from moldau.protocol.errors import ErrorCode, KafkaError
@@ -46,6 +48,7 @@ _WHOLE = {
     FETCH: (2**63 - 1, "LONG"),
     CONNECTIONS: (2**31 - 1, "INT"),
 }
+_TYPE_OF = attrgetter("entity_type")
 #: So near to a whole number is as good as one.
 _NEAR = 1e-6
 _HOST = re.compile(r"(?=.*[A-Za-z])[A-Za-z0-9]([A-Za-z0-9.-]{0,252}[A-Za-z0-9])?")
@@ -55,7 +58,9 @@ async def handle(request: AlterClientQuotasRequest, context: RequestContext) -> 
     response = AlterClientQuotasResponse()
     changes: list[Change] = []
     seen: set[QuotaEntity] = set()
+    turn = Turn()
     for entry in request.entries:
+        await turn.give_way()
         error = None
         entity = list({part.entity_type: part for part in entry.entity}.values())
         try:
@@ -124,7 +129,7 @@ def _refused(message: str) -> KafkaError:
 def _result(entity: list[EntityData], error: KafkaError | None) -> EntryDataResponse:
     """The entity in the order of its parts' names, as Kafka has it."""
     code, message = (ErrorCode.NONE, None) if error is None else (error.code, error.message)
-    return EntryDataResponse(code, message, sorted(entity, key=lambda part: part.entity_type))
+    return EntryDataResponse(code, message, sorted(entity, key=_TYPE_OF))
 
 
 def fail(request: Any, error: KafkaError, context: RequestContext) -> AlterClientQuotasResponse:

@@ -8,7 +8,6 @@ from typing import Any
 
 from moldau.broker.access.asks import within
 from moldau.broker.context import RequestContext
-from moldau.broker.coordination.group_requests import client_of
 from moldau.coordinators.groups.shard import GroupShard
 from moldau.coordinators.shard import CoordinatorResult, Token
 from moldau.protocol.errors import ErrorCode, KafkaError
@@ -22,10 +21,12 @@ async def handle(request: ListGroupsRequest, context: RequestContext) -> ListGro
     runtime = context.services.groups.runtime
     if runtime.loading:
         raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
-    client, version = client_of(context), context.api_version
+    # Once for all shards: a client may name ten thousand.
+    states = frozenset(map(str.lower, request.states_filter))
+    types = frozenset(map(str.lower, request.types_filter))
 
     def decide(shard: GroupShard, token: Token, now_ms: int) -> CoordinatorResult:
-        return shard.list_groups(request, version, client, token, now_ms)
+        return shard.list_groups(states, types, token, now_ms)
 
     response = ListGroupsResponse()
     for partition in runtime.partitions():

@@ -131,7 +131,7 @@ def _append(
 def _append_all(request: ProduceRequest, context: RequestContext, appending: _Appending) -> Any:
     """Appends every batch that may be, at once or in turn."""
     before = context.connection.produce_turn
-    if before is not None:
+    if before is not None or context.large:
         return _take_turn(before, request, context, appending)
     try:
         _append_at_once(request, context, appending)

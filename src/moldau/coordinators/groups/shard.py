@@ -5,7 +5,7 @@ Each method takes a request and returns a ``CoordinatorResult``, whose replies a
 Invariant: hard state is written in ``apply`` and ``end_transaction`` alone.
 """
 
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Collection, Hashable, Iterable
 from typing import Any
 
 from moldau.coordinators.groups import offsets, records
@@ -47,7 +47,7 @@ from moldau.protocol.messages.describe_groups import (
 from moldau.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from moldau.protocol.messages.join_group import JoinGroupRequest
 from moldau.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberResponse
-from moldau.protocol.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
+from moldau.protocol.messages.list_groups import ListedGroup, ListGroupsResponse
 from moldau.protocol.messages.offset_commit import OffsetCommitRequest
 from moldau.protocol.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
 from moldau.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
@@ -377,10 +377,9 @@ class GroupShard:
         return dead
 
     def list_groups(
-        self, request: ListGroupsRequest, version: int, client: Client, token: Token, now_ms: int
+        self, states: Collection[str], types: Collection[str], token: Token, now_ms: int
     ) -> CoordinatorResult:
-        states = {state.lower() for state in request.states_filter}
-        types = {type_.lower() for type_ in request.types_filter}
+        """Groups in one of these states and of one of these types, both in lower case; none means any."""
         listed = [
             ListedGroup(group.group_id, group.listed_protocol_type, group.state_name, group.type.value)
             for group in self.groups.values()

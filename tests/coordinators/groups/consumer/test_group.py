@@ -8,7 +8,6 @@ from moldau.coordinators.groups.environment import ConsumerConfig
 from moldau.protocol.errors import ErrorCode
 from moldau.protocol.messages.delete_groups import DeleteGroupsRequest
 from moldau.protocol.messages.describe_groups import DescribeGroupsRequest
-from moldau.protocol.messages.list_groups import ListGroupsRequest
 from moldau.protocol.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
@@ -199,7 +198,7 @@ def test_how_tools_see_the_group(consumers: Any) -> None:
     assert consumers.ask("describe", DescribeGroupsRequest(["g"]), 5).groups[0].error_code == ErrorCode.NONE
     deleted = consumers.ask("delete_groups", DeleteGroupsRequest(["g"]), 2).results[0]
     assert deleted.error_code == ErrorCode.NON_EMPTY_GROUP
-    (listed,) = consumers.ask("list_groups", ListGroupsRequest(types_filter=["Consumer"]), 5).groups
+    (listed,) = consumers.list_groups(types=["Consumer"]).groups
     assert (listed.protocol_type, listed.group_state, listed.group_type) == ("consumer", "Stable", "consumer")
     assert consumers.heartbeat(A, 2) is ErrorCode.UNKNOWN_MEMBER_ID
 
