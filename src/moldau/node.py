@@ -14,6 +14,7 @@ from collections.abc import Callable, Coroutine, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+from moldau.base.allocator import reuse_freed_memory
 from moldau.base.clock import Clock, SystemClock
 from moldau.base.descriptors import (
     FEW_DESCRIPTORS,
@@ -77,6 +78,7 @@ STOP_TIMEOUT_SECONDS = 5.0
 #: How long it waits before that for followers that shall lead from then on.
 DRAIN_SECONDS = 3.0
 _PROGRESS_SECONDS = 1.0
+_AFTER_START_SECONDS = 0.2
 _DESCRIPTOR_CHECK_SECONDS = 1.0
 
 
@@ -564,6 +566,9 @@ async def _run(node: Node, ready: Callable[[Node], None]) -> int:
     gc.freeze()
     gc.set_threshold(50_000, 20, 20)
     ready(node)
+    loop.call_later(
+        _AFTER_START_SECONDS, reuse_freed_memory
+    )  # needs an import that the start need not wait for
     assert node.failure is not None
     node.failure.add_done_callback(lambda _: stop.set())
     await stop.wait()

@@ -1,0 +1,30 @@
+"""How the C library's allocator treats the large buffers of a broker.
+
+A fetch reads half a megabyte at a time into memory that it gives back a moment later. glibc maps fresh pages
+for each such piece and returns them to the system at once, so the kernel has to clear every page again: about
+half of the CPU time of a fetch (``benchmarks/request_path.py``). With the thresholds below freed pieces are
+used again.
+"""
+
+import sys
+
+#: Of glibc's <malloc.h>.
+_M_TRIM_THRESHOLD = -1
+_M_MMAP_THRESHOLD = -3
+
+#: Pieces up to this size come from memory that was freed before.
+_REUSED_BYTES = 8 * 1024 * 1024
+#: More than this at the end of the heap goes back to the system.
+_KEPT_BYTES = 4 * 1024 * 1024
+
+
+def reuse_freed_memory() -> bool:
+    """Tells the allocator, where it is glibc's; False elsewhere, which costs only time."""
+    if not sys.platform.startswith("linux"):
+        return False
+    import ctypes
+
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+    if mallopt is None:  # another C library
+        return False
+    return bool(mallopt(_M_MMAP_THRESHOLD, _REUSED_BYTES) and mallopt(_M_TRIM_THRESHOLD, _KEPT_BYTES))
