@@ -103,3 +103,14 @@ def test_without_a_controller_the_time_runs_out(controller_id: int) -> None:
         asyncio.run(channel(metadata, Peers()).send(REQUEST, timeout_ms=50))
     assert error.value.code is ErrorCode.REQUEST_TIMED_OUT
     assert "no controller" in str(error.value.message)
+
+
+def test_a_machine_that_wakes_late_keeps_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def wakes_late(seconds: float) -> None:
+        await sleep(seconds + 0.2)
+
+    sleep = asyncio.sleep
+    monkeypatch.setattr(asyncio, "sleep", wakes_late)
+    with pytest.raises(KafkaError, match="no controller") as error:
+        asyncio.run(channel(Metadata(-1), Peers()).send(REQUEST, timeout_ms=200))
+    assert error.value.code is ErrorCode.REQUEST_TIMED_OUT

@@ -47,6 +47,7 @@ class ControllerChannel:
         loop = asyncio.get_running_loop()
         deadline = loop.time() + (self._timeout_ms if timeout_ms is None else timeout_ms) / 1000
         wait = _FIRST_WAIT_SECONDS
+        reason = "there was no time to ask it"
         while True:
             left = deadline - loop.time()
             try:
@@ -54,7 +55,7 @@ class ControllerChannel:
                     answer = await self._try(request, left)
                     if getattr(answer, "error_code", ErrorCode.NONE) != ErrorCode.NOT_CONTROLLER:
                         return answer
-                reason = "the broker that was asked is not the controller any more"
+                    reason = "the broker that was asked is not the controller any more"
             except KafkaError as error:
                 if error.code not in _RETRIABLE:
                     raise
