@@ -1,5 +1,6 @@
 """``tools/run_tests.py``: what it repeats, and what it does not."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -23,7 +24,8 @@ def test_it(n):
 def run(directory: Path, text: str) -> "subprocess.CompletedProcess[str]":
     (directory / "test_some.py").write_text(text + "\n\ndef test_fine():\n    pass\n")
     command = [sys.executable, str(TOOL), "-q"]
-    return subprocess.run(command, cwd=directory, capture_output=True, text=True)
+    environment = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}  # to import them takes long
+    return subprocess.run(command, cwd=directory, capture_output=True, text=True, env=environment)
 
 
 def test_what_passes_alone_is_named(tmp_path: Path) -> None:

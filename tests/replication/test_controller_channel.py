@@ -107,7 +107,7 @@ def test_without_a_controller_the_time_runs_out(controller_id: int) -> None:
 
 def test_a_machine_that_wakes_late_keeps_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
     async def wakes_late(seconds: float) -> None:
-        await sleep(seconds + 0.2)
+        await sleep(seconds + 0.2)  # longer than the request may take
 
     sleep = asyncio.sleep
     monkeypatch.setattr(asyncio, "sleep", wakes_late)

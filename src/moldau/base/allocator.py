@@ -22,9 +22,12 @@ def reuse_freed_memory() -> bool:
     """Tells the allocator, where it is glibc's; False elsewhere, which costs only time."""
     if not sys.platform.startswith("linux"):
         return False
-    import ctypes
+    try:
+        import ctypes
 
-    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+        mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+    except (ImportError, OSError):  # not even a file descriptor is left for the import
+        return False
     if mallopt is None:  # another C library
         return False
     return bool(mallopt(_M_MMAP_THRESHOLD, _REUSED_BYTES) and mallopt(_M_TRIM_THRESHOLD, _KEPT_BYTES))
