@@ -1,0 +1,81 @@
+"""How sqlglot reads the statements: ksqlDB's quotes, and functions by their names.
+
+Invariant: sqlglot gives its own meaning to no function; ``functions.py`` and ``aggregates.py`` say what there is.
+"""
+
+from typing import Any, ClassVar
+
+import sqlglot
+from sqlglot import exp, parser, tokens
+from sqlglot.dialects.dialect import Dialect
+from sqlglot.errors import SqlglotError
+
+from moldau.sql.errors import SqlError
+
+
+class StreamSql(Dialect):
+    class Tokenizer(tokens.Tokenizer):
+        QUOTES: ClassVar[list[Any]] = ["'"]
+        IDENTIFIERS: ClassVar[list[Any]] = ["`", '"']
+        STRING_ESCAPES: ClassVar[list[str]] = ["'"]
+        COMMANDS: ClassVar[set[Any]] = set()  # SHOW and the like are read token by token as well
+
+    class Parser(parser.Parser):
+        FUNCTIONS: ClassVar[dict[str, Any]] = {}
+        FUNCTION_PARSERS: ClassVar[dict[str, Any]] = {"CAST": lambda self: self._parse_cast(True)}
+        NO_PAREN_FUNCTIONS: ClassVar[dict[Any, Any]] = {}
+
+
+def tokenize(text: str) -> list[tokens.Token]:
+    try:
+        return list(sqlglot.tokenize(text, dialect=StreamSql))
+    except SqlglotError as error:
+        raise SqlError(_first_line(error)) from None
+
+
+def parse_select(text: str) -> exp.Select:
+    found = _parse(text)
+    if not isinstance(found, exp.Select):
+        raise SqlError(f"This is not a SELECT: {text[:100]}")
+    return found
+
+
+def parse_expression(text: str) -> exp.Expression:
+    return parse_select(f"SELECT {text}").expressions[0]
+
+
+def parse_expressions(text: str) -> list[exp.Expression]:
+    return list(parse_select(f"SELECT {text}").expressions)
+
+
+def parse_type(text: str) -> exp.DataType:
+    cast = parse_expression(f"CAST(NULL AS {text})")
+    kind = cast.args.get("to")
+    if not isinstance(kind, exp.DataType):
+        raise SqlError(f"{text} is not a type.")
+    return kind
+
+
+def name_of(identifier: Any) -> str:
+    """A name as the catalogue keeps it: upper case, unless it stands in quotes."""
+    if isinstance(identifier, exp.Column):
+        identifier = identifier.this
+    return str(identifier.this) if identifier.args.get("quoted") else str(identifier.this).upper()
+
+
+def _parse(text: str) -> exp.Expression:
+    try:
+        return sqlglot.parse_one(text, dialect=StreamSql)
+    except SqlglotError as error:
+        raise SqlError(_first_line(error)) from None
+    except (IndexError, KeyError, AttributeError, RecursionError) as error:  # what its parser lets through
+        raise SqlError(f"This cannot be understood: {text[:100]}") from error
+
+
+def _first_line(error: Exception) -> str:
+    details = getattr(error, "errors", None)
+    if not details:
+        return str(error).splitlines()[0]
+    first = details[0]
+    near = f"{first.get('start_context') or ''}>>{first.get('highlight') or ''}<<{first.get('end_context') or ''}"
+    return f"{first.get('description')} Line {first.get('line')}, near {near.strip()[-120:]!r}"

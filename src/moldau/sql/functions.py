@@ -1,0 +1,404 @@
+"""Scalar functions by name: what they take, what type they give, and the Python that does it.
+
+Invariant: pure; a function that gets NULL gives NULL, unless its row says that it takes NULL itself.
+"""
+
+import hashlib
+import json
+import math
+import random
+import re
+import uuid
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from typing import Any
+
+from moldau.sql.errors import SqlError
+from moldau.sql.types import (
+    BIGINT,
+    BOOLEAN,
+    DATE,
+    DOUBLE,
+    INTEGER,
+    NULL,
+    STRING,
+    TIMESTAMP,
+    SqlType,
+    array_of,
+    map_of,
+    to_json,
+    wider,
+)
+
+Types = Sequence[SqlType]
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    name: str
+    fewest: int
+    most: int
+    gives: Callable[[Types], SqlType]
+    call: Callable[..., Any]
+    help: str
+    takes_null: bool = False
+
+
+_MANY = 1_000
+FUNCTIONS: dict[str, Function] = {}
+
+
+def _fixed(given: SqlType) -> Callable[[Types], SqlType]:
+    return lambda types: given
+
+
+def _first(types: Types) -> SqlType:
+    return types[0]
+
+
+def _common(types: Types) -> SqlType:
+    found = NULL
+    for each in types:
+        found = wider(found, each)
+    return found
+
+
+def _item(types: Types) -> SqlType:
+    if types[0].name != "ARRAY":
+        raise SqlError(f"An array is expected, not {types[0]}.")
+    return types[0].parts[0]
+
+
+def add(
+    name: str,
+    arguments: tuple[int, int],
+    gives: SqlType | Callable[[Types], SqlType],
+    call: Callable[..., Any],
+    text: str,
+    *,
+    takes_null: bool = False,
+) -> None:
+    """Makes a function known, also one of a user."""
+    result = _fixed(gives) if isinstance(gives, SqlType) else gives
+    FUNCTIONS[name.upper()] = Function(name.upper(), *arguments, result, call, text, takes_null)
+
+
+# --- numbers --------------------------------------------------------------------------------------
+
+
+def _round(value: Any, digits: int | None = None) -> Any:
+    """Half away from zero below zero and up above it, as ksqlDB does."""
+    factor = 10 ** (digits or 0)
+    rounded = math.floor(float(value) * factor + 0.5)
+    return rounded if digits is None else rounded / factor
+
+
+add("ABS", (1, 1), _first, abs, "the number without its sign")
+add("CEIL", (1, 1), _first, math.ceil, "the next whole number above")
+add("FLOOR", (1, 1), _first, math.floor, "the next whole number below")
+add(
+    "ROUND",
+    (1, 2),
+    lambda types: BIGINT if len(types) == 1 else types[0],
+    _round,
+    "rounded to so many digits",
+)
+add("SQRT", (1, 1), DOUBLE, lambda x: math.sqrt(x) if x >= 0 else math.nan, "the square root")
+add("EXP", (1, 1), DOUBLE, math.exp, "e to the power of x")
+add("LN", (1, 1), DOUBLE, lambda x: math.log(x) if x > 0 else math.nan, "the natural logarithm")
+add(
+    "LOG",
+    (1, 2),
+    DOUBLE,
+    lambda *given: math.log(given[-1]) / (math.log(given[0]) if len(given) > 1 else 1),
+    "the logarithm, to a base if one is given",
+)
+add("POWER", (2, 2), DOUBLE, lambda x, y: float(x) ** y, "x to the power of y")
+add("SIGN", (1, 1), INTEGER, lambda x: (x > 0) - (x < 0), "-1, 0 or 1")
+add("RANDOM", (0, 0), DOUBLE, random.random, "a random number from 0 to 1")
+add(
+    "GREATEST",
+    (1, _MANY),
+    _common,
+    lambda *given: max((x for x in given if x is not None), default=None),
+    "the largest that is not NULL",
+    takes_null=True,
+)
+add(
+    "LEAST",
+    (1, _MANY),
+    _common,
+    lambda *given: min((x for x in given if x is not None), default=None),
+    "the smallest that is not NULL",
+    takes_null=True,
+)
+
+# --- texts ----------------------------------------------------------------------------------------
+
+
+def _substring(text: str, start: int, length: int | None = None) -> str:
+    """From 1 on; a start below zero counts from the end."""
+    at = start - 1 if start > 0 else max(len(text) + start, 0) if start < 0 else 0
+    return text[at:] if length is None else text[at : at + max(length, 0)]
+
+
+def _concat(*given: Any) -> str:
+    return "".join(
+        str(to_json(each)) if not isinstance(each, str) else each for each in given if each is not None
+    )
+
+
+def _concat_ws(separator: str, *given: Any) -> str | None:
+    return None if separator is None else separator.join(str(each) for each in given if each is not None)
+
+
+def _mask(text: str) -> str:
+    return "".join("X" if c.isupper() else "x" if c.islower() else "n" if c.isdigit() else "-" for c in text)
+
+
+def _initcap(text: str) -> str:
+    return " ".join(word[:1].upper() + word[1:].lower() for word in text.split(" "))
+
+
+add("UCASE", (1, 1), STRING, str.upper, "in upper case")
+add("LCASE", (1, 1), STRING, str.lower, "in lower case")
+add("UPPER", (1, 1), STRING, str.upper, "in upper case")
+add("LOWER", (1, 1), STRING, str.lower, "in lower case")
+add("INITCAP", (1, 1), STRING, _initcap, "each word with a capital letter")
+add("LEN", (1, 1), INTEGER, len, "how many characters")
+add("TRIM", (1, 1), STRING, str.strip, "without white space at both ends")
+add("SUBSTRING", (2, 3), STRING, _substring, "a part of a text, counted from 1")
+add("LEFT", (2, 2), STRING, lambda text, n: text[: max(n, 0)], "the first n characters")
+add("RIGHT", (2, 2), STRING, lambda text, n: text[-n:] if n > 0 else "", "the last n characters")
+add("REPLACE", (3, 3), STRING, str.replace, "with one text instead of another")
+add("REVERSE", (1, 1), STRING, lambda text: text[::-1], "from the end to the beginning")
+add(
+    "CONCAT",
+    (1, _MANY),
+    STRING,
+    _concat,
+    "one text behind the other; NULL counts as nothing",
+    takes_null=True,
+)
+add("CONCAT_WS", (2, _MANY), STRING, _concat_ws, "texts with a separator between them", takes_null=True)
+add(
+    "INSTR",
+    (2, 2),
+    INTEGER,
+    lambda text, part: text.find(part) + 1,
+    "where a part begins, from 1; 0: nowhere",
+)
+add("LPAD", (3, 3), STRING, lambda t, n, p: (p * n)[: max(n - len(t), 0)] + t[:n], "filled up from the left")
+add("RPAD", (3, 3), STRING, lambda t, n, p: (t + p * n)[:n], "filled up from the right")
+add(
+    "SPLIT",
+    (2, 2),
+    array_of(STRING),
+    lambda text, by: text.split(by) if by else list(text),
+    "the parts of a text",
+)
+add("MASK", (1, 1), STRING, _mask, "letters and digits made unreadable")
+add(
+    "REGEXP_EXTRACT",
+    (2, 3),
+    STRING,
+    lambda pattern, text, group=0: found.group(group) if (found := re.search(pattern, text)) else None,
+    "the part of a text that a pattern finds",
+)
+add(
+    "REGEXP_REPLACE",
+    (3, 3),
+    STRING,
+    lambda text, pattern, by: re.sub(pattern, by, text),
+    "with what a pattern finds replaced",
+)
+add("CHR", (1, 1), STRING, lambda code: chr(int(code)), "the character of a number")
+add("UUID", (0, 0), STRING, lambda: str(uuid.uuid4()), "a random identifier")
+add("MD5", (1, 1), STRING, lambda text: hashlib.md5(text.encode()).hexdigest(), "the checksum of a text")
+
+# --- NULL -----------------------------------------------------------------------------------------
+
+add(
+    "COALESCE",
+    (1, _MANY),
+    _common,
+    lambda *given: next((x for x in given if x is not None), None),
+    "the first that is not NULL",
+    takes_null=True,
+)
+add(
+    "IFNULL",
+    (2, 2),
+    _common,
+    lambda value, other: other if value is None else value,
+    "a value, or another where it is NULL",
+    takes_null=True,
+)
+add(
+    "NULLIF",
+    (2, 2),
+    _first,
+    lambda one, other: None if one == other else one,
+    "NULL where two are equal",
+    takes_null=True,
+)
+
+# --- arrays, maps, JSON ---------------------------------------------------------------------------
+
+
+def _json_at(text: str, path: str) -> str | None:
+    """``$.a.b[0]`` in a JSON text, as a text."""
+    try:
+        value = json.loads(text)
+    except ValueError:
+        return None
+    for name, number in re.findall(r"\.([^.\[\]]+)|\[(\d+)\]", path.removeprefix("$")):
+        if name:
+            value = value.get(name) if isinstance(value, dict) else None
+        else:
+            value = value[int(number)] if isinstance(value, list) and int(number) < len(value) else None
+        if value is None:
+            return None
+    return value if isinstance(value, str) else json.dumps(value, separators=(",", ":"))
+
+
+add(
+    "ARRAY_CONTAINS",
+    (2, 2),
+    BOOLEAN,
+    lambda items, item: item in items,
+    "whether an array has an item",
+    takes_null=False,
+)
+add("ARRAY_LENGTH", (1, 1), INTEGER, len, "how many items an array has")
+add("CARDINALITY", (1, 1), INTEGER, len, "how many items an array or a map has")
+add(
+    "ARRAY_JOIN",
+    (1, 2),
+    STRING,
+    lambda items, by=",": by.join("null" if x is None else str(x) for x in items),
+    "the items of an array as one text",
+)
+add("ARRAY_DISTINCT", (1, 1), _first, lambda items: list(dict.fromkeys(items)), "each item once")
+add(
+    "ARRAY_MAX",
+    (1, 1),
+    _item,
+    lambda items: max((x for x in items if x is not None), default=None),
+    "the largest item",
+)
+add(
+    "ARRAY_MIN",
+    (1, 1),
+    _item,
+    lambda items: min((x for x in items if x is not None), default=None),
+    "the smallest item",
+)
+add("ARRAY_SORT", (1, 1), _first, lambda items: sorted(items, key=lambda x: (x is None, x)), "items in order")
+add(
+    "SLICE",
+    (3, 3),
+    _first,
+    lambda items, first, last: items[max(first, 1) - 1 : last],
+    "the items from one place to another, counted from 1",
+)
+add(
+    "MAP_KEYS",
+    (1, 1),
+    lambda types: array_of(types[0].parts[0]),
+    lambda pairs: list(pairs),
+    "the keys of a map",
+)
+add(
+    "MAP_VALUES",
+    (1, 1),
+    lambda types: array_of(types[0].parts[1]),
+    lambda pairs: list(pairs.values()),
+    "the values of a map",
+)
+add(
+    "AS_MAP",
+    (2, 2),
+    lambda types: map_of(types[1].parts[0]),
+    lambda keys, values: dict(zip(keys, values, strict=False)),
+    "a map of two arrays",
+)
+add("EXTRACTJSONFIELD", (2, 2), STRING, _json_at, "what is at a path such as $.a.b[0] in a JSON text")
+add(
+    "TO_JSON_STRING",
+    (1, 1),
+    STRING,
+    lambda value: json.dumps(to_json(value), separators=(",", ":")),
+    "a value as JSON",
+    takes_null=True,
+)
+
+# --- time -----------------------------------------------------------------------------------------
+
+#: Java's letters of a pattern, as Python writes them.
+_PATTERN = (("yyyy", "%Y"), ("MM", "%m"), ("dd", "%d"), ("HH", "%H"), ("mm", "%M"), ("ss", "%S"))
+
+
+def _python_pattern(pattern: str) -> str:
+    for java, python in _PATTERN:
+        pattern = pattern.replace(java, python)
+    return pattern.replace("'", "").replace("SSS", "%f")
+
+
+def _format(moment: Any, pattern: str) -> str:
+    text = moment.strftime(_python_pattern(pattern).replace("%f", "\0"))
+    return str(text).replace("\0", f"{getattr(moment, 'microsecond', 0) // 1000:03d}")
+
+
+def _parse_time(text: str, pattern: str) -> datetime:
+    return datetime.strptime(text, _python_pattern(pattern)).replace(tzinfo=UTC)
+
+
+add(
+    "UNIX_TIMESTAMP", (1, 1), BIGINT, lambda moment: to_json(moment), "milliseconds since 1970 of a timestamp"
+)
+add(
+    "FROM_UNIXTIME",
+    (1, 1),
+    TIMESTAMP,
+    lambda ms: datetime.fromtimestamp(ms / 1000, UTC),
+    "the timestamp of milliseconds since 1970",
+)
+add(
+    "FORMAT_TIMESTAMP",
+    (2, 2),
+    STRING,
+    _format,
+    "a timestamp as a text, by a pattern such as yyyy-MM-dd HH:mm:ss",
+)
+add("PARSE_TIMESTAMP", (2, 2), TIMESTAMP, _parse_time, "the timestamp that a text says")
+add("FORMAT_DATE", (2, 2), STRING, _format, "a date as a text")
+add(
+    "PARSE_DATE",
+    (2, 2),
+    DATE,
+    lambda text, pattern: _parse_time(text, pattern).date(),
+    "the date that a text says",
+)
+add(
+    "TIMESTAMPTOSTRING",
+    (2, 2),
+    STRING,
+    lambda ms, pattern: _format(datetime.fromtimestamp(ms / 1000, UTC), pattern),
+    "milliseconds since 1970 as a text",
+)
+add(
+    "STRINGTOTIMESTAMP",
+    (2, 2),
+    BIGINT,
+    lambda text, pattern: to_json(_parse_time(text, pattern)),
+    "milliseconds since 1970 that a text says",
+)
+add("YEAR", (1, 1), INTEGER, lambda moment: _day(moment).year, "the year")
+add("MONTH", (1, 1), INTEGER, lambda moment: _day(moment).month, "the month, from 1")
+add("DAY", (1, 1), INTEGER, lambda moment: _day(moment).day, "the day of the month")
+
+
+def _day(moment: Any) -> date:
+    return moment if isinstance(moment, date) else datetime.fromtimestamp(moment / 1000, UTC)

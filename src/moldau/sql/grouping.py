@@ -1,0 +1,244 @@
+"""GROUP BY: aggregates over streams, windows of them, and tables.
+
+Invariant: pure; after grouping a row has the places ``$G0``, ``$G1`` … of the group's columns and ``$A0`` … of the
+aggregates, and expressions are rewritten to name those.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from sqlglot import exp
+
+from moldau.sql.aggregates import AGGREGATES, Aggregate
+from moldau.sql.errors import SqlError
+from moldau.sql.expressions import Compiled
+from moldau.sql.formats import StateSerde, key_serde, row_serde
+from moldau.sql.relations import WINDOW_COLUMNS, KeyPart, Relation, place_column
+from moldau.sql.statements import ColumnDefinition, Query, Window
+from moldau.sql.types import SqlType
+from moldau.streams import (
+    EmitStrategy,
+    Grouped,
+    Materialized,
+    Serdes,
+    SessionWindows,
+    TimeWindows,
+    Windowed,
+)
+
+#: Late records are taken for a day, as in ksqlDB.
+_DEFAULT_GRACE_MS = 86_400_000
+
+
+def is_aggregate(node: Any) -> bool:
+    return isinstance(node, exp.Anonymous) and str(node.this).upper() in AGGREGATES
+
+
+def has_aggregates(query: Query) -> bool:
+    expressions = [*query.projections, *([query.having] if query.having else [])]
+    return any(is_aggregate(node) for each in expressions for node in each.find_all(exp.Anonymous))
+
+
+class _Call:
+    """One aggregate of a query: the function and its arguments, over rows before grouping."""
+
+    def __init__(self, number: int, node: exp.Anonymous, relation: Relation) -> None:
+        self.function: Aggregate = AGGREGATES[str(node.this)]
+        arguments = [each for each in node.expressions if not isinstance(each, exp.Star)]
+        if arguments and isinstance(arguments[0], exp.Distinct):
+            if self.function.name != "COUNT":
+                raise SqlError("DISTINCT is for COUNT only.")
+            self.function, arguments = AGGREGATES["COUNT_DISTINCT"], list(arguments[0].expressions)
+        fewest, most = self.function.arguments
+        if not fewest <= len(arguments) <= most:
+            raise SqlError(f"{self.function.name} takes {fewest} to {most} arguments, not {len(arguments)}.")
+        compiled = [relation.compile(each) for each in arguments]
+        self.type = self.function.gives([each.type for each in compiled])
+        self.place = f"$A{number}"
+        #: The constants behind the first argument, such as the k of TOPK.
+        self.constants = tuple(each.evaluate({}) for each in compiled[1:])
+        self.argument: Compiled | None = compiled[0] if compiled else None
+        self.column = f"A{number}"
+
+    def add(self, state: Any, row: dict[str, Any]) -> Any:
+        return self._change(self.function.add, state, row)
+
+    def undo(self, state: Any, row: dict[str, Any]) -> Any:
+        assert self.function.undo is not None
+        return self._change(self.function.undo, state, row)
+
+    def _change(self, work: Callable[..., Any], state: Any, row: dict[str, Any]) -> Any:
+        if self.argument is None:
+            return work(state)
+        value = row.get(self.column)
+        if value is None and not self.function.takes_null:
+            return state
+        return work(state, value, *self.constants)
+
+    def merge(self, one: Any, other: Any) -> Any:
+        merged = self.function.merge(one, other)
+        return merged[: self.constants[0]] if self.constants else merged
+
+
+def group(query: Query, relation: Relation) -> tuple[Relation, Callable[[exp.Expression], exp.Expression]]:
+    """The aggregated table, and how an expression over rows becomes one over groups."""
+    if not query.group_by:
+        raise SqlError("An aggregate function needs GROUP BY.")
+    if relation.is_windowed:
+        raise SqlError("What has windows already cannot be grouped again yet.")
+    keys = [relation.bind(each) for each in query.group_by]
+    calls = _calls(query, relation)
+    if not calls:
+        raise SqlError("GROUP BY needs an aggregate function in the SELECT, such as COUNT(*).")
+    compiled = [relation.compile(each) for each in keys]
+    definitions = [ColumnDefinition(f"G{number}", each.type) for number, each in enumerate(compiled)]
+    serde = key_serde("JSON", definitions)
+    table = _aggregated(query, relation, keys, compiled, definitions, list(calls.values()), serde)
+    window = query.window
+    node = table.map_values(_to_row(list(calls.values()), len(keys), window is not None))
+    columns = [("", f"$G{number}", f"$G{number}", each.type) for number, each in enumerate(compiled)]
+    columns += [("", each.place, each.place, each.type) for each in calls.values()]
+    pseudo: dict[tuple[str, str], tuple[str, SqlType]] = (
+        {("", name): (name, kind) for name, kind in WINDOW_COLUMNS.items()} if window else {}
+    )
+    parts = tuple(
+        KeyPart(frozenset([place_column(f"$G{number}").sql()]), each.type)
+        for number, each in enumerate(compiled)
+    )
+    grouped = Relation(
+        node, True, tuple(columns), pseudo, parts, _windowed_serde(serde, window), window is not None
+    )
+    places = {each.sql(): f"$G{number}" for number, each in enumerate(keys)}
+    places |= {text: call.place for text, call in calls.items()}
+    with_windows = replace(relation, pseudo={**relation.pseudo, **pseudo})
+    return grouped, lambda expression: _rewritten(with_windows.bind(expression), places)
+
+
+def _calls(query: Query, relation: Relation) -> dict[str, _Call]:
+    calls: dict[str, _Call] = {}
+    extra = {("", name): (name, kind) for name, kind in WINDOW_COLUMNS.items()} if query.window else {}
+    scope = replace(relation, pseudo={**relation.pseudo, **extra})
+    for each in [*query.projections, *([query.having] if query.having else [])]:
+        if isinstance(each, exp.Star):
+            raise SqlError("SELECT * and GROUP BY do not go together: name the columns.")
+        for node in scope.bind(each).find_all(exp.Anonymous):
+            if is_aggregate(node) and node.sql() not in calls:
+                calls[node.sql()] = _Call(len(calls), node, relation)
+    return calls
+
+
+def _rewritten(expression: exp.Expression, places: dict[str, str]) -> exp.Expression:
+    def change(node: exp.Expression) -> exp.Expression:
+        place = places.get(node.sql())
+        return node if place is None else place_column(place)
+
+    found = expression.transform(change)
+    known = {*places.values(), *WINDOW_COLUMNS}
+    for column in found.find_all(exp.Column):
+        if str(column.this.this) not in known:
+            name = str(column.this.this).rsplit(".", 1)[-1]
+            raise SqlError(f"Column {name} must stand in GROUP BY or inside an aggregate function.")
+    return found
+
+
+def _aggregated(
+    query: Query,
+    relation: Relation,
+    keys: list[exp.Expression],
+    compiled: list[Compiled],
+    definitions: list[ColumnDefinition],
+    calls: list[_Call],
+    serde: Any,
+) -> Any:
+    arguments = [(call.column, call.argument.evaluate) for call in calls if call.argument is not None]
+    narrow = [
+        ColumnDefinition(call.column, call.argument.type) for call in calls if call.argument is not None
+    ]
+    evaluates = [each.evaluate for each in compiled]
+
+    def key_of(row: Any) -> Any:
+        """NULL where any part of the key is, which leaves the row out."""
+        parts = tuple(each(row) for each in evaluates)
+        return None if None in parts else parts if len(parts) > 1 else parts[0]
+
+    def needed(row: Any) -> dict[str, Any]:
+        return {column: evaluate(row) for column, evaluate in arguments}
+
+    grouped = Grouped.with_(serde, row_serde(narrow))
+    materialized = Materialized.with_(serde, StateSerde())
+
+    def start() -> Any:
+        return [call.function.start for call in calls]
+
+    def add(key: Any, row: Any, states: Any) -> Any:
+        return [call.add(state, row) for call, state in zip(calls, states, strict=True)]
+
+    if relation.is_table:
+        if query.window is not None:
+            raise SqlError("WINDOW is for streams: a table has no windows.")
+        for call in calls:
+            if call.function.undo is None:
+                raise SqlError(f"{call.function.name} cannot be used over a table, whose rows change.")
+
+        def undo(key: Any, row: Any, states: Any) -> Any:
+            return [call.undo(state, row) for call, state in zip(calls, states, strict=True)]
+
+        regrouped = relation.node.group_by(lambda key, row: (key_of(row), needed(row)), grouped)
+        return regrouped.aggregate(start, add, undo, materialized)
+    if len(relation.key) == len(keys) and all(
+        key.sql() in part.texts for key, part in zip(keys, relation.key, strict=True)
+    ):
+        narrowed = relation.node.map_values(needed).group_by_key(grouped)
+    else:
+        narrowed = relation.node.map(lambda key, row: (key_of(row), needed(row))).group_by_key(grouped)
+    if query.window is None:
+        if query.emit == "FINAL":
+            raise SqlError("EMIT FINAL needs a WINDOW: without one nothing is ever final.")
+        return narrowed.aggregate(start, add, materialized)
+    windowed = narrowed.windowed_by(_windows(query.window))
+    if query.emit == "FINAL":
+        windowed = windowed.emit_strategy(EmitStrategy.on_window_close())
+    if query.window.retention_ms is not None:
+        materialized = materialized.with_retention(query.window.retention_ms)
+    if query.window.kind != "SESSION":
+        return windowed.aggregate(start, add, materialized)
+
+    def merge(key: Any, one: Any, other: Any) -> Any:
+        return [call.merge(a, b) for call, a, b in zip(calls, one, other, strict=True)]
+
+    return windowed.aggregate(start, add, materialized, merger=merge)
+
+
+def _windows(window: Window) -> Any:
+    grace = _DEFAULT_GRACE_MS if window.grace_ms is None else window.grace_ms
+    if window.kind == "SESSION":
+        return SessionWindows.of_inactivity_gap_and_grace(window.size_ms, grace)
+    grace = max(grace - window.size_ms, 0) if window.grace_ms is None else grace
+    found = TimeWindows.of_size_and_grace(window.size_ms, grace)
+    return found.advance_by(window.advance_ms) if window.advance_ms is not None else found
+
+
+def _windowed_serde(serde: Any, window: Window | None) -> Any:
+    if window is None:
+        return serde
+    if window.kind == "SESSION":
+        return Serdes.session_windowed(serde)
+    return Serdes.time_windowed(serde, window.size_ms)
+
+
+def _to_row(calls: list[_Call], keys: int, is_windowed: bool) -> Callable[[Any, Any], Any]:
+    names = [f"$G{number}" for number in range(keys)]
+    results = [(call.place, call.function.result) for call in calls]
+
+    def to_row(key: Any, states: Any) -> Any:
+        row: dict[str, Any] = {
+            place: result(state) for (place, result), state in zip(results, states, strict=True)
+        }
+        if is_windowed and isinstance(key, Windowed):
+            row["WINDOWSTART"], row["WINDOWEND"] = key.start, key.end
+            key = key.key
+        row.update(zip(names, (key,) if keys == 1 else key, strict=True))
+        return row
+
+    return to_row
