@@ -59,6 +59,7 @@ COMMANDS = {
         "Write, run, watch and stop data pipelines on Spark.",
     ),
     "streams": ("moldau.cli.commands.streams:streams", "Draw and check programs for stream processing."),
+    "sql": ("moldau.cli.commands.sql:sql", "SQL over topics: a shell, files and single statements."),
     "log": ("moldau.cli.commands.log:log", "Look into log files; check, mend and import them."),
     "acls": ("moldau.cli.commands.acls:acls", "List, add, remove, check and suggest ACLs."),
     "certs": ("moldau.cli.commands.certs:certs", "Make certificates for a laptop or a test cluster."),

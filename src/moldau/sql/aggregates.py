@@ -60,6 +60,11 @@ def _total(state: Any, value: Any) -> Any:
     return value if state is None else state + value
 
 
+def _mean_type(types: Types) -> SqlType:
+    _number(types)
+    return DOUBLE
+
+
 def _mean(state: list[Any]) -> float | None:
     return None if state[1] == 0 else float(state[0]) / state[1]
 
@@ -120,7 +125,7 @@ _add(
 _add(
     Aggregate(
         "AVG",
-        lambda types: DOUBLE if _number(types) else DOUBLE,
+        _mean_type,
         [0, 0],
         lambda s, v: [s[0] + v, s[1] + 1],
         lambda a, b: [a[0] + b[0], a[1] + b[1]],

@@ -1,7 +1,7 @@
 """The streams and tables that statements have made.
 
-Invariant: immutable; a statement gives the next catalogue or SqlError, so that all statements in their order give
-the same catalogue again.
+Invariant: immutable; a statement gives the next catalogue or SqlError, so that all statements in their order
+give the same catalogue again.
 """
 
 from collections.abc import Mapping

@@ -1,6 +1,7 @@
 """How sqlglot reads the statements: ksqlDB's quotes, and functions by their names.
 
-Invariant: sqlglot gives its own meaning to no function; ``functions.py`` and ``aggregates.py`` say what there is.
+Invariant: sqlglot gives its own meaning to no function; ``functions.py`` and ``aggregates.py`` say what there
+is.
 """
 
 from typing import Any, ClassVar
@@ -26,7 +27,8 @@ class StreamSql(Dialect):
         NO_PAREN_FUNCTIONS: ClassVar[dict[Any, Any]] = {}
 
 
-def tokenize(text: str) -> list[tokens.Token]:
+def tokenize(text: str) -> list[Any]:
+    """sqlglot's tokens: ``text``, ``token_type``, ``start`` and ``end`` (of its last character)."""
     try:
         return list(sqlglot.tokenize(text, dialect=StreamSql))
     except SqlglotError as error:
@@ -41,7 +43,7 @@ def parse_select(text: str) -> exp.Select:
 
 
 def parse_expression(text: str) -> exp.Expression:
-    return parse_select(f"SELECT {text}").expressions[0]
+    return parse_expressions(text)[0]
 
 
 def parse_expressions(text: str) -> list[exp.Expression]:
@@ -63,7 +65,7 @@ def name_of(identifier: Any) -> str:
     return str(identifier.this) if identifier.args.get("quoted") else str(identifier.this).upper()
 
 
-def _parse(text: str) -> exp.Expression:
+def _parse(text: str) -> Any:
     try:
         return sqlglot.parse_one(text, dialect=StreamSql)
     except SqlglotError as error:
@@ -77,5 +79,6 @@ def _first_line(error: Exception) -> str:
     if not details:
         return str(error).splitlines()[0]
     first = details[0]
-    near = f"{first.get('start_context') or ''}>>{first.get('highlight') or ''}<<{first.get('end_context') or ''}"
+    before, here, behind = (first.get(part) or "" for part in ("start_context", "highlight", "end_context"))
+    near = f"{before}>>{here}<<{behind}"
     return f"{first.get('description')} Line {first.get('line')}, near {near.strip()[-120:]!r}"

@@ -1,7 +1,7 @@
 """Expressions of SQL as Python functions of a row, with the type of what they give.
 
-Invariant: NULL is None; whatever is computed from NULL is NULL, and AND and OR know three values. Nothing of a
-statement is ever evaluated as Python.
+Invariant: NULL is None; whatever is computed from NULL is NULL, and AND and OR know three values. Nothing of
+a statement is ever evaluated as Python.
 """
 
 import operator
@@ -209,12 +209,12 @@ def _comparison(expression: exp.Expression, scope: Scope) -> Compiled:
 
 def _alike(left: Compiled, right: Compiled, expression: exp.Expression) -> tuple[Evaluate, Evaluate]:
     """Both sides in a form that can be compared; a text is read as a moment beside a moment."""
-    sides = []
+    sides: list[Evaluate] = []
     for one, other in ((left, right), (right, left)):
         evaluate = one.evaluate
         if one.type == STRING and other.type.name in _MOMENTS:
             convert = caster(other.type)
-            sides.append(lambda row, get=evaluate, convert=convert: convert(get(row)))
+            sides.append(_converted(evaluate, convert))
         elif one.type.name == "DECIMAL" and other.type.name == "DOUBLE":
             sides.append(_as_number(one, DOUBLE))
         else:
@@ -225,6 +225,10 @@ def _alike(left: Compiled, right: Compiled, expression: exp.Expression) -> tuple
         except SqlError:
             raise SqlError(f"{expression.sql()} compares {left.type} with {right.type}.") from None
     return sides[0], sides[1]
+
+
+def _converted(evaluate: Evaluate, convert: Callable[[Any], Any]) -> Evaluate:
+    return lambda row: convert(evaluate(row))
 
 
 def _and(expression: exp.And, scope: Scope) -> Compiled:

@@ -1,7 +1,7 @@
 """Keys and values of topics: from bytes to columns and back, by VALUE_FORMAT and KEY_FORMAT.
 
-Invariant: a serde has ``serialize(topic, value)`` and ``deserialize(topic, data)``. A value is a dict by column; a
-key is one value, or a tuple where it has several columns. What cannot be read is a SerdeError.
+Invariant: a serde has ``serialize(topic, value)`` and ``deserialize(topic, data)``. A value is a dict by
+column; a key is one value, or a tuple where it has several columns. What cannot be read is a SerdeError.
 """
 
 import base64

@@ -347,8 +347,8 @@ def _python_pattern(pattern: str) -> str:
 
 
 def _format(moment: Any, pattern: str) -> str:
-    text = moment.strftime(_python_pattern(pattern).replace("%f", "\0"))
-    return str(text).replace("\0", f"{getattr(moment, 'microsecond', 0) // 1000:03d}")
+    text = moment.strftime(_python_pattern(pattern).replace("%f", "\ue000"))
+    return str(text).replace("\ue000", f"{getattr(moment, 'microsecond', 0) // 1000:03d}")
 
 
 def _parse_time(text: str, pattern: str) -> datetime:

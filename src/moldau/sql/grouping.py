@@ -1,6 +1,6 @@
 """GROUP BY: aggregates over streams, windows of them, and tables.
 
-Invariant: pure; after grouping a row has the places ``$G0``, ``$G1`` … of the group's columns and ``$A0`` … of the
+Invariant: pure; after grouping a row has the places ``$G0`` … of the group's columns and ``$A0`` … of the
 aggregates, and expressions are rewritten to name those.
 """
 

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from typing import Any, Literal, cast
 
 from sqlglot import exp
-from sqlglot.tokens import Token, TokenType
+from sqlglot.tokenizer_core import Token, TokenType
 
 from moldau.sql.dialect import name_of, parse_expressions, parse_select, parse_type, tokenize
 from moldau.sql.errors import SqlError
@@ -194,9 +194,10 @@ def _create(cursor: _Cursor) -> Statement:
 
 
 def _kind(cursor: _Cursor) -> Kind:
-    for kind in ("STREAM", "TABLE"):
+    kinds: tuple[Kind, ...] = ("STREAM", "TABLE")
+    for kind in kinds:
         if cursor.accept(kind):
-            return cast(Kind, kind)
+            return kind
     raise SqlError("STREAM or TABLE is expected.")
 
 

@@ -1,7 +1,7 @@
 """From a SELECT to a topology of ``moldau.streams`` and the columns of its result.
 
-Invariant: pure; the same query and catalogue give the same plan. One plan serves the batch and the stream: what a
-batch shows is what the stream would have come to.
+Invariant: pure; the same query and catalogue give the same plan. One plan serves the batch and the stream:
+what a batch shows is what the stream would have come to.
 """
 
 from collections.abc import Callable, Mapping
@@ -16,10 +16,10 @@ from moldau.sql.errors import SqlError
 from moldau.sql.expressions import compile_condition
 from moldau.sql.formats import key_serde, value_serde
 from moldau.sql.grouping import group, has_aggregates
-from moldau.sql.relations import KeyPart, Relation, join_relations, place_scope, source_relation
+from moldau.sql.relations import KeyPart, Reading, Relation, join_relations, place_scope, source_relation
 from moldau.sql.statements import ColumnDefinition, CreateAs, InsertSelect, Kind, Query, Window
 from moldau.sql.types import NULL, STRING, SqlType
-from moldau.streams import Produced, Serdes, StreamsBuilder, StreamsError, Topology
+from moldau.streams import Produced, Serdes, StreamsBuilder, StreamsError, Topology, TopologyError
 
 #: Where the rows of a SELECT that is not kept go; no topic of this name is ever made.
 RESULT_TOPIC = "moldau-sql-result"
@@ -48,9 +48,7 @@ def plan_query(query: Query, catalogue: Catalogue, registry: Any = None) -> Plan
     """A SELECT whose rows are looked at and not kept."""
     builder, result = _select(query, catalogue, registry)
     relation = result.relation
-    places = place_scope(relation.places)
     compiled = [(name, relation.compile(each)) for name, each in result.columns]
-    del places
     columns = tuple(ColumnDefinition(name, each.type) for name, each in compiled)
     evaluates = [(name, each.evaluate) for name, each in compiled]
     rows = relation.node.map_values(lambda row: {name: evaluate(row) for name, evaluate in evaluates})
@@ -121,10 +119,10 @@ def plan_insert(statement: InsertSelect, catalogue: Catalogue, registry: Any = N
 
 
 def _select(query: Query, catalogue: Catalogue, registry: Any) -> tuple[StreamsBuilder, _Result]:
-    builder = StreamsBuilder()
-    relation = source_relation(builder, catalogue.find(query.source), query.alias, registry)
+    reading = Reading(catalogue, registry)
+    relation = source_relation(reading, query.source, query.alias)
     for join in query.joins:
-        relation = join_relations(builder, relation, join, catalogue, registry)
+        relation = join_relations(reading, relation, join)
     if query.where is not None:
         if any(True for _ in _aggregates_in(query.where)):
             raise SqlError("WHERE looks at single rows: conditions on aggregates stand in HAVING.")
@@ -143,7 +141,7 @@ def _select(query: Query, catalogue: Catalogue, registry: Any) -> tuple[StreamsB
     elif query.partition_by:
         relation = _partitioned(query, relation)
         rewrite = relation.bind
-    return builder, _Result(relation, _columns(query, relation, rewrite))
+    return reading.builder, _Result(relation, _columns(query, relation, rewrite))
 
 
 def _aggregates_in(expression: exp.Expression) -> Any:
@@ -282,5 +280,5 @@ def _topics(query: Query, catalogue: Catalogue) -> tuple[str, ...]:
 def _built(builder: StreamsBuilder) -> Topology:
     try:
         return builder.build("all")
-    except StreamsError as error:
+    except (StreamsError, TopologyError) as error:
         raise SqlError(str(error)) from error

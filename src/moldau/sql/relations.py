@@ -1,7 +1,7 @@
 """Sources and joins of a query as streams and tables of rows.
 
-A row is a dict by *place*: ``ALIAS.COLUMN``. Expressions are bound first: every column in them becomes its place, so
-that two expressions are the same when they are written the same.
+A row is a dict by *place*: ``ALIAS.COLUMN``. Expressions are bound first: every column in them becomes its
+place, so that two expressions are the same when they are written the same.
 
 Invariant: pure; only a topology is built, nothing runs.
 """
@@ -125,8 +125,25 @@ class RowMaker(Processor[Any, Any]):
         self.context.forward(record.with_(value=row))
 
 
-def source_relation(builder: StreamsBuilder, source: Source, alias: str, registry: Any) -> Relation:
+class Reading:
+    """What one query reads: a topic that it names twice is read once."""
+
+    def __init__(self, catalogue: Catalogue, registry: Any) -> None:
+        self.builder = StreamsBuilder()
+        self.catalogue = catalogue
+        self.registry = registry
+        self._nodes: dict[str, Any] = {}
+
+    def node(self, source: Source, consumed: Consumed) -> Any:
+        if source.name not in self._nodes:
+            read = self.builder.table if source.kind == "TABLE" else self.builder.stream
+            self._nodes[source.name] = read(source.topic, consumed=consumed)
+        return self._nodes[source.name]
+
+
+def source_relation(reading: Reading, name: str, alias: str) -> Relation:
     """A stream or a table as a query reads it."""
+    source, registry = reading.catalogue.find(name), reading.registry
     keys, values = source.key_columns, source.value_columns
     inner = key_serde(source.key_format, keys, registry)
     serde = inner
@@ -150,9 +167,9 @@ def source_relation(builder: StreamsBuilder, source: Source, alias: str, registr
         for name, kind in (WINDOW_COLUMNS if source.window is not None else {}).items()
     }
     if source.kind == "TABLE":
-        node: Any = builder.table(source.topic, consumed=consumed).map_values(lambda k, v: to_row(k, v))
+        node: Any = reading.node(source, consumed).map_values(lambda k, v: to_row(k, v))
         return Relation(node, True, columns, pseudo, key, serde, source.window is not None)
-    node = builder.stream(source.topic, consumed).process_values(partial(RowMaker, alias, to_row))
+    node = reading.node(source, consumed).process_values(partial(RowMaker, alias, to_row))
     pseudo |= {(alias, name): (f"{alias}.{name}", kind) for name, kind in PSEUDO_COLUMNS.items()}
     return Relation(node, False, columns, pseudo, key, serde, source.window is not None)
 
@@ -190,11 +207,8 @@ def _extractor(source: Source) -> Callable[[Any, int], int] | None:
 # --- joins ----------------------------------------------------------------------------------------
 
 
-def join_relations(
-    builder: StreamsBuilder, left: Relation, join: Join, catalogue: Catalogue, registry: Any
-) -> Relation:
-    source = catalogue.find(join.source)
-    right = source_relation(builder, source, join.alias, registry)
+def join_relations(reading: Reading, left: Relation, join: Join) -> Relation:
+    right = source_relation(reading, join.source, join.alias)
     columns = (*left.columns, *right.columns)
     if len({alias for alias, *_ in right.columns} & {alias for alias, *_ in left.columns}):
         raise SqlError(f"{join.alias} stands for two sources; give one of them another name with AS.")

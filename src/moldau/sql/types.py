@@ -17,7 +17,8 @@ from moldau.sql.errors import SqlError
 
 @dataclass(frozen=True, slots=True)
 class SqlType:
-    #: BOOLEAN, INTEGER, BIGINT, DOUBLE, DECIMAL, STRING, BYTES, TIMESTAMP, DATE, TIME, ARRAY, MAP, STRUCT, NULL
+    #: BOOLEAN, INTEGER, BIGINT, DOUBLE, DECIMAL, STRING, BYTES, TIMESTAMP, DATE, TIME, ARRAY, MAP, STRUCT or
+    #: NULL.
     name: str
     #: Of an array its items, of a map its keys and values, of a struct its fields.
     parts: tuple["SqlType", ...] = ()

@@ -1,0 +1,208 @@
+"""``moldau sql``: a shell for statements over topics, and files of them."""
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from moldau.cli.output import echo, note, print_json_line, print_table
+from moldau.cli.session import bootstrap_option, connected, json_option, timeout_option
+
+if TYPE_CHECKING:
+    from moldau.client.transport.cluster import Cluster
+    from moldau.sql.session import Result, Session
+
+_PROMPT = "sql> "
+_MORE = "...> "
+_HISTORY = Path.home() / ".moldau" / "sql_history"
+
+
+@click.command(short_help="SQL over topics: a shell, files and single statements.")
+@click.argument("file", type=click.File(), required=False)
+@click.option("-e", "--execute", "text", metavar="STATEMENTS", help="Run these statements and end.")
+@click.option(
+    "--schema-registry", metavar="URL", envvar="MOLDAU_SCHEMA_REGISTRY", help="For AVRO and JSON_SR."
+)
+@click.option("--home", metavar="DIR", help="Where queries that are kept have their files.")
+@json_option
+@timeout_option
+@bootstrap_option
+def sql(
+    file: Any,
+    text: str | None,
+    schema_registry: str | None,
+    home: str | None,
+    as_json: bool,
+    timeout_seconds: float,
+    bootstrap_server: str,
+) -> None:
+    """SQL over topics, in ksqlDB's words.
+
+    A SELECT shows what the topics have now; with AS OF a moment, what they had then; with EMIT CHANGES, what
+    comes. CREATE … AS SELECT runs on Spark until it is told to end; 'moldau streams list' shows it as well.
+
+    \b
+    Examples:
+      moldau sql
+      moldau sql -e "CREATE STREAM clicks (user STRING KEY, page STRING)
+                     WITH (KAFKA_TOPIC='clicks', VALUE_FORMAT='JSON', PARTITIONS=3)"
+      moldau sql -e "SELECT page, COUNT(*) FROM clicks GROUP BY page"
+      moldau sql -e "SELECT * FROM clicks EMIT CHANGES LIMIT 5" --json
+      moldau sql statements.sql -b broker1:9092
+    """
+    try:
+        from moldau.sql.query_processes import QueryProcesses
+        from moldau.sql.session import Session
+    except ModuleNotFoundError as missing:
+        raise click.ClickException(f"{missing.name} is not installed: pip install 'moldau[sql]'") from missing
+
+    runner = QueryProcesses(bootstrap_server, home)
+    given = text if text is not None else file.read() if file is not None else None
+    if given is None and not sys.stdin.isatty():
+        given = sys.stdin.read()
+
+    async def work(cluster: "Cluster") -> None:
+        async with Session(cluster, registry=schema_registry, runner=runner) as session:
+            if given is not None:
+                await _run(session, given, as_json=as_json)
+                return
+            note("Statements end with a semicolon; 'exit' or Ctrl-D ends the shell.")
+            for statements in _typed():
+                try:
+                    await _run(session, statements, as_json=as_json)
+                except click.ClickException as error:
+                    echo(f"Error: {error.message}", err=True)
+
+    connected(bootstrap_server, work, timeout_seconds=timeout_seconds)
+
+
+async def _run(session: "Session", text: str, *, as_json: bool) -> None:
+    from moldau.protocol.errors import KafkaError
+    from moldau.sql.errors import SqlError
+
+    try:
+        async for result in session.run(text):
+            await _show(result, as_json=as_json)
+    except SqlError as error:
+        raise click.ClickException(str(error)) from error
+    except KafkaError as error:
+        raise click.ClickException(error.message or error.code.name) from error
+
+
+async def _show(result: "Result", *, as_json: bool) -> None:
+    from moldau.sql.session import Flow, Message, Table
+
+    match result:
+        case Message(text):
+            if as_json:
+                print_json_line({"message": text})
+            else:
+                echo(text)
+        case Table(columns, rows, title):
+            if as_json:
+                for row in rows:
+                    print_json_line(dict(zip(columns, row, strict=True)))
+            else:
+                print_table(columns, rows, title=title or None)
+        case Flow(columns, coming):
+            if not as_json:
+                echo("\t".join(columns))
+            try:
+                async for each in coming:
+                    if each is None:
+                        continue
+                    if as_json:
+                        print_json_line(dict(zip(columns, each, strict=True)))
+                    else:
+                        echo("\t".join("" if cell is None else str(cell) for cell in each))
+            except KeyboardInterrupt:
+                return
+
+
+def _typed() -> Iterator[str]:
+    """What a person types, up to a semicolon; with history and completion where the terminal can."""
+    try:
+        import readline
+
+        _HISTORY.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        if _HISTORY.exists():
+            readline.read_history_file(_HISTORY)
+        readline.set_completer(_complete)
+        readline.parse_and_bind("tab: complete")
+    except (ImportError, OSError):
+        readline = None  # type: ignore[assignment]
+    lines: list[str] = []
+    try:
+        while True:
+            try:
+                line = input(_MORE if lines else _PROMPT)
+            except KeyboardInterrupt:
+                echo()
+                lines.clear()
+                continue
+            if not lines and line.strip().rstrip(";").lower() in ("exit", "quit"):
+                return
+            lines.append(line)
+            if line.rstrip().endswith(";"):
+                yield "\n".join(lines)
+                lines.clear()
+    except EOFError:
+        echo()
+    finally:
+        if readline is not None:
+            try:
+                readline.write_history_file(_HISTORY)
+            except OSError as error:
+                note(f"the history cannot be kept: {error}")
+
+
+_WORDS = [
+    "SELECT",
+    "FROM",
+    "WHERE",
+    "GROUP",
+    "BY",
+    "HAVING",
+    "EMIT",
+    "CHANGES",
+    "FINAL",
+    "LIMIT",
+    "CREATE",
+    "STREAM",
+    "TABLE",
+    "AS",
+    "WITH",
+    "INSERT",
+    "INTO",
+    "VALUES",
+    "DROP",
+    "SHOW",
+    "STREAMS",
+    "TABLES",
+    "TOPICS",
+    "QUERIES",
+    "FUNCTIONS",
+    "DESCRIBE",
+    "EXPLAIN",
+    "TERMINATE",
+    "PAUSE",
+    "RESUME",
+    "PARTITION",
+    "WINDOW",
+    "TUMBLING",
+    "HOPPING",
+    "SESSION",
+    "JOIN",
+    "LEFT",
+    "WITHIN",
+    "KAFKA_TOPIC",
+    "VALUE_FORMAT",
+    "PARTITIONS",
+]
+
+
+def _complete(text: str, number: int) -> str | None:
+    found = [word for word in _WORDS if word.startswith(text.upper())]
+    return f"{found[number]} " if number < len(found) else None

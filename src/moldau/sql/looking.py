@@ -1,0 +1,104 @@
+"""Runs a plan in this process over the records of its topics: all that are there, or those that come.
+
+Invariant: nothing is written; the batch takes the records of all partitions in the order of their time, each
+partition in its own order, as a task of Kafka Streams does.
+"""
+
+import heapq
+from collections.abc import AsyncIterator, Iterable, Iterator
+from typing import Any
+
+from moldau.client import BEGINNING, END, READ_COMMITTED, Cluster, Consumer, TopicPartition
+from moldau.client.consumer.fetched import ConsumerRecord
+from moldau.sql.errors import SqlError
+from moldau.sql.planner import RESULT_TOPIC, Plan
+from moldau.streams import TestDriver
+
+#: A batch is held in memory; more than this is work for Spark.
+MOST_RECORDS = 2_000_000
+
+SqlRow = dict[str, Any]
+
+
+def run_over(plan: Plan, records: Iterable[ConsumerRecord]) -> list[SqlRow]:
+    """The rows of a stream, or the rows that a table has in the end."""
+    rows: list[SqlRow] = []
+    table: dict[Any, SqlRow] = {}
+    with TestDriver(plan.topology, decoding_errors="continue") as driver:
+        for record in records:
+            for output in _outputs(driver, record):
+                if plan.kind == "STREAM":
+                    rows.append(output.value)
+                elif output.value is None:
+                    table.pop(output.key, None)
+                else:
+                    table[output.key] = output.value
+    return rows if plan.kind == "STREAM" else list(table.values())
+
+
+def _outputs(driver: TestDriver, record: ConsumerRecord) -> Iterator[Any]:
+    produced = driver.pipe_raw_input(record.topic, record.key, record.value, record.timestamp, record.headers)
+    return (each for each in produced if each.topic == RESULT_TOPIC)
+
+
+def by_time(partitions: Iterable[list[ConsumerRecord]]) -> Iterator[ConsumerRecord]:
+    """One order of all records: always the earliest of those that are next in their partitions."""
+    heads = [(own[0].timestamp, number, 0, own) for number, own in enumerate(partitions) if own]
+    heapq.heapify(heads)
+    while heads:
+        _, number, at, own = heads[0]
+        yield own[at]
+        if at + 1 < len(own):
+            heapq.heapreplace(heads, (own[at + 1].timestamp, number, at + 1, own))
+        else:
+            heapq.heappop(heads)
+
+
+async def what_is_there(cluster: Cluster, plan: Plan, as_of_ms: int | None = None) -> list[SqlRow]:
+    """The rows over what the topics have now, or had until a moment."""
+    partitions = await _partitions(cluster, plan)
+    kept: dict[TopicPartition, list[ConsumerRecord]] = {each: [] for each in partitions}
+    count = 0
+    async with Consumer(cluster, isolation_level=READ_COMMITTED) as consumer:
+        ends = await consumer.offsets_of(dict.fromkeys(partitions, END))
+        await consumer.assign(dict.fromkeys(partitions, BEGINNING))
+        async for batch in consumer.batches(until=ends):
+            own, end = kept[batch.topic_partition], ends[batch.topic_partition]
+            for record in batch.consumer_records():
+                if record.offset < end and (as_of_ms is None or record.timestamp <= as_of_ms):
+                    own.append(record)
+                    count += 1
+            if count > MOST_RECORDS:
+                raise SqlError(
+                    f"More than {MOST_RECORDS} records are too many to look at from here: "
+                    "keep the result with CREATE TABLE … AS SELECT, which runs on Spark."
+                )
+    return run_over(plan, by_time(kept.values()))
+
+
+async def what_comes(
+    cluster: Cluster, plan: Plan, *, from_beginning: bool, poll_ms: int = 500
+) -> AsyncIterator[SqlRow | None]:
+    """Rows for ever; None now and then while none comes, so that the caller can look around."""
+    partitions = await _partitions(cluster, plan)
+    start = BEGINNING if from_beginning else END
+    with TestDriver(plan.topology, decoding_errors="continue") as driver:
+        async with Consumer(cluster, isolation_level=READ_COMMITTED) as consumer:
+            await consumer.assign(dict.fromkeys(partitions, start))
+            while True:
+                batch = await consumer.next_batch(timeout_ms=poll_ms)
+                if batch is None:
+                    yield None
+                    continue
+                for record in batch.consumer_records():
+                    for output in _outputs(driver, record):
+                        if output.value is not None:
+                            yield output.value
+
+
+async def _partitions(cluster: Cluster, plan: Plan) -> list[TopicPartition]:
+    found = []
+    for name in plan.topics:
+        topic = await cluster.topic(name)
+        found += [TopicPartition(name, partition.index) for partition in topic.partitions]
+    return found

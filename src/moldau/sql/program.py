@@ -1,0 +1,50 @@
+"""A query that is kept as a program of ``moldau streams``: a file whose topology is built from statements.
+
+Invariant: the file has everything that the query needs, so that it runs wherever Spark does.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from moldau.sql.catalogue import Catalogue, source_of
+from moldau.sql.errors import SqlError
+from moldau.sql.parser import parse_statement
+from moldau.sql.planner import plan_create, plan_insert
+from moldau.sql.statements import CreateAs, CreateSource, InsertSelect
+from moldau.streams import Topology
+
+_FILE = '''"""Written by moldau sql: the query {query_id}."""
+
+from moldau.sql.program import topology_of
+
+STATEMENTS = {statements!r}
+topology = topology_of(STATEMENTS, registry={registry!r})
+'''
+
+
+def file_of(query_id: str, statements: Sequence[str], registry: str | None) -> str:
+    """The text of the file; the last statement is the query, those before it make what it names."""
+    return _FILE.format(query_id=query_id, statements=list(statements), registry=registry)
+
+
+def topology_of(statements: Sequence[str], registry: Any = None) -> Topology:
+    """What the last of the statements runs."""
+    catalogue = catalogue_of(statements[:-1], registry)
+    query = parse_statement(statements[-1])
+    if isinstance(query, CreateAs):
+        return plan_create(query, catalogue, registry)[0].topology
+    if isinstance(query, InsertSelect):
+        return plan_insert(query, catalogue, registry).topology
+    raise SqlError("The last statement of a program is CREATE … AS SELECT or INSERT INTO … SELECT.")
+
+
+def catalogue_of(statements: Sequence[str], registry: Any = None) -> Catalogue:
+    """The catalogue after these statements."""
+    catalogue = Catalogue()
+    for text in statements:
+        statement = parse_statement(text)
+        if isinstance(statement, CreateSource):
+            catalogue = catalogue.add(source_of(statement), or_replace=True)
+        elif isinstance(statement, CreateAs):
+            catalogue = catalogue.add(plan_create(statement, catalogue, registry)[1], or_replace=True)
+    return catalogue

@@ -1,0 +1,55 @@
+"""Runs queries that are kept as programs of ``moldau streams``, each in a process of its own, on Spark.
+
+Invariant: a query's file is whole before its process starts; its id is the application's, so that ``moldau
+streams list``, ``status``, ``logs`` and ``why`` tell of it.
+"""
+
+import asyncio
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from moldau.sql.errors import SqlError
+
+
+class QueryProcesses:
+    def __init__(
+        self, bootstrap_servers: str, home: str | os.PathLike[str] | None = None, options: Sequence[str] = ()
+    ) -> None:
+        """``options`` are more arguments of ``moldau streams run``."""
+        self._servers = bootstrap_servers
+        chosen = home or os.environ.get("MOLDAU_STREAMS_HOME")
+        self._home = Path(chosen).expanduser() if chosen else Path.home() / ".moldau" / "streams"
+        self._options = tuple(options)
+
+    async def start(self, query_id: str, program: str) -> None:
+        folder = self._home / "sql"
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        file = folder / f"{query_id}.py"
+        part = file.with_suffix(".part")
+        part.write_text(program, encoding="utf-8")
+        part.replace(file)
+        await self._streams(
+            "run",
+            str(file),
+            "--name",
+            query_id,
+            "--detach",
+            "--bootstrap-server",
+            self._servers,
+            *self._options,
+        )
+
+    async def stop(self, query_id: str) -> None:
+        await self._streams("stop", query_id, may_fail="does not run")
+
+    async def _streams(self, *arguments: str, may_fail: str | None = None) -> None:
+        command = [sys.executable, "-m", "moldau.cli.main", "streams", *arguments, "--home", str(self._home)]
+        process = await asyncio.create_subprocess_exec(
+            *command, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT
+        )
+        output, _ = await process.communicate()
+        text = output.decode(errors="replace").strip()
+        if process.returncode and not (may_fail is not None and may_fail in text):
+            raise SqlError(text.removeprefix("Error: ") or f"moldau streams ended with {process.returncode}")

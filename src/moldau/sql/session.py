@@ -1,0 +1,451 @@
+"""Carries statements out on a cluster: the catalogue, topics, looks at rows, and queries that go on running.
+
+Invariant: a statement that fails changes nothing; what it made lasts in the statement log before the answer.
+"""
+
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+from moldau.client import Admin, Cluster, KafkaError, NewTopic, Producer
+from moldau.sql.aggregates import AGGREGATES
+from moldau.sql.catalogue import Catalogue, Source, source_of
+from moldau.sql.errors import SqlError
+from moldau.sql.expressions import Scope, compile_expression
+from moldau.sql.formats import key_serde, value_serde
+from moldau.sql.functions import FUNCTIONS
+from moldau.sql.looking import SqlRow, what_comes, what_is_there
+from moldau.sql.parser import parse_statement, split
+from moldau.sql.planner import Plan, plan_create, plan_insert, plan_query
+from moldau.sql.program import catalogue_of, file_of
+from moldau.sql.statement_log import Kept, StatementLog
+from moldau.sql.statements import (
+    Control,
+    CreateAs,
+    CreateSource,
+    Describe,
+    Drop,
+    Explain,
+    InsertSelect,
+    InsertValues,
+    PrintTopic,
+    Query,
+    SetProperty,
+    Show,
+    Statement,
+)
+from moldau.sql.types import caster, to_json
+
+_RESET = "auto.offset.reset"
+_DEFAULTS = {_RESET: "latest"}
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One sentence about what was done."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Rows that are all there."""
+
+    columns: tuple[str, ...]
+    rows: tuple[tuple[Any, ...], ...]
+    title: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Flow:
+    """Rows that come; None now and then while none does."""
+
+    columns: tuple[str, ...]
+    rows: AsyncIterator[tuple[Any, ...] | None]
+
+
+Result = Message | Table | Flow
+
+
+class QueryRunner(Protocol):
+    """Where queries that are kept run: programs of ``moldau streams``, each under its id."""
+
+    async def start(self, query_id: str, program: str) -> None: ...
+    async def stop(self, query_id: str) -> None: ...
+
+
+class Session:
+    """One person's statements: ``async with Session(cluster) as session``."""
+
+    def __init__(
+        self, cluster: Cluster, *, registry: str | None = None, runner: QueryRunner | None = None
+    ) -> None:
+        self._cluster = cluster
+        self._registry = registry
+        self._runner = runner
+        self._log = StatementLog(cluster)
+        self._kept: dict[str, Kept] = {}
+        self.catalogue = Catalogue()
+        self.properties = dict(_DEFAULTS)
+
+    async def __aenter__(self) -> "Session":
+        self._kept = {each.name: each for each in await self._log.load()}
+        self.catalogue = catalogue_of([each.text for each in self._ordered()], self._registry)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        return
+
+    async def run(self, text: str) -> AsyncIterator[Result]:
+        """The results of all statements of a text, one after the other."""
+        for each in split(text):
+            yield await self.execute(parse_statement(each))
+
+    async def execute(self, statement: Statement) -> Result:
+        match statement:
+            case Query():
+                return await self._query(statement)
+            case CreateSource():
+                return await self._create(statement)
+            case CreateAs():
+                return await self._create_as(statement)
+            case InsertSelect():
+                return await self._insert_select(statement)
+            case InsertValues():
+                return await self._insert(statement)
+            case Drop():
+                return await self._drop(statement)
+            case Show():
+                return await self._show(statement)
+            case Describe():
+                return self._describe(statement)
+            case Explain():
+                return self._explain(statement)
+            case Control():
+                return await self._control(statement)
+            case SetProperty():
+                return self._set(statement)
+            case PrintTopic():
+                return self._print(statement)
+
+    # --- rows -------------------------------------------------------------------------------------
+
+    async def _query(self, query: Query) -> Result:
+        plan = plan_query(query, self.catalogue, self._registry)
+        names = tuple(each.name for each in plan.columns)
+        if query.emit is None:
+            rows = await what_is_there(self._cluster, plan, query.as_of_ms)
+            found = tuple(_cells(row, names) for row in rows)
+            return Table(names, found if query.limit is None else found[: query.limit])
+        if query.as_of_ms is not None:
+            raise SqlError("AS OF looks at what was there; it does not go with EMIT.")
+        return Flow(names, self._flow(plan, names, query.limit))
+
+    async def _flow(
+        self, plan: Plan, names: tuple[str, ...], limit: int | None
+    ) -> AsyncIterator[tuple[Any, ...] | None]:
+        from_beginning = self.properties[_RESET] == "earliest"
+        count = 0
+        if limit == 0:
+            return
+        async for row in what_comes(self._cluster, plan, from_beginning=from_beginning):
+            if row is None:
+                yield None
+                continue
+            yield _cells(row, names)
+            count += 1
+            if count == limit:
+                return
+
+    async def _insert(self, statement: InsertValues) -> Result:
+        source = self.catalogue.find(statement.name)
+        columns = statement.columns or tuple(each.name for each in source.columns)
+        types = {each.name: each.type for each in source.columns}
+        keys = key_serde(source.key_format, source.key_columns, self._registry)
+        values = value_serde(source.value_format, source.value_columns, self._registry, source.name)
+        records = []
+        for row in statement.rows:
+            if len(row) != len(columns):
+                raise SqlError(f"{len(row)} values for {len(columns)} columns: {', '.join(columns)}.")
+            given: dict[str, Any] = {}
+            timestamp = None
+            for name, expression in zip(columns, row, strict=True):
+                value = compile_expression(expression, Scope({})).evaluate({})
+                if name == "ROWTIME":
+                    timestamp = int(value)
+                    continue
+                if name not in types:
+                    raise SqlError(f"{source.name} has no column {name}.")
+                try:
+                    given[name] = caster(types[name])(value)
+                except (ValueError, ArithmeticError) as error:
+                    raise SqlError(f"Column {name} is {types[name]}: {error}.") from error
+            parts = tuple(given.get(each.name) for each in source.key_columns)
+            if source.kind == "TABLE" and None in parts:
+                raise SqlError(f"A row of the table {source.name} needs its key.")
+            key = None if not parts else parts if len(parts) > 1 else parts[0]
+            rest = {each.name: given.get(each.name) for each in source.value_columns}
+            is_tombstone = source.kind == "TABLE" and not any(each in given for each in rest)
+            encoded_key = None if key is None or not parts else keys.serialize(source.topic, key)
+            records.append(
+                (encoded_key, None if is_tombstone else values.serialize(source.topic, rest), timestamp)
+            )
+        async with await Producer.open(self._cluster) as producer:
+            for encoded_key, value, timestamp in records:
+                await (await producer.send(source.topic, value, key=encoded_key, timestamp_ms=timestamp))
+        return Message(f"{len(records)} {'row' if len(records) == 1 else 'rows'} written to {source.topic}")
+
+    def _print(self, statement: PrintTopic) -> Result:
+        return Flow(("OFFSET", "TIME", "KEY", "VALUE"), self._raw(statement))
+
+    async def _raw(self, statement: PrintTopic) -> AsyncIterator[tuple[Any, ...] | None]:
+        from moldau.client import BEGINNING, END, Consumer, TopicPartition
+
+        topic = await self._cluster.topic(statement.topic)
+        places = [TopicPartition(statement.topic, each.index) for each in topic.partitions]
+        start = BEGINNING if statement.from_beginning else END
+        count = 0
+        async with Consumer(self._cluster) as consumer:
+            await consumer.assign(dict.fromkeys(places, start))
+            while statement.limit is None or count < statement.limit:
+                batch = await consumer.next_batch(timeout_ms=500)
+                if batch is None:
+                    yield None
+                    continue
+                for record in batch.consumer_records():
+                    place = f"{record.partition}:{record.offset}"
+                    yield place, record.timestamp, _text(record.key), _text(record.value)
+                    count += 1
+                    if count == statement.limit:
+                        return
+
+    # --- sources ------------------------------------------------------------------------------------
+
+    async def _create(self, statement: CreateSource) -> Result:
+        if statement.if_not_exists and statement.name in self.catalogue.sources:
+            return Message(f"{statement.name} exists already")
+        source = source_of(statement)
+        following = self.catalogue.add(source, or_replace=statement.or_replace)
+        # What the formats cannot hold is said now and not at the first row.
+        key_serde(source.key_format, source.key_columns, self._registry)
+        value_serde(source.value_format, source.value_columns, self._registry, source.name)
+        await self._make_topic(source, must_exist=source.partitions is None)
+        await self._keep(statement.name, statement.text)
+        self.catalogue = following
+        return Message(f"{source.kind.capitalize()} {source.name} created")
+
+    async def _make_topic(self, source: Source, *, must_exist: bool, partitions: int | None = None) -> None:
+        admin = Admin(self._cluster)
+        if source.topic in await admin.list_topics():
+            return
+        if must_exist:
+            raise SqlError(
+                f"Topic '{source.topic}' does not exist. To make it, add PARTITIONS = 1 (or more) to WITH."
+            )
+        topic = NewTopic(
+            source.topic,
+            num_partitions=source.partitions or partitions or 1,
+            replication_factor=source.replicas or -1,
+            configs={"cleanup.policy": "compact"} if source.kind == "TABLE" and source.window is None else {},
+        )
+        outcome = (await admin.create_topics([topic]))[source.topic]
+        if isinstance(outcome, KafkaError):
+            raise SqlError(f"Topic {source.topic} could not be made: {outcome}")
+
+    async def _drop(self, statement: Drop) -> Result:
+        known = self.catalogue.sources.get(statement.name)
+        following = self.catalogue.drop(statement)
+        if known is None:
+            return Message(f"{statement.name} does not exist")
+        users = [each for each in self._ordered() if each.name != known.name and _reads(each, known.name)]
+        if users:
+            names = ", ".join(each.query_id or each.name for each in users)
+            raise SqlError(f"Cannot drop {known.name}: {names} reads it. TERMINATE it first.")
+        if known.name in self._kept and self._kept[known.name].query_id is not None:
+            await self._end(self._kept[known.name])
+        await self._log.remove(known.name)
+        self._kept.pop(known.name, None)
+        self.catalogue = following
+        if statement.delete_topic:
+            await Admin(self._cluster).delete_topics([known.topic])
+        return Message(f"{known.kind.capitalize()} {known.name} dropped")
+
+    # --- queries that are kept ----------------------------------------------------------------------
+
+    async def _create_as(self, statement: CreateAs) -> Result:
+        if statement.if_not_exists and statement.name in self.catalogue.sources:
+            return Message(f"{statement.name} exists already")
+        plan, source = plan_create(statement, self.catalogue, self._registry)
+        following = self.catalogue.add(source, or_replace=statement.or_replace)
+        first = await self._cluster.topic(plan.topics[0])
+        await self._make_topic(source, must_exist=False, partitions=len(first.partitions))
+        prefix = "CTAS" if statement.kind == "TABLE" else "CSAS"
+        return await self._start(statement.name, statement.text, prefix, following)
+
+    async def _insert_select(self, statement: InsertSelect) -> Result:
+        plan_insert(statement, self.catalogue, self._registry)
+        return await self._start(statement.name, statement.text, "INSERTQUERY", self.catalogue)
+
+    async def _start(self, name: str, text: str, prefix: str, following: Catalogue) -> Result:
+        runner = self._needed_runner()
+        number = self._next_number()
+        query_id = f"{prefix}_{name}_{number}"
+        program = file_of(query_id, [*(each.text for each in self._sources()), text], self._registry)
+        await runner.start(query_id, program)
+        await self._keep(query_id if prefix == "INSERTQUERY" else name, text, query_id)
+        self.catalogue = following
+        return Message(f"Created query with ID {query_id}")
+
+    async def _control(self, statement: Control) -> Result:
+        wanted = [
+            each
+            for each in self._ordered()
+            if each.query_id is not None and statement.query_id in (None, each.query_id)
+        ]
+        if not wanted:
+            raise SqlError(f"There is no query {statement.query_id or ''}; SHOW QUERIES lists them.")
+        runner = self._needed_runner()
+        for each in wanted:
+            if statement.action == "TERMINATE":
+                await self._end(each)
+                continue
+            assert each.query_id is not None
+            if statement.action == "PAUSE":
+                await runner.stop(each.query_id)
+            else:
+                earlier = [other.text for other in self._sources() if other.number < each.number]
+                await runner.start(
+                    each.query_id, file_of(each.query_id, [*earlier, each.text], self._registry)
+                )
+            state = "PAUSED" if statement.action == "PAUSE" else "RUNNING"
+            await self._write(replace(each, state=state))
+        verb = {"TERMINATE": "terminated", "PAUSE": "paused", "RESUME": "resumed"}[statement.action]
+        return Message(", ".join(f"Query {each.query_id} {verb}" for each in wanted))
+
+    async def _end(self, kept: Kept) -> None:
+        """The query ends for good; the stream or table that it wrote stays, as one that others write."""
+        assert kept.query_id is not None
+        await self._needed_runner().stop(kept.query_id)
+        if kept.name == kept.query_id:
+            await self._log.remove(kept.name)
+            self._kept.pop(kept.name, None)
+        else:
+            await self._write(replace(kept, query_id=None, state="TERMINATED"))
+
+    def _needed_runner(self) -> QueryRunner:
+        if self._runner is None:
+            raise SqlError("Queries that are kept run on Spark: pip install 'moldau[spark]'.")
+        return self._runner
+
+    # --- what there is --------------------------------------------------------------------------------
+
+    async def _show(self, statement: Show) -> Result:
+        match statement.what:
+            case "STREAMS" | "TABLES":
+                kind = statement.what[:-1]
+                rows = [
+                    (each.name, each.topic, each.key_format, each.value_format, each.window is not None)
+                    for each in self.catalogue.sources.values()
+                    if each.kind == kind
+                ]
+                heads = (f"{kind.capitalize()} Name", "Kafka Topic", "Key Format", "Value Format", "Windowed")
+                return Table(heads, tuple(sorted(rows)))
+            case "TOPICS":
+                admin = Admin(self._cluster)
+                described = await admin.describe_topics(sorted(await admin.list_topics()))
+                listed = [
+                    (name, len(each.partitions), len(each.partitions[0].replicas))
+                    for name, each in described.items()
+                    if not isinstance(each, KafkaError) and not name.startswith("_")
+                ]
+                return Table(("Kafka Topic", "Partitions", "Partition Replicas"), tuple(sorted(listed)))
+            case "QUERIES":
+                queries = [
+                    (each.query_id, each.state, self._sink(each), " ".join(each.text.split()))
+                    for each in self._ordered()
+                    if each.query_id is not None
+                ]
+                return Table(("Query ID", "Status", "Sink", "Query"), tuple(queries))
+            case "FUNCTIONS":
+                both: list[tuple[Any, ...]] = [
+                    *((each.name, "SCALAR", each.help) for each in FUNCTIONS.values()),
+                    *((each.name, "AGGREGATE", each.help) for each in AGGREGATES.values()),
+                ]
+                return Table(("Function Name", "Category", "What it gives"), tuple(sorted(both)))
+        return Table(("Property", "Value"), tuple(sorted(self.properties.items())))
+
+    def _sink(self, kept: Kept) -> str:
+        known = self.catalogue.sources.get(kept.name)
+        return known.topic if known is not None else kept.name
+
+    def _describe(self, statement: Describe) -> Result:
+        source = self.catalogue.find(statement.name)
+        mark = " (primary key)" if source.kind == "TABLE" else " (key)"
+        rows = [(each.name, f"{each.type}{mark if each.is_key else ''}") for each in source.columns]
+        if statement.extended:
+            kept = self._kept.get(source.name)
+            readers = [each.query_id or each.name for each in self._ordered() if _reads(each, source.name)]
+            rows += [
+                ("— type", source.kind),
+                ("— topic", source.topic),
+                ("— formats", f"key {source.key_format}, value {source.value_format}"),
+                ("— written by", (kept.query_id if kept else None) or "others"),
+                ("— read by", ", ".join(readers) or "nobody"),
+                ("— statement", " ".join(source.text.split())),
+            ]
+        return Table(("Field", "Type"), tuple(rows), title=source.name)
+
+    def _explain(self, statement: Explain) -> Result:
+        if statement.query is not None:
+            return Message(plan_query(statement.query, self.catalogue, self._registry).topology.describe())
+        kept = next((each for each in self._ordered() if each.query_id == statement.query_id), None)
+        if kept is None:
+            raise SqlError(f"There is no query {statement.query_id}; SHOW QUERIES lists them.")
+        query = parse_statement(kept.text)
+        if isinstance(query, InsertSelect):
+            return Message(plan_insert(query, self.catalogue, self._registry).topology.describe())
+        assert isinstance(query, CreateAs)
+        return Message(plan_create(query, self.catalogue, self._registry)[0].topology.describe())
+
+    def _set(self, statement: SetProperty) -> Result:
+        if statement.name not in _DEFAULTS:
+            raise SqlError(f"There is no property {statement.name}; there is {', '.join(_DEFAULTS)}.")
+        if statement.value not in (None, "earliest", "latest"):
+            raise SqlError(f"{statement.name} is 'earliest' or 'latest'.")
+        self.properties[statement.name] = statement.value or _DEFAULTS[statement.name]
+        return Message(f"{statement.name} is {self.properties[statement.name]} now")
+
+    # --- the statement log ------------------------------------------------------------------------------
+
+    def _ordered(self) -> list[Kept]:
+        return sorted(self._kept.values(), key=lambda each: each.number)
+
+    def _sources(self) -> list[Kept]:
+        """Statements that made a stream or a table."""
+        return [each for each in self._ordered() if each.name != each.query_id]
+
+    def _next_number(self) -> int:
+        return max((each.number for each in self._kept.values()), default=0) + 1
+
+    async def _keep(self, name: str, text: str, query_id: str | None = None) -> None:
+        await self._write(Kept(name, self._next_number(), text, query_id))
+
+    async def _write(self, kept: Kept) -> None:
+        await self._log.write(kept)
+        self._kept[kept.name] = kept
+
+
+def _cells(row: SqlRow, names: Sequence[str]) -> tuple[Any, ...]:
+    return tuple(to_json(row.get(name)) for name in names)
+
+
+def _text(data: bytes | None) -> str | None:
+    return None if data is None else data.decode(errors="backslashreplace")
+
+
+def _reads(kept: Kept, name: str) -> bool:
+    statement = parse_statement(kept.text)
+    if not isinstance(statement, CreateAs | InsertSelect):
+        return False
+    query = statement.query
+    return name in (query.source, *(join.source for join in query.joins))

@@ -1,0 +1,189 @@
+"""Statements on a real broker: what they make, show and refuse."""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import pytest
+
+from moldau.client import Cluster
+from moldau.sql.errors import SqlError
+from moldau.sql.session import Flow, Message, Session, Table
+from moldau.testing import Broker
+
+CLICKS = (
+    "CREATE STREAM clicks (user STRING KEY, page STRING, ms BIGINT)"
+    " WITH (KAFKA_TOPIC='clicks', VALUE_FORMAT='JSON', PARTITIONS=3);"
+)
+COUNTS = "CREATE TABLE counts AS SELECT page, COUNT(*) AS n FROM clicks GROUP BY page EMIT CHANGES;"
+
+
+class Runner:
+    """Notes what is to run; its programs are run by tests of Spark."""
+
+    def __init__(self) -> None:
+        self.running: dict[str, str] = {}
+
+    async def start(self, query_id: str, program: str) -> None:
+        self.running[query_id] = program
+
+    async def stop(self, query_id: str) -> None:
+        self.running.pop(query_id, None)
+
+
+Work = Callable[[Session, Runner], Coroutine[Any, Any, None]]
+
+
+@pytest.fixture
+def broker() -> Any:
+    with Broker() as started:
+        yield started
+
+
+def work_on(broker: Broker, *works: Work) -> None:
+    """Each part of the work has a session of its own; all have one runner."""
+    runner = Runner()
+
+    async def run() -> None:
+        for work in works:
+            async with (
+                await Cluster.open(broker.bootstrap_servers) as cluster,
+                Session(cluster, runner=runner) as session,
+            ):
+                await work(session, runner)
+
+    asyncio.run(run())
+
+
+async def results(session: Session, text: str) -> list[Any]:
+    return [each async for each in session.run(text)]
+
+
+async def rows(session: Session, text: str) -> list[tuple[Any, ...]]:
+    (found,) = await results(session, text)
+    if isinstance(found, Flow):
+        return [each async for each in found.rows if each is not None]
+    assert isinstance(found, Table)
+    return list(found.rows)
+
+
+def test_from_a_topic_to_rows(broker: Broker) -> None:
+    async def write(session: Session, runner: Runner) -> None:
+        made, inserted = await results(
+            session,
+            CLICKS
+            + "INSERT INTO clicks (ROWTIME, user, page, ms) VALUES (1000, 'ann', '/a', 5), (2000, 'bob', '/b', 7)",
+        )
+        assert (made, inserted) == (Message("Stream CLICKS created"), Message("2 rows written to clicks"))
+
+    async def read(session: Session, runner: Runner) -> None:
+        """Another session knows the stream."""
+        assert await rows(session, "SHOW STREAMS") == [("CLICKS", "clicks", "KAFKA", "JSON", False)]
+        assert await rows(session, "SELECT * FROM clicks") == [("ann", "/a", 5), ("bob", "/b", 7)]
+        assert await rows(session, "SELECT user FROM clicks AS OF 1500") == [("ann",)]
+        assert await rows(session, "SELECT user FROM clicks LIMIT 1") == [("ann",)]
+        grouped = "SELECT user, SUM(ms) AS total FROM clicks GROUP BY user"
+        assert await rows(session, grouped) == [("ann", 5), ("bob", 7)]
+        assert ("clicks", 3, 1) in await rows(session, "SHOW TOPICS")
+        assert ("MS", "BIGINT") in await rows(session, "DESCRIBE clicks")
+        assert len(await rows(session, "SHOW FUNCTIONS")) > 60
+
+    async def follow(session: Session, runner: Runner) -> None:
+        await results(session, "SET 'auto.offset.reset' = 'earliest'")
+        found = await rows(session, "SELECT user, page FROM clicks EMIT CHANGES LIMIT 2")
+        assert set(found) == {("ann", "/a"), ("bob", "/b")}
+        raw = await rows(session, "PRINT 'clicks' FROM BEGINNING LIMIT 2")
+        assert {each[2:] for each in raw} == {
+            ("ann", '{"PAGE":"/a","MS":5}'),
+            ("bob", '{"PAGE":"/b","MS":7}'),
+        }
+
+    work_on(broker, write, read, follow)
+
+
+def test_queries_that_are_kept(broker: Broker) -> None:
+    async def start(session: Session, runner: Runner) -> None:
+        await results(session, CLICKS)
+        (made,) = await results(session, COUNTS)
+        assert made == Message("Created query with ID CTAS_COUNTS_2")
+        assert list(runner.running) == ["CTAS_COUNTS_2"]
+        with pytest.raises(SqlError, match="already exists"):
+            await results(session, COUNTS)
+        await results(session, "CREATE STREAM more AS SELECT user, page FROM clicks; ")
+        await results(session, "INSERT INTO more SELECT user, page FROM clicks")
+        assert list(runner.running) == ["CTAS_COUNTS_2", "CSAS_MORE_3", "INSERTQUERY_MORE_4"]
+
+    async def go_on(session: Session, runner: Runner) -> None:
+        names: dict[str, Any] = {}
+        exec(runner.running["CTAS_COUNTS_2"], names)
+        assert "KSTREAM-AGGREGATE" in names["topology"].describe()
+        listed = await rows(session, "SHOW QUERIES")
+        assert [each[:3] for each in listed] == [
+            ("CTAS_COUNTS_2", "RUNNING", "COUNTS"),
+            ("CSAS_MORE_3", "RUNNING", "MORE"),
+            ("INSERTQUERY_MORE_4", "RUNNING", "INSERTQUERY_MORE_4"),
+        ]
+        with pytest.raises(SqlError, match="CTAS_COUNTS_2, CSAS_MORE_3, INSERTQUERY_MORE_4 reads it"):
+            await results(session, "DROP STREAM clicks")
+        (explained,) = await results(session, "EXPLAIN CTAS_COUNTS_2")
+        assert "Sub-topology: 1" in explained.text
+        extended = dict(await rows(session, "DESCRIBE counts EXTENDED"))
+        assert (extended["— written by"], extended["PAGE"]) == (
+            "CTAS_COUNTS_2",
+            "VARCHAR(STRING) (primary key)",
+        )
+        await results(session, "PAUSE CTAS_COUNTS_2")
+        assert "CTAS_COUNTS_2" not in runner.running
+        await results(session, "RESUME CTAS_COUNTS_2; TERMINATE INSERTQUERY_MORE_4; TERMINATE CSAS_MORE_3")
+        assert list(runner.running) == ["CTAS_COUNTS_2"]
+
+    async def end(session: Session, runner: Runner) -> None:
+        assert [each[:2] for each in await rows(session, "SHOW QUERIES")] == [("CTAS_COUNTS_2", "RUNNING")]
+        assert set(session.catalogue.sources) == {"CLICKS", "COUNTS", "MORE"}
+        await results(session, "DROP TABLE counts DELETE TOPIC; DROP STREAM more; DROP STREAM clicks")
+        assert runner.running == {}
+        assert session.catalogue.sources == {}
+        assert "COUNTS" not in [each[0] for each in await rows(session, "SHOW TOPICS")]
+
+    work_on(broker, start, go_on, end)
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("CREATE STREAM s (a INT) WITH (KAFKA_TOPIC='none', VALUE_FORMAT='JSON')", "add PARTITIONS"),
+        ("CREATE STREAM s (a INT) WITH (VALUE_FORMAT='JSON', PARTITIONS=1)", "KAFKA_TOPIC"),
+        ("CREATE TABLE s (a INT) WITH (KAFKA_TOPIC='x', VALUE_FORMAT='JSON', PARTITIONS=1)", "PRIMARY KEY"),
+        ("CREATE STREAM s (a INT) WITH (KAFKA_TOPIC='x', VALUE_FORMAT='AVRO', PARTITIONS=1)", "registry"),
+        ("CREATE STREAM s (a INT) WITH (KAFKA_TOPIC='x', COLOUR='red', PARTITIONS=1)", "no COLOUR"),
+        ("DROP TABLE clicks", "use DROP STREAM"),
+        ("DROP STREAM nope", "does not exist"),
+        ("INSERT INTO clicks VALUES (1)", "1 values for 3 columns"),
+        ("INSERT INTO clicks (user, ms) VALUES ('x', 'y')", "Column MS is BIGINT"),
+        ("INSERT INTO clicks (nope) VALUES (1)", "no column NOPE"),
+        ("TERMINATE nope", "no query NOPE"),
+        ("SET 'colour' = 'red'", "no property colour"),
+        ("SET 'auto.offset.reset' = 'red'", "earliest"),
+        ("SELECT * FROM clicks AS OF 5 EMIT CHANGES", "does not go with EMIT"),
+    ],
+)
+def test_what_is_refused_changes_nothing(text: str, complaint: str) -> None:
+    async def work(session: Session, runner: Runner) -> None:
+        await results(session, CLICKS)
+        before = session.catalogue
+        with pytest.raises(SqlError, match=complaint):
+            await results(session, text)
+        assert session.catalogue == before
+
+    with Broker() as broker:
+        work_on(broker, work)
+
+
+def test_without_spark_nothing_is_kept(broker: Broker) -> None:
+    async def work() -> None:
+        async with await Cluster.open(broker.bootstrap_servers) as cluster, Session(cluster) as session:
+            await results(session, CLICKS)
+            with pytest.raises(SqlError, match="run on Spark"):
+                await results(session, COUNTS)
+
+    asyncio.run(work())
