@@ -39,12 +39,13 @@ BELOW = {
     "serde": "base protocol schemas client",
     "spark": "base protocol schemas client serde",
     "streams": "base protocol schemas client serde",
+    "sql": "base protocol schemas client serde streams",
     "pipelines": "base protocol schemas client serde spark",
     "connect": "base protocol schemas client serde web",
     "web": "base",
     "registry": "base protocol schemas client web",
     "cli": "base protocol schemas security client cluster node importing web registry serde spark pipelines "
-    "streams connect",
+    "streams connect sql",
     "testing": "*",
 }
 #: The one exception to the table: a tool that reads files of a stopped broker has no broker to ask.
@@ -65,6 +66,7 @@ READS_FILES = {
 ONLY_IN = {
     "click": "cli",
     "rich": "cli",
+    "sqlglot": "sql",
     "sqlite3": "cluster/store",
     "kazoo": "cluster/store/zookeeper cli/kafka_tools/clusters/zookeeper_shell.py",
     "uvloop": "base cli",

@@ -17,7 +17,8 @@ STATEMENTS = [
     "CREATE STREAM views (user STRING KEY, item STRING) WITH (KAFKA_TOPIC='views', VALUE_FORMAT='JSON')",
     "CREATE TABLE users (id STRING PRIMARY KEY, name STRING, level INT)"
     " WITH (KAFKA_TOPIC='users', VALUE_FORMAT='JSON')",
-    "CREATE TABLE levels (level INT PRIMARY KEY, title STRING) WITH (KAFKA_TOPIC='levels', VALUE_FORMAT='JSON')",
+    "CREATE TABLE levels (level INT PRIMARY KEY, title STRING)"
+    " WITH (KAFKA_TOPIC='levels', VALUE_FORMAT='JSON')",
 ]
 
 

@@ -173,6 +173,6 @@ def test_a_name_in_two_sources_needs_its_source() -> None:
     both = Scope(
         {("A", "X"): ("A.X", type_of(parse_type("INT"))), ("B", "X"): ("B.X", type_of(parse_type("INT")))}
     )
-    with pytest.raises(SqlError, match="ambiguous: say A.X and B.X"):
+    with pytest.raises(SqlError, match=r"ambiguous: say A\.X and B\.X"):
         compile_expression(parse_expression("x"), both)
     assert compile_expression(parse_expression("b.x"), both).evaluate({"B.X": 3}) == 3

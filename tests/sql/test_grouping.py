@@ -75,7 +75,8 @@ def test_having_takes_rows_away_again(sql: Any) -> None:
     ],
 )
 def test_windows(sql: Any, window: str, rows: set[Any]) -> None:
-    query = f"SELECT user, WINDOWSTART AS s, WINDOWEND AS e, COUNT(*) AS n FROM clicks WINDOW {window} GROUP BY user"
+    columns = "user, WINDOWSTART AS s, WINDOWEND AS e, COUNT(*) AS n"
+    query = f"SELECT {columns} FROM clicks WINDOW {window} GROUP BY user"
     found = sql.batch(query, [each for each in CLICKS if each.key == b"ann"])
     assert {(row["S"], row["E"], row["N"]) for row in found} == rows
 

@@ -24,7 +24,8 @@ from moldau.sql.statements import (
 def test_columns_and_properties() -> None:
     made = parse_statement(
         "CREATE OR REPLACE TABLE t (id INT PRIMARY KEY, `Mixed` STRING, d DECIMAL(4, 2),"
-        " s STRUCT<a INT, b ARRAY<MAP<STRING, BIGINT>>>) WITH (kafka_topic='x', PARTITIONS=3, value_format='JSON')"
+        " s STRUCT<a INT, b ARRAY<MAP<STRING, BIGINT>>>)"
+        " WITH (kafka_topic='x', PARTITIONS=3, value_format='JSON')"
     )
     assert isinstance(made, CreateSource)
     assert [(each.name, str(each.type), each.is_key) for each in made.columns] == [

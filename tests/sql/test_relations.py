@@ -29,7 +29,8 @@ def test_by_a_column_that_is_not_the_key(sql: Any) -> None:
 
 
 def test_two_streams_within_a_time(sql: Any) -> None:
-    query = "SELECT c.user, v.item FROM clicks c {} views v WITHIN 1 MINUTE GRACE PERIOD 0 SECONDS ON c.user = v.user"
+    within = "WITHIN 1 MINUTE GRACE PERIOD 0 SECONDS"
+    query = f"SELECT c.user, v.item FROM clicks c {{}} views v {within} ON c.user = v.user"
     view = record("views", "ann", {"item": "i"}, 30_000)
     late = record("views", "ann", {"item": "late"}, 200_000)
     assert sql.updates(query.format("JOIN"), [CLICK, view, late]) == [{"USER": "ann", "ITEM": "i"}]

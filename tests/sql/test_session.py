@@ -71,8 +71,8 @@ def test_from_a_topic_to_rows(broker: Broker) -> None:
     async def write(session: Session, runner: Runner) -> None:
         made, inserted = await results(
             session,
-            CLICKS
-            + "INSERT INTO clicks (ROWTIME, user, page, ms) VALUES (1000, 'ann', '/a', 5), (2000, 'bob', '/b', 7)",
+            f"{CLICKS} INSERT INTO clicks (ROWTIME, user, page, ms)"
+            " VALUES (1000, 'ann', '/a', 5), (2000, 'bob', '/b', 7)",
         )
         assert (made, inserted) == (Message("Stream CLICKS created"), Message("2 rows written to clicks"))
 

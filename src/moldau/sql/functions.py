@@ -1,14 +1,13 @@
 """Scalar functions by name: what they take, what type they give, and the Python that does it.
 
-Invariant: pure; a function that gets NULL gives NULL, unless its row says that it takes NULL itself.
+Invariant: pure, so that a query that is repeated after a failure gives the same rows; a function that gets
+NULL gives NULL, unless its row says that it takes NULL itself.
 """
 
 import hashlib
 import json
 import math
-import random
 import re
-import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
@@ -116,7 +115,6 @@ add(
 )
 add("POWER", (2, 2), DOUBLE, lambda x, y: float(x) ** y, "x to the power of y")
 add("SIGN", (1, 1), INTEGER, lambda x: (x > 0) - (x < 0), "-1, 0 or 1")
-add("RANDOM", (0, 0), DOUBLE, random.random, "a random number from 0 to 1")
 add(
     "GREATEST",
     (1, _MANY),
@@ -214,7 +212,6 @@ add(
     "with what a pattern finds replaced",
 )
 add("CHR", (1, 1), STRING, lambda code: chr(int(code)), "the character of a number")
-add("UUID", (0, 0), STRING, lambda: str(uuid.uuid4()), "a random identifier")
 add("MD5", (1, 1), STRING, lambda text: hashlib.md5(text.encode()).hexdigest(), "the checksum of a text")
 
 # --- NULL -----------------------------------------------------------------------------------------

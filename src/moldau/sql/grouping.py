@@ -94,7 +94,7 @@ def group(query: Query, relation: Relation) -> tuple[Relation, Callable[[exp.Exp
     compiled = [relation.compile(each) for each in keys]
     definitions = [ColumnDefinition(f"G{number}", each.type) for number, each in enumerate(compiled)]
     serde = key_serde("JSON", definitions)
-    table = _aggregated(query, relation, keys, compiled, definitions, list(calls.values()), serde)
+    table = _aggregated(query, relation, keys, compiled, list(calls.values()), serde)
     window = query.window
     node = table.map_values(_to_row(list(calls.values()), len(keys), window is not None))
     columns = [("", f"$G{number}", f"$G{number}", each.type) for number, each in enumerate(compiled)]
@@ -142,72 +142,83 @@ def _rewritten(expression: exp.Expression, places: dict[str, str]) -> exp.Expres
     return found
 
 
+class _Aggregation:
+    """All aggregates of a query as one: their states in a list."""
+
+    def __init__(self, calls: list[_Call]) -> None:
+        self._calls = calls
+        arguments = [(call.column, call.argument) for call in calls if call.argument is not None]
+        #: What is kept of a row on its way to its group.
+        self.columns = [ColumnDefinition(column, each.type) for column, each in arguments]
+        self._arguments = [(column, each.evaluate) for column, each in arguments]
+
+    def needed(self, row: Any) -> dict[str, Any]:
+        return {column: evaluate(row) for column, evaluate in self._arguments}
+
+    def start(self) -> Any:
+        return [call.function.start for call in self._calls]
+
+    def add(self, key: Any, row: Any, states: Any) -> Any:
+        return [call.add(state, row) for call, state in zip(self._calls, states, strict=True)]
+
+    def undo(self, key: Any, row: Any, states: Any) -> Any:
+        return [call.undo(state, row) for call, state in zip(self._calls, states, strict=True)]
+
+    def merge(self, key: Any, one: Any, other: Any) -> Any:
+        return [call.merge(a, b) for call, a, b in zip(self._calls, one, other, strict=True)]
+
+    def check_undo(self) -> None:
+        for call in self._calls:
+            if call.function.undo is None:
+                raise SqlError(f"{call.function.name} cannot be used over a table, whose rows change.")
+
+
 def _aggregated(
     query: Query,
     relation: Relation,
     keys: list[exp.Expression],
     compiled: list[Compiled],
-    definitions: list[ColumnDefinition],
     calls: list[_Call],
     serde: Any,
 ) -> Any:
-    arguments = [(call.column, call.argument.evaluate) for call in calls if call.argument is not None]
-    narrow = [
-        ColumnDefinition(call.column, call.argument.type) for call in calls if call.argument is not None
-    ]
+    all_of = _Aggregation(calls)
     evaluates = [each.evaluate for each in compiled]
 
-    def key_of(row: Any) -> Any:
-        """NULL where any part of the key is, which leaves the row out."""
+    def regroup(key: Any, row: Any) -> tuple[Any, dict[str, Any]]:
+        """The key is NULL where any part of it is, which leaves the row out."""
         parts = tuple(each(row) for each in evaluates)
-        return None if None in parts else parts if len(parts) > 1 else parts[0]
+        return None if None in parts else parts if len(parts) > 1 else parts[0], all_of.needed(row)
 
-    def needed(row: Any) -> dict[str, Any]:
-        return {column: evaluate(row) for column, evaluate in arguments}
-
-    grouped = Grouped.with_(serde, row_serde(narrow))
+    grouped = Grouped.with_(serde, row_serde(all_of.columns))
     materialized = Materialized.with_(serde, StateSerde())
-
-    def start() -> Any:
-        return [call.function.start for call in calls]
-
-    def add(key: Any, row: Any, states: Any) -> Any:
-        return [call.add(state, row) for call, state in zip(calls, states, strict=True)]
-
     if relation.is_table:
         if query.window is not None:
             raise SqlError("WINDOW is for streams: a table has no windows.")
-        for call in calls:
-            if call.function.undo is None:
-                raise SqlError(f"{call.function.name} cannot be used over a table, whose rows change.")
-
-        def undo(key: Any, row: Any, states: Any) -> Any:
-            return [call.undo(state, row) for call, state in zip(calls, states, strict=True)]
-
-        regrouped = relation.node.group_by(lambda key, row: (key_of(row), needed(row)), grouped)
-        return regrouped.aggregate(start, add, undo, materialized)
-    if len(relation.key) == len(keys) and all(
+        all_of.check_undo()
+        table = relation.node.group_by(regroup, grouped)
+        return table.aggregate(all_of.start, all_of.add, all_of.undo, materialized)
+    has_key = len(relation.key) == len(keys) and all(
         key.sql() in part.texts for key, part in zip(keys, relation.key, strict=True)
-    ):
-        narrowed = relation.node.map_values(needed).group_by_key(grouped)
-    else:
-        narrowed = relation.node.map(lambda key, row: (key_of(row), needed(row))).group_by_key(grouped)
-    if query.window is None:
-        if query.emit == "FINAL":
-            raise SqlError("EMIT FINAL needs a WINDOW: without one nothing is ever final.")
-        return narrowed.aggregate(start, add, materialized)
-    windowed = narrowed.windowed_by(_windows(query.window))
+    )
+    narrowed = relation.node.map_values(all_of.needed) if has_key else relation.node.map(regroup)
+    groups = narrowed.group_by_key(grouped)
+    if query.window is not None:
+        return _windowed(query, query.window, groups, all_of, materialized)
+    if query.emit == "FINAL":
+        raise SqlError("EMIT FINAL needs a WINDOW: without one nothing is ever final.")
+    return groups.aggregate(all_of.start, all_of.add, materialized)
+
+
+def _windowed(
+    query: Query, window: Window, groups: Any, all_of: _Aggregation, materialized: Materialized
+) -> Any:
+    windowed = groups.windowed_by(_windows(window))
     if query.emit == "FINAL":
         windowed = windowed.emit_strategy(EmitStrategy.on_window_close())
-    if query.window.retention_ms is not None:
-        materialized = materialized.with_retention(query.window.retention_ms)
-    if query.window.kind != "SESSION":
-        return windowed.aggregate(start, add, materialized)
-
-    def merge(key: Any, one: Any, other: Any) -> Any:
-        return [call.merge(a, b) for call, a, b in zip(calls, one, other, strict=True)]
-
-    return windowed.aggregate(start, add, materialized, merger=merge)
+    if window.retention_ms is not None:
+        materialized = materialized.with_retention(window.retention_ms)
+    merger = all_of.merge if window.kind == "SESSION" else None
+    return windowed.aggregate(all_of.start, all_of.add, materialized, merger=merger)
 
 
 def _windows(window: Window) -> Any:
