@@ -85,7 +85,7 @@ def test_nothing_of_a_damaged_store_counts() -> None:
     for _ in range(300):
         damaged = bytearray(_ONE)
         damaged[draw.randrange(len(damaged))] ^= draw.randrange(1, 256)
-        with pytest.raises(ValueError, match="damaged|no JKS"):
+        with pytest.raises(ValueError, match=r"damaged|no JKS"):
             read_jks(bytes(damaged), "changeit", "another")
 
 
@@ -103,5 +103,5 @@ def test_a_store_that_somebody_sealed_again_is_read_within_its_bytes() -> None:
             refused += 1
     assert refused > 200
     for length in range(len(_ONE) - 20):
-        with pytest.raises(ValueError, match="too early|no JKS"):
+        with pytest.raises(ValueError, match=r"too early|no JKS"):
             read_jks(_sealed(_ONE[:length]), "changeit", "another")
