@@ -146,11 +146,14 @@ BROKER_SETTINGS = SettingsTable({
     "Security": (
         Setting("sasl.enabled.mechanisms", LIST, ("GSSAPI",),
                 "What clients of a SASL listener may log in with: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, "
-                "OAUTHBEARER.",
+                "OAUTHBEARER, GSSAPI.",
                 Items(), _EACH),
         Setting("sasl.jaas.config", PASSWORD, None,
                 "Users of PLAIN as options user_<name>=<password>; by listener and mechanism as "
                 "listener.name.<listener>.<mechanism>.sasl.jaas.config.", None, _EACH),
+        Setting("sasl.kerberos.principal.to.local.rules", LIST, ("DEFAULT",),
+                "How a Kerberos name becomes a user's: RULE:[n:format](match)s/pattern/replacement/g/L, "
+                "DEFAULT.", Items(), _EACH),
         Setting("sasl.server.max.receive.size", INT, 524288, "Largest request before a login.",
                 at_least(0)),
         Setting("connections.max.reauth.ms", LONG, 0,
