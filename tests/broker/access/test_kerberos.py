@@ -1,4 +1,4 @@
-"""A listener with GSSAPI that cannot be: it says what is missing. Real logins are in ``tests/conformance``."""
+"""A listener with GSSAPI that cannot be: it says what is missing. Real logins: ``tests/conformance``."""
 
 from pathlib import Path
 

@@ -325,7 +325,7 @@ def _mechanism(mechanism: str, settings: ListenerSettings, services: Services) -
             )
         return lambda: Plain(users)
     if mechanism in scram.MECHANISMS:
-        return _scram(scram.MECHANISMS[mechanism], services)
+        return _scram(scram.MECHANISMS[mechanism], services, settings["moldau.scram.old.librdkafka.allow"])
     if mechanism == "OAUTHBEARER":
         return BearerKeys(settings, services).begin
     if mechanism == "GSSAPI":
@@ -336,7 +336,7 @@ def _mechanism(mechanism: str, settings: ListenerSettings, services: Services) -
     )
 
 
-def _scram(mechanism: ScramMechanism, services: Services) -> Begin:
+def _scram(mechanism: ScramMechanism, services: Services, old_clients: bool) -> Begin:
     secret = secrets.token_bytes(32)
 
     def look_up(user: str, by_token: bool) -> tuple[ScramCredential, Identity] | None:
@@ -348,7 +348,7 @@ def _scram(mechanism: ScramMechanism, services: Services) -> Begin:
     def fake(user: str) -> ScramCredential:
         return scram.fake_credential(mechanism, user, secret)
 
-    return lambda: Scram(mechanism, look_up, fake, secrets.token_urlsafe(24))
+    return lambda: Scram(mechanism, look_up, fake, secrets.token_urlsafe(24), old_clients=old_clients)
 
 
 def certificate_identity(certificate: Any, mapping: PrincipalMapping) -> Identity | None:

@@ -171,6 +171,8 @@ BROKER_SETTINGS = SettingsTable({
         Setting("sasl.oauthbearer.sub.claim.name", STRING, "sub", "The claim with the user's name."),
         Setting("moldau.oauthbearer.unsecured.allow", BOOLEAN, False,
                 "Takes tokens without a signature: for trying out, never where it matters."),
+        Setting("moldau.scram.old.librdkafka.allow", BOOLEAN, False,
+                "Understands SCRAM of librdkafka up to 2.6.0, which repeats its nonce; Kafka 4 refuses it."),
         Setting("ssl.keystore.location", STRING, None, "The broker's certificate and key.", None, _EACH),
         Setting("ssl.keystore.type", STRING, "JKS", "PEM, PKCS12 or JKS.", None, _EACH),
         Setting("ssl.keystore.password", PASSWORD, None, "Password of that file.", None, _EACH),
