@@ -2,7 +2,14 @@
 
 import pytest
 
-from moldau.security.jaas import jaas_options, parse_jaas, plain_users
+from moldau.security.jaas import (
+    client_setting,
+    file_of_options,
+    jaas_options,
+    parse_jaas,
+    plain_users,
+    server_settings,
+)
 
 _PLAIN = """org.apache.kafka.common.security.plain.PlainLoginModule required \\
     username="admin" password="admin-secret" user_admin='admin-secret' user_a.b="se=c;r\\"et";"""
@@ -30,7 +37,7 @@ _FILE = """
 KafkaServer {
     org.apache.kafka.common.security.plain.PlainLoginModule required
         username="admin" password="admin-secret"   // not a secret
-        user_admin="a//b;}" user_alice="alice-secret";
+        user_admin="a//b;}  c" user_alice="alice-secret";
     org.apache.kafka.common.security.scram.ScramLoginModule required username="x" password="y";
 };
 internal.KafkaServer { com.sun.security.auth.module.Krb5LoginModule required keyTab="/k"; };
@@ -47,7 +54,7 @@ def test_a_file_as_settings_of_a_broker() -> None:
         "scram-sha-512.sasl.jaas.config",
         "listener.name.internal.gssapi.sasl.jaas.config",
     }
-    assert plain_users(settings["plain.sasl.jaas.config"]) == {"admin": "a//b;}", "alice": "alice-secret"}
+    assert plain_users(settings["plain.sasl.jaas.config"]) == {"admin": "a//b;}  c", "alice": "alice-secret"}
 
 
 def test_the_clients_section() -> None:
@@ -57,7 +64,9 @@ def test_the_clients_section() -> None:
     assert client_setting("KafkaServer { m required; };") is None
 
 
-@pytest.mark.parametrize("text", ["KafkaServer {", "nothing", "KafkaServer { secret };;", "A { m maybe b=c; };"])
+@pytest.mark.parametrize(
+    "text", ["KafkaServer {", "nothing", "KafkaServer { secret };;", "A { m maybe b=c; };"]
+)
 def test_files_that_are_none_are_refused_without_a_secret(text: str) -> None:
     with pytest.raises(ValueError, match="JAAS") as raised:
         server_settings(f'{text} x="hunter2"')

@@ -13,6 +13,7 @@ Invariant: only here an error of the client becomes one line with a next step. a
 imported when a command runs, not before.
 """
 
+import os
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -131,7 +132,25 @@ def client_settings() -> dict[str, str]:
             settings |= parse_properties(path.read_text("utf-8"))
         except (OSError, ValueError) as error:
             raise click.UsageError(f"--command-config {path}: {error}") from error
-    return settings | pairs(given.get(_PROPERTIES, ()), "-X")
+    settings |= pairs(given.get(_PROPERTIES, ()), "-X")
+    if settings.get("security.protocol", "").upper().startswith("SASL"):
+        settings = _of_jaas_file() | settings
+    return settings
+
+
+def _of_jaas_file() -> dict[str, str]:
+    """The login of the JAAS file that KAFKA_OPTS names, as scripts and books of Kafka give it."""
+    from moldau.security.jaas import client_setting, file_of_options
+
+    path = file_of_options(os.environ.get("KAFKA_OPTS", ""))
+    if path is None:
+        return {}
+    try:
+        line = client_setting(Path(path).read_text("utf-8"))
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise click.UsageError(f"{path}, which KAFKA_OPTS names: {reason}") from None
+    return {} if line is None else {"sasl.jaas.config": line}
 
 
 def client_settings_arguments() -> tuple[str, ...]:

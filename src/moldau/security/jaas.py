@@ -64,7 +64,9 @@ def parse_jaas_file(text: str) -> dict[str, list[str]]:
     while text[position:].strip():
         found = _SECTION.match(text, position)
         if found is None:
-            raise ValueError("a JAAS file reads: KafkaServer { <login module> required <option>=<value> …; };")
+            raise ValueError(
+                "a JAAS file reads: KafkaServer { <login module> required <option>=<value> …; };"
+            )
         lines = [" ".join(line.split()) for line in _LINE.findall(found[2])]
         for line in lines:
             parse_jaas(line)

@@ -57,3 +57,27 @@ def test_files_are_found_from_everywhere(
     assert "security.protocol=SSL" in shown
     assert run("profile", "show", "none").exit_code == 1
     assert run("profile", "add", "a/b", "-b", "h:1").exit_code == 2
+
+
+def test_the_jaas_file_of_a_book(
+    tmp_path: Path, run: Callable[..., Result], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """KAFKA_OPTS names a file with a section for brokers and one for clients."""
+    from moldau.cli.commands.broker import jaas_file_settings
+
+    module = "org.apache.kafka.common.security.plain.PlainLoginModule required"
+    path = tmp_path / "jaas.conf"
+    path.write_text(
+        f'KafkaServer {{ {module} user_ann="secret"; }};\n'
+        f'KafkaClient {{ {module} username="ann" password="secret"; }};'
+    )
+    monkeypatch.setenv("KAFKA_OPTS", f"-Xmx1g -Djava.security.auth.login.config={path}")
+    settings = {"listeners": "SASL_PLAINTEXT://127.0.0.1:0", "sasl.enabled.mechanisms": "PLAIN"}
+    login = ("-X", "security.protocol=SASL_PLAINTEXT", "-X", "sasl.mechanism=PLAIN")
+    with Broker(settings | jaas_file_settings()) as broker:
+        listed = run("topics", "list", "-b", broker.bootstrap_servers, *login)
+        assert listed.exit_code == 0, listed.output
+        path.write_text("KafkaClient {")
+        wrong = run("topics", "list", "-b", broker.bootstrap_servers, *login)
+    assert wrong.exit_code == 2
+    assert "which KAFKA_OPTS names" in wrong.output

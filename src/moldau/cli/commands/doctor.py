@@ -78,10 +78,10 @@ def security(config_file: Path | None, settings: tuple[str, ...], as_json: bool)
     """
     import datetime
 
-    from moldau.cli.commands.broker import given_settings, read_properties
+    from moldau.cli.commands.broker import given_settings, jaas_file_settings, read_properties
     from moldau.cli.reports.security_checks import examine_settings
 
-    properties = {} if config_file is None else read_properties(config_file)
+    properties = jaas_file_settings() | ({} if config_file is None else read_properties(config_file))
     given = properties | given_settings(properties, None, None, (), pairs(settings, "--set"))
     now = datetime.datetime.now(datetime.UTC)
     _report(list(examine_settings(given, config_file, now)), as_json)
