@@ -67,7 +67,7 @@ def parse_jaas_file(text: str) -> dict[str, list[str]]:
             raise ValueError(
                 "a JAAS file reads: KafkaServer { <login module> required <option>=<value> …; };"
             )
-        lines = [" ".join(line.split()) for line in _LINE.findall(found[2])]
+        lines = [line.strip() for line in _LINE.findall(found[2])]
         for line in lines:
             parse_jaas(line)
         sections.setdefault(found[1], []).extend(lines)
