@@ -5,6 +5,7 @@ the key that a ticket is checked with is in a file of this machine.
 """
 
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +33,7 @@ def gssapi_logins(settings: ListenerSettings) -> Callable[[], Gssapi]:
         raise ValueError(f"GSSAPI: there is no key table {key_table}")
     rules = KerberosRules(settings["sasl.kerberos.principal.to.local.rules"], parse_name(principal).realm)
     try:
-        import gssapi
+        gssapi: Any = import_module("gssapi")  # it is an extra, so its types may not be there
     except ImportError:
         raise ValueError("GSSAPI needs the package gssapi: pip install 'moldau[kerberos]'") from None
     try:
