@@ -105,12 +105,17 @@ bench: $(READY_BENCH)
 	@$(BIN)/python -m benchmarks.compare
 	@$(BIN)/python -m benchmarks.serde
 	@$(BIN)/python -m benchmarks.registry
+	@$(BIN)/python -m benchmarks.security
 
 bench-spark: $(READY_BENCH)
 	@$(BIN)/python -m benchmarks.spark_compare
 
 conformance: $(READY_BENCH)
 	@command -v kcat >/dev/null || { apt-get update -qq && apt-get install -y -qq kcat; }
+	@command -v krb5kdc >/dev/null || [ -x /usr/sbin/krb5kdc ] || apt-get install -y -qq krb5-kdc krb5-admin-server \
+		krb5-user libkrb5-dev libsasl2-modules-gssapi-mit gcc >/dev/null || echo "no KDC: Kerberos is left out"
+	@$(BIN)/python -c 'import gssapi' 2>/dev/null || $(BIN)/python -m pip install --quiet \
+		--disable-pip-version-check -c constraints.txt gssapi || echo "no gssapi: Kerberos is left out"
 	@MOLDAU_CONFORMANCE=1 $(BIN)/pytest tests/conformance
 
 SECONDS ?= 600

@@ -317,6 +317,8 @@ WITHOUT_TEST_OF_ITS_OWN = {
     "broker/access/asks": "broker/access/test_gate",
     "broker/access/guarding": "broker/access/test_throttling",
     "broker/access/entrances": "broker/access/test_tls",
+    "broker/apis/add_raft_voter": "broker/apis/test_update_features",
+    "broker/apis/remove_raft_voter": "broker/apis/test_update_features",
     "broker/apis/create_delegation_token": "broker/access/test_delegation_tokens",
     "broker/apis/describe_delegation_token": "broker/access/test_delegation_tokens",
     "broker/apis/expire_delegation_token": "broker/access/test_delegation_tokens",

@@ -6,109 +6,12 @@ can be played. What cannot be read is an ``Unreadable`` and nothing else.
 
 import struct
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from importlib import import_module
 from typing import Any
 
-from secure_wire import Wire
+from row_world import Unreadable, World, batch, item, make, offset_commit
+from secure_wire import framed
 
 from moldau.base.names import format_uuid
-from moldau.protocol import messages
-from moldau.protocol.api_keys import ApiKey
-from moldau.protocol.records import Record, encode_batch
-
-
-class Unreadable(Exception):
-    """A row whose request this file cannot make."""
-
-
-@dataclass
-class World:
-    """The names of one play, and a connection that may do everything."""
-
-    admin: Wire
-    topic: str
-    missing: str
-    group: str
-    transactional_id: str
-    changelog: str
-    user: str
-    unknown_id: bytes = b"\x11" * 15 + b"\x07"
-    topic_ids: dict[str, bytes] = field(default_factory=dict)
-    producer: tuple[int, int] = (-1, -1)
-
-    def names(self) -> dict[str, str]:
-        return {
-            "<T>": self.topic,
-            "<M>": self.missing,
-            "<G>": self.group,
-            "<X>": self.transactional_id,
-            "<C>": self.changelog,
-            "<any>": self.topic,
-            "<user>": self.user,
-        }
-
-    def create_topic(self) -> None:
-        request = make("CreateTopics")
-        request.topics = [item("create_topics", "CreatableTopic", name=self.topic, num_partitions=1)]
-        request.topics[0].replication_factor = 1
-        (made,) = self.admin.ask(request, 7).topics
-        assert not made.error_code, made
-        self.topic_ids[self.topic] = made.topic_id
-
-    def begin_transaction(self, *, with_partition: bool = False) -> None:
-        request = make("InitProducerId", transactional_id=self.transactional_id, transaction_timeout_ms=60000)
-        for _ in range(50):
-            answer = self.admin.ask(request, 5)
-            if not answer.error_code:
-                break
-        assert not answer.error_code, answer
-        self.producer = (answer.producer_id, answer.producer_epoch)
-        if with_partition:
-            adding = make("AddPartitionsToTxn")
-            adding.v3_and_below_transactional_id = self.transactional_id
-            adding.v3_and_below_producer_id, adding.v3_and_below_producer_epoch = self.producer
-            adding.v3_and_below_topics = [
-                item("add_partitions_to_txn", "AddPartitionsToTxnTopic", name=self.topic, partitions=[0])
-            ]
-            self.admin.ask(adding, 3)
-
-    def commit_offset(self) -> None:
-        answer = self.admin.ask(_offset_commit("", 9, self, self.topic, None), 9)
-        assert not answer.topics[0].partitions[0].error_code, answer
-
-
-def make(api: str, /, **values: Any) -> Any:
-    """The request of an API by its name in the protocol, with these fields set."""
-    request, _ = messages.load(api_key(api))
-    return _filled(request(), values)
-
-
-def item(module: str, name: str, /, **values: Any) -> Any:
-    """A structure inside a message."""
-    return _filled(getattr(import_module(f"moldau.protocol.messages.{module}"), name)(), values)
-
-
-def _filled(message: Any, values: dict[str, Any]) -> Any:
-    for name, value in values.items():
-        setattr(message, name, value)
-    return message
-
-
-def api_key(api: str) -> ApiKey:
-    wanted = api.lower()
-    for key in ApiKey:
-        if key.name.replace("_", "").lower() == wanted:
-            return key
-    raise Unreadable(f"there is no API {api}")
-
-
-def batch(*, producer: tuple[int, int] | None = None, transactional: bool = False) -> bytes:
-    options: dict[str, Any] = {}
-    if producer is not None:
-        options = {"producer_id": producer[0], "producer_epoch": producer[1], "base_sequence": 0}
-    return bytes(encode_batch([Record(0, 1, b"k", b"v", ())], transactional=transactional, **options))
-
 
 # --- one function for an API, or for a family of them ------------------------------------------------------
 
@@ -156,17 +59,6 @@ def _metadata(case: str, version: int, world: World, topic: str, topic_id: bytes
         wanted.topic_id = topic_id or world.unknown_id
     creates = "auto creation" in case and "no auto creation" not in case
     return make("Metadata", topics=[wanted], allow_auto_topic_creation=creates)
-
-
-def _offset_commit(case: str, version: int, world: World, topic: str, topic_id: bytes | None) -> Any:
-    data = item("offset_commit", "OffsetCommitRequestPartition", partition_index=0, committed_offset=0)
-    data.committed_metadata = ""
-    named = item("offset_commit", "OffsetCommitRequestTopic", name=topic, partitions=[data])
-    if version >= 10:
-        named.topic_id = topic_id or world.unknown_id
-    request = make("OffsetCommit", group_id=world.group, topics=[named])
-    request.generation_id_or_member_epoch = -1
-    return request
 
 
 def _offset_fetch(case: str, version: int, world: World, topic: str, topic_id: bytes | None) -> Any:
@@ -520,12 +412,50 @@ def _describe_quorum(case: str, version: int, world: World, topic: str, topic_id
     return make("DescribeQuorum", topics=[named])
 
 
+def _update_features(case: str, version: int, world: World, topic: str, topic_id: bytes | None) -> Any:
+    update = item("update_features", "FeatureUpdateKey", feature="nope", max_version_level=1)
+    return make("UpdateFeatures", feature_updates=[update], validate_only="validate" in case)
+
+
+def _raft_voter(api: str) -> Form:
+    def form(case: str, version: int, world: World, topic: str, topic_id: bytes | None) -> Any:
+        other = "of another cluster" if "controller listener" in case else None
+        return make(api, cluster_id=other, voter_id=99, voter_directory_id=bytes(16))
+
+    return form
+
+
+def _between_brokers(api: str, **values: Any) -> Form:
+    """What a broker asks of the controller, from one that the cluster does not know."""
+    return _plain(api, broker_id=99, **values)
+
+
+def _alter_partition(case: str, version: int, world: World, topic: str, topic_id: bytes | None) -> Any:
+    return make("AlterPartition", broker_id=1, broker_epoch=world.broker_epoch)
+
+
+def _envelope(case: str, version: int, world: World, topic: str, topic_id: bytes | None) -> Any:
+    """A request that brokers forward, of somebody who cannot be read."""
+    inside = framed(_create_topics("", 7, world, topic, topic_id), 7)[4:]
+    return make("Envelope", request_data=inside, request_principal=b"", client_host_address=b"\x7f\0\0\1")
+
+
 FORMS: dict[str, Form] = {
+    "AlterPartition": _alter_partition,
+    "BrokerRegistration": _between_brokers(
+        "BrokerRegistration", cluster_id="of another cluster", incarnation_id=bytes(16)
+    ),
+    "BrokerHeartbeat": _between_brokers("BrokerHeartbeat", broker_epoch=1),
+    "AllocateProducerIds": _between_brokers("AllocateProducerIds", broker_epoch=1),
+    "Envelope": _envelope,
+    "UpdateFeatures": _update_features,
+    "AddRaftVoter": _raft_voter("AddRaftVoter"),
+    "RemoveRaftVoter": _raft_voter("RemoveRaftVoter"),
     "Produce": _produce,
     "Fetch": _fetch,
     "ListOffsets": _list_offsets,
     "Metadata": _metadata,
-    "OffsetCommit": _offset_commit,
+    "OffsetCommit": offset_commit,
     "OffsetFetch": _offset_fetch,
     "FindCoordinator": _find_coordinator,
     "JoinGroup": _join_group,

@@ -30,9 +30,14 @@ class NoAnswer(Exception):
 class Wire:
     """One connection; ``client_id`` goes with every request."""
 
-    def __init__(self, address: str, *, client_id: str | None = "probe", seconds: float = 0) -> None:
+    def __init__(
+        self, address: str, *, client_id: str | None = "probe", seconds: float = 0, source: str | None = None
+    ) -> None:
+        """``source`` is the address to come from, where it matters."""
         host, _, port = address.rpartition(":")
-        self.socket = socket.create_connection((host, int(port)), timeout=seconds or _PATIENCE_SECONDS)
+        self.socket = socket.create_connection(
+            (host, int(port)), seconds or _PATIENCE_SECONDS, None if source is None else (source, 0)
+        )
         self.client_id = client_id
 
     def __enter__(self) -> "Wire":

@@ -6,32 +6,48 @@ from typing import Any
 
 import pytest
 from row_forms import FORMS
-from row_player import SETTINGS, Player, errors_of, rows_of
+from row_player import Players, errors_of, rows_of
 
 from moldau.broker.apis import TABLE
 from moldau.protocol.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData
-from moldau.testing import Broker
 
 _ROWS = dict(rows_of([str(Path(__file__).parent / "authorization.json")]))
-#: What this broker does not answer: a row of these fails, and has to.
-_SERVED = {name: row for name, row in _ROWS.items() if row.get("api") in FORMS}
-_RULES = {name: row for name, row in _ROWS.items() if "area" in row}
+#: Kafka's controllers listen by themselves, and answer these in a way that no broker does.
+_OF_CONTROLLERS_ALONE = {
+    f"controller listener: {row}"
+    for row in (
+        "Fetch v17",  # the metadata log is read by Fetch there
+        "DescribeDelegationToken v3",  # an error of the server
+        "DescribeUserScramCredentials v0",  # another one
+        "DescribeCluster v2",  # a broker answers everybody
+        "Metadata v12",  # the connection is closed
+        "ListGroups v5",
+    )
+}
+_PLAYED = {
+    name: row
+    for name, row in _ROWS.items()
+    if name not in _OF_CONTROLLERS_ALONE and ("area" in row or row["api"] in FORMS)
+}
 
 
 @pytest.fixture(scope="module")
-def player() -> Iterator[Player]:
-    with Broker(SETTINGS) as broker:
-        yield Player(broker)
+def players() -> Iterator[Players]:
+    with Players() as players:
+        yield players
 
 
-@pytest.mark.parametrize("name", _SERVED)
-def test_row(player: Player, name: str) -> None:
-    assert player.row(_SERVED[name]) is None
+@pytest.mark.parametrize("name", _PLAYED)
+def test_row(players: Players, name: str) -> None:
+    assert players.play(_PLAYED[name]) is None
 
 
-@pytest.mark.parametrize("name", _RULES)
-def test_rule(player: Player, name: str) -> None:
-    assert player.rule(_RULES[name]) is None
+def test_what_is_not_served_fails_and_says_so(players: Players) -> None:
+    others = {name: row for name, row in _ROWS.items() if name not in _PLAYED}
+    reasons = {name: players.play(row) for name, row in others.items()}
+    assert None not in reasons.values()
+    unserved = {name: text for name, text in reasons.items() if name not in _OF_CONTROLLERS_ALONE}
+    assert all(text == f"{others[name]['api']} is not served here" for name, text in unserved.items())
 
 
 def test_every_api_of_the_table_that_is_served_has_a_form() -> None:
@@ -41,12 +57,29 @@ def test_every_api_of_the_table_that_is_served_has_a_form() -> None:
     assert not missing
 
 
-def test_a_row_that_is_wrong_fails(player: Player) -> None:
+def test_a_row_that_is_wrong_fails(players: Players) -> None:
     row: dict[str, Any] = dict(_ROWS["ListOffsets v11 existing topic"])
     row["steps"] = [{"granted": [], "errors": ["ok"]}]
-    reason = player.row(row)
+    reason = players.play(row)
     assert reason is not None
     assert "expected ok, got Topics[].Partitions[].ErrorCode=TOPIC_AUTHORIZATION_FAILED (29)" in reason
+
+
+@pytest.mark.parametrize(
+    ("case", "result"),
+    [
+        ("allow READ, deny ALL", {"Fetch": "ok", "authorized operations": ["READ"]}),
+        ("allow READ prefixed", {"Fetch": "TOPIC_AUTHORIZATION_FAILED (29)", "authorized operations": []}),
+    ],
+)
+def test_a_rule_that_is_wrong_fails(players: Players, case: str, result: Any) -> None:
+    reason = players.play({"area": "deny", "case": case, "result": result})
+    assert reason is not None
+    assert reason.startswith(f"expected {result}, got ")
+
+
+def test_a_rule_that_nobody_can_read_fails(players: Players) -> None:
+    assert players.play({"area": "weather", "case": "rain", "result": "wet"}) is not None
 
 
 def test_errors_with_their_places() -> None:

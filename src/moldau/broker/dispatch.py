@@ -390,6 +390,8 @@ def _stopping() -> KafkaError:
 
 
 def _log_request(route: Route, request: Any, context: RequestContext) -> None:
+    from moldau.broker.access.redaction import shown
+
     request_log.info(
         "%s %s v%d #%d client=%s %s",
         context.connection.peer,
@@ -397,7 +399,7 @@ def _log_request(route: Route, request: Any, context: RequestContext) -> None:
         route.version,
         context.correlation_id,
         context.client_id,
-        request,
+        shown(request),
     )
 
 

@@ -62,6 +62,11 @@ COMMANDS = {
     "sql": ("moldau.cli.commands.sql:sql", "SQL over topics: a shell, files and single statements."),
     "log": ("moldau.cli.commands.log:log", "Look into log files; check, mend and import them."),
     "acls": ("moldau.cli.commands.acls:acls", "List, add, remove, check and suggest ACLs."),
+    "roles": ("moldau.cli.commands.roles:roles", "Give users sets of rights that have a name."),
+    "profile": (
+        "moldau.cli.commands.profile:profile",
+        "Keep addresses and secrets of clusters under a name.",
+    ),
     "certs": ("moldau.cli.commands.certs:certs", "Make certificates for a laptop or a test cluster."),
     "doctor": ("moldau.cli.commands.doctor:doctor", "Explain what is wrong, and what to do about it."),
 }

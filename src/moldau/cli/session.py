@@ -6,18 +6,20 @@
         async def work(cluster: Cluster) -> int: ...
         found = connected(bootstrap_server, work, timeout_seconds=timeout_seconds)
 
-The options include ``--command-config`` and ``-X``, so that every command reaches a cluster with TLS or SASL;
-``connected`` finds their values in click's context.
+The options include ``--profile``, ``--command-config`` and ``-X``, so that every command reaches a cluster
+with TLS or SASL; ``connected`` finds their values in click's context.
 
 Invariant: only here an error of the client becomes one line with a next step. asyncio and the client are
 imported when a command runs, not before.
 """
 
+import os
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+from click.core import ParameterSource
 
 from moldau.base.escaping import escaped
 
@@ -49,6 +51,7 @@ _NEXT_STEPS = {
 #: Under these names click's context keeps the values of the options below.
 _COMMAND_CONFIG = "moldau.command_config"
 _PROPERTIES = "moldau.client_properties"
+_PROFILE = "moldau.profile"
 
 
 def _store_in_context(name: str) -> Callable[[click.Context, click.Parameter, Any], None]:
@@ -79,32 +82,84 @@ _property_option = click.option(
 )
 
 
+_profile_option = click.option(
+    "--profile",
+    envvar="MOLDAU_PROFILE",
+    show_envvar=True,
+    metavar="NAME",
+    is_eager=True,  # it is known when the address of the cluster is
+    expose_value=False,
+    callback=_store_in_context(_PROFILE),
+    help="A cluster of 'moldau profile add', with its address and secrets.",
+)
+
+
 def client_settings_options(command: _F) -> _F:
-    """Adds ``--command-config`` and ``-X``, whose values ``client_settings`` reads."""
-    return _command_config_option(_property_option(command))
+    """Adds ``--profile``, ``--command-config`` and ``-X``, whose values ``client_settings`` reads."""
+    return _profile_option(_command_config_option(_property_option(command)))
+
+
+def _of_profile(context: click.Context | None) -> dict[str, str]:
+    name = None if context is None else context.meta.get(_PROFILE)
+    if name is None:
+        return {}
+    from moldau.cli import profiles
+
+    try:
+        return profiles.load(name, profiles.directory())
+    except ValueError as error:
+        raise click.UsageError(f"--profile {name}: {error}") from None
+
+
+def _servers(context: click.Context, parameter: click.Parameter, value: str) -> str:
+    """The profile's brokers, unless the command names others."""
+    if parameter.name is not None and context.get_parameter_source(parameter.name) is ParameterSource.DEFAULT:
+        return _of_profile(context).get("bootstrap.servers", value)
+    return value
 
 
 def client_settings() -> dict[str, str]:
     """The settings of Kafka's clients that the running command was given."""
     context = click.get_current_context(silent=True)
     given: dict[str, Any] = {} if context is None else context.meta
-    settings: dict[str, str] = {}
+    settings = _of_profile(context)
+    settings.pop("bootstrap.servers", None)
     path: Path | None = given.get(_COMMAND_CONFIG)
     if path is not None:
         from moldau.base.settings import parse_properties
 
         try:
-            settings = parse_properties(path.read_text("utf-8"))
+            settings |= parse_properties(path.read_text("utf-8"))
         except (OSError, ValueError) as error:
             raise click.UsageError(f"--command-config {path}: {error}") from error
-    return settings | pairs(given.get(_PROPERTIES, ()), "-X")
+    settings |= pairs(given.get(_PROPERTIES, ()), "-X")
+    if settings.get("security.protocol", "").upper().startswith("SASL"):
+        settings = _of_jaas_file() | settings
+    return settings
+
+
+def _of_jaas_file() -> dict[str, str]:
+    """The login of the JAAS file that KAFKA_OPTS names, as scripts and books of Kafka give it."""
+    from moldau.security.jaas import client_setting, file_of_options
+
+    path = file_of_options(os.environ.get("KAFKA_OPTS", ""))
+    if path is None:
+        return {}
+    try:
+        line = client_setting(Path(path).read_text("utf-8"))
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise click.UsageError(f"{path}, which KAFKA_OPTS names: {reason}") from None
+    return {} if line is None else {"sasl.jaas.config": line}
 
 
 def client_settings_arguments() -> tuple[str, ...]:
-    """The same two options, as arguments for a program that the running command starts."""
+    """The same options, as arguments for a program that the running command starts."""
     given = click.get_current_context().meta
     path: Path | None = given.get(_COMMAND_CONFIG)
     found = [] if path is None else ["--command-config", str(path.absolute())]
+    if given.get(_PROFILE) is not None:
+        found += ["--profile", given[_PROFILE]]
     for text in given.get(_PROPERTIES, ()):
         found += ["-X", text]
     return tuple(found)
@@ -128,6 +183,7 @@ _servers_option = click.option(
     default="127.0.0.1:9092",
     show_default=True,
     show_envvar=True,
+    callback=_servers,
     metavar="HOST:PORT[,…]",
     help="One or more brokers of the cluster.",
 )

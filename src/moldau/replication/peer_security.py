@@ -59,9 +59,11 @@ def peer_client_settings(static: Mapping[str, str], listener: str, protocol: str
                 f"{_MECHANISM} must be set: brokers reach each other by the listener {listener}, which asks "
                 "for a login",
             )
-        login = static.get(f"{prefix}{mechanism.lower()}.sasl.jaas.config", value("sasl.jaas.config"))
+        own = f"{mechanism.lower()}.sasl.jaas.config"
+        names = (prefix + own, f"{prefix}sasl.jaas.config", own, "sasl.jaas.config")
+        login = next((static[name] for name in names if name in static), None)
         if login is None:
-            name = f"{prefix}{mechanism.lower()}.sasl.jaas.config"
+            name = names[0]
             raise SettingError(
                 name, f"{name} must be set: it has the username and password of this broker for the others"
             )

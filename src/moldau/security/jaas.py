@@ -1,4 +1,4 @@
-"""JAAS lines: ``org.apache.kafka…PlainLoginModule required username="ada" password="secret";``
+"""JAAS lines: ``…PlainLoginModule required username="ada" password="secret";``, and files of them.
 
 Invariant: only the options are read; the name of the module is compared with known ones where that matters
 and never loaded. No error shows a value, because values are secrets.
@@ -39,3 +39,65 @@ def plain_users(text: str) -> dict[str, str]:
         for name, value in parse_jaas(text).options.items()
         if name.startswith("user_")
     }
+
+
+# --- files -------------------------------------------------------------------------------------------------
+
+_COMMENT = re.compile(r"""("(?:[^"\\]|\\.)*")|//[^\n]*|/\*.*?\*/""", re.DOTALL)
+_SECTION = re.compile(r"""\s*([\w.\-]+)\s*\{((?:[^{}"]|"(?:[^"\\]|\\.)*")*)\}\s*;?""")
+_LINE = re.compile(r"""(?:[^;"]|"(?:[^"\\]|\\.)*")+;""")
+#: The last word of a module's name, and the mechanisms that it is for.
+_MECHANISMS = {
+    "PlainLoginModule": ("plain",),
+    "ScramLoginModule": ("scram-sha-256", "scram-sha-512"),
+    "OAuthBearerLoginModule": ("oauthbearer",),
+    "Krb5LoginModule": ("gssapi",),
+}
+_SERVER, _CLIENT = "KafkaServer", "KafkaClient"
+
+
+def parse_jaas_file(text: str) -> dict[str, list[str]]:
+    """The lines of each section, as ``KafkaServer { … };``; ValueError when it is no such file."""
+    text = _COMMENT.sub(lambda found: found[1] or " ", text)
+    sections: dict[str, list[str]] = {}
+    position = 0
+    while text[position:].strip():
+        found = _SECTION.match(text, position)
+        if found is None:
+            raise ValueError(
+                "a JAAS file reads: KafkaServer { <login module> required <option>=<value> …; };"
+            )
+        lines = [line.strip() for line in _LINE.findall(found[2])]
+        for line in lines:
+            parse_jaas(line)
+        sections.setdefault(found[1], []).extend(lines)
+        position = found.end()
+    return sections
+
+
+def server_settings(text: str) -> dict[str, str]:
+    """A broker's settings that say the same as a JAAS file: ``plain.sasl.jaas.config`` and others.
+
+    A section ``<listener>.KafkaServer`` is for that listener alone.
+    """
+    settings: dict[str, str] = {}
+    for section, lines in parse_jaas_file(text).items():
+        listener, _, kind = section.rpartition(".")
+        if kind != _SERVER:
+            continue
+        prefix = f"listener.name.{listener.lower()}." if listener else ""
+        for line in lines:
+            for mechanism in _MECHANISMS.get(parse_jaas(line).name.rpartition(".")[2], ()):
+                settings.setdefault(f"{prefix}{mechanism}.sasl.jaas.config", line)
+    return settings
+
+
+def client_setting(text: str) -> str | None:
+    """The line of a JAAS file that is for clients, if there is one."""
+    return next(iter(parse_jaas_file(text).get(_CLIENT, ())), None)
+
+
+def file_of_options(options: str) -> str | None:
+    """The JAAS file that ``KAFKA_OPTS`` names: ``-Djava.security.auth.login.config=FILE``."""
+    found = re.search(r"""-Djava\.security\.auth\.login\.config==?("[^"]*"|'[^']*'|\S+)""", options)
+    return None if found is None else found[1].strip("\"'")

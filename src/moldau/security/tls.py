@@ -10,6 +10,8 @@ import tempfile
 from pathlib import Path
 from typing import NamedTuple
 
+from moldau.security.jks import MAGIC, read_jks
+
 
 class KeyMaterial(NamedTuple):
     """PEM texts: a certificate with its chain and its key, or certificates to trust."""
@@ -21,8 +23,11 @@ class KeyMaterial(NamedTuple):
         return "KeyMaterial(…)"
 
 
-def read_store(path: str, kind: str, password: str | None) -> KeyMaterial:
-    """A key store or a trust store; ValueError, with the file's name, for one that cannot be used."""
+def read_store(path: str, kind: str, password: str | None, key_password: str | None = None) -> KeyMaterial:
+    """A key store or a trust store; ValueError, with the file's name, for one that cannot be used.
+
+    ``key_password`` is for a JKS key store whose key has a password of its own.
+    """
     try:
         data = Path(path).read_bytes()
     except OSError as error:
@@ -30,8 +35,8 @@ def read_store(path: str, kind: str, password: str | None) -> KeyMaterial:
     if b"-----BEGIN" in data:
         return from_pem(data.decode("utf-8", "replace"))
     try:
-        if data[:4] == b"\xfe\xed\xfe\xed" or (kind.upper() == "JKS" and data[:1] != b"\x30"):
-            return _from_jks(data, password or "")
+        if data[:4] == MAGIC or (kind.upper() == "JKS" and data[:1] != b"\x30"):
+            return _from_jks(data, password or "", key_password)
         return _from_pkcs12(data, password)
     except ImportError as error:
         raise ValueError(f"{path} needs the package {error.name}: install moldau[security]") from None
@@ -72,14 +77,12 @@ def _from_pkcs12(data: bytes, password: str | None) -> KeyMaterial:
     return KeyMaterial("".join(certificates), key)
 
 
-def _from_jks(data: bytes, password: str) -> KeyMaterial:
-    import jks
-
-    store = jks.KeyStore.loads(data, password)
-    for entry in store.private_keys.values():
-        chain = "".join(_pem("CERTIFICATE", certificate) for _, certificate in entry.cert_chain)
-        return KeyMaterial(chain, _pem("PRIVATE KEY", entry.pkey_pkcs8))
-    return KeyMaterial("".join(_pem("CERTIFICATE", entry.cert) for entry in store.certs.values()))
+def _from_jks(data: bytes, password: str, key_password: str | None) -> KeyMaterial:
+    store = read_jks(data, password, key_password)
+    if store.key is not None:
+        chain = "".join(_pem("CERTIFICATE", certificate) for certificate in store.chain)
+        return KeyMaterial(chain, _pem("PRIVATE KEY", store.key))
+    return KeyMaterial("".join(_pem("CERTIFICATE", certificate) for certificate in store.trusted))
 
 
 def _pem(label: str, data: bytes) -> str:

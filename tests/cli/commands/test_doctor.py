@@ -35,3 +35,13 @@ def test_a_cluster_with_tls_and_a_login(moldau_json: Any, secured: Any) -> None:
     (problem,) = [each for each in found if each["severity"] == "problem"]
     assert "not trusted" in problem["text"]
     assert "--command-config" in problem["next_step"]
+
+
+def test_security_of_a_file(moldau: Any, moldau_json: Any, tmp_path: Path) -> None:
+    path = tmp_path / "server.properties"
+    path.write_text(f"listeners=PLAINTEXT://:9092\nlog.dirs={tmp_path}/data\n")
+    findings = moldau_json("doctor", "security", "--config", str(path), code=1)
+    problems = {f["subject"] for f in findings if f["severity"] == "problem"}
+    assert problems == {"listener PLAINTEXT", "authorizer"}
+    local = ("--set", "listeners=PLAINTEXT://127.0.0.1:9092")
+    assert "0 problem(s)" in moldau("doctor", "security", "--config", str(path), *local).stdout

@@ -1,5 +1,6 @@
 """The broker's side of SASL, by the answers of a real broker and with our own client on the other side."""
 
+import base64
 import random
 
 import pytest
@@ -14,7 +15,14 @@ from moldau.security.sasl.server import (
     Plain,
     Scram,
 )
-from moldau.security.scram import ScramCredential, ScramMechanism, credential, fake_credential
+from moldau.security.scram import (
+    ScramCredential,
+    ScramMechanism,
+    client_proof,
+    credential,
+    fake_credential,
+    salted_password,
+)
 
 _REFUSED = (
     "Authentication failed during authentication due to invalid credentials with SASL mechanism SCRAM-SHA-256"
@@ -154,6 +162,38 @@ def test_changed_last_messages_are_refused() -> None:
         except AuthenticationFailed:
             assert conversation.identity is None
     assert accepted == []
+
+
+@pytest.mark.parametrize(
+    ("nonce", "old_clients", "taken"),
+    [
+        ("client-nonceserver-nonce", False, True),
+        ("client-nonceserver-nonce", True, True),
+        ("client-nonceclient-nonceserver-nonce", False, False),
+        ("client-nonceclient-nonceserver-nonce", True, True),  # as librdkafka up to 2.6.0 writes it
+        ("other-nonceclient-nonceserver-nonce", True, False),
+        ("client-nonceclient-nonceclient-nonceserver-nonce", True, False),
+        ("server-nonce", True, False),
+        ("client-nonceserver-nonceserver-nonce", True, False),
+    ],
+)
+def test_the_nonce_of_the_last_message(nonce: str, old_clients: bool, taken: bool) -> None:
+    """With a proof that fits what is said: only the nonce decides."""
+    conversation = Scram(ScramMechanism.SHA_256, _look_up, _fake, "server-nonce", old_clients=old_clients)
+    challenge = conversation.step(b"n,,n=ann,r=client-nonce").decode()
+    fields = dict(part.split("=", 1) for part in challenge.split(","))
+    salt, rounds = base64.b64decode(fields["s"]), int(fields["i"])
+    salted = salted_password("sha256", b"pencil", salt, rounds)
+    last = f"c=biws,r={nonce}"
+    proof = client_proof("sha256", salted, f"n=ann,r=client-nonce,{challenge},{last}".encode())
+    message = f"{last},p={base64.b64encode(proof).decode()}".encode()
+    if taken:
+        assert conversation.step(message).startswith(b"v=")
+        assert conversation.identity is not None
+    else:
+        with pytest.raises(AuthenticationFailed):
+            conversation.step(message)
+        assert conversation.identity is None
 
 
 def test_a_last_message_cannot_be_used_again() -> None:

@@ -13,6 +13,7 @@ from typing import Any
 
 from moldau.broker.access.bearer_keys import BearerKeys
 from moldau.broker.access.delegation_tokens import token_login
+from moldau.broker.access.kerberos import gssapi_logins
 from moldau.broker.apis import TABLE, unsupported_api_versions
 from moldau.broker.bounds.flow_control import Limits
 from moldau.broker.connection import Connection
@@ -49,7 +50,7 @@ log = logging.getLogger("moldau.broker.access.authentication")
 _HEADER = struct.Struct(">hhih")
 _SIZE = struct.Struct(">i")
 #: What ``sasl.enabled.mechanisms`` may name.
-MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
+MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "GSSAPI")
 #: So long a client may take for its login.
 _LOGIN_SECONDS = 30.0
 #: A client may not log in again sooner than this.
@@ -324,16 +325,18 @@ def _mechanism(mechanism: str, settings: ListenerSettings, services: Services) -
             )
         return lambda: Plain(users)
     if mechanism in scram.MECHANISMS:
-        return _scram(scram.MECHANISMS[mechanism], services)
+        return _scram(scram.MECHANISMS[mechanism], services, settings["moldau.scram.old.librdkafka.allow"])
     if mechanism == "OAUTHBEARER":
         return BearerKeys(settings, services).begin
+    if mechanism == "GSSAPI":
+        return gssapi_logins(settings)
     raise ValueError(
         f"sasl.enabled.mechanisms names {mechanism}, which this broker does not offer; set "
         f"{settings.prefix}sasl.enabled.mechanisms to one or more of {', '.join(MECHANISMS)}"
     )
 
 
-def _scram(mechanism: ScramMechanism, services: Services) -> Begin:
+def _scram(mechanism: ScramMechanism, services: Services, old_clients: bool) -> Begin:
     secret = secrets.token_bytes(32)
 
     def look_up(user: str, by_token: bool) -> tuple[ScramCredential, Identity] | None:
@@ -345,7 +348,7 @@ def _scram(mechanism: ScramMechanism, services: Services) -> Begin:
     def fake(user: str) -> ScramCredential:
         return scram.fake_credential(mechanism, user, secret)
 
-    return lambda: Scram(mechanism, look_up, fake, secrets.token_urlsafe(24))
+    return lambda: Scram(mechanism, look_up, fake, secrets.token_urlsafe(24), old_clients=old_clients)
 
 
 def certificate_identity(certificate: Any, mapping: PrincipalMapping) -> Identity | None:

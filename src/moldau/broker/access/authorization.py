@@ -79,8 +79,13 @@ class Authorization:
         )
 
     def operations(self, connection: "Connection", resource_type: ResourceType, name: str) -> int:
-        """What the client may do with a resource, as the bit field that answers carry."""
+        """What the client may do with a resource, as the bit field that answers carry.
+
+        Of a resource that it may not describe, it is told nothing.
+        """
         principal, host, bits = connection.principal, connection.host, 0
+        if not self.authorizer.may(principal, host, Operation.DESCRIBE, resource_type, name):
+            return bits
         for operation in OPERATIONS[resource_type]:
             if self.authorizer.may(principal, host, operation, resource_type, name):
                 bits |= 1 << operation

@@ -45,7 +45,8 @@ def _key_material(settings: ListenerSettings) -> KeyMaterial:
         return KeyMaterial(from_pem(chain or "").certificates, from_pem(key).key)
     if location is None:
         raise ValueError(f"{settings.prefix}ssl.keystore.location is not set")
-    return read_store(location, settings["ssl.keystore.type"], settings.secret("ssl.keystore.password"))
+    password, key_password = settings.secret("ssl.keystore.password"), settings.secret("ssl.key.password")
+    return read_store(location, settings["ssl.keystore.type"], password, key_password)
 
 
 def _trusted(settings: ListenerSettings) -> str:

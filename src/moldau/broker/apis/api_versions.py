@@ -24,7 +24,8 @@ from moldau.protocol.messages.api_versions import (
 )
 
 ASKS = NOTHING
-_FEATURES = (("group.version", 1), ("transaction.version", 2))
+#: Names and levels: what is finalized, and the highest that is supported.
+FEATURES = (("group.version", 1), ("transaction.version", 2))
 _OUR_CLIENT = "moldau"
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
@@ -43,9 +44,9 @@ def handle(request: ApiVersionsRequest, context: RequestContext) -> ApiVersionsR
     response = ApiVersionsResponse(api_keys=listed)
     if context.api_version >= 3:
         response.finalized_features_epoch = context.services.image.version
-        response.finalized_features = [FinalizedFeatureKey(name, level, level) for name, level in _FEATURES]
+        response.finalized_features = [FinalizedFeatureKey(name, level, level) for name, level in FEATURES]
     if context.api_version >= 4:
-        response.supported_features = [SupportedFeatureKey(name, 0, level) for name, level in _FEATURES]
+        response.supported_features = [SupportedFeatureKey(name, 0, level) for name, level in FEATURES]
     return response
 
 

@@ -207,7 +207,7 @@ class _Fetch:
                 return
             name = topic.name
         if self.replica_id >= 0:
-            if not self.context.may(Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME):
+            if not _is_broker(self.context):
                 raise KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
         else:
             self.context.require(Operation.READ, ResourceType.TOPIC, name)
@@ -298,6 +298,13 @@ class _Fetch:
         endpoint = NodeEndpoint(broker.broker_id, listener.host, listener.port, broker.rack)
         if endpoint not in response.node_endpoints:
             response.node_endpoints.append(endpoint)
+
+
+def _is_broker(context: RequestContext) -> bool:
+    """Whether a client may read as a follower: a broker, at the listener that is for brokers."""
+    if not context.may(Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME):
+        return False
+    return bool(context.listener == context.services.settings.inter_broker_listener.name)
 
 
 def _is_refused(result: tuple[WantedPartition, PartitionData]) -> bool:

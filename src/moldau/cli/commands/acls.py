@@ -1,6 +1,8 @@
 """``moldau acls``: who may do what; why somebody may or may not; and which ACLs a refused program needs."""
 
+import json
 import re
+import shlex
 from collections.abc import Iterable
 from typing import IO, TYPE_CHECKING, Any
 
@@ -29,7 +31,7 @@ _REFUSAL = re.compile(
     r"Principal = (?P<principal>\S+) is Denied operation = (?P<operation>\w+) from host = \S+ "
     r"on resource = (?P<type>\w+):LITERAL:(?P<name>\S+) for request"
 )
-_OPERATION = click.Choice([each.name.lower() for each in Operation if each > Operation.ANY])
+OPERATION = click.Choice([each.name.lower() for each in Operation if each > Operation.ANY])
 
 
 @click.group(short_help="List, add, remove, check and suggest ACLs.")
@@ -45,7 +47,7 @@ def acls() -> None:
     """
 
 
-def _resource_options(command: Any) -> Any:
+def resource_options(command: Any) -> Any:
     for option in (
         click.option("--prefixed", is_flag=True, help="The name is the beginning of names."),
         click.option("--cluster", "of_cluster", is_flag=True, help="The cluster."),
@@ -57,7 +59,7 @@ def _resource_options(command: Any) -> Any:
     return command
 
 
-def _resource(
+def named_resource(
     topic: str | None, group: str | None, transactional_id: str | None, of_cluster: bool, prefixed: bool
 ) -> tuple[ResourceType, str, PatternType] | None:
     given = [
@@ -77,19 +79,21 @@ def _resource(
     return (*given[0], PatternType.PREFIXED if prefixed else PatternType.LITERAL)
 
 
-def _needed(resource: tuple[ResourceType, str, PatternType] | None) -> tuple[ResourceType, str, PatternType]:
+def needed_resource(
+    resource: tuple[ResourceType, str, PatternType] | None,
+) -> tuple[ResourceType, str, PatternType]:
     if resource is None:
         raise click.UsageError("name one of --topic, --group, --transactional-id and --cluster")
     return resource
 
 
-def _principal(user: str) -> str:
+def principal_of(user: str) -> str:
     return user if ":" in user else f"User:{user}"
 
 
 @acls.command("list")
 @click.option("--user", help="Only ACLs of this user.")
-@_resource_options
+@resource_options
 @cluster_command_options
 def list_(
     user: str | None,
@@ -103,10 +107,10 @@ def list_(
     bootstrap_server: str,
 ) -> None:
     """List ACLs, all of them or those of a user or a resource."""
-    resource = _resource(topic, group, transactional_id, of_cluster, prefixed)
+    resource = named_resource(topic, group, transactional_id, of_cluster, prefixed)
     wanted = AclFilter() if resource is None else AclFilter(resource[0], resource[1])
     if user is not None:
-        wanted = wanted._replace(principal=_principal(user))
+        wanted = wanted._replace(principal=principal_of(user))
 
     async def work(cluster: "Cluster") -> list[Acl]:
         from moldau.client.admin.access import Access
@@ -141,7 +145,7 @@ def _rule_options(command: Any) -> Any:
     for option in (
         click.option("--deny", is_flag=True, help="May not, whatever else is allowed."),
         click.option("--host", default=WILDCARD, show_default=True, help="From this address only."),
-        click.option("--operation", "operations", multiple=True, required=True, type=_OPERATION),
+        click.option("--operation", "operations", multiple=True, required=True, type=OPERATION),
         click.option("--user", required=True, help="Who; '*' for everybody."),
     ):
         command = option(command)
@@ -157,13 +161,13 @@ def _rules(
 ) -> list[Acl]:
     permission = Permission.DENY if deny else Permission.ALLOW
     return [
-        Acl(*resource, _principal(user), host, Operation[each.upper()], permission) for each in operations
+        Acl(*resource, principal_of(user), host, Operation[each.upper()], permission) for each in operations
     ]
 
 
 @acls.command("add")
 @_rule_options
-@_resource_options
+@resource_options
 @cluster_command_options
 def add(
     user: str,
@@ -180,7 +184,7 @@ def add(
     bootstrap_server: str,
 ) -> None:
     """Allow something, or deny it."""
-    resource = _needed(_resource(topic, group, transactional_id, of_cluster, prefixed))
+    resource = needed_resource(named_resource(topic, group, transactional_id, of_cluster, prefixed))
     wanted = _rules(user, operations, host, deny, resource)
 
     async def work(cluster: "Cluster") -> None:
@@ -194,7 +198,7 @@ def add(
 
 @acls.command("remove")
 @_rule_options
-@_resource_options
+@resource_options
 @cluster_command_options
 def remove(
     user: str,
@@ -211,7 +215,7 @@ def remove(
     bootstrap_server: str,
 ) -> None:
     """Remove ACLs."""
-    resource = _needed(_resource(topic, group, transactional_id, of_cluster, prefixed))
+    resource = needed_resource(named_resource(topic, group, transactional_id, of_cluster, prefixed))
     wanted = [AclFilter(*acl) for acl in _rules(user, operations, host, deny, resource)]
 
     async def work(cluster: "Cluster") -> list[Acl]:
@@ -242,9 +246,9 @@ def sentence(acl: Acl) -> str:
 
 @acls.command("check")
 @click.option("--user", required=True, help="Who.")
-@click.option("--operation", required=True, type=_OPERATION)
+@click.option("--operation", required=True, type=OPERATION)
 @click.option("--host", default="127.0.0.1", show_default=True, help="From where.")
-@_resource_options
+@resource_options
 @cluster_command_options
 def check(
     user: str,
@@ -260,13 +264,13 @@ def check(
     bootstrap_server: str,
 ) -> None:
     """Say whether somebody may do something, and which rule decides; exit code 1 for a no."""
-    kind, name, _ = _needed(_resource(topic, group, transactional_id, of_cluster, prefixed))
+    kind, name, _ = needed_resource(named_resource(topic, group, transactional_id, of_cluster, prefixed))
 
     async def work(cluster: "Cluster") -> Authorizer:
         return await _authorizer(cluster)
 
     authorizer = connected(bootstrap_server, work, timeout_seconds=timeout_seconds)
-    decision = authorizer.decide(_principal(user), host, Operation[operation.upper()], kind, name)
+    decision = authorizer.decide(principal_of(user), host, Operation[operation.upper()], kind, name)
     reason = _REASONS[decision.rule] if isinstance(decision.rule, str) else sentence(decision.rule)
     if as_json:
         print_json({"allowed": decision.allowed, "reason": reason})
@@ -307,10 +311,31 @@ async def _authorizer(cluster: "Cluster") -> Authorizer:
 def suggest(log: IO[str]) -> None:
     """Propose the fewest ACLs for what a broker's log says was refused.
 
-    Let a program run once without rights, with the logger kafka.authorizer.logger at INFO, and give its file.
+    Let a program run once without rights, and give the broker's log (the logger kafka.authorizer.logger at
+    INFO) or its audit log (moldau.audit.log). A program that stops at its first refusal needs several runs.
     """
     for line in suggestions(log):
         click.echo(line)
+
+
+def _refusal(line: str) -> dict[str, str] | None:
+    """A refusal in a line of the broker's log, or of its audit log."""
+    if not line.startswith("{"):
+        found = _REFUSAL.search(line)
+        return None if found is None else found.groupdict()
+    try:
+        event = json.loads(line)
+    except ValueError:
+        return None
+    if not isinstance(event, dict) or event.get("event") != "denied":
+        return None
+    kind = str(event.get("resource", "")).replace("_", " ").title().replace(" ", "")
+    return {
+        "principal": str(event.get("principal", "")),
+        "operation": str(event.get("operation", "")),
+        "type": kind,
+        "name": str(event.get("name", "")),
+    }
 
 
 def suggestions(lines: Iterable[str]) -> list[str]:
@@ -318,7 +343,7 @@ def suggestions(lines: Iterable[str]) -> list[str]:
     wanted: dict[tuple[str, ResourceType, str], set[Operation]] = {}
     kinds = {kind.title: kind for kind in ResourceType}
     for line in lines:
-        found = _REFUSAL.search(line)
+        found = _refusal(line)
         if found is not None and found["type"] in kinds and found["operation"] in Operation.__members__:
             key = (found["principal"], kinds[found["type"]], found["name"])
             wanted.setdefault(key, set()).add(Operation[found["operation"]])
@@ -330,9 +355,10 @@ def suggestions(lines: Iterable[str]) -> list[str]:
             operations.discard(Operation.DESCRIBE_CONFIGS)
         if kind not in OPERATIONS or kind in (ResourceType.DELEGATION_TOKEN, ResourceType.USER):
             continue
-        resource = f"--{kind.name.lower().replace('_', '-')} {name}"
+        resource = f"--{kind.name.lower().replace('_', '-')} {shlex.quote(name)}"
         if kind is ResourceType.CLUSTER:
             resource = "--cluster"
         words = " ".join(f"--operation {each.name.lower()}" for each in sorted(operations))
-        commands.append(f"moldau acls add --user {principal.removeprefix('User:')} {words} {resource}")
+        user = shlex.quote(principal.removeprefix("User:"))
+        commands.append(f"moldau acls add --user {user} {words} {resource}")
     return commands

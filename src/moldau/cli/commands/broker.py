@@ -6,6 +6,7 @@ Invariant: the ready line is printed when the broker accepts connections, not be
 """
 
 import errno
+import os
 import socket
 from collections.abc import Sequence
 from contextlib import suppress
@@ -102,7 +103,7 @@ def broker(
     clock = SystemClock()
     began = clock.monotonic()
     log_to_stderr(log_level, _LOG_FORMAT)
-    properties = {} if config_file is None else read_properties(config_file)
+    properties = jaas_file_settings() | ({} if config_file is None else read_properties(config_file))
     overrides = given_settings(properties, port, host, data_dirs, pairs(settings, "--set"))
 
     def ready(node: "Node") -> None:
@@ -129,6 +130,20 @@ def read_properties(path: Path) -> dict[str, str]:
         return parse_properties(path.read_text("utf-8"))
     except (OSError, ValueError) as error:
         raise click.ClickException(f"{path} cannot be read: {error}. Next: correct the file") from error
+
+
+def jaas_file_settings() -> dict[str, str]:
+    """The logins of the JAAS file that KAFKA_OPTS names, as scripts and books of Kafka give it."""
+    from moldau.security.jaas import file_of_options, server_settings
+
+    path = file_of_options(os.environ.get("KAFKA_OPTS", ""))
+    if path is None:
+        return {}
+    try:
+        return server_settings(Path(path).read_text("utf-8"))
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise click.ClickException(f"{path}, which KAFKA_OPTS names: {reason}. Next: correct it") from None
 
 
 def given_settings(

@@ -9,21 +9,27 @@ from typing import TYPE_CHECKING
 import click
 
 from moldau.cli.output import print_json, print_table
-from moldau.cli.session import client_settings, client_settings_options, cluster_options, json_option
+from moldau.cli.session import client_settings, client_settings_options, cluster_options, json_option, pairs
 
 if TYPE_CHECKING:
     from moldau.cli.reports.diagnosis import Finding
 
 
-@click.command(short_help="Explain what is wrong, and what to do about it.")
+@click.group(invoke_without_command=True, short_help="Explain what is wrong, and what to do about it.")
 @click.option("--data-dir", "data_dirs", multiple=True, metavar="DIR", help="A data directory; repeatable.")
 @click.option("--port", type=click.IntRange(1, 65535), help="See whether a broker could listen on this port.")
 @click.option("--host", default="127.0.0.1", show_default=True, help="The address for --port.")
 @click.option("-b", "--bootstrap-server", metavar="HOST:PORT", help="Also ask the brokers of a cluster.")
 @client_settings_options
 @json_option
+@click.pass_context
 def doctor(
-    data_dirs: tuple[str, ...], port: int | None, host: str, bootstrap_server: str | None, as_json: bool
+    context: click.Context,
+    data_dirs: tuple[str, ...],
+    port: int | None,
+    host: str,
+    bootstrap_server: str | None,
+    as_json: bool,
 ) -> None:
     """Look at the installation, data directories and a cluster, and say what is wrong.
 
@@ -33,10 +39,13 @@ def doctor(
       moldau doctor --data-dir ./data --port 9092
       moldau doctor -b 127.0.0.1:9092 --json
       moldau doctor -b kafka1:9093 --command-config client.properties
+      moldau doctor security --config server.properties
     """
+    if context.invoked_subcommand is not None:
+        return
     from moldau.base.clock import SystemClock
     from moldau.cli.data_directory import examine_directory
-    from moldau.cli.reports.diagnosis import Severity, check_port, examine_installation
+    from moldau.cli.reports.diagnosis import check_port, examine_installation
 
     directories = [Path(name) for name in data_dirs]
     findings = list(examine_installation(SystemClock().monotonic, (directories or [Path.cwd()])[0]))
@@ -46,6 +55,42 @@ def doctor(
         findings += examine_directory(directory)
     if bootstrap_server is not None:
         findings += _examine_cluster(bootstrap_server)
+    _report(findings, as_json)
+
+
+@doctor.command("security")
+@click.option(
+    "--config",
+    "config_file",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="The server.properties file of the broker.",
+)
+@click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="A setting; repeatable.")
+@json_option
+def security(config_file: Path | None, settings: tuple[str, ...], as_json: bool) -> None:
+    """Go through a broker's settings, certificates and files, and say who could get in and what to do.
+
+    \b
+    Examples:
+      moldau doctor security --config server.properties
+      moldau doctor security --set listeners=SASL_SSL://:9093 --json
+    """
+    import datetime
+
+    from moldau.cli.commands.broker import given_settings, jaas_file_settings, read_properties
+    from moldau.cli.reports.security_checks import examine_settings
+
+    properties = jaas_file_settings() | ({} if config_file is None else read_properties(config_file))
+    given = properties | given_settings(properties, None, None, (), pairs(settings, "--set"))
+    now = datetime.datetime.now(datetime.UTC)
+    _report(list(examine_settings(given, config_file, now)), as_json)
+
+
+def _report(findings: "list[Finding]", as_json: bool) -> None:
+    """Prints what was found, and ends with exit code 1 when there is a problem."""
+    from moldau.cli.reports.diagnosis import Severity
+
     problems = sum(f.severity is Severity.PROBLEM for f in findings)
     if as_json:
         print_json(

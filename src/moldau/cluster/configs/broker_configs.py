@@ -146,11 +146,14 @@ BROKER_SETTINGS = SettingsTable({
     "Security": (
         Setting("sasl.enabled.mechanisms", LIST, ("GSSAPI",),
                 "What clients of a SASL listener may log in with: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, "
-                "OAUTHBEARER.",
+                "OAUTHBEARER, GSSAPI.",
                 Items(), _EACH),
         Setting("sasl.jaas.config", PASSWORD, None,
                 "Users of PLAIN as options user_<name>=<password>; by listener and mechanism as "
                 "listener.name.<listener>.<mechanism>.sasl.jaas.config.", None, _EACH),
+        Setting("sasl.kerberos.principal.to.local.rules", LIST, ("DEFAULT",),
+                "How a Kerberos name becomes a user's, by Kafka's rules; DEFAULT is the first part of a name of "
+                "the broker's realm.", Items(), _EACH),
         Setting("sasl.server.max.receive.size", INT, 524288, "Largest request before a login.",
                 at_least(0)),
         Setting("connections.max.reauth.ms", LONG, 0,
@@ -168,6 +171,8 @@ BROKER_SETTINGS = SettingsTable({
         Setting("sasl.oauthbearer.sub.claim.name", STRING, "sub", "The claim with the user's name."),
         Setting("moldau.oauthbearer.unsecured.allow", BOOLEAN, False,
                 "Takes tokens without a signature: for trying out, never where it matters."),
+        Setting("moldau.scram.old.librdkafka.allow", BOOLEAN, False,
+                "Understands SCRAM of librdkafka up to 2.6.0, which repeats its nonce; Kafka 4 refuses it."),
         Setting("ssl.keystore.location", STRING, None, "The broker's certificate and key.", None, _EACH),
         Setting("ssl.keystore.type", STRING, "JKS", "PEM, PKCS12 or JKS.", None, _EACH),
         Setting("ssl.keystore.password", PASSWORD, None, "Password of that file.", None, _EACH),

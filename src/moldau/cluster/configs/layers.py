@@ -22,6 +22,9 @@ class ConfigLayers(NamedTuple):
     default_broker: Mapping[str, str] = NO_CONFIGS
     broker: Mapping[str, str] = NO_CONFIGS
 
+    def __repr__(self) -> str:
+        return "ConfigLayers(…)"  # there are passwords among them
+
     def value(self, name: str) -> Value:
         """The effective value of a setting in ``BROKER_SETTINGS``, typed."""
         setting = BROKER_SETTINGS[name]

@@ -79,7 +79,7 @@ _WITHOUT_EFFECT: dict[Dynamic, str] = {
         CLASS principal.builder.class ssl.engine.factory.class
         DOUBLE sasl.kerberos.ticket.renew.jitter sasl.kerberos.ticket.renew.window.factor
             sasl.login.refresh.window.factor sasl.login.refresh.window.jitter
-        LIST cordoned.log.dirs sasl.kerberos.principal.to.local.rules
+        LIST cordoned.log.dirs
         LONG sasl.kerberos.min.time.before.relogin
         SHORT sasl.login.refresh.buffer.seconds sasl.login.refresh.min.period.seconds
         STRING sasl.kerberos.kinit.cmd sasl.kerberos.service.name

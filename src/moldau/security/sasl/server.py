@@ -96,7 +96,11 @@ LookUp = Callable[[str, bool], tuple[ScramCredential, Identity] | None]
 
 
 class Scram:
-    """``fake`` stands in for users that do not exist, and ``nonce`` is this conversation's own."""
+    """``fake`` stands in for users that do not exist, and ``nonce`` is this conversation's own.
+
+    With ``old_clients`` librdkafka up to 2.6.0 is understood, which writes its own nonce in front of the
+    whole one once more (github.com/confluentinc/librdkafka/pull/4895); Kafka 4 refuses it, as RFC 5802 asks.
+    """
 
     def __init__(
         self,
@@ -104,14 +108,17 @@ class Scram:
         look_up: LookUp,
         fake: Callable[[str], ScramCredential],
         nonce: str,
+        *,
+        old_clients: bool = False,
     ) -> None:
+        self._old_clients = old_clients
         self._mechanism = mechanism
         self._look_up = look_up
         self._fake = fake
         self._server_nonce = nonce
         self._known: ScramCredential | None = None
         self._candidate: Identity | None = None
-        self._gs2 = self._nonce = self._said = ""
+        self._gs2 = self._nonce = self._doubled = self._said = ""
         self.identity: Identity | None = None
 
     def step(self, token: bytes) -> bytes:
@@ -135,6 +142,7 @@ class Scram:
         else:
             self._known, self._candidate = known
         self._gs2, self._nonce = found["gs2"], found["nonce"] + self._server_nonce
+        self._doubled = found["nonce"] + self._nonce
         salt = base64.b64encode(self._known.salt).decode()
         answer = f"r={self._nonce},s={salt},i={self._known.iterations}"
         self._said = f"{found['bare']},{answer}"
@@ -148,6 +156,8 @@ class Scram:
         proven = scram.proves(known, _decoded(found["proof"]), signed)
         bound = _decoded(found["binding"]) == self._gs2.encode()
         ours = hmac.compare_digest(found["nonce"], self._nonce)
+        if self._old_clients:
+            ours |= hmac.compare_digest(found["nonce"], self._doubled)
         if not (proven and bound and ours and self._candidate is not None):
             raise self._refused()
         self.identity = self._candidate
