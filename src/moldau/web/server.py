@@ -19,8 +19,10 @@ from dataclasses import dataclass
 from types import TracebackType
 
 import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from moldau.web.application import Application
+from moldau.web.authentication import PEER_CERTIFICATE
 from moldau.web.tls import TlsOptions
 
 log = logging.getLogger("moldau.web")
@@ -79,6 +81,16 @@ class Listener:
         return socket.gethostname() if self.options.host in _EVERY_ADDRESS else self.options.host
 
 
+class _Protocol(H11Protocol):
+    """HTTP/1.1 as uvicorn speaks it; requests over TLS also know the client's certificate."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        certificate = transport.get_extra_info("peercert")
+        if certificate:
+            self.app_state = {**self.app_state, PEER_CERTIFICATE: certificate}
+
+
 class _Server(uvicorn.Server):
     """Leaves signals alone, and says when it listens."""
 
@@ -117,7 +129,7 @@ def _config(application: Application, listener: Listener) -> uvicorn.Config:
     limits = application.limits
     config = uvicorn.Config(
         application,
-        http="h11",  # the one that bounds headers while they arrive
+        http=_Protocol,  # h11, which bounds headers while they arrive
         ws="none",
         # The application answers headers that are too large; uvicorn disconnects when they do not end.
         h11_max_incomplete_event_size=4 * limits.max_header_bytes,
