@@ -20,7 +20,7 @@ from moldau import __version__
 COMMANDS = {
     "up": (
         "moldau.cli.commands.up:up",
-        "Start broker and registry on this machine; --demo shows them at work.",
+        "Start broker, registry and REST proxy on this machine; --demo shows them at work.",
     ),
     "broker": ("moldau.cli.commands.broker:broker", "Run a broker in the foreground."),
     "cluster": (

@@ -235,9 +235,8 @@ def _response(found: Any, status: int, media_type: str) -> Response:
     if isinstance(found, Response):
         return found
     if isinstance(found, Streamed):
-        return StreamingResponse(
-            found.parts, status, dict(found.headers), media_type=found.media_type or media_type
-        )
+        kind = _Duplex if found.reads_body else StreamingResponse
+        return kind(found.parts, status, dict(found.headers), media_type=found.media_type or media_type)
     answer = found if isinstance(found, Answer) else Answer(found, status)
     if isinstance(answer.body, Text):
         response = Response(answer.body, answer.status or status, media_type=media_type)
@@ -253,6 +252,13 @@ def _json(answer: Any, media_type: str, status: int = 200) -> Response:
     # Escaped, as half a surrogate pair cannot be written in UTF-8.
     data = json.dumps(answer, separators=(",", ":")).encode("ascii")
     return Response(data, status, media_type=media_type)
+
+
+class _Duplex(StreamingResponse):
+    """Leaves the body to the handler: who waits for the client to go would take its pieces away."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await self.stream_response(send)
 
 
 async def _lifespan(scope: Scope, receive: Receive, send: Send) -> None:

@@ -43,7 +43,7 @@ class Call:
         self.principal = asked.principal
         self.request_id = asked.request_id
         self.media_type = asked.media_type
-        self._limits = asked.limits
+        self.limits = asked.limits
         self._query = {parameter.name for parameter in asked.matched.route.query}
         self._body: bytes | None = None
         #: Whether a handler waits for the body at the moment.
@@ -87,7 +87,7 @@ class Call:
             self.reads_body = True
             length = self.request.headers.get("content-length", "0")
             declared = int(length) if length.isdecimal() else 0
-            self._body = await read_body(self._limits, self.request.stream(), declared)
+            self._body = await read_body(self.limits, self.request.stream(), declared)
             self.reads_body = False
         return self._body
 

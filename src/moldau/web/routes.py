@@ -89,6 +89,8 @@ class Streamed:
     parts: AsyncIterator[bytes]
     media_type: str | None = None
     headers: tuple[tuple[str, str], ...] = ()
+    #: Whether the body is still being read while the answer is sent.
+    reads_body: bool = False
 
 
 @dataclass(frozen=True, slots=True)

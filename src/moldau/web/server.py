@@ -9,6 +9,7 @@ left to the caller.
 """
 
 import asyncio
+import errno
 import ipaddress
 import logging
 import socket
@@ -41,6 +42,8 @@ class ListenerOptions:
     tls: TlsOptions | None = None
     #: How long requests may take to finish when the server stops.
     stop_timeout_seconds: int = 10
+    #: A free port in place of one that is in use.
+    or_free_port: bool = False
 
 
 class Listener:
@@ -50,7 +53,12 @@ class Listener:
         self.options = options
         self.tls: ssl.SSLContext | None = None if options.tls is None else options.tls.server_context()
         family = socket.AF_INET6 if ":" in options.host else socket.AF_INET
-        self.socket = socket.create_server((options.host, options.port), family=family)
+        try:
+            self.socket = socket.create_server((options.host, options.port), family=family)
+        except OSError as error:
+            if error.errno != errno.EADDRINUSE or not options.or_free_port:
+                raise
+            self.socket = socket.create_server((options.host, 0), family=family)
         # Connections inherit it. asyncio sets it only where a socket names its protocol, which this one does
         # not, and then an answer in two parts waits 40 ms for the client's acknowledgement of the first.
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

@@ -29,6 +29,7 @@ _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 @click.option(
     "--port", type=click.IntRange(0, 65535), default=8082, show_default=True, help="0 is a free port."
 )
+@click.option("--or-free-port", is_flag=True, help="Take a free port where --port is in use.")
 @click.option(
     "-b",
     "--bootstrap-servers",
@@ -172,7 +173,13 @@ def _server_options(options: dict[str, Any]) -> "ServerOptions":
             consumer_idle_timeout_ms=options["consumer_idle_ms"],
             max_consumers=options["max_consumers"],
         ),
-        listener=ListenerOptions(options["host"], options["port"], options["advertised_host"], tls),
+        listener=ListenerOptions(
+            options["host"],
+            options["port"],
+            options["advertised_host"],
+            tls,
+            or_free_port=options["or_free_port"],
+        ),
         limits=Limits(
             max_body_bytes=options["max_request_bytes"],
             max_requests_per_second=options["max_requests_per_second"],

@@ -18,7 +18,8 @@ from moldau.web.limits import Limits
 from moldau.web.problems import Problem
 from moldau.web.routes import RouteTable
 
-TABLE = RouteTable((*V2_ROUTES, *V3_ROUTES))
+#: Confluent's brokers have the same under /kafka.
+TABLE = RouteTable((*V2_ROUTES, *V3_ROUTES), prefix="/kafka")
 SERVICE = Service(DESCRIPTION, TABLE, V2_TYPES)
 
 
