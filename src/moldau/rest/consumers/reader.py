@@ -56,7 +56,9 @@ class Reader:
         self._records: deque[ConsumerRecord] = deque()
         self._epochs: dict[TopicPartition, int] = {}
         self._committed: dict[TopicPartition, int] = {}
+        #: Where partitions were when records were first taken that are not to be committed yet.
         self._held: dict[TopicPartition, int] = {}
+        self._holds = False
         self._wanted = asyncio.Event()
         self._wanted.set()
         self._failure: KafkaError | None = None
@@ -142,17 +144,20 @@ class Reader:
     def take(self) -> ConsumerRecord:
         """The record that ``peek`` showed."""
         record = self._records.popleft()
-        self.positions[TopicPartition(record.topic, record.partition)] = record.offset + 1
+        partition = TopicPartition(record.topic, record.partition)
+        if self._holds:
+            self._held.setdefault(partition, self.positions[partition])
+        self.positions[partition] = record.offset + 1
         if not self._records and not self._batches:
             self._wanted.set()
         return record
 
     def hold(self) -> None:
         """From here on nothing that is taken is committed, until ``release``."""
-        self._held = dict(self.positions)
+        self._holds = True
 
     def release(self) -> None:
-        self._held = {}
+        self._holds, self._held = False, {}
 
     # Places.
 
