@@ -31,6 +31,8 @@ class ObjectSplitter:
         """The objects that are complete with this piece."""
         self._buffer += data
         while (end := self._end_of_object()) is not None:
+            if end > self._max:
+                raise StreamError(f"a record is larger than {self._max} bytes")
             found = bytes(self._buffer[:end])
             del self._buffer[:end]
             self._looked = 0

@@ -16,6 +16,8 @@ from moldau.client.replicated_state.election import Election, Identity
 from moldau.client.transport.cluster import Cluster
 
 _PROTOCOL_TYPE = "moldau-rest"
+#: How soon a proxy hears of another one.
+_HEARTBEAT_MS = 1_000
 _MAX_KNOWN = 10_000
 
 
@@ -59,6 +61,7 @@ class Peers:
             group_id=group_id,
             protocol_type=_PROTOCOL_TYPE,
             service="REST proxy",
+            heartbeat_interval_ms=_HEARTBEAT_MS,
             name_members=True,
         )
         self.url = identity.url

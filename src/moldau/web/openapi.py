@@ -58,7 +58,7 @@ def _operation(description: Description, route: Route) -> dict[str, Any]:
 
 
 def _answer(media_types: Sequence[str], route: Route) -> dict[str, Any]:
-    if route.status == 204:
+    if route.status == 204 or not route.has_answer:
         return {}
     if route.answer is None:
         return {"content": {name: {} for name in media_types}}

@@ -54,6 +54,8 @@ class Route:
     #: What answers and bodies of this route may be called, where that differs from the rest of the service.
     media_types: tuple[str, ...] = ()
     body_types: tuple[str, ...] = ()
+    #: Whether an answer that is no problem has a body.
+    has_answer: bool = True
 
     @property
     def segments(self) -> list[str | Parameter]:

@@ -135,8 +135,8 @@ _V3: dict[str, Any] = {
     "CreateTopic": _object(
         {
             "topic_name": {"type": "string"},
-            "partitions_count": {"type": "integer", "minimum": 1, "maximum": 20},
-            "replication_factor": {"type": "integer", "minimum": 1, "maximum": 1},
+            "partitions_count": {"type": "integer", "minimum": 1},
+            "replication_factor": {"type": "integer", "minimum": 1},
             "replicas_assignments": _list_of(
                 {"partition_id": _NUMBER, "broker_ids": {"type": "array", "items": _NUMBER}},
                 "partition_id",

@@ -149,8 +149,8 @@ def test_members_share_a_topic_and_nobody_waits_for_a_client_that_does_not_poll(
     wait_until(lambda: len(http.get(f"{idle}/assignments").json()["partitions"]) in (1, 2))
     for partition in (0, 1, 2):
         fill(broker, count=1, partition=partition)
-    assert len(read(http, busy, 1)) == 1
-    assert len(read(http, idle, 1)) == 1
+    assert read(http, busy, 1)
+    assert read(http, idle, 1)
     # Members of another make are in the same group.
     settings = {"bootstrap.servers": broker.bootstrap_servers, "group.id": "g"}
     theirs = Consumer({**settings, "partition.assignment.strategy": "range"})

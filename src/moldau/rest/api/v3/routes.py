@@ -26,11 +26,11 @@ def _route(
     body: str | None = None,
     answer: str | None = None,
     status: int = 200,
+    has_answer: bool = True,
 ) -> Route:
     body_types = (*_JSON, "application/octet-stream") if body else ()
-    return Route(
-        method, path, answered(handler, v2=False), summary, query, body, answer, status, _JSON, body_types
-    )
+    handle = answered(handler, v2=False)
+    return Route(method, path, handle, summary, query, body, answer, status, _JSON, body_types, has_answer)
 
 
 def _get(path: str, handler: Handler, summary: str, *query: Parameter) -> Route:
@@ -162,7 +162,17 @@ ROUTES = (
     _list(_LAGS, groups.list_lags, "How far a group lags in each partition"),
     _get(f"{_LAGS}/{{topic}}/partitions/{{partition:integer}}", groups.get_lag, "Its lag in a partition"),
     _list(f"{_CLUSTER}/acls", acls.search, "Find ACLs", *_ACL_QUERY),
-    _route("POST", f"{_CLUSTER}/acls", acls.create, "Create an ACL", body="Acl", status=201),
-    _route("POST", f"{_CLUSTER}/acls:batch", acls.create_batch, "Create ACLs", body="Acls", status=201),
+    _route(
+        "POST", f"{_CLUSTER}/acls", acls.create, "Create an ACL", body="Acl", status=201, has_answer=False
+    ),
+    _route(
+        "POST",
+        f"{_CLUSTER}/acls:batch",
+        acls.create_batch,
+        "Create ACLs",
+        body="Acls",
+        status=201,
+        has_answer=False,
+    ),
     _route("DELETE", f"{_CLUSTER}/acls", acls.delete, "Delete ACLs", query=_ACL_QUERY),
 )
