@@ -270,6 +270,8 @@ CROSS_CUTTING = {
     "registry/test_confluent": "the registry with Confluent's own client",
     "registry/test_golden_cases": "the rules against captured answers of a real registry",
     "replication/test_retention": "retention from the settings to the files",
+    "rest/test_hostile": "the whole REST proxy and requests that mean harm",
+    "rest/test_interoperation": "the REST proxy and Confluent's own client together",
     "serde/test_catalogue": "every serializer over one catalogue of schemas",
     "serde/test_interoperation": "our serializers and Confluent's together",
     "serde/test_page": "the page of the documentation",

@@ -36,9 +36,18 @@ SUBJECT = ((("commonName", "ann"),), (("organizationName", "shop"),))
 
 
 def test_what_a_login_becomes():
-    logins = Logins(ADMIN, mechanism="SCRAM-SHA-512", certificates={"ann": "a"}, mapping=PrincipalMapping("RULE:^.*CN=(.*?),?.*$/$1/"))
+    logins = Logins(
+        ADMIN,
+        mechanism="SCRAM-SHA-512",
+        certificates={"ann": "a"},
+        mapping=PrincipalMapping("RULE:^.*CN=(.*?),?.*$/$1/"),
+    )
     ann = logins.principal_of(HttpLogin("ann", "pw"))
-    assert (ann.name, ann.security.mechanism, ann.security.protocol) == ("ann", "SCRAM-SHA-512", "SASL_PLAINTEXT")
+    assert (ann.name, ann.security.mechanism, ann.security.protocol) == (
+        "ann",
+        "SCRAM-SHA-512",
+        "SASL_PLAINTEXT",
+    )
     assert (ann.security.credentials.username, ann.security.credentials.password) == ("ann", "pw")
     assert ann.authorization() == "Basic " + base64.b64encode(b"ann:pw").decode()
     bearer = logins.principal_of(HttpLogin(token="t.o.k"))
@@ -209,10 +218,11 @@ def test_a_certificate_stands_for_a_user(secure, start_at, tmp_path):
 def test_sessions_are_bounded(secure, start_at, refusal):
     from dataclasses import replace
 
+    from tests.rest.conftest import running
+
     from moldau.rest.proxy import ProxyOptions
     from moldau.rest.server import ServerOptions, serve
     from moldau.rest.sessions import SessionOptions
-    from tests.rest.conftest import running
 
     sessions = replace(SessionOptions(secure.bootstrap_servers, ADMIN), max_sessions=2)
     with running(serve, ServerOptions(ProxyOptions(sessions, group_id=None), pass_login=True)) as proxy:

@@ -137,7 +137,9 @@ def test_a_proxy_that_is_killed(broker, start, refusal, read):
             paths = {"kept": f"/consumers/kept/instances/{kept}", "lost": f"/consumers/lost/instances/{lost}"}
             for path in paths.values():
                 wait_until(
-                    lambda path=path: here.post(f"{path}/subscription", json={"topics": ["t"]}).status_code == 204
+                    lambda path=path: (
+                        here.post(f"{path}/subscription", json={"topics": ["t"]}).status_code == 204
+                    )
                 )
             for path in paths.values():
                 assert len(read(here, path, 10)) == 10

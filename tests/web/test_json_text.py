@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from moldau.web.json_text import check_depth, read_json, read_json_at
@@ -15,6 +15,7 @@ json_values = st.recursive(
 )
 
 
+@settings(max_examples=40, deadline=None)
 @given(json_values)
 def test_what_is_json_is_read(value):
     text = json.dumps(value)
@@ -45,6 +46,6 @@ def test_what_is_refused(data, why):
 
 def test_the_last_depth_that_is_taken():
     assert read_json(b"[" * 64 + b"]" * 64) is not None
-    check_depth([[1], {"a": []}], 2)
+    check_depth([[1], {"a": []}], 3)
     with pytest.raises(ValueError, match="more than 1 deep"):
         check_depth([[1]], 1)

@@ -57,9 +57,9 @@ class Forwarding:
         unknown_leader: Callable[[], Problem] = unknown_leader,
         failed: Callable[[str], Problem] = forwarding_failed,
         tls: ssl.SSLContext | None = None,
-        again_seconds: float = _AGAIN_SECONDS,
+        again_seconds: float | None = None,
     ) -> None:
-        self._again_seconds = again_seconds
+        self._again_seconds = _AGAIN_SECONDS if again_seconds is None else again_seconds
         self._leader_url = leader_url
         self._unknown_leader = unknown_leader
         self._failed = failed

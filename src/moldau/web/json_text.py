@@ -34,7 +34,7 @@ def read_json_at(text: str, position: int, max_depth: int = MAX_DEPTH) -> tuple[
 def check_depth(value: Any, max_depth: int = MAX_DEPTH) -> None:
     """ValueError where a value is nested more deeply."""
     level = [value]
-    for _ in range(max_depth + 1):
+    for _ in range(max_depth):
         level = [
             each
             for container in level

@@ -43,7 +43,9 @@ def test_no_request_is_too_much(broker, start):
                 }
                 # Nobody waits a minute for records that nobody writes, or for ever.
                 unwanted = ("follow", "timeout")
-                case.query = {name: value for name, value in (case.query or {}).items() if name not in unwanted}
+                case.query = {
+                    name: value for name, value in (case.query or {}).items() if name not in unwanted
+                }
                 if isinstance(case.body, dict) and isinstance(case.body.get("partitions_count"), int):
                     case.body["partitions_count"] %= 4  # a million partitions are the broker's matter
                 response = case.call(base_url=proxy.url)

@@ -26,7 +26,14 @@ def test_a_pattern_takes_linear_time():
 
 @pytest.mark.parametrize(
     "body",
-    [{}, {"topics": []}, {"topics": "t"}, {"topics": [""]}, {"topic_pattern": "["}, {"topic_pattern": "x" * 2000}],
+    [
+        {},
+        {"topics": []},
+        {"topics": "t"},
+        {"topics": [""]},
+        {"topic_pattern": "["},
+        {"topic_pattern": "x" * 2000},
+    ],
 )
 def test_what_is_refused(body):
     with pytest.raises(Problem) as refused:

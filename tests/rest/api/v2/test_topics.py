@@ -86,7 +86,11 @@ def test_json_records_reach_a_kafka_client(broker, http):
     made = answer.json()
     assert (made["key_schema_id"], made["value_schema_id"]) == (None, None)
     assert made["offsets"][0] == {"partition": 2, "offset": 0, "error_code": None, "error": None}
-    settings = {"bootstrap.servers": broker.bootstrap_servers, "group.id": "c", "auto.offset.reset": "earliest"}
+    settings = {
+        "bootstrap.servers": broker.bootstrap_servers,
+        "group.id": "c",
+        "auto.offset.reset": "earliest",
+    }
     consumer = Consumer(settings)
     consumer.subscribe(["orders"])
     found = {message.value(): message.key() for message in consumer.consume(3, timeout=60)}
@@ -99,7 +103,9 @@ def test_binary_records_are_base64(broker, http):
     data = bytes(range(256))
     records = [{"key": base64.b64encode(b"k").decode(), "value": base64.b64encode(data).decode()}]
     for headers in (BINARY, {"Content-Type": V2}, {"Content-Type": "application/json"}):
-        assert http.post("/topics/t/partitions/0", json={"records": records}, headers=headers).status_code == 200
+        assert (
+            http.post("/topics/t/partitions/0", json={"records": records}, headers=headers).status_code == 200
+        )
     assert [(each.key, each.value) for each in broker.records("t")] == [(b"k", data)] * 3
 
 

@@ -55,7 +55,9 @@ def lines(answer):
 
 
 def test_many_records_have_a_line_each(broker, http, records):
-    body = b"".join(json.dumps({"value": text(str(number)), "partition_id": 0}).encode() for number in range(50))
+    body = b"".join(
+        json.dumps({"value": text(str(number)), "partition_id": 0}).encode() for number in range(50)
+    )
     answer = http.post(records, content=body + b' \n{"value":{"type":"BINARY","data":7}}')
     assert answer.status_code == 200
     found = lines(answer)
@@ -87,7 +89,9 @@ def test_a_report_comes_while_the_body_goes_on(broker, start):
         host, _, port = proxy.url.rpartition("/")[2].partition(":")
         with socket.create_connection((host, int(port)), timeout=60) as wire, wire.makefile("rb") as answer:
             head = f"POST /v3/clusters/{cluster}/topics/t/records HTTP/1.1\r\nHost: x\r\n"
-            wire.sendall(f"{head}Content-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n".encode())
+            wire.sendall(
+                f"{head}Content-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n".encode()
+            )
             record = json.dumps({"value": text("v")}).encode()
             for number in range(3):
                 wire.sendall(b"%x\r\n%s\r\n" % (len(record), record))

@@ -1,4 +1,4 @@
-"""v3's topics, partitions, replicas, reassignments and elections; and clusters, brokers, configs with them."""
+"""v3's topics, partitions, replicas, moves and elections; clusters, brokers and configs with them."""
 
 import pytest
 
@@ -59,7 +59,9 @@ def test_the_way_of_a_topic(http, cluster, refusal):
     again = http.post(f"{cluster}/topics", json=wanted)
     assert refusal(again) == (400, 40002)
     assert again.json()["message"] == "Topic 'orders' already exists."
-    assert [each["topic_name"] for each in data(http.get(f"{cluster}/topics"), "KafkaTopicList")] == ["orders"]
+    assert [each["topic_name"] for each in data(http.get(f"{cluster}/topics"), "KafkaTopicList")] == [
+        "orders"
+    ]
     asked = http.get(f"{cluster}/topics/orders", params={"include_authorized_operations": "true"}).json()
     assert {"READ", "WRITE", "DESCRIBE"} <= set(asked["authorized_operations"])
     grown = http.patch(f"{cluster}/topics/orders", json={"partitions_count": 3})
@@ -108,12 +110,14 @@ def test_partitions_and_replicas(broker, http, cluster, refusal):
     assert refusal(http.get(f"{cluster}/topics/t/partitions/0/reassignment")) == (404, 404)
     moved = http.post(f"{cluster}/topics/t/partitions/0/reassignment", json={"broker_ids": [1]})
     assert moved.status_code == 204
-    assert refusal(
-        http.post(f"{cluster}/topics/t/partitions/0/reassignment", json={"broker_ids": [9]})
-    ) == (400, 40002)
-    assert refusal(
-        http.post(f"{cluster}/topics/t/partitions/0/reassignment", json={"broker_ids": "1"})
-    ) == (400, 400)
+    assert refusal(http.post(f"{cluster}/topics/t/partitions/0/reassignment", json={"broker_ids": [9]})) == (
+        400,
+        40002,
+    )
+    assert refusal(http.post(f"{cluster}/topics/t/partitions/0/reassignment", json={"broker_ids": "1"})) == (
+        400,
+        400,
+    )
 
 
 def test_elections(broker, http, cluster, refusal):
@@ -170,7 +174,10 @@ def test_configs_of_topics(broker, http, cluster, refusal):
     assert refusal(http.put(f"{path}/retention.ms", json={"value": "soon"})) == (400, 40002)
     assert refusal(http.put(f"{path}/retention.ms", json={"value": 5})) == (400, 400)
     assert refusal(http.post(f"{path}:alter", json={"data": []})) == (400, 400)
-    assert refusal(http.post(f"{path}:alter", json={"data": [{"name": "a", "operation": "ADD"}]})) == (400, 400)
+    assert refusal(http.post(f"{path}:alter", json={"data": [{"name": "a", "operation": "ADD"}]})) == (
+        400,
+        400,
+    )
     assert refusal(http.get(f"{cluster}/topics/missing/configs")) == (404, 40403)
     everything = data(http.get(f"{cluster}/topics/-/configs"), "KafkaTopicConfigList")
     assert {each["topic_name"] for each in everything} == {"t"}
