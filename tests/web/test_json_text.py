@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from moldau.web.json_text import check_depth, read_json, read_json_at
+from moldau.web.json_text import parse, read_json
 
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
@@ -21,7 +21,8 @@ def test_what_is_json_is_read(value):
     text = json.dumps(value)
     assert read_json(text) == value
     assert read_json(text.encode()) == value
-    assert read_json_at(f"  {text} []", 2) == (value, 2 + len(text))
+    assert read_json(json.dumps(value, indent=1, separators=(" , ", " : "))) == value
+    assert parse(text) == value
 
 
 @pytest.mark.parametrize(
@@ -46,6 +47,14 @@ def test_what_is_refused(data, why):
 
 def test_the_last_depth_that_is_taken():
     assert read_json(b"[" * 64 + b"]" * 64) is not None
-    check_depth([[1], {"a": []}], 3)
+    assert read_json('[[1],{"a":[]}]', 3)
     with pytest.raises(ValueError, match="more than 1 deep"):
-        check_depth([[1]], 1)
+        read_json("[[1]]", 1)
+    assert read_json("7", 0) == 7
+
+
+def test_names_are_told_from_texts_with_colons():
+    assert read_json('{"a":"b:c","d\\":":{"e" : ":"}}') == {"a": "b:c", 'd":': {"e": ":"}}
+    for twice in ('{"a":"x:y","a":1}', '[{"b":{"a":1,"a":":"}}]', '{"a":":","\\u0061":1}'):
+        with pytest.raises(ValueError, match="same name twice"):
+            read_json(twice)

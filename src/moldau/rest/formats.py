@@ -12,7 +12,7 @@ import json
 from enum import Enum
 from typing import Any
 
-from moldau.web.json_text import read_json
+from moldau.web.json_text import parse
 
 
 class Format(Enum):
@@ -51,22 +51,35 @@ def encode(form: Format, value: Any) -> bytes | None:
     if form is Format.BINARY:
         return _from_base64(value)
     try:
-        return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
+        return _dumps(value).encode()
     except UnicodeEncodeError:
         raise ValueError("a text has half a surrogate pair, which UTF-8 cannot write") from None
 
 
-def decode(form: Format, data: bytes | None) -> Any:
+def json_text(form: Format, data: bytes | None) -> str:
+    """The JSON that stands for data: its Base64, or itself, if it is JSON."""
     if data is None:
-        return None
+        return "null"
     if form is Format.BINARY:
-        return base64.b64encode(data).decode("ascii")
-    return read_json(data, max_depth=1_000)
+        return f'"{base64.b64encode(data).decode("ascii")}"'
+    try:
+        text = data.decode()
+    except UnicodeDecodeError as error:
+        raise ValueError(f"it is not UTF-8: {error.reason} at byte {error.start}") from None
+    parse(text)
+    return text
+
+
+def header_text(value: bytes | None) -> str | None:
+    return None if value is None else base64.b64encode(value).decode("ascii")
 
 
 def header_value(value: Any) -> bytes | None:
     """The value of a record's header, which is Base64 in v3."""
     return None if value is None else _from_base64(value)
+
+
+_dumps = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
 def _from_base64(value: Any) -> bytes:

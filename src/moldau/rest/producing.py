@@ -36,7 +36,15 @@ async def send_all(session: Session, topic: str, records: Sequence[OutgoingRecor
         except KafkaError as error:
             found = error
         waiting.append(found)
-    return [each if isinstance(each, KafkaError) else await _outcome(each) for each in waiting]
+    outcomes: list[Outcome] = []
+    for each in waiting:
+        if isinstance(each, KafkaError):
+            outcomes.append(each)
+        elif each.done:  # as all of a batch are, when the first one is
+            outcomes.append(each.batch.metadata(each.place, each.timestamp))
+        else:
+            outcomes.append(await _outcome(each))
+    return outcomes
 
 
 async def _outcome(delivery: Delivery) -> Outcome:

@@ -4,8 +4,8 @@ Invariant: what is opened here is closed here, in the other order.
 """
 
 import asyncio
+import json
 from dataclasses import dataclass
-from typing import Any
 
 from moldau.client.consumer.fetched import ConsumerRecord
 from moldau.client.registry.schema_registry import RegistryClient
@@ -15,7 +15,7 @@ from moldau.rest.consumers.instance import Render
 from moldau.rest.consumers.instances import Instances
 from moldau.rest.formats import Format
 from moldau.rest.peers import Peers
-from moldau.rest.schema_formats import SchemaFormats
+from moldau.rest.schema_formats import NotPrepared, SchemaFormats
 from moldau.rest.sessions import Session, SessionOptions, Sessions
 from moldau.web.problems import Problem
 
@@ -75,37 +75,44 @@ class Proxy:
 
     def renders(self, form: Format, *, whole: bool = False) -> Render:
         """How records are shown in a format: v2's five fields, or with time and headers too."""
+        texts: dict[str, str] = {}
 
-        async def render(record: ConsumerRecord) -> Any:
-            shown = {
-                "topic": record.topic,
-                "key": await self._read(form, record, is_key=True),
-                "value": await self._read(form, record, is_key=False),
-                "partition": record.partition,
-                "offset": record.offset,
-            }
-            if whole:
-                shown["timestamp"] = record.timestamp
-                shown["headers"] = [
-                    {"name": name, "value": formats.decode(Format.BINARY, value)}
-                    for name, value in record.headers
-                ]
-            return shown
+        def render(record: ConsumerRecord) -> str:
+            topic = texts.get(record.topic)
+            if topic is None:
+                topic = texts[record.topic] = json.dumps(record.topic)
+            key, value = self._read(form, record, is_key=True), self._read(form, record, is_key=False)
+            shown = (
+                f'{{"topic":{topic},"key":{key},"value":{value},'
+                f'"partition":{record.partition},"offset":{record.offset}'
+            )
+            if not whole:
+                return f"{shown}}}"
+            headers = [{"name": name, "value": formats.header_text(value)} for name, value in record.headers]
+            return f'{shown},"timestamp":{record.timestamp},"headers":{json.dumps(headers)}}}'
 
-        return render
+        return Render(render, self._prepare)
 
-    async def _read(self, form: Format, record: ConsumerRecord, *, is_key: bool) -> Any:
+    def _read(self, form: Format, record: ConsumerRecord, *, is_key: bool) -> str:
         data = record.key if is_key else record.value
         try:
             if form.has_schema:
-                return await self.schemas.read(form, data, is_key, record.headers)
-            return formats.decode(form, data)
+                return json.dumps(self.schemas.read(form, data, is_key, record.headers))
+            return formats.json_text(form, data)
         except (Problem, ValueError) as error:
-            part = "key" if is_key else "value"
-            raise problems.serialization_failed(
-                f"The {part} of {record.topic}-{record.partition} at offset {record.offset} "
-                f"cannot be read as {form.name}: {error}"
-            ) from None
+            raise self._unreadable(form, record, "key" if is_key else "value", error) from None
+
+    async def _prepare(self, missing: NotPrepared, record: ConsumerRecord) -> None:
+        try:
+            await self.schemas.prepare(missing)
+        except Problem as error:
+            raise self._unreadable(missing.form, record, "schema", error) from None
+
+    def _unreadable(self, form: Format, record: ConsumerRecord, part: str, why: Exception) -> Problem:
+        return problems.serialization_failed(
+            f"The {part} of {record.topic}-{record.partition} at offset {record.offset} "
+            f"cannot be read as {form.name}: {why}"
+        )
 
     async def _tidy(self) -> None:
         while True:

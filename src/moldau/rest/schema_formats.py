@@ -65,6 +65,15 @@ class Writer:
             raise problems.conversion_failed(error) from None
 
 
+class NotPrepared(Exception):
+    """Data has a schema that has to be asked for first."""
+
+    def __init__(self, form: Format, ref: SchemaRef) -> None:
+        super().__init__(form, ref)
+        self.form = form
+        self.ref = ref
+
+
 class SchemaFormats:
     """``registry`` is None where the proxy has none: then only binary and JSON records are taken."""
 
@@ -89,19 +98,24 @@ class SchemaFormats:
                 _keep(self._writers, key, found)
         return found
 
-    async def read(self, form: Format, data: bytes | None, is_key: bool, headers: Headers) -> Any:
-        """The JSON value of a key or a value."""
+    def read(self, form: Format, data: bytes | None, is_key: bool, headers: Headers) -> Any:
+        """The JSON value of a key or a value; ``NotPrepared`` where its schema is not known here yet."""
         if data is None:
             return None
         try:
             ref, frame, at = unframed(data, is_key, headers)
             decode = self._decoders.get((ref, SCHEMA_TYPES[form]))
             if decode is None:
-                decode = await self._ask(lambda: self._make_decoder(self._client(), ref, form))
-                _keep(self._decoders, (ref, SCHEMA_TYPES[form]), decode)
+                raise NotPrepared(form, ref)
             return decode(data if frame is data else frame + data, at)
         except SerdeError as error:
             raise problems.serialization_failed(f"Error deserializing: {error}") from None
+
+    async def prepare(self, missing: "NotPrepared") -> None:
+        """Asks for the schema that ``read`` missed."""
+        form, ref = missing.form, missing.ref
+        found = await self._ask(lambda: self._make_decoder(self._client(), ref, form))
+        _keep(self._decoders, (ref, SCHEMA_TYPES[form]), found)
 
     def _client(self) -> RegistryClient:
         if self._registry is None:

@@ -144,7 +144,7 @@ def rest_service(options: UpOptions, bootstrap_servers: str, registry_url: str |
     """The REST proxy. Where nobody named its port and the default one is in use, it takes a free one."""
     host = options.host or DEFAULT_HOST
     if options.rest_port is None:
-        port = ("--port", str(DEFAULT_REST_PORT), "--or-free-port")
+        port: tuple[str, ...] = ("--port", str(DEFAULT_REST_PORT), "--or-free-port")
     else:
         wanted = chosen_port(host, options.rest_port, DEFAULT_REST_PORT, "--rest-port", False)
         port = ("--port", str(wanted))

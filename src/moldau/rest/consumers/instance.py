@@ -10,7 +10,7 @@ is committed moves when the answer is acknowledged.
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from moldau.base.names import TopicPartition
 from moldau.client.admin.admin import raise_errors
@@ -23,6 +23,7 @@ from moldau.rest import problems
 from moldau.rest.consumers.reader import Reader
 from moldau.rest.consumers.settings import InstanceSettings
 from moldau.rest.consumers.subscription import Subscription
+from moldau.rest.schema_formats import NotPrepared
 from moldau.rest.sessions import Session
 from moldau.web.problems import Problem
 
@@ -32,14 +33,21 @@ _LINGER_SECONDS = 0.02
 #: After so many records other requests have a turn.
 _RECORDS_IN_A_TURN = 200
 
-#: From a record to its JSON; a ``Problem`` where it cannot be read in the format of the instance.
-Render = Callable[[ConsumerRecord], Awaitable[Any]]
+
+class Render(NamedTuple):
+    """From a record to its JSON text; a ``Problem`` where it cannot be read in the format of the instance.
+
+    ``text`` never waits: where a schema has to be asked for it raises ``NotPrepared``, for ``prepare``.
+    """
+
+    text: Callable[[ConsumerRecord], str]
+    prepare: Callable[[NotPrepared, ConsumerRecord], Awaitable[None]]
 
 
 class Answer(NamedTuple):
-    """Records as JSON; with redelivery the number that acknowledges them."""
+    """Records, each as a JSON text; with redelivery the number that acknowledges them."""
 
-    records: list[Any]
+    records: list[str]
     number: int | None = None
 
 
@@ -179,7 +187,7 @@ class ConsumerInstance:
         self._last = Answer(found, self._answers)
         return self._last
 
-    async def follow(self, max_bytes: int, render: Render) -> AsyncIterator[list[Any]]:
+    async def follow(self, max_bytes: int, render: Render) -> AsyncIterator[list[str]]:
         """Records for ever, a few at a time; an empty list when nothing came for a while."""
         if self.following:
             raise problems.illegal_state("The records of this consumer are being followed by another request")
@@ -195,55 +203,58 @@ class ConsumerInstance:
         finally:
             self.following = False
 
-    async def _gather(self, reader: Reader, deadline: float, max_bytes: int, render: Render) -> list[Any]:
+    async def _gather(self, reader: Reader, deadline: float, max_bytes: int, render: Render) -> list[str]:
         loop = asyncio.get_running_loop()
-        found: list[Any] = []
+        found: list[str] = []
         size = 0
         while True:
-            record = await self._await_record(reader, deadline, found, size)
+            record = reader.next_record
             if record is None:
-                return found
-            size += len(record.key or b"") + len(record.value or b"")
-            if found and size > max_bytes:
+                if not await self._record_comes(reader, deadline, bool(found), size):
+                    return found
+                continue
+            larger = size + len(record.key or b"") + len(record.value or b"")
+            if found and larger > max_bytes:
                 return found
             try:
-                rendered = await render(record)
+                text = render.text(record)
+            except NotPrepared as missing:
+                if found:
+                    return found  # what is there is not kept waiting for a registry
+                await render.prepare(missing, record)
+                continue
             except Problem:
                 if found:
                     return found  # it stays where it is, and the next request hears of it
                 raise
-            if reader is not self._reader or reader.peek() is not record:
-                return found  # a round, or another request, has taken it away meanwhile
             reader.take()
-            found.append(rendered)
+            found.append(text)
+            size = larger
             if len(found) % _RECORDS_IN_A_TURN == 0:
                 await asyncio.sleep(0)
                 if loop.time() >= deadline:
                     return found
 
-    async def _await_record(
-        self, reader: Reader, deadline: float, found: list[Any], size: int
-    ) -> ConsumerRecord | None:
-        """The next record, or None when there is no reason to wait for one any longer."""
+    async def _record_comes(self, reader: Reader, deadline: float, found: bool, size: int) -> bool:
+        """Waits for the next record; False when there is no reason to wait for one any longer."""
         loop = asyncio.get_running_loop()
         while True:
             try:
-                record = reader.peek()
+                if reader.peek() is not None:
+                    return True
             except KafkaError:
                 if found:
-                    return None
+                    return False
                 raise
-            if record is not None:
-                return record
-            enough = bool(found) and size >= self.settings.min_bytes
+            enough = found and size >= self.settings.min_bytes
             limit = min(deadline, loop.time() + _LINGER_SECONDS) if enough else deadline
             try:
                 async with asyncio.timeout_at(limit):
                     await reader.arrived.wait()
             except TimeoutError:
-                return None
+                return False
             if reader is not self._reader:
-                return None
+                return False
 
     # Inside.
 

@@ -128,6 +128,11 @@ class Reader:
 
     # Taking.
 
+    @property
+    def next_record(self) -> ConsumerRecord | None:
+        """The next record, if it is at hand; ``peek`` may still find one."""
+        return self._records[0] if self._records else None
+
     def peek(self) -> ConsumerRecord | None:
         """The next record that is here; raises what keeps the reader from going on."""
         while not self._records:

@@ -21,7 +21,7 @@ from moldau.rest.formats import BY_MEDIA_TYPE
 from moldau.rest.peers import Elsewhere, InstanceName, owner
 from moldau.web.forwarding import EVENT_STREAM, FORWARDED
 from moldau.web.problems import Problem
-from moldau.web.routes import Answer, Streamed
+from moldau.web.routes import Answer, Streamed, Text
 
 _MAX_TIMEOUT_MS = 60_000
 _MAX_GROUP_NAME = 32_000
@@ -198,7 +198,7 @@ async def records(call: RestCall) -> Any:
     headers = [("Content-Type", form.media_type)]
     if answer.number is not None:
         headers.append((DELIVERY, str(answer.number)))
-    return Answer(answer.records, headers=tuple(headers))
+    return Answer(Text(f"[{','.join(answer.records)}]"), headers=tuple(headers))
 
 
 def _follow(call: RestCall, instance: ConsumerInstance) -> Streamed:
@@ -228,6 +228,6 @@ async def _events(call: RestCall, instance: ConsumerInstance) -> AsyncIterator[b
         instance.busy -= 1
 
 
-def _event(record: Any) -> bytes:
-    place = f"{record['topic']}-{record['partition']}-{record['offset']}"
-    return f"id: {place}\ndata: {json.dumps(record, separators=(',', ':'))}\n\n".encode("ascii")
+def _event(record: str) -> bytes:
+    # Inside of texts JSON has no line ends: those that there are mean nothing, and would end the event.
+    return f"data: {record.replace(chr(10), ' ').replace(chr(13), ' ')}\n\n".encode()

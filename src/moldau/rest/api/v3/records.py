@@ -62,7 +62,7 @@ async def produce(call: RestCall) -> Any:
         raise problems.bad_request("The request has no record")
     if len(texts) == 1:
         return await _report(call, await _send(call, session, texts[0]))
-    sent = []
+    sent: list[_Sent | Problem] = []
     for text in texts:
         try:
             sent.append(await _send(call, session, text))
