@@ -106,6 +106,7 @@ bench: $(READY_BENCH)
 	@$(BIN)/python -m benchmarks.serde
 	@$(BIN)/python -m benchmarks.registry
 	@$(BIN)/python -m benchmarks.security
+	@$(BIN)/python -m benchmarks.rest
 
 bench-spark: $(READY_BENCH)
 	@$(BIN)/python -m benchmarks.spark_compare

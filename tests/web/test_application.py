@@ -14,7 +14,7 @@ from moldau.web.authentication import BasicAuthentication
 from moldau.web.limits import Limits
 from moldau.web.openapi import Description
 from moldau.web.problems import Problem
-from moldau.web.routes import Route, RouteTable
+from moldau.web.routes import Route, RouteTable, Streamed
 
 
 @pytest.fixture
@@ -239,3 +239,52 @@ def test_the_life_of_an_asgi_application():
     application = Application(Service(Description("T", "1"), RouteTable(())))
     asyncio.run(application({"type": "lifespan"}, receive, send))
     assert sent == ["lifespan.startup.complete", "lifespan.shutdown.complete"]
+
+
+def test_an_answer_in_pieces(run_service):
+    async def count(call):
+        async def parts():
+            for number in range(3):
+                yield b"%d\n" % number
+
+        return Streamed(parts(), "text/event-stream", (("X-Kind", "numbers"),))
+
+    with run_service(Route("GET", "/count", count, "Count")) as serving, serving.client() as http:
+        answer = http.get("/count")
+    assert (answer.text, answer.headers["x-kind"]) == ("0\n1\n2\n", "numbers")
+    assert answer.headers["content-type"].startswith("text/event-stream")
+    assert answer.headers["x-request-id"]
+
+
+def test_a_body_that_is_answered_while_it_comes(run_service):
+    async def upper(call):
+        async def parts():
+            async for part in call.body_parts():
+                yield part.upper()
+
+        return Streamed(parts(), reads_body=True)
+
+    with run_service(Route("POST", "/upper", upper, "Upper")) as serving, serving.client() as http:
+        assert http.post("/upper", content=iter([b"a", b"b", b"c"])).content == b"ABC"
+
+
+def test_routes_have_media_types_of_their_own(run_service):
+    async def own(call):
+        return {"is": call.media_type, "was": call.body_type}
+
+    route = Route("POST", "/own", own, "Own", media_types=("a/one", "a/two"), body_types=("a/in",))
+    with run_service(route) as serving, serving.client() as http:
+        answer = http.post("/own", content=b"x", headers={"Content-Type": "a/in; b=c"})
+        assert (answer.json(), answer.headers["content-type"]) == ({"is": "a/one", "was": "a/in"}, "a/one")
+        assert http.post("/own", headers={"Accept": "a/two"}).json()["is"] == "a/two"
+        assert http.post("/own", headers={"Accept": "application/json"}).status_code == 406
+        assert http.post("/own", json={}).status_code == 415
+        assert http.post("/own", headers={"Content-Encoding": "gzip"}).status_code == 415
+        described = http.get("/openapi.json").json()["paths"]["/own"]["post"]
+    assert list(described["responses"]["200"]["content"]) == ["a/one"]
+
+
+def test_requests_that_come_too_often(run_service):
+    limits = Limits(max_requests_per_second=0.001, request_burst=2)
+    with run_service(limits=limits) as serving, serving.client() as http:
+        assert [http.get("/text").status_code for _ in range(3)] == [200, 200, 429]

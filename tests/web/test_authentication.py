@@ -6,10 +6,14 @@ from starlette.requests import Request
 
 from moldau.web.authentication import (
     ANONYMOUS,
+    PEER_CERTIFICATE,
     BasicAuthentication,
+    HttpLogin,
+    MappedAuthentication,
     Principal,
     anybody,
     credentials,
+    http_login,
     read_users,
     user_entries,
 )
@@ -52,3 +56,30 @@ def test_a_wrong_entry_is_named_by_its_number_alone():
         with pytest.raises(ValueError, match="user number 2 has not the form") as error:
             read_users(["a:b", wrong])
         assert "hunter2" not in str(error.value)
+
+
+def test_a_login_is_read_and_left_to_a_function():
+    seen = []
+
+    def principal_of(login):
+        seen.append(login)
+        return Principal(login.name or login.token) if login.name != "eve" else None
+
+    mapped = MappedAuthentication(principal_of, "books")
+    assert asyncio.run(mapped(asked("ann", "pw"))).name == "ann"
+    assert (seen[0].name, seen[0].password) == ("ann", "pw")
+    assert "pw" not in repr(seen[0])
+    with pytest.raises(Problem) as error:
+        asyncio.run(mapped(asked("eve", "x")))
+    assert (error.value.status, error.value.headers) == (401, {"WWW-Authenticate": 'Basic realm="books"'})
+
+
+def test_tokens_and_certificates():
+    subject = ((("commonName", "ann"),),)
+    scope = {
+        "type": "http",
+        "headers": [(b"authorization", b"Bearer  a.b.c ")],
+        "state": {PEER_CERTIFICATE: {"subject": subject}},
+    }
+    assert http_login(Request(scope)) == HttpLogin(token="a.b.c", subject=subject)
+    assert http_login(Request({"type": "http", "headers": []})) == HttpLogin()

@@ -1,6 +1,6 @@
 import pytest
 
-from moldau.web.media_types import accepted, check_content_type
+from moldau.web.media_types import accepted, check_content_encoding, check_content_type
 from moldau.web.problems import Problem
 
 OFFERED = ("application/vnd.a+json", "application/json")
@@ -35,3 +35,12 @@ def test_bodies():
     for method in ("POST", "PUT", "PATCH"):
         with pytest.raises(Problem, match="HTTP 415"):
             check_content_type(method, "text/plain", OFFERED)
+
+
+def test_compressed_bodies_are_not_taken():
+    for plain in (None, "", "identity", " Identity "):
+        check_content_encoding(plain)
+    for packed in ("gzip", "deflate, gzip", "br"):
+        with pytest.raises(Problem, match="is not taken") as error:
+            check_content_encoding(packed)
+        assert error.value.status == 415

@@ -144,3 +144,11 @@ def test_stopping_takes_a_bounded_time(run_service):
         serving.stop()
         thread.join(10)
     assert ends in ([None], [500])
+
+
+def test_a_port_that_is_taken_may_be_another_one():
+    with Listener(ListenerOptions()) as first:
+        with pytest.raises(OSError, match="in use"):
+            Listener(ListenerOptions(port=first.port))
+        with Listener(ListenerOptions(port=first.port, or_free_port=True)) as second:
+            assert second.port != first.port

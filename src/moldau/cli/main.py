@@ -20,7 +20,7 @@ from moldau import __version__
 COMMANDS = {
     "up": (
         "moldau.cli.commands.up:up",
-        "Start broker and registry on this machine; --demo shows them at work.",
+        "Start broker, registry and REST proxy on this machine; --demo shows them at work.",
     ),
     "broker": ("moldau.cli.commands.broker:broker", "Run a broker in the foreground."),
     "cluster": (
@@ -50,6 +50,7 @@ COMMANDS = {
         "Run connectors in one process, as Kafka's connect-standalone does.",
     ),
     "registry": ("moldau.cli.commands.registry:registry", "Run a schema registry in the foreground."),
+    "rest": ("moldau.cli.commands.rest:rest", "Run a REST proxy in the foreground: topics over HTTP."),
     "schemas": (
         "moldau.cli.commands.schemas:schemas",
         "List, show, register, check, compare and move schemas.",

@@ -1,8 +1,8 @@
 """A service over HTTP: from requests to calls, from answers and problems to responses.
 
-Every request takes the same way: whether there is capacity for it (503), its headers (431), who asks (401),
-which media type (406), which route (404, 405), which body (415), the handler, and where another instance
-leads, the same request there once more.
+Every request takes the same way: whether there is capacity for it (503), its headers (431), who asks (401)
+and whether that is too often (429), which media type (406), which route (404, 405), which body (415), the
+handler, and where another instance leads, the same request there once more.
 
 Invariant: every request gets an answer, and a problem is a JSON body in the service's style. Every answer
 carries the request's id. No header lets a foreign web page read an answer (CORS is off).
@@ -19,17 +19,18 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import Response
+from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from moldau.web.authentication import ANONYMOUS, Authenticate, Principal, anybody
 from moldau.web.call import Asked, Call
 from moldau.web.forwarding import Forwarding
 from moldau.web.limits import Limits, check_headers
-from moldau.web.media_types import accepted, check_content_type
+from moldau.web.media_types import accepted, check_content_encoding, check_content_type
 from moldau.web.openapi import Description, document
 from moldau.web.problems import Problem, ProblemStyle, error_code_and_message, http_problem
-from moldau.web.routes import Answer, Matched, RouteTable, Text
+from moldau.web.rates import Rates
+from moldau.web.routes import Answer, Matched, RouteTable, Streamed, Text
 
 log = logging.getLogger("moldau.web")
 #: One line for each request, at INFO: who, what, how it ended, how long it took; never a query or a body.
@@ -87,6 +88,7 @@ class Application:
         self._authenticate = authenticate
         self._forwarding = forwarding
         self._in_flight = 0
+        self._rates = Rates(self.limits.max_requests_per_second, self.limits.request_burst)
         self._id_prefix = uuid.uuid4().hex[:12]
         self._id_numbers = itertools.count(1)
 
@@ -117,7 +119,7 @@ class Application:
             request.method,
             _raw_path(request),
             response.status_code,
-            len(response.body),
+            len(getattr(response, "body", b"")),  # a stream has none at any one time
             seconds * 1000,
             given.request_id,
         )
@@ -146,12 +148,19 @@ class Application:
         request, service = given.request, self.service
         check_headers(self.limits, request.scope["headers"])
         given.principal = await self._authenticate(request)
-        given.media_type = accepted(_header(request, b"accept"), service.media_types)
+        self._rates.take(_who(given), asyncio.get_running_loop().time())
+        found = service.table.match(request.method, _raw_path(request))
+        own = found.route.media_types if isinstance(found, Matched) else ()
+        given.media_type = (own or service.media_types)[0]  # of a refusal, too
+        given.media_type = accepted(_header(request, b"accept"), own or service.media_types)
         if request.scope["path"] == "/openapi.json" and request.method == "GET":
             return _json(document(service.description, service.table), "application/json")
-        matched = self._route(request)
-        check_content_type(request.method, _header(request, b"content-type"), service.body_types)
-        call = self._make_call(Asked(request, matched, given.principal, given.request_id, self.limits))
+        matched = self._route(request, found)
+        check_content_encoding(_header(request, b"content-encoding"))
+        body_types = matched.route.body_types or service.body_types
+        check_content_type(request.method, _header(request, b"content-type"), body_types)
+        asked = Asked(request, matched, given.principal, given.request_id, self.limits, given.media_type)
+        call = self._make_call(asked)
         given.call = call
 
         async def handle() -> Response:
@@ -168,12 +177,10 @@ class Application:
             return given
         return f"{self._id_prefix}-{next(self._id_numbers)}"
 
-    def _route(self, request: Request) -> Matched:
-        path = _raw_path(request)
-        found = self.service.table.match(request.method, path)
+    def _route(self, request: Request, found: Matched | list[str]) -> Matched:
         if isinstance(found, Matched):
             return found
-        missing = self.service.missing.get(path.strip("/").partition("/")[0])
+        missing = self.service.missing.get(_raw_path(request).strip("/").partition("/")[0])
         if not found and missing is not None:
             raise http_problem(404, f"HTTP 404 Not Found: {missing}")
         raise http_problem(405 if found else 404)
@@ -207,6 +214,12 @@ def _header(request: Request, name: bytes) -> str | None:
     return None
 
 
+def _who(given: _Request) -> str:
+    """Whose requests are counted together: a user's, or without a login those of an address."""
+    client = given.request.client
+    return f"@{client.host if client else ''}" if given.principal is ANONYMOUS else given.principal.name
+
+
 def _body_is_too_large(request: Request, limits: Limits) -> bool:
     """By what the client says; one that does not say is found out when the body is read."""
     length = _header(request, b"content-length") or "0"
@@ -221,6 +234,9 @@ def _raw_path(request: Request) -> str:
 def _response(found: Any, status: int, media_type: str) -> Response:
     if isinstance(found, Response):
         return found
+    if isinstance(found, Streamed):
+        kind = _Duplex if found.reads_body else StreamingResponse
+        return kind(found.parts, status, dict(found.headers), media_type=found.media_type or media_type)
     answer = found if isinstance(found, Answer) else Answer(found, status)
     if isinstance(answer.body, Text):
         response = Response(answer.body, answer.status or status, media_type=media_type)
@@ -236,6 +252,13 @@ def _json(answer: Any, media_type: str, status: int = 200) -> Response:
     # Escaped, as half a surrogate pair cannot be written in UTF-8.
     data = json.dumps(answer, separators=(",", ":")).encode("ascii")
     return Response(data, status, media_type=media_type)
+
+
+class _Duplex(StreamingResponse):
+    """Leaves the body to the handler: who waits for the client to go would take its pieces away."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await self.stream_response(send)
 
 
 async def _lifespan(scope: Scope, receive: Receive, send: Send) -> None:

@@ -9,8 +9,8 @@ import base64
 import binascii
 import hmac
 import re
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from starlette.requests import Request
@@ -26,6 +26,8 @@ class Principal:
     name: str
 
 
+#: Where the server leaves the certificate of a connection's other side, in the scope's state.
+PEER_CERTIFICATE = "peer_certificate"
 #: The principal of requests without authentication; Kafka's name for it.
 ANONYMOUS = Principal("ANONYMOUS")
 
@@ -53,6 +55,42 @@ class BasicAuthentication:
         if expected is None or not right:
             raise Problem(401, 401, "Unauthorized", self._challenge)
         return Principal(name)
+
+
+@dataclass(frozen=True, slots=True)
+class HttpLogin:
+    """What a request brings to show who asks; fields that it does not bring are empty."""
+
+    name: str = ""
+    password: str = field(default="", repr=False)
+    #: A bearer token.
+    token: str = field(default="", repr=False)
+    #: The subject of the client's certificate, as ``ssl`` gives it.
+    subject: tuple[tuple[tuple[str, str], ...], ...] = ()
+
+
+class MappedAuthentication:
+    """Leaves to a function who a login is; None is nobody, which is refused."""
+
+    def __init__(self, principal_of: Callable[[HttpLogin], Principal | None], realm: str) -> None:
+        self._principal_of = principal_of
+        self._challenge = {"WWW-Authenticate": f'Basic realm="{realm}"'}
+
+    async def __call__(self, request: Request) -> Principal:
+        found = self._principal_of(http_login(request))
+        if found is None:
+            raise Problem(401, 401, "Unauthorized", self._challenge)
+        return found
+
+
+def http_login(request: Request) -> HttpLogin:
+    """The login of a request, believed in nothing so far but the certificate, which TLS has checked."""
+    header = request.headers.get("authorization", "")
+    scheme, _, rest = header.partition(" ")
+    name, password = credentials(header)
+    certificate = request.scope.get("state", {}).get(PEER_CERTIFICATE) or {}
+    token = rest.strip() if scheme.lower() == "bearer" else ""
+    return HttpLogin(name, password, token, certificate.get("subject", ()))
 
 
 def credentials(header: str) -> tuple[str, str]:

@@ -6,13 +6,14 @@ Invariant: what a client got wrong becomes a ``Problem``. A handler reads the pa
 declares and no others, so that the OpenAPI document is true.
 """
 
-import json
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from starlette.requests import Request
 
 from moldau.web.authentication import Principal
+from moldau.web.json_text import read_json
 from moldau.web.limits import Limits, read_body
 from moldau.web.problems import http_problem
 from moldau.web.routes import Matched
@@ -29,6 +30,8 @@ class Asked:
     principal: Principal
     request_id: str
     limits: Limits
+    #: What the answer will be called.
+    media_type: str = "application/json"
 
 
 class Call:
@@ -39,7 +42,8 @@ class Call:
         self.parameters = asked.matched.parameters
         self.principal = asked.principal
         self.request_id = asked.request_id
-        self._limits = asked.limits
+        self.media_type = asked.media_type
+        self.limits = asked.limits
         self._query = {parameter.name for parameter in asked.matched.route.query}
         self._body: bytes | None = None
         #: Whether a handler waits for the body at the moment.
@@ -83,16 +87,38 @@ class Call:
             self.reads_body = True
             length = self.request.headers.get("content-length", "0")
             declared = int(length) if length.isdecimal() else 0
-            self._body = await read_body(self._limits, self.request.stream(), declared)
+            self._body = await read_body(self.limits, self.request.stream(), declared)
             self.reads_body = False
         return self._body
 
     async def body(self) -> dict[str, Any]:
         """The JSON object that the body is."""
-        try:
-            found = json.loads(await self.raw_body())
-        except (ValueError, RecursionError) as error:
-            raise http_problem(400, f"The request is no JSON: {error}") from None
+        found = await self.json()
         if not isinstance(found, dict):
             raise http_problem(400, "The request is no JSON object")
         return found
+
+    async def json(self) -> Any:
+        """The JSON value that the body is."""
+        try:
+            return read_json(await self.raw_body())
+        except ValueError as error:
+            raise http_problem(400, f"The request is no JSON: {error}") from None
+
+    def body_parts(self) -> AsyncIterator[bytes]:
+        """The body as it comes, for a handler that keeps little of it; its limits are the handler's."""
+        assert self._body is None, "the body has been read already"
+        self._body = b""
+        return self.request.stream()
+
+    @property
+    def body_type(self) -> str:
+        """What the client calls its body, without parameters; empty where it does not say."""
+        return self.request.headers.get("content-type", "").partition(";")[0].strip().lower()
+
+    def forwarded_headers(self) -> dict[str, str]:
+        """What another instance has to know when the request is sent on to it; for subclasses."""
+        return {}
+
+    def header(self, name: str) -> str | None:
+        return self.request.headers.get(name)

@@ -10,10 +10,10 @@ came, it is not known whether it was done, as with every write whose answer is l
 
 import asyncio
 import ssl
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 
 import httpx
-from starlette.responses import Response
+from starlette.responses import Response, StreamingResponse
 
 from moldau.web.call import Call
 from moldau.web.problems import Problem
@@ -22,6 +22,9 @@ from moldau.web.problems import Problem
 FORWARDED = "X-Forward"
 _TIMEOUT_SECONDS = 60.0
 _PASSED_ON = ("accept", "content-type", "authorization")
+_PASSED_BACK = frozenset({"location", "www-authenticate", "retry-after", "x-delivery"})
+#: Answers of this media type have no end of their own, and are passed on as they come.
+EVENT_STREAM = "text/event-stream"
 #: How often the handler is asked again for the leader: for longer than a dead leader stays in the group.
 _ATTEMPTS = 60
 _AGAIN_SECONDS = 0.25
@@ -44,7 +47,7 @@ class Forwarding:
 
     ``unknown_leader`` is the problem of an instance that knows no leader; in an answer its code says that
     nothing was done. ``failed`` is the problem of a leader that did not answer. ``tls`` is for leaders at
-    https addresses.
+    https addresses. ``again_seconds`` is the pause before the handler is asked again.
     """
 
     def __init__(
@@ -54,7 +57,9 @@ class Forwarding:
         unknown_leader: Callable[[], Problem] = unknown_leader,
         failed: Callable[[str], Problem] = forwarding_failed,
         tls: ssl.SSLContext | None = None,
+        again_seconds: float | None = None,
     ) -> None:
+        self._again_seconds = _AGAIN_SECONDS if again_seconds is None else again_seconds
         self._leader_url = leader_url
         self._unknown_leader = unknown_leader
         self._failed = failed
@@ -80,7 +85,7 @@ class Forwarding:
             response = await self._send(call, await call.raw_body(), url)
             if response is not None:
                 return response
-            await asyncio.sleep(_AGAIN_SECONDS)
+            await asyncio.sleep(self._again_seconds)
         raise self._unknown_leader()
 
     async def _send(self, call: Call, body: bytes, leader_url: str) -> Response | None:
@@ -93,23 +98,36 @@ class Forwarding:
         query: bytes = request.scope.get("query_string", b"")
         target = raw_path.partition(b"?")[0] + (b"?" + query if query else b"")
         headers = {name: request.headers[name] for name in _PASSED_ON if name in request.headers}
+        headers |= {**call.forwarded_headers(), FORWARDED: "true", "X-Request-Id": call.request_id}
+        url = httpx.URL(leader_url).copy_with(raw_path=target)
         try:
-            answer = await self._client.request(
-                request.method,
-                httpx.URL(leader_url).copy_with(raw_path=target),
-                content=body,
-                headers={**headers, FORWARDED: "true", "X-Request-Id": call.request_id},
-            )
+            sent = self._client.build_request(request.method, url, content=body, headers=headers)
+            answer = await self._client.send(sent, stream=True)
+            if answer.headers.get("content-type", "").startswith(EVENT_STREAM):
+                return StreamingResponse(_passed_on(answer), answer.status_code, media_type=EVENT_STREAM)
+            await answer.aread()
         except httpx.ConnectError as error:
             if isinstance(error.__cause__, ssl.SSLError) or "CERTIFICATE" in str(error):
                 raise self._failed(f"{leader_url}: {error}") from error  # waiting would not help
             return None
         except httpx.HTTPError as error:
             raise self._failed(f"{leader_url}: {error or type(error).__name__}") from error
-        if answer.status_code >= 500 and _code(answer) == self._unknown_leader().code:
+        if answer.status_code >= 400 and _code(answer) == self._unknown_leader().code:
             return None
         media_type = answer.headers.get("content-type")
-        return Response(answer.content, answer.status_code, media_type=media_type)
+        kept = {name: value for name, value in answer.headers.items() if name in _PASSED_BACK}
+        return Response(answer.content, answer.status_code, kept, media_type=media_type)
+
+
+async def _passed_on(answer: httpx.Response) -> AsyncIterator[bytes]:
+    """The pieces of an answer that goes on; at its end, or when the client goes, the other side is closed."""
+    try:
+        async for part in answer.aiter_raw():
+            yield part
+    except httpx.HTTPError:
+        return  # the other side has gone: the client sees that its stream ends
+    finally:
+        await answer.aclose()
 
 
 def _code(answer: httpx.Response) -> object:

@@ -25,6 +25,10 @@ class Limits:
     max_concurrent_requests: int = 1_000
     #: Open connections, with and without a request; more are answered with 503.
     max_connections: int = 10_000
+    #: Requests a second of one user, or of one address without a login; more are answered with 429. 0 is any.
+    max_requests_per_second: float = 0
+    #: So many may come at once after a pause.
+    request_burst: int = 100
 
 
 def check_headers(limits: Limits, headers: Iterable[tuple[bytes, bytes]]) -> None:

@@ -36,6 +36,14 @@ def _weight(parameters: list[str]) -> float:
     return 1.0
 
 
+def check_content_encoding(header: str | None) -> None:
+    """Bodies are taken as they are: what a compressed one would become cannot be bounded before (415)."""
+    if header is not None and header.strip().lower() not in ("", "identity"):
+        raise http_problem(
+            415, f"Content-Encoding {header.strip()[:40]} is not taken: send the body as it is"
+        )
+
+
 def check_content_type(method: str, header: str | None, allowed: Sequence[str]) -> None:
     """A body that is said to be something else is refused (415); one without a name is taken."""
     if header is None or method not in ("POST", "PUT", "PATCH"):

@@ -3,7 +3,7 @@
 Pure: it says nothing that the table does not say.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -37,7 +37,8 @@ def document(description: Description, table: RouteTable) -> dict[str, Any]:
 
 def _operation(description: Description, route: Route) -> dict[str, Any]:
     in_path = [part for part in route.segments if isinstance(part, Parameter)]
-    error = _content(description, "Error")
+    answers = route.media_types[:1] or (description.media_type,)
+    error = _content(("application/json", *answers) if route.media_types else answers, "Error")
     operation: dict[str, Any] = {
         "summary": route.summary,
         "parameters": [
@@ -45,26 +46,27 @@ def _operation(description: Description, route: Route) -> dict[str, Any]:
             *(_described(each, "query") for each in route.query),
         ],
         "responses": {
-            str(route.status): {"description": "The answer", **_answer(description, route)},
+            str(route.status): {"description": "The answer", **_answer(answers, route)},
             "4XX": {"description": "The request is refused", **error},
             "5XX": {"description": "The request cannot be answered at the moment", **error},
         },
     }
     if route.body is not None:
-        operation["requestBody"] = {"required": True, **_content(description, route.body)}
+        bodies = route.body_types or (description.media_type,)
+        operation["requestBody"] = {"required": True, **_content(bodies, route.body)}
     return operation
 
 
-def _answer(description: Description, route: Route) -> dict[str, Any]:
-    if route.status == 204:
+def _answer(media_types: Sequence[str], route: Route) -> dict[str, Any]:
+    if route.status == 204 or not route.has_answer:
         return {}
     if route.answer is None:
-        return {"content": {description.media_type: {}}}
-    return _content(description, route.answer)
+        return {"content": {name: {} for name in media_types}}
+    return _content(media_types, route.answer)
 
 
-def _content(description: Description, schema: str) -> dict[str, Any]:
-    return {"content": {description.media_type: {"schema": {"$ref": f"#/components/schemas/{schema}"}}}}
+def _content(media_types: Sequence[str], schema: str) -> dict[str, Any]:
+    return {"content": {name: {"schema": {"$ref": f"#/components/schemas/{schema}"}} for name in media_types}}
 
 
 def _described(parameter: Parameter, where: str) -> dict[str, Any]:

@@ -8,7 +8,7 @@ Invariant: a path is matched as it was sent, segment by segment, and decoded aft
 contain a slash (``%2F``). What is not in the table does not exist.
 """
 
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 from urllib.parse import unquote
@@ -51,6 +51,11 @@ class Route:
     answer: str | None = None
     #: Of an answer that is no problem.
     status: int = 200
+    #: What answers and bodies of this route may be called, where that differs from the rest of the service.
+    media_types: tuple[str, ...] = ()
+    body_types: tuple[str, ...] = ()
+    #: Whether an answer that is no problem has a body.
+    has_answer: bool = True
 
     @property
     def segments(self) -> list[str | Parameter]:
@@ -74,6 +79,20 @@ class Answer:
     body: Any = None
     status: int | None = None
     headers: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Streamed:
+    """An answer that is sent piece by piece, as its client takes it; None is the media type of the route.
+
+    The next piece is asked for when the last one has left, so nothing piles up for a client that is slow.
+    """
+
+    parts: AsyncIterator[bytes]
+    media_type: str | None = None
+    headers: tuple[tuple[str, str], ...] = ()
+    #: Whether the body is still being read while the answer is sent.
+    reads_body: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ left to the caller.
 """
 
 import asyncio
+import errno
 import ipaddress
 import logging
 import socket
@@ -19,8 +20,10 @@ from dataclasses import dataclass
 from types import TracebackType
 
 import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from moldau.web.application import Application
+from moldau.web.authentication import PEER_CERTIFICATE
 from moldau.web.tls import TlsOptions
 
 log = logging.getLogger("moldau.web")
@@ -39,6 +42,8 @@ class ListenerOptions:
     tls: TlsOptions | None = None
     #: How long requests may take to finish when the server stops.
     stop_timeout_seconds: int = 10
+    #: A free port in place of one that is in use.
+    or_free_port: bool = False
 
 
 class Listener:
@@ -48,7 +53,12 @@ class Listener:
         self.options = options
         self.tls: ssl.SSLContext | None = None if options.tls is None else options.tls.server_context()
         family = socket.AF_INET6 if ":" in options.host else socket.AF_INET
-        self.socket = socket.create_server((options.host, options.port), family=family)
+        try:
+            self.socket = socket.create_server((options.host, options.port), family=family)
+        except OSError as error:
+            if error.errno != errno.EADDRINUSE or not options.or_free_port:
+                raise
+            self.socket = socket.create_server((options.host, 0), family=family)
         # Connections inherit it. asyncio sets it only where a socket names its protocol, which this one does
         # not, and then an answer in two parts waits 40 ms for the client's acknowledgement of the first.
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -77,6 +87,16 @@ class Listener:
         if self.options.advertised_host is not None:
             return self.options.advertised_host
         return socket.gethostname() if self.options.host in _EVERY_ADDRESS else self.options.host
+
+
+class _Protocol(H11Protocol):
+    """HTTP/1.1 as uvicorn speaks it; requests over TLS also know the client's certificate."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        certificate = transport.get_extra_info("peercert")
+        if certificate:
+            self.app_state = {**self.app_state, PEER_CERTIFICATE: certificate}
 
 
 class _Server(uvicorn.Server):
@@ -117,7 +137,7 @@ def _config(application: Application, listener: Listener) -> uvicorn.Config:
     limits = application.limits
     config = uvicorn.Config(
         application,
-        http="h11",  # the one that bounds headers while they arrive
+        http=_Protocol,  # h11, which bounds headers while they arrive
         ws="none",
         # The application answers headers that are too large; uvicorn disconnects when they do not end.
         h11_max_incomplete_event_size=4 * limits.max_header_bytes,

@@ -25,12 +25,16 @@ from moldau.cli.up.services import (
     broker_service,
     chosen_port,
     local_address,
+    planned_url,
     registry_service,
+    rest_service,
     why_no_registry,
+    why_no_rest,
 )
 
 pytestmark = pytest.mark.slow
 
+REST_ROW = re.compile(r"rest +(http://127\.0\.0\.1:\d+) +(\S+rest\.log)")
 BROKER_ROW = re.compile(r"broker +(127\.0\.0\.1:\d+) +(\S+broker\.log)")
 REGISTRY_ROW = re.compile(r"registry +(http://127\.0\.0\.1:\d+) +(\S+registry\.log)")
 
@@ -64,7 +68,7 @@ def addresses(said: str) -> tuple[str, str]:
 
 
 def ports(data: Path) -> tuple[str, ...]:
-    return "--port", "0", "--registry-port", "0", "--data-dir", str(data)
+    return "--port", "0", "--registry-port", "0", "--no-rest", "--data-dir", str(data)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -88,6 +92,37 @@ def test_broker_and_registry_start_together_and_end_together(tmp_path: Path, num
         (message,) = consumer.consume(1, timeout=30)
         assert message.value() == b"hello"
         consumer.close()
+
+
+def test_topics_over_http(tmp_path: Path) -> None:
+    """The REST proxy knows the broker and the registry."""
+    arguments = ("--port", "0", "--registry-port", "0", "--rest-port", "0", "--data-dir", str(tmp_path))
+    with running(*arguments) as (_, said):
+        row = REST_ROW.search(said)
+        assert row is not None, said
+        made = httpx.post(
+            f"{row[1]}/topics/t",
+            content='{"value_schema": "\\"string\\"", "records": [{"value": "hello"}]}',
+            headers={"Content-Type": "application/vnd.kafka.avro.v2+json"},
+            timeout=60,
+        )
+        assert (made.status_code, made.json()["value_schema_id"]) == (200, 1), made.text
+        assert httpx.get(f"{row[1]}/topics", timeout=60).json() == ["_schemas", "t"]
+
+
+def test_the_rest_proxy_as_a_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    command = rest_service(UpOptions(client_arguments=("-X", "a=b")), "b:1", "http://r:2").command
+    assert command[3:] == (
+        *("rest", "--host", "127.0.0.1", "--port", "8082", "--or-free-port", "-b", "b:1"),
+        *("--registry-url", "http://r:2", "-X", "a=b"),
+    )
+    assert "--registry-url" not in rest_service(UpOptions(rest_port=0), "b:1", None).command
+    registry = registry_service(UpOptions(registry_port=0), "b:1", allow_free_port=False)
+    assert planned_url(registry) is None
+    assert why_no_rest(UpOptions()) is None
+    assert why_no_rest(UpOptions(with_rest=False)) == "left out (--no-rest)"
+    monkeypatch.setattr(up_services, "find_spec", lambda name: None)
+    assert why_no_rest(UpOptions()) == "not installed: pip install 'moldau[rest]'"
 
 
 def test_a_time_that_was_given_ends_it(tmp_path: Path) -> None:

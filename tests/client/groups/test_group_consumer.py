@@ -216,3 +216,26 @@ def test_a_group_that_refuses_the_member_says_so(broker: Broker) -> None:
         await consumer.close()
 
     run(broker, use)
+
+
+def test_rounds_for_a_caller_that_reads_nothing(broker: Broker) -> None:
+    """A member that is told of a round takes part in it without asking for records."""
+
+    async def use(cluster: Cluster) -> None:
+        async with member(cluster) as first, member(cluster) as second:
+            assert first.is_round_due
+            assert await first.next_batch_or_round() is None
+            await first.join()
+            assert len(first.assignment) == 3
+            joining = asyncio.create_task(second.join())
+            await first.round_due()
+            await first.join()
+            await joining
+            assert sorted(first.assignment + second.assignment) == [P0, P1, P2]
+            broker.produce("orders", b"v", partition=second.assignment[0].partition)
+            batch = await second.next_batch_or_round()
+            assert batch is not None
+            assert batch.topic_partition == second.assignment[0]
+            assert second.consumer.position(batch.topic_partition) == 1
+
+    run(broker, use)

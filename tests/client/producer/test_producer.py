@@ -443,3 +443,17 @@ def test_close_without_flush_gives_up_what_waits(with_producer: Any) -> None:
 def test_options_that_cannot_work(options: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=r"acks|idempotent|negative"):
         ProducerOptions(**options).check()
+
+
+def test_partitions_that_were_added_can_be_written_to(with_producer: Any) -> None:
+    async def use(producer: Producer, partitions: Partitions, broker: Any) -> None:
+        await (await producer.send("orders", b"a", partition=0))
+        count = len(producer._topics["orders"].queues)
+        producer.grow("orders", count + 1)
+        producer.grow("orders", 1)
+        producer.grow("unknown", 7)
+        assert len(producer._topics["orders"].queues) == count + 1
+        assert producer.try_send("orders", b"b", partition=count) is not None
+        await producer.close(flush=False)
+
+    with_producer(use)

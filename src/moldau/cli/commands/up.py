@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import click
 
 from moldau.cli.session import client_settings_options
-from moldau.cli.up.services import DEFAULT_REGISTRY_PORT, UpOptions
+from moldau.cli.up.services import DEFAULT_REGISTRY_PORT, DEFAULT_REST_PORT, UpOptions
 
 if TYPE_CHECKING:
     from moldau.cli.up.processes import Processes, Service, ServiceFailed
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _DEATH_SECONDS = 2.0
 
 
-@click.command(short_help="Start the platform on this machine: a broker and a schema registry.")
+@click.command(short_help="Start the platform on this machine: broker, schema registry, REST proxy.")
 @click.option("--port", type=click.IntRange(0, 65535), help="Of the broker; default 9092, 0 is a free one.")
 @click.option(
     "--brokers",
@@ -42,6 +42,11 @@ _DEATH_SECONDS = 2.0
     type=click.IntRange(0, 65535),
     help=f"Of the schema registry; default {DEFAULT_REGISTRY_PORT}, 0 is a free one.",
 )
+@click.option(
+    "--rest-port",
+    type=click.IntRange(0, 65535),
+    help=f"Of the REST proxy; default {DEFAULT_REST_PORT}, or a free one where that is in use.",
+)
 @click.option("--host", help="The address to listen on; default 127.0.0.1, this machine only.")
 @click.option(
     "--data-dir",
@@ -60,6 +65,7 @@ _DEATH_SECONDS = 2.0
 @click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="A broker setting; repeatable.")
 @client_settings_options
 @click.option("--no-registry", is_flag=True, help="Start no schema registry.")
+@click.option("--rest/--no-rest", "with_rest", default=True, help="Start a REST proxy; by default it is.")
 @click.option("--demo", is_flag=True, help="Produce a live stream, run a pipeline on Spark and show it all.")
 @click.option(
     "--rate",
@@ -84,17 +90,19 @@ def up(
     brokers: int,
     zookeeper: str | None,
     registry_port: int | None,
+    rest_port: int | None,
     host: str | None,
     data_dirs: tuple[str, ...],
     config_file: Path | None,
     settings: tuple[str, ...],
     no_registry: bool,
+    with_rest: bool,
     demo: bool,
     rate: float,
     seconds: float | None,
     log_level: str,
 ) -> None:
-    """Start a broker and a schema registry, until Ctrl-C, SIGTERM or the key q.
+    """Start a broker, a schema registry and a REST proxy, until Ctrl-C, SIGTERM or the key q.
 
     With --demo there is more: a shop's orders and clicks are produced live, a pipeline on Spark enriches,
     joins and windows them, and the terminal shows rates, lag and results. Without a terminal it prints lines.
@@ -116,6 +124,8 @@ def up(
         client_settings().get("security.protocol", "PLAINTEXT").strip().upper(),
         brokers,
         zookeeper,
+        rest_port,
+        with_rest,
     )
     if demo:
         from moldau.cli.up.demo import demonstrate
@@ -150,14 +160,8 @@ async def _serve(options: UpOptions, seconds: float | None) -> None:
 async def start_platform(
     options: UpOptions, processes: "Processes", *, allow_free_port: bool = False
 ) -> tuple[list[tuple[str, str, str]], "dict[str, Service]"]:
-    """Starts brokers and registry: rows of service, address and log file, and what is started again."""
-    from moldau.cli.up.services import (
-        broker_service,
-        cluster_services,
-        local_address,
-        registry_service,
-        why_no_registry,
-    )
+    """Starts brokers and services: rows of service, address and log file, and what is started again."""
+    from moldau.cli.up.services import broker_service, cluster_services, local_address
 
     if options.brokers > 1:
         services = cluster_services(options)
@@ -174,12 +178,39 @@ async def start_platform(
         for each, address in zip(services, addresses, strict=True)
     ]
     restartable = {each.name: each for each in services} if options.brokers > 1 else {}
-    reason = why_no_registry(options)
-    if reason is not None:
-        return [*rows, ("registry", "", reason)], restartable
-    service = registry_service(options, ",".join(addresses), allow_free_port=allow_free_port)
-    url = (await processes.start(service))[1]
-    return [*rows, ("registry", url, str(processes.log_of("registry")))], restartable
+    rows += await _start_services(options, processes, ",".join(addresses), allow_free_port)
+    return rows, restartable
+
+
+async def _start_services(
+    options: UpOptions, processes: "Processes", servers: str, allow_free_port: bool
+) -> list[tuple[str, str, str]]:
+    """The registry, and the REST proxy that asks it; both at once where the URL is known before."""
+    from moldau.cli.up.services import (
+        planned_url,
+        registry_service,
+        rest_service,
+        why_no_registry,
+        why_no_rest,
+    )
+
+    no_registry, no_rest, url = why_no_registry(options), why_no_rest(options), None
+    launched = False
+    if no_registry is None:
+        registry = registry_service(options, servers, allow_free_port=allow_free_port)
+        await processes.launch(registry)
+        url = planned_url(registry)
+        if no_rest is None and url is not None:
+            await processes.launch(rest_service(options, servers, url))
+            launched = True
+        url = (await processes.ready("registry"))[1]
+    rows = [("registry", url or "", no_registry or str(processes.log_of("registry")))]
+    if no_rest is not None:
+        return [*rows, ("rest", "", no_rest)]
+    if not launched:
+        await processes.launch(rest_service(options, servers, url))
+    where = (await processes.ready("rest"))[1]
+    return [*rows, ("rest", where, str(processes.log_of("rest")))]
 
 
 def show_services(rows: list[tuple[str, str, str]], processes: "Processes") -> None:

@@ -49,7 +49,8 @@ async def demonstrate(options: UpOptions, seconds: float | None, clicks_per_seco
             async with Processes(options.log_directory) as processes:
                 click.echo("starting the broker and the schema registry")
                 rows, _ = await start_platform(options, processes, allow_free_port=True)
-                address, registry = rows[0][1], rows[-1][1]
+                address = rows[0][1]
+                registry = next(where for name, where, _ in rows if name == "registry")
                 async with await Cluster.open(address, **security) as cluster:
                     watch = Watch(cluster, clock, began, (("broker", address), ("registry", registry)))
                     await watch.mark_start()

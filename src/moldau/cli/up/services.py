@@ -1,4 +1,4 @@
-"""The services that ``moldau up`` starts: the broker and the schema registry, as commands.
+"""The services that ``moldau up`` starts: the broker, the schema registry and the REST proxy, as commands.
 
 Nothing is started here. Ports and installed packages are checked first, so that a taken port or a missing
 package is reported in one sentence, and not by a service that dies.
@@ -18,12 +18,15 @@ from moldau.cli.output import note
 from moldau.cli.up.processes import Service
 
 DEFAULT_REGISTRY_PORT = 8081
+DEFAULT_REST_PORT = 8082
 
-#: The ready line of the registry; the group is its URL.
+#: The ready lines of the registry and the proxy; the group is the URL.
 REGISTRY_READY = r"moldau registry ready: (\S+)"
+REST_READY = r"moldau rest ready: (\S+)"
 
-#: Modules that the extra ``registry`` installs.
+#: Modules that the extras ``registry`` and ``rest`` install.
 _REGISTRY_MODULES = ("grpc_tools", "jsonschema", "starlette", "uvicorn")
+_REST_MODULES = ("httpx", "starlette", "uvicorn")
 #: A listener on every address is reached at this one from the same machine.
 _EVERY_ADDRESS = {"0.0.0.0": "127.0.0.1", "[::]": "[::1]"}
 
@@ -47,6 +50,8 @@ class UpOptions:
     #: How many brokers, and the ZooKeeper that keeps their metadata; without it they share a directory.
     brokers: int = 1
     zookeeper: str | None = None
+    rest_port: int | None = None
+    with_rest: bool = True
 
     @property
     def directory(self) -> Path:
@@ -125,6 +130,36 @@ def registry_service(options: UpOptions, bootstrap_servers: str, *, allow_free_p
     port = chosen_port(host, options.registry_port, DEFAULT_REGISTRY_PORT, "--registry-port", allow_free_port)
     arguments = ("registry", "--host", host, "--port", str(port), "-b", bootstrap_servers)
     return Service("registry", moldau_command(*arguments, *options.client_arguments), REGISTRY_READY)
+
+
+def planned_url(registry: Service) -> str | None:
+    """Where a registry that is not started yet will be reached; None where it takes a free port."""
+    host, port = (registry.command[registry.command.index(name) + 1] for name in ("--host", "--port"))
+    if port == "0":
+        return None
+    return "http://" + local_address(f"[{host}]:{port}" if ":" in host else f"{host}:{port}")
+
+
+def rest_service(options: UpOptions, bootstrap_servers: str, registry_url: str | None) -> Service:
+    """The REST proxy. Where nobody named its port and the default one is in use, it takes a free one."""
+    host = options.host or DEFAULT_HOST
+    if options.rest_port is None:
+        port: tuple[str, ...] = ("--port", str(DEFAULT_REST_PORT), "--or-free-port")
+    else:
+        wanted = chosen_port(host, options.rest_port, DEFAULT_REST_PORT, "--rest-port", False)
+        port = ("--port", str(wanted))
+    registry = () if registry_url is None else ("--registry-url", registry_url)
+    arguments = ("rest", "--host", host, *port, "-b", bootstrap_servers, *registry)
+    return Service("rest", moldau_command(*arguments, *options.client_arguments), REST_READY)
+
+
+def why_no_rest(options: UpOptions) -> str | None:
+    """Why the REST proxy is not started; None if it can be."""
+    if not options.with_rest:
+        return "left out (--no-rest)"
+    if any(find_spec(name) is None for name in _REST_MODULES):
+        return "not installed: pip install 'moldau[rest]'"
+    return None
 
 
 def why_no_registry(options: UpOptions) -> str | None:

@@ -152,8 +152,34 @@ class GroupConsumer:
 
     async def join(self) -> None:
         """Enters the group now; ``next_batch`` does it too where it was not done."""
+        if self._failure is not None:
+            raise self._failure
         if self._join_again.is_set():
             await self._next_round()
+
+    # For a caller that cannot wait for a round inside ``next_batch``.
+
+    @property
+    def consumer(self) -> Consumer:
+        """What reads the partitions of this member."""
+        return self._consumer
+
+    @property
+    def is_round_due(self) -> bool:
+        return self._join_again.is_set()
+
+    async def round_due(self) -> None:
+        """Waits until the group wants this member in its next round: ``join`` takes part."""
+        await self._join_again.wait()
+
+    async def next_batch_or_round(self) -> FetchedBatch | None:
+        """The next batch; None when a round is due first. Commits nothing."""
+        if self._failure is not None:
+            raise self._failure
+        if self._join_again.is_set():
+            return None
+        batch = await self._batch_or_round(None)
+        return None if batch is None else self._shown(batch)
 
     def position(self, partition: TopicPartition) -> int:
         return self._consumer.position(partition)

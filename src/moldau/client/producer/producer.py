@@ -219,6 +219,13 @@ class Producer:
             batch.callbacks.append((index, timestamp_ms, on_delivery))
         return _new_tuple(Delivery, (batch, index, timestamp_ms))
 
+    def grow(self, topic: str, partition_count: int) -> None:
+        """Takes notice of partitions that a topic has got since the producer first wrote to it."""
+        queues = self._topics.get(topic)
+        if queues is not None:
+            added = range(len(queues.queues), partition_count)
+            queues.queues += [PartitionQueue(topic, index) for index in added]
+
     async def flush(self) -> None:
         """Returns when every record taken so far has its outcome."""
         for queue in self._queues():

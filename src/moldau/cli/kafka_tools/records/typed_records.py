@@ -9,25 +9,21 @@ Every error is a ``ToolError`` with Java's name for it.
 """
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeAlias
 
 from moldau.cli.kafka_tools.framework.exceptions import ToolError
 from moldau.client.registry.schema_registry import Reference, RegisteredSchema, RegistryClient, RegistryError
 from moldau.schemas.schema_id import Headers, SchemaRef, id_prefix
 from moldau.serde.calls import unframed
 from moldau.serde.errors import SerdeError
-from moldau.serde.registered import referenced, writer_schema
+from moldau.serde.json_forms import Decode, decoder, encoder
+from moldau.serde.registered import writer_schema
 
 _CONFIG = "org.apache.kafka.common.config.ConfigException"
 _SERIALIZATION = "org.apache.kafka.common.errors.SerializationException"
 _NAMES = {"AVRO": "Avro", "JSON": "JSON", "PROTOBUF": "Protobuf"}
-
-#: From a JSON value to the bytes after the schema id, and from the whole data to a JSON value.
-Encode: TypeAlias = Callable[[Any], bytes]
-Decode: TypeAlias = Callable[[bytes, int], Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +125,7 @@ class TypedWriter:
         schema = chosen_schema(client, settings, schema_type, topic, part)
         full_name = settings.properties.get(f"{part}.schema.full.name")
         try:
-            self._encode = _encoder(client, schema, full_name)
+            self._encode = encoder(client, schema, full_name)
         except SerdeError as error:
             raise ToolError(_SERIALIZATION, str(error)) from error
         self._prefix = id_prefix(schema.schema_id)
@@ -159,89 +155,9 @@ class TypedReader:
             decode = self._decoders.get(ref)
             if decode is None:
                 schema = writer_schema(self._client, ref, self._schema_type)
-                decode = self._decoders[ref] = _decoder(self._client, schema, ref)
+                decode = self._decoders[ref] = decoder(self._client, schema, ref)
             # With an id in a header the data has no prefix; Protobuf's message indexes always follow the id.
             value = decode(data if frame is data else frame + data, at)
         except SerdeError as error:
             raise ToolError(_SERIALIZATION, str(error)) from error
         return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace"), ref
-
-
-def _encoder(client: RegistryClient, schema: RegisteredSchema, full_name: str | None) -> Encode:
-    match schema.schema_type:
-        case "AVRO":
-            from moldau.cli.kafka_tools.records import avro_json
-            from moldau.serde.avro import parse_avro
-
-            avro = parse_avro(schema.text, list(referenced(client, schema.references).values()))
-            return lambda value: avro_json.encode(avro, value)
-        case "JSON":
-            from moldau.serde.json_schema import compile_check, encode_json
-
-            check = compile_check(schema.text, referenced(client, schema.references))
-
-            def encode(value: Any) -> bytes:
-                check(value)
-                return encode_json(value)
-
-            return encode
-        case _:
-            return _protobuf_encoder(client, schema, full_name)
-
-
-def _protobuf_encoder(client: RegistryClient, schema: RegisteredSchema, full_name: str | None) -> Encode:
-    from google.protobuf import json_format
-
-    from moldau.schemas.protobuf.descriptors import message_class, message_indexes
-    from moldau.schemas.schema_id import write_indexes
-    from moldau.serde.protobuf import file_of, message_named
-
-    file = file_of(client, schema, SchemaRef(schema_id=schema.schema_id), schema.subject)
-    made = message_class(message_named(file, full_name))
-    indexes = write_indexes(message_indexes(made.DESCRIPTOR))
-
-    def encode(value: Any) -> bytes:
-        try:
-            message: bytes = json_format.ParseDict(value, made()).SerializeToString()
-        except json_format.ParseError as error:
-            raise SerdeError(str(error)) from error
-        return indexes + message
-
-    return encode
-
-
-def _decoder(client: RegistryClient, schema: RegisteredSchema, ref: SchemaRef) -> Decode:
-    match schema.schema_type:
-        case "AVRO":
-            from moldau.cli.kafka_tools.records import avro_json
-            from moldau.serde.avro import parse_avro
-
-            avro = parse_avro(schema.text, list(referenced(client, schema.references).values()))
-            return lambda data, at: avro_json.decode(avro, data, at)
-        case "JSON":
-            from moldau.serde.json_schema import decode_json
-
-            return lambda data, at: decode_json(data[at:])
-        case _:
-            return _protobuf_decoder(client, schema, ref)
-
-
-def _protobuf_decoder(client: RegistryClient, schema: RegisteredSchema, ref: SchemaRef) -> Decode:
-    from google.protobuf import json_format
-    from google.protobuf.message import DecodeError
-
-    from moldau.schemas.protobuf.descriptors import message_class
-    from moldau.serde.calls import indexes_at
-    from moldau.serde.protobuf import file_of, message_at
-
-    file = file_of(client, schema, ref)
-
-    def decode(data: bytes, at: int) -> Any:
-        indexes, at = indexes_at(data, at)
-        try:
-            message = message_class(message_at(file, indexes)).FromString(data[at:])
-        except DecodeError as error:
-            raise SerdeError(f"The data is damaged: {error}.") from error
-        return json_format.MessageToDict(message, always_print_fields_with_no_presence=True)
-
-    return decode

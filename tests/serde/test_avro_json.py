@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moldau.cli.kafka_tools.records.avro_json import decode, encode
 from moldau.serde.avro import parse_avro
+from moldau.serde.avro_json import decode, encode
 from moldau.serde.errors import SerdeError
 
 SCHEMA = json.dumps(

@@ -1,0 +1,313 @@
+"""What a consumer instance reads: records one behind another, from partitions of a group or chosen by hand.
+
+A task of its own takes part in the group's rounds and keeps one batch ready. So a group never waits for a
+client that does not poll, and a client that polls waits for its records no longer than it wants to.
+
+Invariant: ``positions`` are the offsets of the records that the client gets next; a record is taken once, in
+order, and what is not taken is not lost. One batch waits for the client, and what the fetcher holds: never
+more.
+"""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+
+from moldau.base.names import TopicPartition
+from moldau.client.admin.admin import raise_errors
+from moldau.client.admin.descriptions import READ_COMMITTED, READ_UNCOMMITTED
+from moldau.client.consumer.consumer import BEGINNING, END, Consumer, Start, at_offset
+from moldau.client.consumer.fetched import ConsumerRecord, FetchedBatch
+from moldau.client.groups.classic_membership import MembershipOptions
+from moldau.client.groups.descriptions import CommittedOffset
+from moldau.client.groups.group_consumer import GroupConsumer, RebalanceListener
+from moldau.client.groups.groups import Groups
+from moldau.client.transport.cluster import Cluster
+from moldau.protocol.errors import ErrorCode, KafkaError
+from moldau.rest.consumers.settings import InstanceSettings
+
+log = logging.getLogger("moldau.rest")
+
+Topics = Sequence[str] | Callable[[Iterable[str]], Iterable[str]]
+
+#: What one instance fetches at once: a thousand instances have to fit into memory.
+_FETCH_BYTES = 1024 * 1024
+_RESETS: dict[str, Start | None] = {"earliest": BEGINNING, "latest": END, "none": None}
+#: Topics that a pattern looks for are found within this time.
+_METADATA_MAX_AGE_MS = 30_000
+#: After a failure that passes, a moment before the next attempt.
+_PAUSE_SECONDS = 0.2
+
+
+class Reader:
+    """Made by ``subscribed`` or ``assigned``; ``close`` leaves the group."""
+
+    def __init__(self, cluster: Cluster, group_id: str, settings: InstanceSettings) -> None:
+        self.positions: dict[TopicPartition, int] = {}
+        #: Set while there is something to take, or a failure to raise.
+        self.arrived = asyncio.Event()
+        self._cluster = cluster
+        self._group_id = group_id
+        self._settings = settings
+        self._group: GroupConsumer | None = None
+        self._manual: Consumer | None = None
+        self._batches: deque[FetchedBatch] = deque()
+        self._records: deque[ConsumerRecord] = deque()
+        self._epochs: dict[TopicPartition, int] = {}
+        self._committed: dict[TopicPartition, int] = {}
+        #: Where partitions were when records were first taken that are not to be committed yet.
+        self._held: dict[TopicPartition, int] = {}
+        self._holds = False
+        self._wanted = asyncio.Event()
+        self._wanted.set()
+        self._failure: KafkaError | None = None
+        self._task: asyncio.Task[None] | None = None
+
+    @classmethod
+    def subscribed(
+        cls, cluster: Cluster, group_id: str, topics: Topics, settings: InstanceSettings
+    ) -> "Reader":
+        self = cls(cluster, group_id, settings)
+        self._group = GroupConsumer(
+            cluster,
+            group_id,
+            topics,
+            membership=MembershipOptions(protocol=settings.protocol),
+            listener=RebalanceListener(assigned=self._assigned, revoked=self._revoked),
+            auto_commit=False,
+            metadata_max_age_ms=_METADATA_MAX_AGE_MS,
+            offset_reset=_RESETS[settings.offset_reset],
+            **_fetching(settings),
+        )
+        self._start()
+        return self
+
+    @classmethod
+    async def assigned(
+        cls,
+        cluster: Cluster,
+        group_id: str,
+        partitions: Sequence[TopicPartition],
+        settings: InstanceSettings,
+    ) -> "Reader":
+        """Partitions by hand begin where the group has committed, if it has."""
+        self = cls(cluster, group_id, settings)
+        reset = _RESETS[settings.offset_reset]
+        self._manual = Consumer(cluster, offset_reset=reset, **_fetching(settings))
+        committed = await Groups(cluster).committed(group_id, partitions)
+        raise_errors(committed)
+        starts: dict[TopicPartition, Start] = {}
+        for partition in partitions:
+            found = committed.get(partition)
+            if isinstance(found, CommittedOffset):
+                starts[partition] = at_offset(found.offset)
+            elif reset is not None:
+                starts[partition] = reset
+            else:
+                raise KafkaError(
+                    ErrorCode.OFFSET_OUT_OF_RANGE,
+                    f"group {group_id!r} has no offset for {partition}, and auto.offset.reset is none",
+                )
+        await self._manual.assign(starts)
+        self._assigned(partitions)
+        self._start()
+        return self
+
+    async def close(self) -> None:
+        await self._stop()
+        if self._group is not None:
+            with suppress(KafkaError):
+                await self._group.close()
+        if self._manual is not None:
+            await self._manual.close()
+
+    @property
+    def partitions(self) -> list[TopicPartition]:
+        return sorted(self.positions)
+
+    # Taking.
+
+    @property
+    def next_record(self) -> ConsumerRecord | None:
+        """The next record, if it is at hand; ``peek`` may still find one."""
+        return self._records[0] if self._records else None
+
+    def peek(self) -> ConsumerRecord | None:
+        """The next record that is here; raises what keeps the reader from going on."""
+        while not self._records:
+            if not self._batches:
+                self._raise_failure()
+                self.arrived.clear()
+                self._wanted.set()
+                return None
+            batch = self._batches.popleft()
+            self._epochs[batch.topic_partition] = batch.header.partition_leader_epoch
+            self._records.extend(batch.consumer_records())
+        return self._records[0]
+
+    def take(self) -> ConsumerRecord:
+        """The record that ``peek`` showed."""
+        record = self._records.popleft()
+        partition = TopicPartition(record.topic, record.partition)
+        if self._holds:
+            self._held.setdefault(partition, self.positions[partition])
+        self.positions[partition] = record.offset + 1
+        if not self._records and not self._batches:
+            self._wanted.set()
+        return record
+
+    def hold(self) -> None:
+        """From here on nothing that is taken is committed, until ``release``."""
+        self._holds = True
+
+    def release(self) -> None:
+        self._holds, self._held = False, {}
+
+    # Places.
+
+    async def seek(self, places: Mapping[TopicPartition, Start]) -> None:
+        """Goes on elsewhere with some partitions; what is ready of them is forgotten."""
+        await self._stop()
+        try:
+            source = self._source
+            offsets = await source.offsets_of(places)
+            self._batches.clear()
+            self._records.clear()
+            self.positions |= offsets
+            # The task may have been stopped with a batch in its hands: every partition goes back to its
+            # place.
+            for partition, position in self.positions.items():
+                await source.seek(partition, at_offset(position))
+        finally:
+            self._start()
+
+    async def commit(self, offsets: Mapping[TopicPartition, CommittedOffset] | None = None) -> None:
+        """Commits these offsets, or how far the client has come."""
+        given = dict(offsets) if offsets is not None else self.progress()
+        if not given:
+            return
+        if self._group is not None:
+            await self._group.commit(given)
+        else:
+            raise_errors(await Groups(self._cluster).commit(self._group_id, given))
+        self._committed |= {partition: each.offset for partition, each in given.items()}
+
+    def progress(self) -> dict[TopicPartition, CommittedOffset]:
+        """How far the client has come, where that is not committed."""
+        done = {each: self._held.get(each, position) for each, position in self.positions.items()}
+        return {
+            partition: CommittedOffset(position, self._epochs.get(partition, -1))
+            for partition, position in done.items()
+            if self._committed.get(partition) != position
+        }
+
+    # The task.
+
+    @property
+    def _source(self) -> Consumer:
+        source = self._manual if self._group is None else self._group.consumer
+        assert source is not None
+        return source
+
+    def _start(self) -> None:
+        self._task = asyncio.get_running_loop().create_task(self._pump(), name="rest-reader")
+
+    async def _stop(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+            self._task = None
+
+    def _raise_failure(self) -> None:
+        """A failure is told once; the reader then tries again."""
+        failure, self._failure = self._failure, None
+        if failure is not None:
+            self.arrived.clear()
+            self._wanted.set()
+            if self._task is None or self._task.done():
+                self._start()
+            raise failure
+
+    async def _pump(self) -> None:
+        try:
+            while True:
+                await self._idle()
+                batch = await self._next_batch()
+                if batch is None:
+                    continue
+                # Between the call and here a round may have taken the partition away.
+                if batch.topic_partition in self.positions:
+                    self._batches.append(batch)
+                    self._wanted.clear()
+                    self.arrived.set()
+        except KafkaError as error:
+            self._failure = error
+            self.arrived.set()
+        except Exception as error:  # a bug of ours: the client hears of it, and the log says which
+            log.exception("a reader of group %s failed", self._group_id)
+            self._failure = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"{type(error).__name__}: {error}")
+            self.arrived.set()
+
+    async def _next_batch(self) -> FetchedBatch | None:
+        if self._group is None:
+            return await self._source.next_batch()
+        batch = await self._group.next_batch_or_round()
+        if batch is None and self._group.is_round_due:
+            await self._round()
+        return batch
+
+    async def _idle(self) -> None:
+        """While a batch waits for the client there is nothing to fetch, but there may be a round to join."""
+        while not self._wanted.is_set():
+            if self._group is None:
+                await self._wanted.wait()
+                return
+            create = asyncio.get_running_loop().create_task
+            waits = {create(self._wanted.wait()), create(self._group.round_due())}
+            try:
+                await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                for each in waits:
+                    each.cancel()
+            if self._group.is_round_due:
+                await self._round()
+
+    async def _round(self) -> None:
+        """Takes part in the group's round; with automatic commits, what the client has is committed first."""
+        assert self._group is not None
+        if self._settings.auto_commit and self.positions:
+            with suppress(KafkaError):
+                await self.commit()
+        try:
+            await self._group.join()
+        except KafkaError as error:
+            if not error.retriable:
+                raise
+            await asyncio.sleep(_PAUSE_SECONDS)
+
+    def _assigned(self, partitions: Sequence[TopicPartition]) -> None:
+        for partition in partitions:
+            self.positions[partition] = self._source.position(partition)
+
+    def _revoked(self, partitions: Sequence[TopicPartition]) -> None:
+        gone = set(partitions)
+        for partition in gone:
+            self.positions.pop(partition, None)
+            self._committed.pop(partition, None)
+            self._held.pop(partition, None)
+        self._batches = deque(each for each in self._batches if each.topic_partition not in gone)
+        self._records = deque(
+            each for each in self._records if TopicPartition(each.topic, each.partition) not in gone
+        )
+        if not self._batches and not self._records:
+            self._wanted.set()
+
+
+def _fetching(settings: InstanceSettings) -> dict[str, int]:
+    return {
+        "isolation_level": READ_COMMITTED if settings.committed_only else READ_UNCOMMITTED,
+        "max_bytes": _FETCH_BYTES,
+        "partition_max_bytes": _FETCH_BYTES,
+        "prefetch": 1,
+    }
