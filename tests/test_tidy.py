@@ -43,8 +43,9 @@ BELOW = {
     "connect": "base protocol schemas client serde web",
     "web": "base",
     "registry": "base protocol schemas client web",
+    "mirror": "base protocol security client",
     "cli": "base protocol schemas security client cluster node importing web registry serde spark pipelines "
-    "streams connect",
+    "streams connect mirror",
     "testing": "*",
 }
 #: The one exception to the table: a tool that reads files of a stopped broker has no broker to ask.
