@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from moldau.client.transport.cluster import Cluster
 from moldau.mirror.flow import Flow
-from moldau.mirror.properties import MirrorSettings, read_settings
+from moldau.mirror.rules.properties import MirrorSettings, read_settings
 from moldau.mirror.running import run_flows
 from moldau.testing import Broker
 

@@ -9,7 +9,7 @@ import logging
 
 from moldau.client.admin.access import Access
 from moldau.client.transport.cluster import Cluster
-from moldau.mirror.properties import FlowSettings
+from moldau.mirror.rules.properties import FlowSettings
 from moldau.mirror.topics import is_copied
 from moldau.protocol.errors import ErrorCode, KafkaError
 from moldau.security.acls import Acl, Operation, PatternType, ResourceType

@@ -18,8 +18,8 @@ from moldau.client.consumer.fetcher import Arrival
 from moldau.client.consumer.partition_fetcher import PartitionFetcher
 from moldau.client.transport.cluster import Cluster, is_retriable
 from moldau.mirror.exact_target import ExactTarget, MirrorPlace, MirrorWrite
+from moldau.mirror.rules.throttle import Throttle
 from moldau.mirror.source import Bounds, SourceReader, source_bounds, whole_batches
-from moldau.mirror.throttle import Throttle
 from moldau.mirror.topics import FlowTopics
 from moldau.protocol.errors import ErrorCode, KafkaError
 from moldau.protocol.records import encode_batch

@@ -23,8 +23,8 @@ from moldau.mirror.exact_target import supports_mirrors
 from moldau.mirror.groups import GroupSync, checkpoint
 from moldau.mirror.internal_topics import InternalTopics
 from moldau.mirror.membership import FlowMembership, group_of
-from moldau.mirror.properties import AUTO, EXACT, FlowSettings
-from moldau.mirror.throttle import Throttle
+from moldau.mirror.rules.properties import AUTO, EXACT, FlowSettings
+from moldau.mirror.rules.throttle import Throttle
 from moldau.mirror.topics import FlowTopics, TopicSync
 from moldau.mirror.translated_copy import TranslatedCopy
 from moldau.protocol.errors import ErrorCode, KafkaError

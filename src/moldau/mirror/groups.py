@@ -12,8 +12,8 @@ from moldau.base.names import TopicPartition
 from moldau.client.groups.descriptions import CommittedOffset
 from moldau.client.groups.groups import Groups
 from moldau.client.transport.cluster import Cluster
-from moldau.mirror.filters import NameFilter
-from moldau.mirror.formats import Checkpoint
+from moldau.mirror.rules.filters import NameFilter
+from moldau.mirror.rules.formats import Checkpoint
 from moldau.protocol.errors import ErrorCode, KafkaError
 
 log = logging.getLogger("moldau.mirror")

@@ -16,9 +16,9 @@ from moldau.client.admin.descriptions import EARLIEST, LATEST, ListedOffset, New
 from moldau.client.consumer.raw_reader import read_raw
 from moldau.client.producer.producer import Producer
 from moldau.client.transport.cluster import Cluster
-from moldau.mirror.formats import Checkpoint, Heartbeat, OffsetSync, read_checkpoint, read_offset_sync
-from moldau.mirror.policies import HEARTBEATS
-from moldau.mirror.properties import FlowSettings
+from moldau.mirror.rules.formats import Checkpoint, Heartbeat, OffsetSync, read_checkpoint, read_offset_sync
+from moldau.mirror.rules.policies import HEARTBEATS
+from moldau.mirror.rules.properties import FlowSettings
 from moldau.protocol.errors import ErrorCode, KafkaError
 from moldau.protocol.records import Record, batches, decode_records
 

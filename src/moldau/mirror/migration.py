@@ -27,7 +27,7 @@ from moldau.client.transport.cluster import Cluster
 from moldau.mirror.exact_target import ExactTarget, MirrorPlace
 from moldau.mirror.groups import GroupSync
 from moldau.mirror.promotion import demote, mirror_states, promote
-from moldau.mirror.properties import FlowSettings
+from moldau.mirror.rules.properties import FlowSettings
 from moldau.mirror.source import Bounds, source_bounds
 from moldau.mirror.topics import TopicSync, own_configs, source_topics
 from moldau.protocol.errors import ErrorCode, KafkaError

@@ -24,7 +24,7 @@ from moldau.client.admin.descriptions import (
 from moldau.client.consumer.raw_reader import read_raw
 from moldau.client.transport.cluster import Cluster
 from moldau.mirror.exact_target import ExactTarget, MirrorPlace, MirrorWrite
-from moldau.mirror.properties import FlowSettings
+from moldau.mirror.rules.properties import FlowSettings
 from moldau.mirror.topics import SOURCE, STATE, own_configs, source_of
 from moldau.protocol.errors import ErrorCode, KafkaError
 from moldau.protocol.records import batches, truncate_batch

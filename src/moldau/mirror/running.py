@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from moldau.client.transport.cluster import Cluster
 from moldau.client.transport.security import Security
 from moldau.mirror.flow import Flow
-from moldau.mirror.properties import MirrorSettings
+from moldau.mirror.rules.properties import MirrorSettings
 from moldau.protocol.errors import KafkaError
 
 

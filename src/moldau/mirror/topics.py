@@ -21,7 +21,7 @@ from moldau.client.admin.descriptions import (
     ResourceType,
 )
 from moldau.client.transport.cluster import Cluster, Topic
-from moldau.mirror.properties import FlowSettings
+from moldau.mirror.rules.properties import FlowSettings
 from moldau.protocol.errors import ErrorCode, KafkaError
 
 log = logging.getLogger("moldau.mirror")

@@ -22,15 +22,15 @@ from moldau.client.groups.groups import Groups
 from moldau.client.producer.producer import Delivery, Producer
 from moldau.client.transport.cluster import Cluster, is_retriable
 from moldau.mirror.exact_copy import Progress
-from moldau.mirror.formats import OffsetSync
 from moldau.mirror.functions import load_function
 from moldau.mirror.internal_topics import InternalTopics
-from moldau.mirror.properties import FlowSettings
 from moldau.mirror.rebatching import Stretch, source_batches
+from moldau.mirror.rules.formats import OffsetSync
+from moldau.mirror.rules.properties import FlowSettings
+from moldau.mirror.rules.throttle import Throttle
+from moldau.mirror.rules.translation import MAX_RUNS_IN_METADATA, OffsetRuns, Run, read_runs, write_runs
 from moldau.mirror.source import SourceReader, source_bounds
-from moldau.mirror.throttle import Throttle
 from moldau.mirror.topics import FlowTopics
-from moldau.mirror.translation import MAX_RUNS_IN_METADATA, OffsetRuns, Run, read_runs, write_runs
 from moldau.protocol.errors import ErrorCode, KafkaError
 
 log = logging.getLogger("moldau.mirror")

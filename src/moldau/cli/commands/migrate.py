@@ -27,7 +27,7 @@ from moldau.cli.session import json_option, run
 if TYPE_CHECKING:
     from moldau.client.transport.cluster import Cluster
     from moldau.mirror.migration import MigrationState
-    from moldau.mirror.properties import FlowSettings, MirrorSettings
+    from moldau.mirror.rules.properties import FlowSettings, MirrorSettings
 
 _T = TypeVar("_T")
 _LOG_FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"

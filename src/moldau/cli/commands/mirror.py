@@ -19,7 +19,7 @@ from moldau.cli.session import cluster_command_options, connected, json_option, 
 if TYPE_CHECKING:
     from moldau.client.transport.cluster import Cluster
     from moldau.mirror.flow import Flow
-    from moldau.mirror.properties import FlowSettings, MirrorSettings
+    from moldau.mirror.rules.properties import FlowSettings, MirrorSettings
 
 _T = TypeVar("_T")
 _F = TypeVar("_F", bound=Callable[..., Any])
@@ -141,7 +141,7 @@ def _read(path: Path) -> dict[str, str]:
 
 def settings_of(properties: dict[str, str]) -> "MirrorSettings":
     """Settings, or wrong usage that says why."""
-    from moldau.mirror.properties import read_settings
+    from moldau.mirror.rules.properties import read_settings
 
     try:
         settings = read_settings(properties)

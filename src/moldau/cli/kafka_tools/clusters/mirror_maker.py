@@ -14,7 +14,7 @@ from moldau.cli.kafka_tools.framework.exceptions import ToolError
 from moldau.cli.kafka_tools.framework.options import Given, Option, Options, require
 from moldau.cli.kafka_tools.framework.tool import Console, Tool
 from moldau.mirror.flow import Flow
-from moldau.mirror.properties import MirrorSettings, read_settings
+from moldau.mirror.rules.properties import MirrorSettings, read_settings
 from moldau.mirror.running import run_flows, wait_until_caught_up
 from moldau.protocol.errors import KafkaError
 

@@ -1,6 +1,6 @@
 """No more than a rate, whatever comes."""
 
-from moldau.mirror.throttle import Throttle
+from moldau.mirror.rules.throttle import Throttle
 
 
 def test_without_a_rate_everything_passes() -> None:

@@ -2,9 +2,9 @@
 
 import random
 
-from moldau.mirror.formats import OffsetSync
+from moldau.mirror.rules.formats import OffsetSync
+from moldau.mirror.rules.translation import OffsetRuns, Run, read_runs, write_runs
 from moldau.mirror.translated_copy import runs_of_syncs
-from moldau.mirror.translation import OffsetRuns, Run, read_runs, write_runs
 
 
 def test_inside_a_run_offsets_run_in_parallel() -> None:

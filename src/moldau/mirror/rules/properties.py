@@ -17,14 +17,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from moldau.mirror.filters import (
+from moldau.mirror.rules.filters import (
     CONFIGS_EXCLUDE,
     GROUPS_EXCLUDE,
     TOPICS_EXCLUDE,
     NameFilter,
     name_filter,
 )
-from moldau.mirror.policies import DEFAULT, ReplicationPolicy, policy_named
+from moldau.mirror.rules.policies import DEFAULT, ReplicationPolicy, policy_named
 
 EXACT, TRANSLATED, AUTO = "exact", "translated", "auto"
 MODES = (AUTO, EXACT, TRANSLATED)
@@ -219,53 +219,12 @@ def _flow_clients(properties: Mapping[str, str], flow: str, used: set[str]) -> d
 def _flow(properties: Mapping[str, str], source: str, target: str, used: set[str]) -> FlowSettings:
     name = f"{source}->{target}"
     reader = _Reader(properties, name, used)
-    isolation = properties.get(f"{source}.consumer.isolation.level", "read_committed")
-    isolation = properties.get(f"{name}.consumer.isolation.level", isolation)
-    if isolation not in ("read_committed", "read_uncommitted"):
-        raise ValueError(f"isolation.level={isolation}: it is read_committed or read_uncommitted")
-    start = properties.get(f"{source}.consumer.auto.offset.reset", "earliest")
-    start = properties.get(f"{name}.consumer.auto.offset.reset", start)
-    if start not in ("earliest", "latest"):
-        raise ValueError(f"auto.offset.reset={start}: it is earliest or latest")
     policy = policy_named(
         reader.text("replication.policy.class", DEFAULT) or DEFAULT,
         source,
         reader.text("replication.policy.separator", ".") or ".",
         internal_separator_enabled=reader.flag("replication.policy.internal.topic.separator.enabled", True),
     )
-    throttle = reader.text("moldau.throttle.bytes.per.second")
-    values: dict[str, Any] = {
-        "mode": reader.choice("moldau.mode", AUTO, *MODES),
-        # MirrorMaker 2 runs a flow that is not enabled for its heartbeats alone; here it does nothing.
-        "enabled": reader.flag("enabled", False),
-        "replication_factor": int(reader.number("replication.factor", -1, least=-1)),
-        "isolation_level": isolation,
-        "start": start,
-        "refresh_topics_seconds": _interval(reader, "refresh.topics", 600),
-        "sync_configs": reader.flag("sync.topic.configs.enabled", True),
-        "sync_configs_seconds": reader.number("sync.topic.configs.interval.seconds", 600),
-        "sync_acls": reader.flag("sync.topic.acls.enabled", False),
-        "sync_acls_seconds": reader.number("sync.topic.acls.interval.seconds", 600),
-        "sync_groups": reader.flag("sync.group.offsets.enabled", False),
-        "sync_groups_seconds": reader.number("sync.group.offsets.interval.seconds", 60),
-        "emit_checkpoints": reader.flag("emit.checkpoints.enabled", True),
-        "emit_checkpoints_seconds": reader.number("emit.checkpoints.interval.seconds", 60),
-        "emit_heartbeats": reader.flag("emit.heartbeats.enabled", True),
-        "emit_heartbeats_seconds": reader.number("emit.heartbeats.interval.seconds", 1),
-        "replicate_heartbeats": reader.flag("heartbeats.replication.enabled", True),
-        "emit_offset_syncs": reader.flag("emit.offset-syncs.enabled", True),
-        "offset_syncs_location": reader.choice("offset-syncs.topic.location", "source", "source", "target"),
-        "heartbeats_replication_factor": _factor(reader, "heartbeats"),
-        "checkpoints_replication_factor": _factor(reader, "checkpoints"),
-        "offset_syncs_replication_factor": _factor(reader, "offset-syncs"),
-        "sync_deletes": reader.flag("moldau.sync.topic.deletes.enabled", False),
-        "on_recreated": reader.choice("moldau.on.recreated", "stop", *RECREATED),
-        "throttle_bytes": None
-        if throttle is None
-        else reader.number("moldau.throttle.bytes.per.second", 0, least=1),
-        "function": reader.text("moldau.function"),
-        "transaction_ms": int(reader.number("moldau.transaction.ms", 500, least=1)),
-    }
     # Known, and of no effect here: read so that they are not reported as slips.
     reader.number("refresh.groups.interval.seconds", 600)
     reader.flag("refresh.groups.enabled", True)
@@ -284,8 +243,61 @@ def _flow(properties: Mapping[str, str], source: str, target: str, used: set[str
         name_filter(
             reader.names("config.properties.exclude", CONFIGS_EXCLUDE, "config.properties.blacklist")
         ),
-        **values,
+        isolation_level=_of_consumer(
+            properties, source, name, "isolation.level", "read_committed", "read_uncommitted"
+        ),
+        start=_of_consumer(properties, source, name, "auto.offset.reset", "earliest", "latest"),
+        **_synced(reader),
+        **_own(reader),
     )
+
+
+def _of_consumer(properties: Mapping[str, str], source: str, flow: str, name: str, *among: str) -> str:
+    """A setting of the consumer at the source; the first of those allowed is the default."""
+    value = properties.get(f"{source}.consumer.{name}", among[0])
+    value = properties.get(f"{flow}.consumer.{name}", value)
+    if value not in among:
+        raise ValueError(f"{name}={value}: it is {' or '.join(among)}")
+    return value
+
+
+def _synced(reader: _Reader) -> dict[str, Any]:
+    """What MirrorMaker 2 keeps in step beside records, and how often."""
+    return {
+        # MirrorMaker 2 runs a flow that is not enabled for its heartbeats alone; here it does nothing.
+        "enabled": reader.flag("enabled", False),
+        "replication_factor": int(reader.number("replication.factor", -1, least=-1)),
+        "refresh_topics_seconds": _interval(reader, "refresh.topics", 600),
+        "sync_configs": reader.flag("sync.topic.configs.enabled", True),
+        "sync_configs_seconds": reader.number("sync.topic.configs.interval.seconds", 600),
+        "sync_acls": reader.flag("sync.topic.acls.enabled", False),
+        "sync_acls_seconds": reader.number("sync.topic.acls.interval.seconds", 600),
+        "sync_groups": reader.flag("sync.group.offsets.enabled", False),
+        "sync_groups_seconds": reader.number("sync.group.offsets.interval.seconds", 60),
+        "emit_checkpoints": reader.flag("emit.checkpoints.enabled", True),
+        "emit_checkpoints_seconds": reader.number("emit.checkpoints.interval.seconds", 60),
+        "emit_heartbeats": reader.flag("emit.heartbeats.enabled", True),
+        "emit_heartbeats_seconds": reader.number("emit.heartbeats.interval.seconds", 1),
+        "replicate_heartbeats": reader.flag("heartbeats.replication.enabled", True),
+        "emit_offset_syncs": reader.flag("emit.offset-syncs.enabled", True),
+        "offset_syncs_location": reader.choice("offset-syncs.topic.location", "source", "source", "target"),
+        "heartbeats_replication_factor": _factor(reader, "heartbeats"),
+        "checkpoints_replication_factor": _factor(reader, "checkpoints"),
+        "offset_syncs_replication_factor": _factor(reader, "offset-syncs"),
+    }
+
+
+def _own(reader: _Reader) -> dict[str, Any]:
+    """What only this mirror has."""
+    rate = reader.number("moldau.throttle.bytes.per.second", -1, least=1)
+    return {
+        "mode": reader.choice("moldau.mode", AUTO, *MODES),
+        "sync_deletes": reader.flag("moldau.sync.topic.deletes.enabled", False),
+        "on_recreated": reader.choice("moldau.on.recreated", "stop", *RECREATED),
+        "throttle_bytes": None if rate < 0 else rate,
+        "function": reader.text("moldau.function"),
+        "transaction_ms": int(reader.number("moldau.transaction.ms", 500, least=1)),
+    }
 
 
 def _interval(reader: _Reader, name: str, default: float) -> float:

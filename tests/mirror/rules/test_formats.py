@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from moldau.mirror import formats
-from moldau.mirror.formats import Checkpoint, Heartbeat, OffsetSync
+from moldau.mirror.rules import formats
+from moldau.mirror.rules.formats import Checkpoint, Heartbeat, OffsetSync
 
 CAPTURED: dict[str, list[dict[str, Any]]] = json.loads(
-    (Path(__file__).parents[1] / "data" / "mirror" / "records.json").read_text()
+    (Path(__file__).parents[2] / "data" / "mirror" / "records.json").read_text()
 )
 
 

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from moldau.mirror.policies import ReplicationPolicy, policy_named
+from moldau.mirror.rules.policies import ReplicationPolicy, policy_named
 
-CAPTURED = (Path(__file__).parents[1] / "data" / "mirror" / "policies.txt").read_text()
+CAPTURED = (Path(__file__).parents[2] / "data" / "mirror" / "policies.txt").read_text()
 _LINE = re.compile(
     r"(?P<topic>\S+): formatRemoteTopic\(A\)=(?P<remote>\S*) topicSource=(?P<source>\S*) "
     r"upstreamTopic=(?P<upstream>\S*) originalTopic=(?P<original>\S*) internal=(?P<internal>\S+) "

@@ -3,7 +3,7 @@
 import pytest
 
 from moldau.base.settings import parse_properties
-from moldau.mirror.properties import read_settings
+from moldau.mirror.rules.properties import read_settings
 
 #: The file of the measurements with a real MirrorMaker 2.
 BOTH_WAYS = """
