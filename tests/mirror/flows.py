@@ -117,3 +117,31 @@ def log_bytes(broker: Broker, topic: str, partition: int = 0) -> bytes:
         return bytes(found)
 
     return ask(broker, read)
+
+
+def committed(broker: Broker, topic: str, partition: int | None = None) -> list[Any]:
+    """The records that a consumer of committed ones reads, as ``content`` has them."""
+    from moldau.base.names import TopicPartition
+    from moldau.client.admin.descriptions import READ_COMMITTED
+    from moldau.client.consumer.fetched import read_batches
+    from moldau.client.consumer.raw_reader import read_raw
+    from moldau.mirror.source import source_bounds
+
+    async def read(cluster: Cluster) -> list[Any]:
+        count = len((await cluster.topic(topic)).partitions)
+        places = [TopicPartition(topic, at) for at in range(count) if partition in (None, at)]
+        found: list[Any] = []
+        for place, (start, end) in (await source_bounds(cluster, places, READ_COMMITTED)).items():
+            async for piece in read_raw(cluster, place, start, end, isolation_level=READ_COMMITTED):
+                steps = read_batches(
+                    *place, piece.records, fetch_offset=start, aborted_transactions=piece.aborted_transactions
+                )
+                for step in steps:
+                    if step.batch is not None:
+                        found += [
+                            (each.offset, each.timestamp, each.key, each.value, each.headers)
+                            for each in step.batch.consumer_records()
+                        ]
+        return found
+
+    return ask(broker, read) if topic in broker.topics() else []

@@ -226,7 +226,7 @@ def run_command(
         "replication.policy.class": policy,
         "moldau.throttle.bytes.per.second": None if throttle is None else rate_of(throttle),
         "moldau.function": function,
-        "sync.topic.acls.enabled": "true" if acls else None,
+        "sync.topic.acls.enabled": "true" if acls else None if file is not None else "false",
         "moldau.sync.topic.deletes.enabled": "true" if delete else None,
         "moldau.on.recreated": recreated,
     }

@@ -75,7 +75,7 @@ class FlowSettings:
     refresh_topics_seconds: float = 600
     sync_configs: bool = True
     sync_configs_seconds: float = 600
-    sync_acls: bool = False
+    sync_acls: bool = True
     sync_acls_seconds: float = 600
     sync_groups: bool = False
     sync_groups_seconds: float = 60
@@ -270,7 +270,7 @@ def _synced(reader: _Reader) -> dict[str, Any]:
         "refresh_topics_seconds": _interval(reader, "refresh.topics", 600),
         "sync_configs": reader.flag("sync.topic.configs.enabled", True),
         "sync_configs_seconds": reader.number("sync.topic.configs.interval.seconds", 600),
-        "sync_acls": reader.flag("sync.topic.acls.enabled", False),
+        "sync_acls": reader.flag("sync.topic.acls.enabled", True),
         "sync_acls_seconds": reader.number("sync.topic.acls.interval.seconds", 600),
         "sync_groups": reader.flag("sync.group.offsets.enabled", False),
         "sync_groups_seconds": reader.number("sync.group.offsets.interval.seconds", 60),
