@@ -15,7 +15,11 @@ from moldau.testing import Broker
 
 _T = TypeVar("_T")
 #: A group that is new need not wait for more members.
-SETTINGS = {"group.initial.rebalance.delay.ms": 0}
+SETTINGS = {
+    "group.initial.rebalance.delay.ms": 0,
+    "group.min.session.timeout.ms": 500,
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": 200,
+}
 #: As short as they may be: tests wait for what these do.
 FAST = {
     "refresh.topics.interval.seconds": "0.2",
@@ -25,6 +29,7 @@ FAST = {
     "emit.checkpoints.interval.seconds": "0.2",
     "emit.heartbeats.interval.seconds": "0.2",
     "moldau.transaction.ms": "50",
+    "moldau.session.timeout.ms": "3000",
 }
 
 

@@ -105,7 +105,9 @@ class Flow:
             target = await open_clusters.enter_async_context(await self._connect(settings.target))
             exact = await self._is_exact(target)
             self.status.exact = exact
-            membership = FlowMembership(target, group_of(settings.source, settings.target))
+            membership = FlowMembership(
+                target, group_of(settings.source, settings.target), settings.session_ms
+            )
             try:
                 await _Session(self, source, target, membership, exact=exact).run()
             finally:

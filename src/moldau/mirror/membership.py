@@ -11,8 +11,8 @@ from moldau.client.groups.classic_membership import Membership, MembershipOption
 from moldau.client.groups.descriptions import ConsumerGroupMetadata
 from moldau.client.transport.cluster import Cluster
 
-_SESSION_MS = 10_000
-_HEARTBEAT_MS = 1_000
+#: Heartbeats in one session timeout.
+_HEARTBEATS = 10
 #: How long a process may take to stop copying what it has to give up.
 _REBALANCE_MS = 20_000
 
@@ -23,11 +23,11 @@ def group_of(source: str, target: str) -> str:
 
 
 class FlowMembership:
-    def __init__(self, cluster: Cluster, group_id: str) -> None:
+    def __init__(self, cluster: Cluster, group_id: str, session_ms: int) -> None:
         options = MembershipOptions(
-            session_timeout_ms=_SESSION_MS,
-            rebalance_timeout_ms=_REBALANCE_MS,
-            heartbeat_interval_ms=_HEARTBEAT_MS,
+            session_timeout_ms=session_ms,
+            rebalance_timeout_ms=max(_REBALANCE_MS, session_ms),
+            heartbeat_interval_ms=max(1, session_ms // _HEARTBEATS),
             assignors=("roundrobin",),
         )
         self._membership = Membership(cluster, group_id, options)
@@ -44,7 +44,7 @@ class FlowMembership:
     async def until_next_round(self) -> None:
         """Stays in the group; returns when the shares are given out again."""
         while True:
-            await asyncio.sleep(_HEARTBEAT_MS / 1000)
+            await asyncio.sleep(self._membership.heartbeat_interval_ms / 1000)
             if await self._membership.beat():
                 return
 

@@ -29,11 +29,8 @@ from moldau.mirror.groups import GroupSync
 from moldau.mirror.promotion import demote, mirror_states, promote
 from moldau.mirror.rules.properties import FlowSettings
 from moldau.mirror.source import Bounds, source_bounds
-from moldau.mirror.topics import TopicSync, own_configs, source_topics
+from moldau.mirror.topics import FENCE, TopicSync, own_configs, source_topics
 from moldau.protocol.errors import ErrorCode, KafkaError
-
-#: A topic with this has no room for any batch: it takes no more writes, and can be read as before.
-FENCE = ("max.message.bytes", "1")
 
 
 @dataclass(slots=True)

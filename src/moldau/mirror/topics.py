@@ -28,6 +28,9 @@ log = logging.getLogger("moldau.mirror")
 
 STATE = "moldau.mirror.state"
 SOURCE = "moldau.mirror.source"
+#: A topic with this has no room for any batch: it takes no more writes, and can be read as before. A cut-over
+#: closes topics like this; it is not copied.
+FENCE = ("max.message.bytes", "1")
 #: Configs of mirrors themselves: never copied, never taken away.
 OWN_CONFIGS = frozenset({STATE, SOURCE})
 
@@ -219,6 +222,7 @@ class TopicSync:
                 raise_errors(await Admin(self._target).delete_topics([name]))
 
     async def _configs_of(self, name: str) -> dict[str, str]:
+        """What the mirror of a topic should have set."""
         found = (await own_configs(self._source, [name])).get(name, {})
         excluded = self.settings.configs_exclude
         if self._exact:
@@ -226,15 +230,23 @@ class TopicSync:
             keep = {k: v for k, v in found.items() if k == "message.timestamp.type" or k not in excluded}
         else:
             keep = {k: v for k, v in found.items() if k not in excluded}
-        return {name: value for name, value in keep.items() if name not in OWN_CONFIGS}
+        return {k: v for k, v in keep.items() if k not in OWN_CONFIGS and (k, v) != FENCE}
+
+    async def _is_closed(self, name: str) -> bool:
+        """Whether a cut-over has closed the topic at the source: what it had before is at the target."""
+        found = (await own_configs(self._source, [name])).get(name, {})
+        return found.get(FENCE[0]) == FENCE[1]
 
     async def sync_configs(self, topics: FlowTopics) -> None:
         """Sets what the source has set and takes away what it has not."""
         theirs = await own_configs(self._target, [t.target for t in topics.mirrored.values()])
         changes: dict[ConfigResource, list[ConfigChange]] = {}
         for topic in topics.mirrored.values():
-            wanted = await self._configs_of(topic.source)
             have = theirs.get(topic.target, {})
+            if self._exact and have.get(STATE) != "mirror":
+                continue  # it was promoted meanwhile
+            wanted = await self._configs_of(topic.source)
+            kept = OWN_CONFIGS | {FENCE[0]} if await self._is_closed(topic.source) else OWN_CONFIGS
             differences = [
                 ConfigChange(name, ConfigOperation.SET, value)
                 for name, value in wanted.items()
@@ -242,9 +254,7 @@ class TopicSync:
             ] + [
                 ConfigChange(name, ConfigOperation.DELETE)
                 for name in have
-                if name not in wanted
-                and name not in OWN_CONFIGS
-                and name not in self.settings.configs_exclude
+                if name not in wanted and name not in kept and name not in self.settings.configs_exclude
             ]
             if differences:
                 changes[ConfigResource(ResourceType.TOPIC, topic.target)] = differences

@@ -35,7 +35,6 @@ from moldau.protocol.errors import ErrorCode, KafkaError
 
 log = logging.getLogger("moldau.mirror")
 
-_TRANSACTION_TIMEOUT_MS = 15_000
 _BOUNDS_SECONDS = 2.0
 _RETRY_SECONDS = 0.2
 _LONGEST_RETRY_SECONDS = 5.0
@@ -119,7 +118,8 @@ class TranslatedCopy:
         producer = await Producer.open(
             self._target,
             transactional_id=f"{self._group.group_id}-{self._group.member_id}",
-            transaction_timeout_ms=_TRANSACTION_TIMEOUT_MS,
+            # The records of a process that died are in the way of readers for so long.
+            transaction_timeout_ms=2 * max(self._settings.session_ms, self._settings.transaction_ms),
             max_request_bytes=16 * 1024 * 1024,
             stop_at_first_error=True,
         )

@@ -97,6 +97,8 @@ class FlowSettings:
     #: ``module:function`` or ``file.py:function`` that gets every record and returns one, several or None.
     function: str | None = None
     transaction_ms: int = 500
+    #: Silence after which another process takes over the partitions of this one.
+    session_ms: int = 10_000
 
     @property
     def name(self) -> str:
@@ -297,6 +299,7 @@ def _own(reader: _Reader) -> dict[str, Any]:
         "throttle_bytes": None if rate < 0 else rate,
         "function": reader.text("moldau.function"),
         "transaction_ms": int(reader.number("moldau.transaction.ms", 500, least=1)),
+        "session_ms": int(reader.number("moldau.session.timeout.ms", 10_000, least=100)),
     }
 
 
