@@ -115,7 +115,7 @@ class InternalTopics:
         outcome = (await Admin(cluster).create_topics([new]))[topic]
         if isinstance(outcome, KafkaError) and outcome.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
             raise outcome
-        await cluster.topic(topic, refresh=True)
+        await cluster.retry(lambda: cluster.topic(topic, refresh=True))
         self._made.add(key)
 
     async def _write(

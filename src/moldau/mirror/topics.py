@@ -74,7 +74,8 @@ def is_copied(settings: FlowSettings, name: str) -> bool:
     if policy.would_loop(name, settings.target):
         return False
     if policy.is_heartbeats(name):
-        return settings.replicate_heartbeats
+        # Where two aliases stand for one cluster its own heartbeats would come back for ever.
+        return settings.replicate_heartbeats and settings.source not in policy.hops(name)
     return not policy.is_internal(name) and name in settings.topics
 
 
@@ -198,12 +199,12 @@ class TopicSync:
         if isinstance(outcome, KafkaError) and outcome.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
             raise KafkaError(outcome.code, f"{name} cannot be made at the target: {outcome.message}")
         log.info("%s: made %s with %d partitions", self.settings.name, name, len(topic.partitions))
-        await self._target.topic(name, refresh=True)
+        await self._target.retry(lambda: self._target.topic(name, refresh=True))
 
     async def _widen(self, name: str, count: int) -> None:
         raise_errors(await Admin(self._target).create_partitions({name: NewPartitions(count)}))
         log.info("%s: %s has %d partitions now", self.settings.name, name, count)
-        await self._target.topic(name, refresh=True)
+        await self._target.retry(lambda: self._target.topic(name, refresh=True))
 
     async def _replace(self, name: str) -> None:
         log.warning("%s: %s was made anew at the source: its mirror is replaced", self.settings.name, name)
