@@ -105,6 +105,7 @@ bench: $(READY_BENCH)
 	@$(BIN)/python -m benchmarks.compare
 	@$(BIN)/python -m benchmarks.serde
 	@$(BIN)/python -m benchmarks.registry
+	@$(BIN)/python -m benchmarks.mirror
 
 bench-spark: $(READY_BENCH)
 	@$(BIN)/python -m benchmarks.spark_compare
