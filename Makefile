@@ -107,6 +107,7 @@ bench: $(READY_BENCH)
 	@$(BIN)/python -m benchmarks.registry
 	@$(BIN)/python -m benchmarks.security
 	@$(BIN)/python -m benchmarks.rest
+	@$(BIN)/python -m benchmarks.mirror
 
 bench-spark: $(READY_BENCH)
 	@$(BIN)/python -m benchmarks.spark_compare

@@ -160,6 +160,7 @@ FORWARDED = frozenset(
         ApiKey.ALTER_USER_SCRAM_CREDENTIALS,
         ApiKey.UPDATE_FEATURES,
         ApiKey.UNREGISTER_BROKER,
+        ApiKey.RAISE_LEADER_EPOCHS,
     }
 )
 #: These are looked at here first: loggers are this broker's own, and so are its settings.

@@ -49,6 +49,8 @@ COMMANDS = {
         "moldau.cli.commands.connect:connect_standalone",
         "Run connectors in one process, as Kafka's connect-standalone does.",
     ),
+    "mirror": ("moldau.cli.commands.mirror:mirror", "Copy topics between clusters, with their offsets."),
+    "migrate": ("moldau.cli.commands.migrate:migrate", "Move a whole cluster to Moldau."),
     "registry": ("moldau.cli.commands.registry:registry", "Run a schema registry in the foreground."),
     "rest": ("moldau.cli.commands.rest:rest", "Run a REST proxy in the foreground: topics over HTTP."),
     "schemas": (
@@ -102,6 +104,7 @@ KAFKA_TOOLS = {
     "kafka-cluster": ("cluster", "Print the id of the cluster and more."),
     "kafka-leader-election": ("clusters.leader_election", "Elect leaders, preferred or unclean."),
     "kafka-reassign-partitions": ("clusters.reassign_partitions", "Move partitions to other brokers."),
+    "kafka-mirror-maker": ("clusters.mirror_maker", "Copy topics to another cluster, the old way."),
     "kafka-metadata-quorum": ("clusters.metadata_quorum", "Show who keeps the cluster's metadata."),
     "zookeeper-shell": ("clusters.zookeeper_shell", "Look at and change znodes."),
 }

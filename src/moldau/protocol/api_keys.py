@@ -106,6 +106,9 @@ class ApiKey(IntEnum):
     BEGIN_RESTORE = 32001
     RESTORE_BATCHES = 32002
     END_RESTORE = 32003
+    MIRROR_BATCHES = 32004
+    CUT_MIRROR = 32005
+    RAISE_LEADER_EPOCHS = 32006
 
 
 class ApiVersions(NamedTuple):
@@ -203,4 +206,7 @@ VERSIONS: dict[ApiKey, ApiVersions] = {
     ApiKey.BEGIN_RESTORE: ApiVersions(0, 0, 0),
     ApiKey.RESTORE_BATCHES: ApiVersions(0, 0, 0),
     ApiKey.END_RESTORE: ApiVersions(0, 0, 0),
+    ApiKey.MIRROR_BATCHES: ApiVersions(0, 0, 0),
+    ApiKey.CUT_MIRROR: ApiVersions(0, 0, 0),
+    ApiKey.RAISE_LEADER_EPOCHS: ApiVersions(0, 0, 0),
 }

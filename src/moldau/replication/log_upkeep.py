@@ -125,8 +125,11 @@ class LogUpkeep:
         now_ms = self._clock.now_ms()
         old: list[Log] = []
         for number, partition in enumerate(tuple(self._replicas), 1):
-            while (log := partition.log) is not None and expire_segments(
-                log, partition.high_watermark, now_ms
+            # A mirror begins where its source does: retention is the source's business.
+            while (
+                (log := partition.log) is not None
+                and partition.mirror is None
+                and expire_segments(log, partition.high_watermark, now_ms)
             ):
                 await asyncio.sleep(0)
             if log is not None and has_old_segments(log):

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, Protocol
 
 from moldau.base.names import TopicPartition, Uuid
 from moldau.cluster.image import PartitionImage
-from moldau.protocol.control_records import Marker, encode_marker
+from moldau.protocol.control_records import ControlType, Marker, encode_marker
 from moldau.protocol.errors import ErrorCode, KafkaError
 from moldau.protocol.records import BatchHeader
 from moldau.replication.isr import LeaderState
@@ -140,6 +140,7 @@ class Partition:
         "log",
         "markers_written",
         "min_insync_replicas",
+        "mirror",
         "node_id",
         "offline_reason",
         "replicas",
@@ -166,6 +167,8 @@ class Partition:
         self.replicas: tuple[int, ...] = ()
         self.isr: tuple[int, ...] = ()
         self.min_insync_replicas = 1
+        #: ``moldau.mirror.state`` of a topic that is a copy of another cluster's; None of any other.
+        self.mirror: str | None = None
         #: Takes no more writes: another replica is about to lead, and should have everything.
         self.draining = False
         #: Grows with every marker: whoever asked about a transaction before one has to ask again.
@@ -199,7 +202,7 @@ class Partition:
             self.leading = LeaderState(described, log.log_end_offset, now_ms)
         else:
             leading.update(described, now_ms)
-        if len(described.replicas) > 1:
+        if len(described.replicas) > 1 and self.mirror is None:
             # Followers find by it where their logs diverge, also when nothing is written in this epoch.
             log.assign_leader_epoch(described.leader_epoch)
         self._commit(log, now_ms)
@@ -219,6 +222,12 @@ class Partition:
         if self.draining:
             raise KafkaError(
                 ErrorCode.NOT_LEADER_OR_FOLLOWER, "Another broker is about to lead this partition."
+            )
+        if self.mirror is not None:
+            raise KafkaError(
+                ErrorCode.POLICY_VIOLATION,
+                f"Topic {self.topic_partition.topic} is a read-only mirror of another cluster. Write to its "
+                "source, or make it writable with `moldau mirror promote`.",
             )
         return self.leading_log()
 
@@ -275,7 +284,7 @@ class Partition:
         HeavyBatch: it has to go through ``check`` first, and its header comes with it as ``checked``.
         """
         log = self.log
-        if log is None or self.leader != self.node_id or self.draining:
+        if log is None or self.leader != self.node_id or self.draining or self.mirror is not None:
             log = self._writable_log()
         if acks == -1 and self.is_under_min_isr:
             raise KafkaError(
@@ -314,6 +323,8 @@ class Partition:
         apart from one that is due.
         """
         log = self.leading_log()
+        if self.mirror is not None:
+            return False  # no transaction of this cluster can have written here
         if transaction_version >= 2 and log.producers.has_marker(producer_id, producer_epoch):
             return False
         batch = encode_marker(
@@ -411,6 +422,11 @@ class Partition:
     def delete_records(self, offset: int) -> int:
         """Moves the log start; -1 stands for the high watermark. Returns the new low watermark."""
         log = self.leading_log()
+        if self.mirror is not None:
+            raise KafkaError(
+                ErrorCode.POLICY_VIOLATION,
+                f"Topic {self.topic_partition.topic} is a mirror: delete the records at its source.",
+            )
         if log.config.compact and not log.config.delete:
             raise KafkaError(
                 ErrorCode.POLICY_VIOLATION,
@@ -421,6 +437,63 @@ class Partition:
             raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE)
         log.delete_records_before(target)
         return log.log_start_offset
+
+    # --- a mirror of another cluster's partition ----------------------------------------------------
+
+    def set_mirror(self, state: str, now_ms: int) -> None:
+        """Takes over ``moldau.mirror.state``; ``none`` makes a mirror an ordinary partition."""
+        was_mirror, self.mirror = self.mirror is not None, None if state == "none" else state
+        log = self.log
+        if not was_mirror or self.mirror is not None or log is None:
+            return
+        # Producer ids belong to the source: this cluster may give the same ones to other producers.
+        log.producers.clear()
+        log.roll(now_ms)
+        if self.leading is not None and len(self.replicas) > 1:
+            log.assign_leader_epoch(self.leader_epoch)
+
+    def mirror_log(self, state: str) -> Log:
+        """The log, when this node leads the partition and its mirror is in this state."""
+        if self.draining:
+            raise KafkaError(
+                ErrorCode.NOT_LEADER_OR_FOLLOWER, "Another broker is about to lead this partition."
+            )
+        log = self.leading_log()
+        if self.mirror != state:
+            raise KafkaError(
+                ErrorCode.POLICY_VIOLATION,
+                f"moldau.mirror.state of topic {self.topic_partition.topic} is {self.mirror or 'none'}, "
+                f"not {state}.",
+            )
+        return log
+
+    def append_mirrored(self, records: memoryview, now_ms: int) -> None:
+        """Appends batches of the source as they are: their offsets, epochs, producers and markers."""
+        log = self.mirror_log("mirror")
+        log.append_batches(records, now_ms)
+        self._commit(log, now_ms)
+
+    def cut_mirror(self, offset: int, now_ms: int) -> None:
+        """Drops everything from ``offset`` on. Followers notice by the epoch of what comes next."""
+        self.truncate_to(offset, now_ms)
+        if self.leading is not None:
+            for follower in self.leading.followers.values():
+                follower.log_end_offset = min(follower.log_end_offset, offset)
+
+    def abort_open_transactions(self, now_ms: int) -> None:
+        """Ends the transactions whose coordinator is in another cluster, which will not end them here."""
+        log = self.mirror_log("stopped")
+        for producer in log.active_producers():
+            if producer.transaction_first_offset >= 0:
+                batch = encode_marker(
+                    Marker(ControlType.ABORT, max(producer.coordinator_epoch, 0)),
+                    producer_id=producer.producer_id,
+                    producer_epoch=producer.epoch,
+                    timestamp_ms=now_ms,
+                )
+                log.append(memoryview(batch), self.leader_epoch, now_ms, internal=True)
+                self.markers_written += 1
+        self._commit(log, now_ms)
 
     # --- as a leader: what its followers have ------------------------------------------------------
 

@@ -151,6 +151,7 @@ class Replicas:
                     partition.high_watermark = self._known_high_watermark(partition.log)
                 partition.min_insync_replicas = int(values["min.insync.replicas"])
                 partition.schema_validation = validation
+                partition.set_mirror(values["moldau.mirror.state"], self._clock.now_ms())
                 topic.partitions[index] = partition
             if self._suspended and described.leader == self._node_id:
                 described = described._replace(leader=NO_LEADER)
@@ -265,6 +266,7 @@ class Replicas:
         for partition in topic.partitions:
             if partition is not None:
                 partition.schema_validation = validation
+                partition.set_mirror(values["moldau.mirror.state"], self._clock.now_ms())
                 partition.min_insync_replicas = int(values["min.insync.replicas"])
                 if partition.log is not None:
                     partition.log.config = config

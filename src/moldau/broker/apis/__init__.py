@@ -49,13 +49,16 @@ BETWEEN_BROKERS = (
     ApiKey.BROKER_HEARTBEAT,
     ApiKey.ALLOCATE_PRODUCER_IDS,
 )
-#: Only our own client, which calls itself "moldau", sees these: our own APIs (docs/time-travel.md), and what
-#: brokers say to each other.
+#: Only our own client, which calls itself "moldau", sees these: our own APIs (docs/time-travel.md,
+#: docs/mirror.md), and what brokers say to each other.
 FOR_OUR_CLIENT = (
     ApiKey.FORK_TOPIC,
     ApiKey.BEGIN_RESTORE,
     ApiKey.RESTORE_BATCHES,
     ApiKey.END_RESTORE,
+    ApiKey.MIRROR_BATCHES,
+    ApiKey.CUT_MIRROR,
+    ApiKey.RAISE_LEADER_EPOCHS,
     *BETWEEN_BROKERS,
 )
 #: Kafka answers the first two and does not list them while no plug-in asks for them.

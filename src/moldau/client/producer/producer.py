@@ -43,6 +43,7 @@ from moldau.client.producer.accumulator import (
     RecordMetadata,
     headers_size,
 )
+from moldau.client.producer.encoded_batch import EncodedBatch
 from moldau.client.producer.partitioner import partition_of
 from moldau.client.producer.produce_requests import Outcome
 from moldau.client.producer.sender import ProducerOptions, Sender
@@ -226,6 +227,29 @@ class Producer:
             added = range(len(queues.queues), partition_count)
             queues.queues += [PartitionQueue(topic, index) for index in added]
 
+    async def send_encoded(self, topic: str, encoded: EncodedBatch) -> Delivery:
+        """Takes a batch whose records are encoded already; the outcome is that of its first record.
+
+        What was sent to the same partition before goes before it.
+        """
+        size = len(encoded.content)
+        if topic not in self._topics:
+            await self._learn_topic(topic)
+        while self._free_bytes < size and self._unfinished:
+            await self._wait_for_progress()
+        if self._closed:
+            raise KafkaError(ErrorCode.NETWORK_EXCEPTION, "the producer is closed")
+        if self.options.transactional_id is not None:
+            self._check_sendable()
+        queue = self._chosen(self._topics[topic], encoded.partition)
+        queue.close_batch()
+        batch = queue.add_encoded(encoded)
+        batch.deadline = self._loop.time() + self.options.delivery_timeout_ms / 1000
+        self._free_bytes -= size
+        self._unfinished += 1
+        self._sender.ready(queue)
+        return Delivery(batch, 0, encoded.max_timestamp)
+
     async def flush(self) -> None:
         """Returns when every record taken so far has its outcome."""
         for queue in self._queues():
@@ -256,6 +280,11 @@ class Producer:
     def prepared(self) -> ProducerIdentity | None:
         """The transaction that waits to be completed: prepared here, or before and kept by ``open``."""
         return self._prepared
+
+    @property
+    def in_transaction(self) -> bool:
+        """Whether a transaction is begun and not ended."""
+        return self._in_transaction
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[None]:

@@ -36,6 +36,7 @@ CLEANUP_POLICIES = Items("compact", "delete")
 GZIP_LEVELS = RangeOr(1, 9, -1)
 LZ4_LEVELS = between(1, 17)
 ZSTD_LEVELS = between(-131072, 22)
+MIRROR_STATES = OneOf("none", "mirror", "stopped")
 #: The one way of naming subjects that the broker knows, as Confluent's settings write it.
 TOPIC_NAME_STRATEGY = "io.confluent.kafka.serializers.subject.TopicNameStrategy"
 
@@ -234,6 +235,15 @@ TOPIC_SETTINGS = SettingsTable({
                 internal=True),
         Setting("confluent.key.subject.name.strategy", STRING, TOPIC_NAME_STRATEGY,
                 "How the subject of keys is named: the topic and -key.", OneOf(TOPIC_NAME_STRATEGY),
+                internal=True),
+    ),
+    "Mirroring": (
+        Setting("moldau.mirror.state", STRING, "none",
+                "mirror: the topic is a copy that `moldau mirror` keeps, with the offsets of its source, and "
+                "takes no records from producers. stopped: nor from the mirror, while it is promoted.",
+                MIRROR_STATES, internal=True),
+        Setting("moldau.mirror.source", STRING, "",
+                "What a mirrored topic is a copy of: the cluster's alias and id, and the topic's id there.",
                 internal=True),
     ),
     "For tests": (
