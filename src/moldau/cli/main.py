@@ -49,6 +49,8 @@ COMMANDS = {
         "moldau.cli.commands.connect:connect_standalone",
         "Run connectors in one process, as Kafka's connect-standalone does.",
     ),
+    "console": ("moldau.cli.commands.console:console", "Run the web console in the foreground."),
+    "mcp": ("moldau.cli.commands.mcp:mcp", "Let an assistant look at a cluster (Model Context Protocol)."),
     "registry": ("moldau.cli.commands.registry:registry", "Run a schema registry in the foreground."),
     "schemas": (
         "moldau.cli.commands.schemas:schemas",

@@ -145,7 +145,7 @@ def local_address(listener: str) -> str:
 def chosen_port(host: str, wanted: int | None, default: int, option: str, allow_free_port: bool) -> int:
     """The port to listen on: the user's, the default, or 0 (any free one) where the default is in use."""
     port = default if wanted is None else wanted
-    if port == 0 or not _is_in_use(host, port):
+    if port == 0 or not is_in_use(host, port):
         return port
     if wanted is None and allow_free_port:
         note(f"port {port} of {host} is in use: a free one is taken ({option} chooses one)")
@@ -156,7 +156,7 @@ def chosen_port(host: str, wanted: int | None, default: int, option: str, allow_
     )
 
 
-def _is_in_use(host: str, port: int) -> bool:
+def is_in_use(host: str, port: int) -> bool:
     """Whether something listens there; other problems of an address are reported by the service."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
