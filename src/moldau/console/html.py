@@ -28,7 +28,7 @@ Content: TypeAlias = "Markup | str | int | float | Iterable[Content] | None"
 Attribute: TypeAlias = str | int | float | bool | None
 
 NOTHING = Markup("")
-_VOID = frozenset({"br", "hr", "img", "input", "link", "meta", "path", "line", "rect", "circle", "polyline"})
+_VOID = frozenset({"br", "hr", "img", "input", "link", "meta"})
 _ADDRESSES = frozenset({"href", "src", "action", "formaction"})
 
 

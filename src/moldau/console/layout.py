@@ -7,7 +7,7 @@ browser may be forbidden everything else.
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from moldau.console.html import Content, Markup, code, div, joined, link, p, path, query, span, tag
+from moldau.console.html import NOTHING, Content, Markup, code, div, joined, link, p, path, query, span, tag
 
 #: Page, its address below the cluster, its name, and the key that leads there after ``g``.
 SECTIONS = (
@@ -32,7 +32,7 @@ class Frame:
     user: str | None = None
     read_only: bool = False
     messages: Sequence[tuple[str, str]] = field(default_factory=list)
-    token: Markup = Markup("")
+    token: Markup = NOTHING
 
 
 def framed(frame: Frame, content: Content) -> Markup:

@@ -71,9 +71,9 @@ def line_plot(points: Points, title: str, *, unit: str = "", size: Size = LARGE)
 
 def sparkline(points: Points, title: str) -> Markup:
     """A small line without a scale."""
-    if len(points) < 2:
+    top = max((value for _, value in points), default=0.0)
+    if len(points) < 2 or top <= 0:
         return tag("span", class_="spark")
-    top = max(max(value for _, value in points), 1e-9)
     line = _polyline(points, 1, 2, SMALL.width - 2, SMALL.height - 4, top)
     return tag(
         "svg",

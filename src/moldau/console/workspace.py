@@ -8,12 +8,14 @@ asked for at most every two seconds, however many pages want it.
 import asyncio
 import contextlib
 import logging
+from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from moldau.base.clock import Clock
 from moldau.base.names import TopicPartition
+from moldau.cli.reports.group_lag import GroupSnapshot
 from moldau.client.admin.access import Access
 from moldau.client.admin.admin import Admin
 from moldau.client.admin.descriptions import EARLIEST, LATEST, ClusterDescription, ListedOffset
@@ -36,6 +38,7 @@ _SIZES_SECONDS = 20.0
 #: So many groups are asked for in one look; where there are more, they take turns.
 GROUPS_AT_A_LOOK = 50
 _REQUEST_TIMEOUT_MS = 15_000
+_KEPT_GROUPS = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +64,8 @@ class Workspace:
         self._turn = 0
         self._sampling: asyncio.Task[None] | None = None
         self.used = clock.monotonic()
+        #: The look before, of groups that somebody looks at: two of them give the rates.
+        self.group_snapshots: OrderedDict[str, GroupSnapshot] = OrderedDict()
         self.registry = _registry(settings)
         self.decoder = Decoder(self.registry, clock.now_ms)
 
@@ -109,6 +114,11 @@ class Workspace:
                 found = {topic.name: topic for topic in sorted(topics, key=lambda each: each.name)}
                 self._snapshot = (self.clock.monotonic(), Snapshot(described, found))
             return self._snapshot[1]
+
+    def remember(self, group: str, snapshot: GroupSnapshot) -> None:
+        self.group_snapshots[group] = snapshot
+        while len(self.group_snapshots) > _KEPT_GROUPS:
+            self.group_snapshots.popitem(last=False)
 
     def forget(self) -> None:
         """After a change: the next page shows it."""
