@@ -4,7 +4,7 @@ from moldau.protocol.errors import KafkaError
 
 #: By the name of the error code.
 _NEXT = {
-    "BROKER_NOT_AVAILABLE": "See whether the brokers run, and whether the address is right; this page tries again.",
+    "BROKER_NOT_AVAILABLE": "See whether the brokers run and the address is right; this page tries again.",
     "NETWORK_EXCEPTION": "The connection broke. Try again in a moment.",
     "REQUEST_TIMED_OUT": "The cluster took too long. Try again in a moment.",
     "UNKNOWN_TOPIC_OR_PARTITION": "The topic is not there, or you may not see it.",
@@ -25,9 +25,9 @@ _NEXT = {
     "NON_EMPTY_GROUP": "The group has members: stop its consumers first, then try again.",
     "GROUP_SUBSCRIBED_TO_TOPIC": "A member still reads the topic: stop it first.",
     "MESSAGE_TOO_LARGE": "Raise max.message.bytes of the topic, or send less.",
-    "INVALID_RECORD": "The topic refuses such records: a compacted topic wants a key, a validated one a schema.",
+    "INVALID_RECORD": "The topic refuses such records: a compacted one wants a key, a validated one a schema.",
     "OFFSET_OUT_OF_RANGE": "There is no such offset: it was deleted, or is not written yet.",
-    "UNSUPPORTED_VERSION": "This cluster cannot do that: the feature is Moldau's own, or newer than the cluster.",
+    "UNSUPPORTED_VERSION": "This cluster cannot do that: it is Moldau's own, or newer than the cluster.",
     "NOT_CONTROLLER": "The controller is moving. Try again in a moment.",
     "NO_REASSIGNMENT_IN_PROGRESS": "The move is over already.",
 }

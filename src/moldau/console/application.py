@@ -1,9 +1,9 @@
 """The console as an ASGI application: who asks, which page, and what the browser is forbidden.
 
-Invariant: nothing but the login page and the console's own style and script is answered to somebody who has not
-logged in, where a login is asked for. A request under a name that is not the console's is refused, so that a
-foreign page whose name leads to this machine (DNS rebinding) sees nothing. Every answer forbids scripts, styles,
-frames and addresses other than the console's own.
+Invariant: nothing but the login page and the console's own style and script is answered to somebody who has
+not logged in, where a login is asked for. A request under a name that is not the console's is refused, so
+that a foreign page whose name leads to this machine (DNS rebinding) sees nothing. Every answer forbids
+scripts, styles, frames and addresses other than the console's own.
 """
 
 from functools import partial

@@ -1,8 +1,8 @@
 """What people did with the console: one line of JSON for each change, and for each login.
 
-Invariant: a line says when, who, from where, on which cluster, what and how it ended; never a password, a key or
-a value. The last few are kept for the page; a file gets all of them, and one that cannot be written stops nothing
-but is reported in the log.
+Invariant: a line says when, who, from where, on which cluster, what and how it ended; never a password, a key
+or a value. The last few are kept for the page; a file gets all of them, and one that cannot be written stops
+nothing but is reported in the log.
 """
 
 import json

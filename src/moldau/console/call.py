@@ -1,7 +1,7 @@
 """One request to the console as its pages see it: the session, the cluster, forms, and the page around.
 
-Invariant: a form changes something only with the token of its session, and never where the console is
-read-only; what it did, or did not, is in the audit. What a person typed wrong is a ``WrongInput``, shown in words.
+Invariant: a form changes something only with the token of its session, and never where the console is read-
+only; what it did, or did not, is in the audit. What a person typed wrong is a ``WrongInput``, shown in words.
 """
 
 import asyncio

@@ -1,7 +1,7 @@
 """A few questions to a worker of Kafka Connect, over its REST API.
 
-Invariant: every failure is a ``ConnectError`` in words; an answer is read up to a bound. Blocks: to be called in a
-thread.
+Invariant: every failure is a ``ConnectError`` in words; an answer is read up to a bound. Blocks: to be called
+in a thread.
 """
 
 import http.client

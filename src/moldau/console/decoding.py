@@ -25,7 +25,7 @@ _HEX_BYTES = 256
 
 @dataclass(frozen=True, slots=True)
 class Decoded:
-    """A value, how it was read (``avro``, ``json``, ``text``, ``int32``, ``bytes``, …), and why not better."""
+    """A value, how it was read (``avro``, ``json``, ``text``, ``bytes`` …), and why not better."""
 
     value: Any
     form: str

@@ -1,7 +1,7 @@
 """Records as files: JSON lines, CSV, Parquet.
 
-Invariant: a cell of a CSV file is never a formula for the program that opens it. Parquet needs pyarrow, and is
-offered only where that is installed. Pure, but for that library.
+Invariant: a cell of a CSV file is never a formula for the program that opens it. Parquet needs pyarrow, and
+is offered only where that is installed. Pure, but for that library.
 """
 
 import csv

@@ -4,10 +4,10 @@
     value.customer.town in ("Praha", "Brno")
     value.items[0].name contains "tea" or offset == 42
 
-Names: ``key``, ``value``, ``headers``, ``partition``, ``offset``, ``timestamp``, each with ``.field`` and ``[n]``
-behind it. Comparisons: ``== != < <= > >=``, ``contains``, ``startswith``, ``endswith``, ``in (…)``, ``exists``,
-``matches "a*b?"`` (shell patterns, no regular expressions: those can take for ever). Words: ``and or not``,
-``true false null``. What is not there compares false; a number in a text compares with a number.
+Names: ``key``, ``value``, ``headers``, ``partition``, ``offset``, ``timestamp``, each with ``.field`` and
+``[n]`` behind it. Comparisons: ``== != < <= > >=``, ``contains``, ``startswith``, ``endswith``, ``in (…)``,
+``exists``, ``matches "a*b?"`` (shell patterns, no regular expressions: those can take for ever). Words: ``and
+or not``, ``true false null``. What is not there compares false; a number in a text compares with a number.
 
 Invariant: a program of this language ends: there are no loops, calls or definitions. Its length and depth are
 bounded, and so are the steps of one evaluation. Pure: nothing is looked up outside of the given record.

@@ -1,7 +1,7 @@
 """What the console has seen of a cluster over the last half hour: rates of topics, lags of groups.
 
-Invariant: everything has a bound: so many points of each line, so many lines; what was not seen for the length
-of a line is forgotten. Pure: the times are arguments.
+Invariant: everything has a bound: so many points of each line, so many lines; what was not seen for the
+length of a line is forgotten. Pure: the times are arguments.
 """
 
 from collections import deque

@@ -23,7 +23,7 @@ def name_problem(
     key = collision_key(name)
     same = sorted(each for each in names if collision_key(each) == key)
     if same:
-        return f"The name is too close to {same[0]}: a dot and an underscore are the same in the names of metrics."
+        return f"The name is too close to {same[0]}: dots and underscores are the same in names of metrics."
     if name.startswith("__"):
         return "Names that begin with two underscores are the cluster's own."
     if pattern is not None and re.fullmatch(pattern, name) is None:

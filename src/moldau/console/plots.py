@@ -1,7 +1,7 @@
 """Plots as SVG: lines over time and bars, made of numbers alone.
 
-Invariant: pure; no style attribute and no script, so that the strictest policy of a browser shows them. Colours
-come from the style sheet by class.
+Invariant: pure; no style attribute and no script, so that the strictest policy of a browser shows them.
+Colours come from the style sheet by class.
 """
 
 from collections.abc import Sequence
@@ -21,6 +21,8 @@ class Size:
 
 
 LARGE = Size()
+#: For a plot over the whole width of a page.
+WIDE = Size(1120, 190)
 SMALL = Size(110, 26)
 _MARGIN_LEFT, _MARGIN_RIGHT, _MARGIN_TOP, _MARGIN_BOTTOM = 56, 8, 10, 20
 

@@ -1,7 +1,8 @@
 """Records of a topic for people: a page of them, and searches through all of them.
 
-Invariant: what is read is bounded by number and by time, and masked before it leaves this file. Reading commits
-nothing and disturbs no group. A search goes on while the loop serves others: records are decoded in a thread.
+Invariant: what is read is bounded by number and by time, and masked before it leaves this file. Reading
+commits nothing and disturbs no group. A search goes on while the loop serves others: records are decoded in a
+thread.
 """
 
 import asyncio
@@ -198,7 +199,7 @@ async def _read(
     *,
     each: int | None = None,
 ) -> tuple[list[ConsumerRecord], dict[TopicPartition, int], bool]:
-    """Records of ranges, at most ``each`` of a partition; where each was left; whether the time was enough."""
+    """Records of ranges, at most ``each`` of a partition; where each was left; whether time was enough."""
     records: list[ConsumerRecord] = []
     if not ranges:
         return records, {}, True

@@ -4,6 +4,7 @@ from moldau.console.call import guarded
 from moldau.console.pages import (
     access,
     assets,
+    brokers,
     connectors,
     groups,
     messages,
@@ -50,8 +51,8 @@ ROUTES: tuple[Route, ...] = (
     Route("GET", "/healthz", assets.healthz, "Whether the console answers"),
     _get("/", overview.start, "To the first cluster"),
     _get("/c/{cluster}", overview.overview, "Overview"),
-    _get("/c/{cluster}/brokers", overview.brokers, "Brokers"),
-    _post("/c/{cluster}/brokers/elect", overview.elect, "Let preferred replicas lead"),
+    _get("/c/{cluster}/brokers", brokers.brokers, "Brokers"),
+    _post("/c/{cluster}/brokers/elect", brokers.elect, "Let preferred replicas lead"),
     _get("/c/{cluster}/topics", topics.topics, "Topics", *_LIST, flag("internal")),
     _get("/c/{cluster}/new-topic", topics.new_topic, "Form for a new topic"),
     _post("/c/{cluster}/new-topic", topics.create_topic, "Create a topic"),

@@ -1,7 +1,7 @@
 """Runs the console: listens, answers, and stops in good order.
 
-Invariant: ``ready`` is called when pages are answered, whether or not a cluster answers: the pages say so. When it
-is stopped, live tails and searches end first.
+Invariant: ``ready`` is called when pages are answered, whether or not a cluster answers: the pages say so.
+When it is stopped, live tails and searches end first.
 """
 
 import asyncio

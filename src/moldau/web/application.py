@@ -5,7 +5,8 @@ which media type (406), which route (404, 405), which body (415), the handler, a
 leads, the same request there once more.
 
 Invariant: every request gets an answer, and a problem is a JSON body in the service's style, or a page of a
-service for people. Every answer carries the request's id. No header lets a foreign web page read an answer (CORS is off).
+service for people. Every answer carries the request's id. No header lets a foreign web page read an answer
+(CORS is off).
 """
 
 import asyncio

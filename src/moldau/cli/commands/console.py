@@ -9,17 +9,15 @@ from typing import TYPE_CHECKING
 
 import click
 
-from moldau.cli.output import log_to_stderr, note
+from moldau.cli.output import log_to_stderr
 from moldau.cli.session import bootstrap_option, client_settings
+from moldau.cli.up.services import DEFAULT_CONSOLE_PORT, next_free_port
 
 if TYPE_CHECKING:
     from moldau.console.settings import ConsoleSettings
 
-DEFAULT_CONSOLE_PORT = 8080
 _LOG_FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 _EXTRA = "Next: pip install 'moldau[console]'"
-#: Ports that are tried after the default one.
-_NEXT_PORTS = 20
 
 
 @click.command(short_help="Run the web console in the foreground.")
@@ -158,7 +156,7 @@ def console(
             clusters,
             ListenerOptions(
                 host,
-                _port(host, port),
+                next_free_port(host, DEFAULT_CONSOLE_PORT, "--port") if port is None else port,
                 tls=None if tls_cert is None else TlsOptions(tls_cert, tls_key),
                 stop_timeout_seconds=2,
             ),
@@ -177,20 +175,6 @@ def console(
         where = f"{clusters_file}: " if clusters_file is not None else ""
         raise click.UsageError(f"{where}{error}") from error
     _run(settings)
-
-
-def _port(host: str, wanted: int | None) -> int:
-    """The port that was asked for, or the default one, or one of those that follow it."""
-    if wanted is not None:
-        return wanted
-    from moldau.cli.up.services import is_in_use
-
-    for port in range(DEFAULT_CONSOLE_PORT, DEFAULT_CONSOLE_PORT + _NEXT_PORTS):
-        if not is_in_use(host, port):
-            if port != DEFAULT_CONSOLE_PORT:
-                note(f"port {DEFAULT_CONSOLE_PORT} of {host} is in use: {port} is taken (--port chooses one)")
-            return port
-    return 0
 
 
 def _run(settings: "ConsoleSettings") -> None:

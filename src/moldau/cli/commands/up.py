@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import click
 
 from moldau.cli.session import client_settings_options
-from moldau.cli.up.services import DEFAULT_REGISTRY_PORT, UpOptions
+from moldau.cli.up.services import DEFAULT_CONSOLE_PORT, DEFAULT_REGISTRY_PORT, UpOptions
 
 if TYPE_CHECKING:
     from moldau.cli.up.processes import Processes, Service, ServiceFailed
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _DEATH_SECONDS = 2.0
 
 
-@click.command(short_help="Start the platform on this machine: a broker and a schema registry.")
+@click.command(short_help="Start the platform on this machine: broker, schema registry, console.")
 @click.option("--port", type=click.IntRange(0, 65535), help="Of the broker; default 9092, 0 is a free one.")
 @click.option(
     "--brokers",
@@ -42,6 +42,11 @@ _DEATH_SECONDS = 2.0
     type=click.IntRange(0, 65535),
     help=f"Of the schema registry; default {DEFAULT_REGISTRY_PORT}, 0 is a free one.",
 )
+@click.option(
+    "--console-port",
+    type=click.IntRange(0, 65535),
+    help=f"Of the web console; default {DEFAULT_CONSOLE_PORT} or the next free one, 0 is any.",
+)
 @click.option("--host", help="The address to listen on; default 127.0.0.1, this machine only.")
 @click.option(
     "--data-dir",
@@ -60,6 +65,7 @@ _DEATH_SECONDS = 2.0
 @click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="A broker setting; repeatable.")
 @client_settings_options
 @click.option("--no-registry", is_flag=True, help="Start no schema registry.")
+@click.option("--no-console", is_flag=True, help="Start no web console.")
 @click.option("--demo", is_flag=True, help="Produce a live stream, run a pipeline on Spark and show it all.")
 @click.option(
     "--rate",
@@ -84,17 +90,19 @@ def up(
     brokers: int,
     zookeeper: str | None,
     registry_port: int | None,
+    console_port: int | None,
     host: str | None,
     data_dirs: tuple[str, ...],
     config_file: Path | None,
     settings: tuple[str, ...],
     no_registry: bool,
+    no_console: bool,
     demo: bool,
     rate: float,
     seconds: float | None,
     log_level: str,
 ) -> None:
-    """Start a broker and a schema registry, until Ctrl-C, SIGTERM or the key q.
+    """Start a broker, a schema registry and a web console, until Ctrl-C, SIGTERM or the key q.
 
     With --demo there is more: a shop's orders and clicks are produced live, a pipeline on Spark enriches,
     joins and windows them, and the terminal shows rates, lag and results. Without a terminal it prints lines.
@@ -116,6 +124,8 @@ def up(
         client_settings().get("security.protocol", "PLAINTEXT").strip().upper(),
         brokers,
         zookeeper,
+        console_port,
+        not no_console,
     )
     if demo:
         from moldau.cli.up.demo import demonstrate
@@ -150,13 +160,11 @@ async def _serve(options: UpOptions, seconds: float | None) -> None:
 async def start_platform(
     options: UpOptions, processes: "Processes", *, allow_free_port: bool = False
 ) -> tuple[list[tuple[str, str, str]], "dict[str, Service]"]:
-    """Starts brokers and registry: rows of service, address and log file, and what is started again."""
+    """Starts the services: rows of service, address and log file, and what is started again if it dies."""
     from moldau.cli.up.services import (
         broker_service,
         cluster_services,
         local_address,
-        registry_service,
-        why_no_registry,
     )
 
     if options.brokers > 1:
@@ -174,12 +182,44 @@ async def start_platform(
         for each, address in zip(services, addresses, strict=True)
     ]
     restartable = {each.name: each for each in services} if options.brokers > 1 else {}
-    reason = why_no_registry(options)
-    if reason is not None:
-        return [*rows, ("registry", "", reason)], restartable
-    service = registry_service(options, ",".join(addresses), allow_free_port=allow_free_port)
-    url = (await processes.start(service))[1]
-    return [*rows, ("registry", url, str(processes.log_of("registry")))], restartable
+    more, console = await _start_services(options, processes, ",".join(addresses), allow_free_port)
+    if console is not None:
+        restartable["console"] = console
+    return rows + more, restartable
+
+
+async def _start_services(
+    options: UpOptions, processes: "Processes", servers: str, allow_free_port: bool
+) -> "tuple[list[tuple[str, str, str]], Service | None]":
+    """Registry and console, which start at the same time where the registry's address is known before."""
+    from moldau.cli.up.services import (
+        console_service,
+        port_of,
+        registry_service,
+        why_no_console,
+        why_no_registry,
+    )
+
+    no_registry, no_console = why_no_registry(options), why_no_console(options)
+    url, service = "", None
+    if no_registry is None:
+        service = registry_service(options, servers, allow_free_port=allow_free_port)
+        await processes.launch(service)
+        if port_of(service):
+            host = service.command[service.command.index("--host") + 1]
+            url = f"http://{f'[{host}]' if ':' in host else host}:{port_of(service)}"
+        else:
+            url = (await processes.ready("registry"))[1]
+    console = None
+    if no_console is None:
+        console = console_service(options, servers, url or None)
+        await processes.launch(console)
+    rows = [("registry", "", no_registry or ""), ("console", "", no_console or "")]
+    if service is not None:
+        rows[0] = ("registry", (await processes.ready("registry"))[1], str(processes.log_of("registry")))
+    if console is not None:
+        rows[1] = ("console", (await processes.ready("console"))[1], str(processes.log_of("console")))
+    return rows, console
 
 
 def show_services(rows: list[tuple[str, str, str]], processes: "Processes") -> None:

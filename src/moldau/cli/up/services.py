@@ -1,4 +1,4 @@
-"""The services that ``moldau up`` starts: the broker and the schema registry, as commands.
+"""The services that ``moldau up`` starts: broker, schema registry and console, as commands.
 
 Nothing is started here. Ports and installed packages are checked first, so that a taken port or a missing
 package is reported in one sentence, and not by a service that dies.
@@ -18,12 +18,19 @@ from moldau.cli.output import note
 from moldau.cli.up.processes import Service
 
 DEFAULT_REGISTRY_PORT = 8081
+DEFAULT_CONSOLE_PORT = 8080
+#: Ports that the console tries after the default one.
+_NEXT_PORTS = 20
 
 #: The ready line of the registry; the group is its URL.
 REGISTRY_READY = r"moldau registry ready: (\S+)"
 
+#: The same of the console.
+CONSOLE_READY = r"moldau console ready: (\S+)"
+
 #: Modules that the extra ``registry`` installs.
 _REGISTRY_MODULES = ("grpc_tools", "jsonschema", "starlette", "uvicorn")
+_CONSOLE_MODULES = ("starlette", "uvicorn")
 #: A listener on every address is reached at this one from the same machine.
 _EVERY_ADDRESS = {"0.0.0.0": "127.0.0.1", "[::]": "[::1]"}
 
@@ -47,6 +54,8 @@ class UpOptions:
     #: How many brokers, and the ZooKeeper that keeps their metadata; without it they share a directory.
     brokers: int = 1
     zookeeper: str | None = None
+    console_port: int | None = None
+    with_console: bool = True
 
     @property
     def directory(self) -> Path:
@@ -125,6 +134,43 @@ def registry_service(options: UpOptions, bootstrap_servers: str, *, allow_free_p
     port = chosen_port(host, options.registry_port, DEFAULT_REGISTRY_PORT, "--registry-port", allow_free_port)
     arguments = ("registry", "--host", host, "--port", str(port), "-b", bootstrap_servers)
     return Service("registry", moldau_command(*arguments, *options.client_arguments), REGISTRY_READY)
+
+
+def console_service(options: UpOptions, bootstrap_servers: str, registry: str | None) -> Service:
+    """The console: on this machine only, whatever the broker listens on, as it asks nobody who they are."""
+    host = options.host if options.host in ("localhost", "::1") else DEFAULT_HOST
+    if options.console_port is None:
+        port = next_free_port(host, DEFAULT_CONSOLE_PORT, "--console-port")
+    else:
+        port = chosen_port(host, options.console_port, DEFAULT_CONSOLE_PORT, "--console-port", False)
+    arguments = ["console", "--host", host, "--port", str(port), "-b", bootstrap_servers]
+    if registry is not None:
+        arguments += ["--registry", registry]
+    return Service("console", moldau_command(*arguments, *options.client_arguments), CONSOLE_READY)
+
+
+def why_no_console(options: UpOptions) -> str | None:
+    """Why the console is not started; None if it can be."""
+    if not options.with_console:
+        return "left out (--no-console)"
+    if any(find_spec(name) is None for name in _CONSOLE_MODULES):
+        return "not installed: pip install 'moldau[console]'"
+    return None
+
+
+def next_free_port(host: str, default: int, option: str) -> int:
+    """The default port, or one of those that follow it, or any (0)."""
+    for port in range(default, default + _NEXT_PORTS):
+        if not is_in_use(host, port):
+            if port != default:
+                note(f"port {default} of {host} is in use: {port} is taken ({option} chooses one)")
+            return port
+    return 0
+
+
+def port_of(service: Service) -> int:
+    """The port that a service was told; 0 is one that it chooses."""
+    return int(service.command[service.command.index("--port") + 1])
 
 
 def why_no_registry(options: UpOptions) -> str | None:

@@ -1,7 +1,7 @@
 """Who may do what: ACLs, users with passwords (SCRAM), quotas.
 
-Invariant: a password is hashed before it leaves the console and is kept nowhere. A part that the cluster does not
-have, or does not show to this user, says so.
+Invariant: a password is hashed before it leaves the console and is kept nowhere. A part that the cluster does
+not have, or does not show to this user, says so.
 """
 
 import secrets

@@ -28,7 +28,7 @@ from moldau.console.layout import (
     select,
     text_input,
 )
-from moldau.console.plots import line_plot, sparkline
+from moldau.console.plots import WIDE, line_plot, sparkline
 from moldau.console.words import count, plural
 from moldau.console.workspace import Workspace
 from moldau.protocol.errors import KafkaError
@@ -189,7 +189,10 @@ async def group_page(call: ConsoleCall) -> Any:
                     class_="findings",
                 ),
             ),
-            card("Lag over time", line_plot(line.points if line is not None else (), "Records behind")),
+            card(
+                "Lag over time",
+                line_plot(line.points if line is not None else (), "Records behind", size=WIDE),
+            ),
             card("Partitions", _partitions(call, snapshot)),
             card("Members", _members(snapshot)),
         ),

@@ -1,4 +1,5 @@
-"""The messages of a topic: the newest, or those from an offset, a time or a group's place on; and one in full.
+"""The messages of a topic: the newest, or those from an offset, a time or a group's place on; and one in
+full.
 
 Invariant: what a page shows can be asked for again by its address.
 """
@@ -423,7 +424,10 @@ async def one_message(call: ConsoleCall) -> Any:
         ),
     ]
     if found is None:
-        words = f"There is no record at offset {offset} of partition {partition.partition}: it was deleted or compacted, is a marker of a transaction, or is not written yet."
+        words = (
+            f"There is no record at offset {offset} of partition {partition.partition}: it was deleted or "
+            "compacted, is a marker of a transaction, or is not written yet."
+        )
         body: Content = card("", p(words, class_="empty"))
     else:
         body = _record(call, found[0])

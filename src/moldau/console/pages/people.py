@@ -1,7 +1,7 @@
 """The login page, the end of a session, and the list of what people did.
 
-Invariant: a wrong password costs time, and too many of them from one address are not even tried; the page after the
-login is one of the console's own.
+Invariant: a wrong password costs time, and too many of them from one address are not even tried; the page
+after the login is one of the console's own.
 """
 
 from typing import Any

@@ -1,7 +1,8 @@
 """Writing a record by hand, and sending one again.
 
-Invariant: the form is shown again with what was typed when something is wrong with it; a record is sent once for
-each press of the button. A record of a topic with masks is not sent on: what is hidden would be seen elsewhere.
+Invariant: the form is shown again with what was typed when something is wrong with it; a record is sent once
+for each press of the button. A record of a topic with masks is not sent on: what is hidden would be seen
+elsewhere.
 """
 
 import json

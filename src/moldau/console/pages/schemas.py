@@ -1,6 +1,7 @@
 """Schemas of the registry: subjects, versions and what changed between them, checks and new versions.
 
-Invariant: a schema is registered only as it was checked: the form shows what would break first, if anything does.
+Invariant: a schema is registered only as it was checked: the form shows what would break first, if anything
+does.
 """
 
 import difflib
@@ -22,7 +23,7 @@ async def _registry(call: ConsoleCall) -> RegistryClient | None:
 
 
 def _without(call: ConsoleCall) -> Any:
-    words = "This console knows no schema registry. Start it with --registry URL to see schemas and decode records."
+    words = "This console knows no schema registry. Start it with --registry URL to see schemas."
     return call.show("Schemas", heading("Schemas"), card("", p(words, class_="empty")), active="schemas")
 
 

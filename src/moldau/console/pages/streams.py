@@ -1,7 +1,7 @@
 """Streams of events for the messages page: live tails and searches with their progress.
 
-Invariant: a stream ends when the browser has gone, when the console stops, and after a bounded time; there are at
-most so many at once. Its rows are made by the same code as those of the page, escaped likewise.
+Invariant: a stream ends when the browser has gone, when the console stops, and after a bounded time; there
+are at most so many at once. Its rows are made by the same code as those of the page, escaped likewise.
 """
 
 import json

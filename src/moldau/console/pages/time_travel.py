@@ -1,7 +1,7 @@
 """A topic as it was: its table of keys at a time, and forks of it.
 
-Invariant: looking back reads up to a bound and says where it ended; only the fork changes something, and makes a
-topic of its own.
+Invariant: looking back reads up to a bound and says where it ended; only the fork changes something, and
+makes a topic of its own.
 """
 
 from typing import Any
@@ -60,7 +60,8 @@ async def time_travel(call: ConsoleCall) -> Any:
         fork = card(
             "Fork it",
             p(
-                "A new topic with the records up to that time, at the same offsets. On Moldau it takes no room: segments are shared until one of both changes.",
+                "A new topic with the records up to that time, at the same offsets. It takes no room: "
+                "segments are shared. Apache Kafka cannot do it.",
                 class_="note",
             ),
             tag(
@@ -101,7 +102,10 @@ async def _as_of(call: ConsoleCall, topic: str, partitions: list[TopicPartition]
         return card(title, table(columns, rows, empty="Nothing was there yet.", class_="records"))
     begins = await workspace.offsets(partitions, -2)
     if sum(max(0, ends[each] - begins.get(each, 0)) for each in partitions) > _MOST_OFFSETS:
-        words = f"The topic had more than {count(_MOST_OFFSETS)} records then: 'moldau consume {topic} --as-of … --table' makes its table."
+        words = (
+            f"The topic had more than {count(_MOST_OFFSETS)} records then: "
+            f"'moldau consume {topic} --as-of … --table' makes its table."
+        )
         return card(title, p(words, class_="note"))
     found = await table_as_of(cluster, partitions, time_ms)
     prepared = await workspace.blocking(

@@ -21,7 +21,7 @@ from moldau.console.call import ConsoleCall, WrongInput, changing
 from moldau.console.html import Content, Markup, code, link, number_cell, number_head, p, query, table, tag
 from moldau.console.layout import badge, card, figure, heading, hidden, labelled, live, tabs, text_input
 from moldau.console.pages.topics import whole_number
-from moldau.console.plots import bar, line_plot
+from moldau.console.plots import WIDE, bar, line_plot
 from moldau.console.words import count, duration, rate, size
 from moldau.console.workspace import Workspace
 from moldau.protocol.errors import ErrorCode, KafkaError
@@ -131,7 +131,7 @@ async def topic_page(call: ConsoleCall) -> Any:
             ),
             card(
                 "Records a second",
-                line_plot(line.points if line is not None else (), "Records a second", unit="/s"),
+                line_plot(line.points if line is not None else (), "Records a second", unit="/s", size=WIDE),
             ),
             card("Partitions", table(columns, rows, empty="It has no partition.")),
         ),
@@ -149,7 +149,7 @@ def _changes(call: ConsoleCall, topic: Topic) -> Markup:
         labelled(
             "Partitions",
             text_input("partitions", str(len(topic.partitions) + 1), inputmode="numeric"),
-            "Keys may go to other partitions than before: the order of a key's records is kept only within one.",
+            "Keys may go to other partitions than before; their order is kept only within one.",
         ),
         tag("button", "Add partitions", class_="quiet"),
         method="post",
@@ -238,21 +238,19 @@ async def topic_configs(call: ConsoleCall) -> Any:
     entries = described[resource]
     assert not isinstance(entries, KafkaError)
     chosen = call.text("edit") or ""
-    rows = []
-    for entry in sorted(
-        entries, key=lambda each: (each.source != ConfigSource.DYNAMIC_TOPIC_CONFIG, each.name)
-    ):
-        rows.append(
-            [
-                [code(entry.name), tag("small", entry.documentation or "", class_="meaning")],
-                [_value(entry), _edit(call, topic, entry, open_=entry.name == chosen)],
-                badge(
-                    _FROM.get(entry.source, entry.source.name.lower()),
-                    "good" if entry.source == ConfigSource.DYNAMIC_TOPIC_CONFIG else "",
-                ),
-                _default(entry),
-            ]
-        )
+    ordered = sorted(entries, key=lambda each: (each.source != ConfigSource.DYNAMIC_TOPIC_CONFIG, each.name))
+    rows = [
+        [
+            [code(entry.name), tag("small", entry.documentation or "", class_="meaning")],
+            [_value(entry), _edit(call, topic, entry, open_=entry.name == chosen)],
+            badge(
+                _FROM.get(entry.source, entry.source.name.lower()),
+                "good" if entry.source == ConfigSource.DYNAMIC_TOPIC_CONFIG else "",
+            ),
+            _default(entry),
+        ]
+        for entry in ordered
+    ]
     return call.show(
         f"Configs of {topic.name}",
         *frame(call, topic, "Configs"),

@@ -91,7 +91,8 @@ async def transaction_page(call: ConsoleCall) -> Any:
         abort = card(
             "Abort it",
             p(
-                "Its producer is fenced and cannot go on; what it wrote in this transaction is discarded by readers of committed records.",
+                "Its producer is fenced and cannot go on; readers of committed records never see what it "
+                "wrote in this transaction.",
                 class_="note",
             ),
             tag(
