@@ -43,8 +43,10 @@ BELOW = {
     "connect": "base protocol schemas client serde web",
     "web": "base",
     "registry": "base protocol schemas client web",
+    # Of the command line only what says things in words: reports, times, resets of offsets.
+    "console": "base protocol schemas security client serde web cli",
     "cli": "base protocol schemas security client cluster node importing web registry serde spark pipelines "
-    "streams connect",
+    "streams connect console",
     "testing": "*",
 }
 #: The one exception to the table: a tool that reads files of a stopped broker has no broker to ask.
@@ -82,7 +84,8 @@ ONLY_IN = {
     "pipelines/metrics_server.py",
     "pyspark": "spark pipelines",
     "numba": "spark/kernels/records.py spark/read/decoding.py spark/kernels/avro.py",
-    "pyarrow": "spark",
+    "pyarrow": "spark console/downloads.py",
+    "mcp": "console/assistant.py",
     "grpc_tools": "schemas/protoc_worker.py",
     "jsonschema_rs": "serde",
     "numpy": "spark",
@@ -154,6 +157,15 @@ PURE = [
     "schemas/protobuf/schema.py",
     "registry/rules/protobuf.py",
     "schemas/protobuf/text.py",
+    "console/decoding.py",
+    "console/expression.py",
+    "console/history.py",
+    "console/html.py",
+    "console/layout.py",
+    "console/masks.py",
+    "console/naming.py",
+    "console/plots.py",
+    "console/words.py",
     "connect/compatibility.py",
     "connect/config/definition.py",
     "connect/config/enrichment.py",

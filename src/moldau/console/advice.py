@@ -25,7 +25,7 @@ _NEXT = {
     "NON_EMPTY_GROUP": "The group has members: stop its consumers first, then try again.",
     "GROUP_SUBSCRIBED_TO_TOPIC": "A member still reads the topic: stop it first.",
     "MESSAGE_TOO_LARGE": "Raise max.message.bytes of the topic, or send less.",
-    "INVALID_RECORD": "The topic refuses such records: a compacted one wants a key, a validated one a schema.",
+    "INVALID_RECORD": "The topic refuses such records: a compacted one wants keys, a validated one schemas.",
     "OFFSET_OUT_OF_RANGE": "There is no such offset: it was deleted, or is not written yet.",
     "UNSUPPORTED_VERSION": "This cluster cannot do that: it is Moldau's own, or newer than the cluster.",
     "NOT_CONTROLLER": "The controller is moving. Try again in a moment.",

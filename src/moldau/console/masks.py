@@ -65,16 +65,17 @@ class TopicMasks:
         return value
 
 
-def _hidden(value: Any, steps: tuple[str, ...]) -> Any:
+def _hidden(value: Any, steps: tuple[str, ...], *, top: bool = True) -> Any:
     if value is None:
         return None
     if not steps:
         return HIDDEN
     if isinstance(value, list):  # a rule goes through lists: their items have the fields
-        return [_hidden(each, steps) for each in value]
+        return [_hidden(each, steps, top=top) for each in value]
     if isinstance(value, Mapping):
         return {
-            name: _hidden(each, steps[1:]) if fnmatch.fnmatchcase(str(name), steps[0]) else each
+            name: _hidden(each, steps[1:], top=False) if fnmatch.fnmatchcase(str(name), steps[0]) else each
             for name, each in value.items()
         }
-    return HIDDEN  # a text or a number where a field was meant: it could be anything
+    # A whole value that has no fields, though one is to be hidden, could hold anything.
+    return HIDDEN if top else value
