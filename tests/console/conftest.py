@@ -94,9 +94,8 @@ def running_console(settings: ConsoleSettings) -> Iterator[str]:
 
 
 def settings_for(broker: Broker, **options: Any) -> ConsoleSettings:
-    cluster = {
-        name: options.pop(name) for name in ("client", "schema_registry", "connect", "name") if name in options
-    }
+    of_cluster = ("client", "schema_registry", "connect", "name")
+    cluster = {name: options.pop(name) for name in of_cluster if name in options}
     name = cluster.pop("name", "local")
     masks = tuple(parse_mask(each) for each in options.pop("masks", ()))
     listener = ListenerOptions(stop_timeout_seconds=2)

@@ -14,8 +14,8 @@ from urllib.parse import urlsplit
 from moldau.base.clock import Clock, SystemClock
 from moldau.console.audit import Audit
 from moldau.console.call import Console, ConsoleCall
-from moldau.console.html import link, query
-from moldau.console.layout import Frame, error_box, framed
+from moldau.console.markup.html import link, query
+from moldau.console.markup.layout import Frame, error_box, framed
 from moldau.console.masks import Masks
 from moldau.console.routes import ROUTES
 from moldau.console.sessions import Session, Sessions

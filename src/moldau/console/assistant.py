@@ -22,12 +22,12 @@ from moldau.client.admin.admin import raise_errors
 from moldau.client.admin.descriptions import EARLIEST, READ_COMMITTED, ConfigResource, NewTopic, ResourceType
 from moldau.client.transport.cluster import Topic
 from moldau.console.expression import compile_expression
+from moldau.console.markup.words import moment
 from moldau.console.masks import Masks
 from moldau.console.naming import name_problem
 from moldau.console.pages.overview import descriptions
 from moldau.console.pages.produce import send
 from moldau.console.records import ShownRecord, ends_of, newest, search
-from moldau.console.words import moment
 from moldau.console.workspace import Workspace
 from moldau.protocol.errors import ErrorCode, KafkaError
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from moldau.base.clock import Clock
 from moldau.base.escaping import escaped
-from moldau.console.words import moment
+from moldau.console.markup.words import moment
 
 log = logging.getLogger("moldau.console.audit")
 _KEPT = 500

@@ -15,8 +15,8 @@ from moldau.base.clock import Clock
 from moldau.client.registry.schema_registry import RegistryError
 from moldau.console.advice import in_words, next_step
 from moldau.console.audit import Audit
-from moldau.console.html import Content, Markup, joined, path, tag
-from moldau.console.layout import Frame, error_box, framed
+from moldau.console.markup.html import Content, Markup, joined, path, tag
+from moldau.console.markup.layout import Frame, error_box, framed
 from moldau.console.masks import Masks
 from moldau.console.sessions import Session, Sessions
 from moldau.console.settings import ConsoleSettings

@@ -12,8 +12,8 @@ from importlib.util import find_spec
 from typing import Any
 
 from moldau.console.decoding import shown
+from moldau.console.markup.words import moment
 from moldau.console.records import ShownRecord
-from moldau.console.words import moment
 
 #: Most records of one file.
 MAX_RECORDS = 10_000

@@ -25,7 +25,7 @@ def test_topics_are_listed_searched_and_paged(console: Any, broker: Broker) -> N
     found = console.get("/topics", q="ORD")
     assert "1 topic" in found.words
     assert "orders 3 1 2" in found.words  # partitions, replicas, records
-    assert "No topic fits “<x>”".replace("<", "&lt;").replace(">", "&gt;") in console.get("/topics", q="<x>").text
+    assert "No topic fits “&lt;x&gt;”" in console.get("/topics", q="<x>").text
     by_size = console.get("/topics", sort="size").text
     assert by_size.index("orders") < by_size.index("stream-00")
 
@@ -59,7 +59,7 @@ def test_a_topic_is_made_by_the_form(console: Any, broker: Broker) -> None:
         ({"name": "<script>boom()</script>"}, "characters other than"),
     ],
 )
-def test_bad_input_is_refused_and_kept(console: Any, broker: Broker, fields: dict[str, str], words: str) -> None:
+def test_bad_input_is_refused(console: Any, broker: Broker, fields: dict[str, str], words: str) -> None:
     page = console.post("/new-topic", **fields)
     assert page.status == 400
     assert words in page.words

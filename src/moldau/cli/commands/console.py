@@ -5,7 +5,7 @@ without a login is not started by mistake.
 """
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
@@ -14,7 +14,8 @@ from moldau.cli.session import bootstrap_option, client_settings
 from moldau.cli.up.services import DEFAULT_CONSOLE_PORT, next_free_port
 
 if TYPE_CHECKING:
-    from moldau.console.settings import ConsoleSettings
+    from moldau.console.masks import Mask
+    from moldau.console.settings import ClusterSettings, ConsoleSettings
 
 _LOG_FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 _EXTRA = "Next: pip install 'moldau[console]'"
@@ -132,8 +133,7 @@ def console(
     if tls_key is not None and tls_cert is None:
         raise click.UsageError("--tls-key belongs to a certificate: give --tls-cert too")
     try:
-        from moldau.console.masks import parse_mask
-        from moldau.console.settings import ClusterSettings, ConsoleSettings, read_clusters
+        from moldau.console.settings import ConsoleSettings
         from moldau.web.server import ListenerOptions, is_loopback
         from moldau.web.tls import TlsOptions
     except ImportError as error:
@@ -143,38 +143,52 @@ def console(
             f"--host {host} opens the console to the network, and everybody could change everything: "
             "add --login, or --open if that is meant"
         )
+    tls = None if tls_cert is None else TlsOptions(tls_cert, tls_key)
     try:
-        hidden = [parse_mask(each) for each in masks]
-        if clusters_file is not None:
-            clusters, more = read_clusters(clusters_file.read_text("utf-8"))
-            hidden += more
-        else:
-            clusters = (
-                ClusterSettings(name, bootstrap_server, client_settings(), registry, registry_user, connect),
-            )
+        own = ClusterOptions(name, bootstrap_server, client_settings(), registry, registry_user, connect)
+        clusters, hidden = _clusters(own, clusters_file, masks)
         settings = ConsoleSettings(
             clusters,
-            ListenerOptions(
-                host,
-                next_free_port(host, DEFAULT_CONSOLE_PORT, "--port") if port is None else port,
-                tls=None if tls_cert is None else TlsOptions(tls_cert, tls_key),
-                stop_timeout_seconds=2,
-            ),
-            login=login,
-            read_only=read_only,
-            masks=tuple(hidden),
-            topic_pattern=topic_pattern,
-            topic_rule=topic_rule,
-            audit_file=audit_file,
-            allowed_hosts=allowed_hosts,
+            ListenerOptions(host, _port(host, port), tls=tls, stop_timeout_seconds=2),
+            *(login, read_only, hidden, topic_pattern, topic_rule, audit_file, allowed_hosts),
         )
-        for each in settings.clusters:
-            if not login:
-                each.security()  # what is wrong with it is said now, not by the first page
     except (ValueError, OSError) as error:
-        where = f"{clusters_file}: " if clusters_file is not None else ""
-        raise click.UsageError(f"{where}{error}") from error
+        raise click.UsageError(f"{clusters_file}: {error}" if clusters_file else str(error)) from error
     _run(settings)
+
+
+def _port(host: str, wanted: int | None) -> int:
+    return next_free_port(host, DEFAULT_CONSOLE_PORT, "--port") if wanted is None else wanted
+
+
+class ClusterOptions(NamedTuple):
+    """The one cluster of a command line without ``--clusters``."""
+
+    name: str
+    bootstrap_servers: str
+    client: dict[str, str]
+    schema_registry: str | None
+    schema_registry_user: str | None
+    connect: str | None
+
+
+def _clusters(
+    own: ClusterOptions, file: Path | None, masks: tuple[str, ...]
+) -> "tuple[tuple[ClusterSettings, ...], tuple[Mask, ...]]":
+    """Clusters and masks; what is wrong with them is said now, not by the first page (ValueError)."""
+    from moldau.console.masks import parse_mask
+    from moldau.console.settings import ClusterSettings, read_clusters
+
+    hidden = tuple(parse_mask(each) for each in masks)
+    if file is None:
+        clusters: tuple[ClusterSettings, ...] = (ClusterSettings(*own),)
+    else:
+        clusters, more = read_clusters(file.read_text("utf-8"))
+        hidden += more
+    for each in clusters:
+        if not each.knows_users or "sasl.username" in each.client or "sasl.jaas.config" in each.client:
+            each.security()
+    return clusters, hidden
 
 
 def _run(settings: "ConsoleSettings") -> None:

@@ -10,9 +10,9 @@ from typing import Any
 from moldau.client.admin.access import ANY, Access, ScramSetting
 from moldau.console.advice import in_words
 from moldau.console.call import ConsoleCall, WrongInput, changing
-from moldau.console.html import Content, Markup, number_cell, number_head, p, table, tag
-from moldau.console.layout import badge, card, heading, hidden, labelled, pager, select, text_input
-from moldau.console.words import plural
+from moldau.console.markup.html import Content, Markup, number_cell, number_head, p, table, tag
+from moldau.console.markup.layout import badge, card, heading, hidden, labelled, pager, select, text_input
+from moldau.console.markup.words import plural
 from moldau.protocol.errors import KafkaError
 from moldau.security.acls import Acl, AclFilter, Operation, PatternType, Permission, ResourceType
 from moldau.security.scram import ScramMechanism

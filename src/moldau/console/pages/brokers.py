@@ -8,9 +8,9 @@ from typing import Any
 from moldau.client.admin.replicas import PREFERRED, elect_leaders, ongoing_moves
 from moldau.console.advice import in_words
 from moldau.console.call import ConsoleCall, changing
-from moldau.console.html import Content, link, number_cell, number_head, p, table, tag
-from moldau.console.layout import badge, card, heading, live
-from moldau.console.words import count, size
+from moldau.console.markup.html import Content, link, number_cell, number_head, p, table, tag
+from moldau.console.markup.layout import badge, card, heading, live
+from moldau.console.markup.words import count, size
 from moldau.console.workspace import Snapshot, Workspace
 from moldau.protocol.errors import KafkaError
 

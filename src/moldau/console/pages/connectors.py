@@ -8,8 +8,8 @@ from typing import Any
 
 from moldau.console.call import ConsoleCall, WrongInput
 from moldau.console.connect_client import ConnectClient, ConnectError
-from moldau.console.html import Content, code, p, table, tag
-from moldau.console.layout import badge, card, error_box, heading, hidden, live
+from moldau.console.markup.html import Content, code, p, table, tag
+from moldau.console.markup.layout import badge, card, error_box, heading, hidden, live
 
 _SECRET = re.compile(r"password|secret|token|key$|jaas|credential", re.IGNORECASE)
 _STATES = {"RUNNING": "good", "FAILED": "bad", "PAUSED": "warn", "STOPPED": "warn"}

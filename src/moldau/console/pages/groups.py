@@ -6,15 +6,15 @@ Invariant: offsets are changed only after the plan was shown.
 from typing import Any
 
 from moldau.base.names import TopicPartition
-from moldau.cli.offset_resets import NoCommittedOffset, Reset, ResetTo, new_offsets
+from moldau.cli.offset_resets import NewOffsets, NoCommittedOffset, Reset, ResetTo, new_offsets
 from moldau.cli.reports.diagnosis import Severity
 from moldau.cli.reports.group_lag import GroupSnapshot, reasons, take_group_snapshot
 from moldau.cli.times import HOW_TO_WRITE, parse_time
 from moldau.client.admin.admin import raise_errors
 from moldau.client.groups.descriptions import CommittedOffset, GroupListing
 from moldau.console.call import ConsoleCall, WrongInput, changing
-from moldau.console.html import Content, Markup, link, number_cell, number_head, p, query, table, tag
-from moldau.console.layout import (
+from moldau.console.markup.html import Content, Markup, link, number_cell, number_head, p, query, table, tag
+from moldau.console.markup.layout import (
     badge,
     card,
     figure,
@@ -28,8 +28,8 @@ from moldau.console.layout import (
     select,
     text_input,
 )
-from moldau.console.plots import WIDE, line_plot, sparkline
-from moldau.console.words import count, plural
+from moldau.console.markup.plots import WIDE, line_plot, sparkline
+from moldau.console.markup.words import count, plural
 from moldau.console.workspace import Workspace
 from moldau.protocol.errors import KafkaError
 
@@ -66,26 +66,6 @@ async def groups(call: ConsoleCall) -> Any:
         "state": state,
         "sort": sort if sort != "name" else None,
     }
-    columns: list[Content] = [
-        tag(
-            "th",
-            link(
-                query(address, **{**keep, "sort": None}), "Group", class_="sorted" if sort == "name" else None
-            ),
-            scope="col",
-        ),
-        "State",
-        "Type",
-        number_head("Members"),
-        "Last minutes",
-        number_head(
-            link(
-                query(address, **{**keep, "sort": "lag"}),
-                "Behind",
-                class_="sorted" if sort == "lag" else None,
-            )
-        ),
-    ]
     states = sorted({each.state for each in listed if each.state})
     chips = [
         link(
@@ -106,11 +86,26 @@ async def groups(call: ConsoleCall) -> Any:
         live(
             "groups",
             p(plural(len(found), "group"), class_="note"),
-            card("", table(columns, rows, empty=empty)),
+            card("", table(_columns(address, keep, sort), rows, empty=empty)),
             pager(address, page, PAGE, len(found), **keep),
         ),
         active="groups",
     )
+
+
+def _columns(address: str, keep: dict[str, str | int | bool | None], sort: str) -> list[Content]:
+    def column(name: str, words: str) -> Markup:
+        to = query(address, **{**keep, "sort": name if name != "name" else None})
+        return link(to, words, class_="sorted" if name == sort else None)
+
+    return [
+        tag("th", column("name", "Group"), scope="col"),
+        "State",
+        "Type",
+        number_head("Members"),
+        "Last minutes",
+        number_head(column("lag", "Behind")),
+    ]
 
 
 async def _rows(call: ConsoleCall, workspace: Workspace, shown: list[GroupListing]) -> list[list[Content]]:
@@ -326,20 +321,23 @@ async def reset_group(call: ConsoleCall) -> Any:
     name = given.get("group", "")
     if given.get("confirmed"):
         return await _apply(call, workspace, name, given["confirmed"])
-    cluster = await workspace.cluster()
     committed_now = await (await workspace.groups()).committed(name)
     committed = {tp: each for tp, each in committed_now.items() if isinstance(each, CommittedOffset)}
     partitions = [tp for tp in committed if not given.get("topic") or tp.topic == given["topic"]]
     if not partitions:
         raise WrongInput("The group has committed nothing there, so there is nothing to reset.")
-    from moldau.client.admin.admin import Admin
-
+    reset = _reset_of(given, workspace.clock.now_ms())
     try:
-        plan = await new_offsets(
-            Admin(cluster), _reset_of(given, workspace.clock.now_ms()), partitions, committed
-        )
+        plan = await new_offsets(await workspace.admin(), reset, partitions, committed)
     except NoCommittedOffset as error:
         raise WrongInput(f"The group has committed nothing for {error.partition}.") from None
+    return _plan_page(call, name, plan, committed)
+
+
+def _plan_page(
+    call: ConsoleCall, name: str, plan: NewOffsets, committed: dict[TopicPartition, CommittedOffset]
+) -> Any:
+    planned = sorted(plan.offsets.items())
     rows = [
         [
             str(tp),
@@ -347,39 +345,35 @@ async def reset_group(call: ConsoleCall) -> Any:
             number_cell(count(offset)),
             number_cell(f"{offset - committed[tp].offset:+,}"),
         ]
-        for tp, offset in sorted(plan.offsets.items())
+        for tp, offset in planned
     ]
-    text = ";".join(f"{tp.topic}:{tp.partition}:{offset}" for tp, offset in sorted(plan.offsets.items()))
     remarks = [
         f"{each.partition}: {each.wanted} is outside of the partition, so {each.offset} is taken."
         for each in plan.moved[:20]
     ]
     remarks += [f"{each}: no record is that new, so its end is taken." for each in plan.without_record[:20]]
-    back = query(call.here("groups", "view"), group=name)
+    columns = ["Partition", number_head("Now"), number_head("Then"), number_head("Change")]
+    form = tag(
+        "form",
+        call.token(),
+        hidden("group", name),
+        hidden("confirmed", ";".join(f"{tp.topic}:{tp.partition}:{offset}" for tp, offset in planned)),
+        tag("button", "Reset the offsets"),
+        " ",
+        link(query(call.here("groups", "view"), group=name), "Cancel", class_="button quiet"),
+        method="post",
+        action=call.here("groups", "reset"),
+        class_="actions",
+    )
     return call.show(
         f"Reset of {name}",
         heading(["Reset of ", name]),
         card(
             "The plan: nothing has changed yet",
-            table(
-                ["Partition", number_head("Now"), number_head("Then"), number_head("Change")],
-                rows,
-                empty="Nothing.",
-            ),
+            table(columns, rows, empty="Nothing."),
             [p(each, class_="note") for each in remarks],
         ),
-        tag(
-            "form",
-            call.token(),
-            hidden("group", name),
-            hidden("confirmed", text),
-            tag("button", "Reset the offsets"),
-            " ",
-            link(back, "Cancel", class_="button quiet"),
-            method="post",
-            action=call.here("groups", "reset"),
-            class_="actions",
-        ),
+        form,
         active="groups",
     )
 

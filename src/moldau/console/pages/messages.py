@@ -17,11 +17,22 @@ from moldau.console import downloads
 from moldau.console.call import ConsoleCall, WrongInput
 from moldau.console.decoding import Decoded, shown
 from moldau.console.expression import InvalidExpression, Predicate, compile_expression
-from moldau.console.html import Content, Markup, code, link, number_cell, number_head, p, query, span, tag
-from moldau.console.layout import badge, card, hidden, labelled, select, text_input
+from moldau.console.markup.html import (
+    Content,
+    Markup,
+    code,
+    link,
+    number_cell,
+    number_head,
+    p,
+    query,
+    span,
+    tag,
+)
+from moldau.console.markup.layout import badge, card, hidden, labelled, select, text_input
+from moldau.console.markup.words import count, looked_at, moment, size
 from moldau.console.pages.topic import found_topic, frame
 from moldau.console.records import Found, ShownRecord, ends_of, level_of, newest, one, onwards, search
-from moldau.console.words import count, moment, size
 from moldau.console.workspace import Workspace
 from moldau.web.pages import download
 
@@ -223,7 +234,7 @@ async def _short_search(
     ):
         records += some
         positions, whole = progress.positions, progress.done >= progress.total
-        said = f"{count(progress.scanned)} records looked at, {count(len(records))} fit; {progress.ended}."
+        said = f"{looked_at(progress.scanned, len(records))}; {progress.ended}."
     more = None
     if not whole and len(positions) <= _MOST_POSITIONS:
         on = query(here, **_kept(call, wanted), at=positions_text(positions), noscript=True)
@@ -236,22 +247,7 @@ def _toolbar(call: ConsoleCall, wanted: Asked, here: str) -> Markup:
         ("", "all partitions"),
         *((str(each.index), f"partition {each.index}") for each in wanted.topic.partitions[:1000]),
     ]
-    keep = _kept(call, wanted)
     place = call.text("at") or call.text("before")
-    files = [
-        link(
-            query(
-                f"{here}/download",
-                **keep,
-                from_=wanted.place or None,
-                at=call.text("at"),
-                unread_by=call.text("unread_by"),
-                format=form,
-            ),
-            form.upper() if form != "parquet" else "Parquet",
-        )
-        for form in downloads.formats()
-    ]
     return tag(
         "form",
         labelled(
@@ -294,12 +290,24 @@ def _toolbar(call: ConsoleCall, wanted: Asked, here: str) -> Markup:
         ),
         hidden("unread_by", call.text("unread_by") or "") if call.text("unread_by") else None,
         tag("button", "Show"),
-        link(query(here, **keep, live=True), "Live", class_="button quiet"),
-        tag("span", "Download ", [[each, " "] for each in files], class_="note"),
+        link(query(here, **_kept(call, wanted), live=True), "Live", class_="button quiet"),
+        tag("span", "Download ", _files(call, wanted, here), class_="note"),
         method="get",
         action=here,
         class_="card toolbar",
     )
+
+
+def _files(call: ConsoleCall, wanted: Asked, here: str) -> Content:
+    """Links to the same records as files."""
+    keep = _kept(call, wanted) | {"from_": wanted.place or None}
+    for name in ("at", "unread_by"):
+        keep[name] = call.text(name)
+    names = {"json": "JSON", "csv": "CSV", "parquet": "Parquet"}
+    return [
+        [link(query(f"{here}/download", **keep, format=form), names[form]), " "]
+        for form in downloads.formats()
+    ]
 
 
 def _explain(call: ConsoleCall, wanted: Asked) -> Content:

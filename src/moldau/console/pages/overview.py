@@ -12,10 +12,10 @@ from moldau.client.groups.descriptions import GroupListing
 from moldau.client.transport.cluster import Topic
 from moldau.console.advice import in_words
 from moldau.console.call import ConsoleCall
-from moldau.console.html import Content, Markup, link, number_cell, number_head, query, table, tag
-from moldau.console.layout import badge, card, figure, finding, heading, live
-from moldau.console.plots import line_plot, sparkline
-from moldau.console.words import count, rate
+from moldau.console.markup.html import Content, Markup, link, number_cell, number_head, query, table, tag
+from moldau.console.markup.layout import badge, card, figure, finding, heading, live
+from moldau.console.markup.plots import line_plot, sparkline
+from moldau.console.markup.words import count, rate
 from moldau.console.workspace import Snapshot, Workspace
 from moldau.protocol.errors import KafkaError
 from moldau.web.pages import redirect

@@ -9,8 +9,8 @@ from typing import Any
 from moldau.client.transport.authentication import AuthenticationFailed
 from moldau.console.advice import in_words
 from moldau.console.call import ConsoleCall, cookie
-from moldau.console.html import Content, check_address, p, table, tag
-from moldau.console.layout import card, heading, hidden, labelled, text_input
+from moldau.console.markup.html import Content, check_address, p, table, tag
+from moldau.console.markup.layout import card, heading, hidden, labelled, text_input
 from moldau.protocol.errors import KafkaError
 from moldau.web.pages import redirect
 

@@ -14,8 +14,8 @@ from moldau.client.registry.schema_registry import RegisteredSchema
 from moldau.client.transport.cluster import Topic
 from moldau.console.advice import in_words
 from moldau.console.call import ConsoleCall, WrongInput, changing
-from moldau.console.html import Markup, p, query, tag
-from moldau.console.layout import labelled, select, text_input
+from moldau.console.markup.html import Markup, p, query, tag
+from moldau.console.markup.layout import labelled, select, text_input
 from moldau.console.pages.topic import found_topic, frame
 from moldau.console.pages.topics import whole_number
 from moldau.console.records import one

@@ -10,9 +10,18 @@ from typing import Any
 
 from moldau.client.registry.schema_registry import RegisteredSchema, RegistryClient, RegistryError
 from moldau.console.call import ConsoleCall, WrongInput, changing
-from moldau.console.html import Content, Markup, link, number_cell, number_head, p, query, table, tag
-from moldau.console.layout import badge, card, heading, labelled, pager, search_form, select, text_input
-from moldau.console.words import plural
+from moldau.console.markup.html import Content, Markup, link, number_cell, number_head, p, query, table, tag
+from moldau.console.markup.layout import (
+    badge,
+    card,
+    heading,
+    labelled,
+    pager,
+    search_form,
+    select,
+    text_input,
+)
+from moldau.console.markup.words import plural
 
 PAGE = 50
 _MOST_DIFF_LINES = 5_000
@@ -129,16 +138,6 @@ async def schema_page(call: ConsoleCall) -> Any:
     if against and against != chosen:
         other = await workspace.blocking(lambda: registry.version(subject, against))
         compared = card(f"From version {against} to {chosen}", diff(pretty(other), pretty(schema)))
-    references = [
-        tag(
-            "li",
-            link(
-                query(here, subject=each.subject, version=each.version),
-                f"{each.name}: {each.subject} version {each.version}",
-            ),
-        )
-        for each in schema.references
-    ]
     new = (
         None
         if call.read_only
@@ -155,14 +154,26 @@ async def schema_page(call: ConsoleCall) -> Any:
         ),
         tag(
             "div",
-            card(
-                f"Version {chosen}", tag("pre", pretty(schema)), tag("ul", references) if references else None
-            ),
+            card(f"Version {chosen}", tag("pre", pretty(schema)), _references(here, schema)),
             tag("div", compared, card("Versions", table([number_head("Version"), ""], rows, empty="None."))),
             class_="columns",
         ),
         active="schemas",
     )
+
+
+def _references(here: str, schema: RegisteredSchema) -> Content:
+    found = [
+        tag(
+            "li",
+            link(
+                query(here, subject=each.subject, version=each.version),
+                f"{each.name}: {each.subject} version {each.version}",
+            ),
+        )
+        for each in schema.references
+    ]
+    return tag("ul", found) if found else None
 
 
 # --- a new version ----------------------------------------------------------------------------------

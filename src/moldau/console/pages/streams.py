@@ -11,9 +11,9 @@ from typing import Any
 
 from moldau.console.advice import in_words
 from moldau.console.call import MAX_STREAMS, ConsoleCall
+from moldau.console.markup.words import count, looked_at
 from moldau.console.pages.messages import Asked, asked, record_row, starts_of
 from moldau.console.records import ShownRecord, level_of, search, tail
-from moldau.console.words import count
 from moldau.protocol.errors import KafkaError
 from moldau.web.pages import events
 from moldau.web.problems import http_problem
@@ -74,7 +74,7 @@ async def _search(call: ConsoleCall, wanted: Asked) -> AsyncIterator[tuple[str, 
         async for records, progress in steps:
             if records:
                 yield "rows", _rows(call, records)
-            words = f"{count(progress.scanned)} records looked at, {count(progress.matched)} fit"
+            words = looked_at(progress.scanned, progress.matched)
             if progress.ended or call.console.stopping.is_set():
                 yield "progress", json.dumps({"words": words, "share": progress.share})
                 yield "end", f"{words}; {progress.ended or 'the console stops'}."

@@ -8,16 +8,16 @@ from typing import Any
 
 from moldau.base.names import TopicPartition
 from moldau.cli.times import HOW_TO_WRITE, parse_time
-from moldau.client.admin.descriptions import READ_COMMITTED
+from moldau.client.admin.descriptions import EARLIEST, READ_COMMITTED
 from moldau.client.snapshots.time_travel import ends_as_of, fork_topic, table_as_of
 from moldau.console.call import ConsoleCall, WrongInput, changing
 from moldau.console.decoding import shown
-from moldau.console.html import Content, number_cell, number_head, p, table, tag
-from moldau.console.layout import card, labelled, text_input
+from moldau.console.markup.html import Content, number_cell, number_head, p, table, tag
+from moldau.console.markup.layout import card, labelled, text_input
+from moldau.console.markup.words import count, moment
 from moldau.console.naming import name_problem
 from moldau.console.pages.topic import found_topic, frame
 from moldau.console.records import newest, prepare
-from moldau.console.words import count, moment
 
 _SHOWN = 200
 #: A table is made by reading everything up to the time; more than this is work for a program.
@@ -82,35 +82,41 @@ async def time_travel(call: ConsoleCall) -> Any:
 
 async def _as_of(call: ConsoleCall, topic: str, partitions: list[TopicPartition], time_ms: int) -> Content:
     workspace = await call.workspace()
-    cluster = await workspace.cluster()
-    masks = call.console.masks.of(topic)
-    ends = await ends_as_of(cluster, partitions, time_ms, isolation_level=READ_COMMITTED)
+    ends = await ends_as_of(await workspace.cluster(), partitions, time_ms, isolation_level=READ_COMMITTED)
     title = f"As of {moment(time_ms)} UTC"
-    if call.text("show") != "table":
-        records = (await newest(workspace, masks, ends, 50)).records
-        rows = [
-            [
-                number_cell(each.partition),
-                number_cell(str(each.offset)),
-                moment(each.timestamp),
-                shown(each.key.value),
-                tag("span", shown(each.value.value)[:400], class_="preview"),
-            ]
-            for each in records
+    if call.text("show") == "table":
+        begins = await workspace.offsets(partitions, EARLIEST)
+        if sum(max(0, ends[each] - begins.get(each, 0)) for each in partitions) > _MOST_OFFSETS:
+            words = (
+                f"The topic had more than {count(_MOST_OFFSETS)} records then: "
+                f"'moldau consume {topic} --as-of … --table' makes its table."
+            )
+            return card(title, p(words, class_="note"))
+        return await _table(call, topic, title, partitions, time_ms)
+    records = (await newest(workspace, call.console.masks.of(topic), ends, 50)).records
+    rows = [
+        [
+            number_cell(each.partition),
+            number_cell(str(each.offset)),
+            moment(each.timestamp),
+            shown(each.key.value),
+            tag("span", shown(each.value.value)[:400], class_="preview"),
         ]
-        columns = [number_head("Partition"), number_head("Offset"), "Time (UTC)", "Key", "Value"]
-        return card(title, table(columns, rows, empty="Nothing was there yet.", class_="records"))
-    begins = await workspace.offsets(partitions, -2)
-    if sum(max(0, ends[each] - begins.get(each, 0)) for each in partitions) > _MOST_OFFSETS:
-        words = (
-            f"The topic had more than {count(_MOST_OFFSETS)} records then: "
-            f"'moldau consume {topic} --as-of … --table' makes its table."
-        )
-        return card(title, p(words, class_="note"))
-    found = await table_as_of(cluster, partitions, time_ms)
-    prepared = await workspace.blocking(
-        lambda: [prepare(workspace, masks, each) for each in found.rows[:_SHOWN]]
-    )
+        for each in records
+    ]
+    columns = [number_head("Partition"), number_head("Offset"), "Time (UTC)", "Key", "Value"]
+    return card(title, table(columns, rows, empty="Nothing was there yet.", class_="records"))
+
+
+async def _table(
+    call: ConsoleCall, topic: str, title: str, partitions: list[TopicPartition], time_ms: int
+) -> Content:
+    """The last value of every key at that time."""
+    workspace = await call.workspace()
+    masks = call.console.masks.of(topic)
+    found = await table_as_of(await workspace.cluster(), partitions, time_ms)
+    some = found.rows[:_SHOWN]
+    prepared = await workspace.blocking(lambda: [prepare(workspace, masks, each) for each in some])
     rows = [
         [
             shown(each.key.value),
@@ -119,30 +125,17 @@ async def _as_of(call: ConsoleCall, topic: str, partitions: list[TopicPartition]
         ]
         for each in prepared
     ]
-    remark = (
-        None
-        if found.is_complete
-        else p(
-            "Older records were deleted or compacted: keys that were written only by them are missing.",
-            class_="note",
-        )
-    )
-    without = (
-        p(f"{count(found.without_key)} records have no key, and no place in a table.", class_="note")
-        if found.without_key
-        else None
-    )
-    more = (
-        p(f"{count(len(found.rows) - _SHOWN)} more keys are not shown.", class_="note")
-        if len(found.rows) > _SHOWN
-        else None
-    )
+    remarks = []
+    if not found.is_complete:
+        remarks.append("Older records were deleted or compacted: keys that only they had are missing.")
+    if found.without_key:
+        remarks.append(f"{count(found.without_key)} records have no key, and no place in a table.")
+    if len(found.rows) > _SHOWN:
+        remarks.append(f"{count(len(found.rows) - _SHOWN)} more keys are not shown.")
     return card(
         f"{title}: {count(len(found.rows))} keys",
-        remark,
-        without,
+        [p(each, class_="note") for each in remarks],
         table(["Key", "Value", "Written (UTC)"], rows, empty="No key was there.", class_="records"),
-        more,
     )
 
 

@@ -18,11 +18,32 @@ from moldau.client.admin.descriptions import (
 )
 from moldau.client.transport.cluster import Topic
 from moldau.console.call import ConsoleCall, WrongInput, changing
-from moldau.console.html import Content, Markup, code, link, number_cell, number_head, p, query, table, tag
-from moldau.console.layout import badge, card, figure, heading, hidden, labelled, live, tabs, text_input
+from moldau.console.markup.html import (
+    Content,
+    Markup,
+    code,
+    link,
+    number_cell,
+    number_head,
+    p,
+    query,
+    table,
+    tag,
+)
+from moldau.console.markup.layout import (
+    badge,
+    card,
+    figure,
+    heading,
+    hidden,
+    labelled,
+    live,
+    tabs,
+    text_input,
+)
+from moldau.console.markup.plots import WIDE, bar, line_plot
+from moldau.console.markup.words import count, duration, rate, size
 from moldau.console.pages.topics import whole_number
-from moldau.console.plots import WIDE, bar, line_plot
-from moldau.console.words import count, duration, rate, size
 from moldau.console.workspace import Workspace
 from moldau.protocol.errors import ErrorCode, KafkaError
 
@@ -69,51 +90,6 @@ async def topic_page(call: ConsoleCall) -> Any:
     partitions = [TopicPartition(topic.name, each.index) for each in topic.partitions]
     bounds = await workspace.bounds(partitions)
     sizes = await workspace.sizes()
-    largest = max((sizes.get(each, 0) for each in partitions), default=0) or 1
-    rows = []
-    for each in topic.partitions:
-        partition = TopicPartition(topic.name, each.index)
-        begin, end = bounds.get(partition, (0, 0))
-        held = sizes.get(partition, -1)
-        rows.append(
-            [
-                number_cell(each.index),
-                number_cell(each.leader_id if each.leader_id >= 0 else badge("none", "bad")),
-                ", ".join(map(str, each.replicas)),
-                badge(
-                    ", ".join(map(str, each.isr)), "good" if len(each.isr) == len(each.replicas) else "warn"
-                ),
-                number_cell(
-                    link(
-                        query(
-                            f"{call.here('topics', topic.name)}/messages",
-                            partition=each.index,
-                            from_="earliest",
-                        ),
-                        count(begin),
-                    )
-                ),
-                number_cell(
-                    link(
-                        query(f"{call.here('topics', topic.name)}/messages", partition=each.index), count(end)
-                    )
-                ),
-                number_cell(count(end - begin)),
-                number_cell(size(held)),
-                bar(max(held, 0) / largest, size(held)),
-            ]
-        )
-    columns = [
-        number_head("Partition"),
-        number_head("Leader"),
-        "Replicas",
-        "In sync",
-        number_head("First"),
-        number_head("Next"),
-        number_head("Records"),
-        number_head("Size"),
-        "",
-    ]
     line = workspace.history.topic_rates.get(topic.name)
     records = sum(end - begin for begin, end in bounds.values())
     return call.show(
@@ -133,12 +109,46 @@ async def topic_page(call: ConsoleCall) -> Any:
                 "Records a second",
                 line_plot(line.points if line is not None else (), "Records a second", unit="/s", size=WIDE),
             ),
-            card("Partitions", table(columns, rows, empty="It has no partition.")),
+            card("Partitions", _partitions(call, topic, bounds, sizes)),
         ),
         p("Topic id ", code(format_uuid(topic.topic_id)), class_="note"),
         None if call.read_only else _changes(call, topic),
         active="topics",
     )
+
+
+def _partitions(
+    call: ConsoleCall,
+    topic: Topic,
+    bounds: dict[TopicPartition, tuple[int, int]],
+    sizes: dict[TopicPartition, int],
+) -> Markup:
+    names = [TopicPartition(topic.name, each.index) for each in topic.partitions]
+    largest = max((sizes.get(each, 0) for each in names), default=0) or 1
+    here = f"{call.here('topics', topic.name)}/messages"
+    rows = []
+    for name, each in zip(names, topic.partitions, strict=True):
+        begin, end = bounds.get(name, (0, 0))
+        held = sizes.get(name, -1)
+        whole = len(each.isr) == len(each.replicas)
+        rows.append(
+            [
+                number_cell(each.index),
+                number_cell(each.leader_id if each.leader_id >= 0 else badge("none", "bad")),
+                ", ".join(map(str, each.replicas)),
+                badge(", ".join(map(str, each.isr)), "good" if whole else "warn"),
+                number_cell(link(query(here, partition=each.index, from_="earliest"), count(begin))),
+                number_cell(link(query(here, partition=each.index), count(end))),
+                number_cell(count(end - begin)),
+                number_cell(size(held)),
+                bar(max(held, 0) / largest, size(held)),
+            ]
+        )
+    columns = [
+        *(number_head("Partition"), number_head("Leader"), "Replicas", "In sync", number_head("First")),
+        *(number_head("Next"), number_head("Records"), number_head("Size"), ""),
+    ]
+    return table(columns, rows, empty="It has no partition.")
 
 
 def _changes(call: ConsoleCall, topic: Topic) -> Markup:

@@ -10,11 +10,21 @@ from moldau.client.admin.admin import raise_errors
 from moldau.client.admin.descriptions import NewTopic
 from moldau.client.transport.cluster import Topic
 from moldau.console.call import ConsoleCall, WrongInput, changing
-from moldau.console.html import Content, Markup, link, number_cell, number_head, p, query, table, tag
-from moldau.console.layout import badge, card, heading, labelled, live, pager, search_form, select, text_input
+from moldau.console.markup.html import Content, Markup, link, number_cell, number_head, p, query, table, tag
+from moldau.console.markup.layout import (
+    badge,
+    card,
+    heading,
+    labelled,
+    live,
+    pager,
+    search_form,
+    select,
+    text_input,
+)
+from moldau.console.markup.plots import sparkline
+from moldau.console.markup.words import count, plural, rate, size
 from moldau.console.naming import name_problem
-from moldau.console.plots import sparkline
-from moldau.console.words import count, plural, rate, size
 from moldau.console.workspace import Workspace
 
 PAGE = 50

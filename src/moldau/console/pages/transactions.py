@@ -7,9 +7,9 @@ from typing import Any
 
 from moldau.client.admin.transactions import TransactionDescription
 from moldau.console.call import ConsoleCall, WrongInput, changing
-from moldau.console.html import Content, link, number_cell, number_head, p, query, table, tag
-from moldau.console.layout import badge, card, heading, hidden, live, pager
-from moldau.console.words import count, duration, plural
+from moldau.console.markup.html import Content, link, number_cell, number_head, p, query, table, tag
+from moldau.console.markup.layout import badge, card, heading, hidden, live, pager
+from moldau.console.markup.words import count, duration, plural
 from moldau.protocol.errors import KafkaError
 
 PAGE = 50

