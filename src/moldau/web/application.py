@@ -4,8 +4,9 @@ Every request takes the same way: whether there is capacity for it (503), its he
 and whether that is too often (429), which media type (406), which route (404, 405), which body (415), the
 handler, and where another instance leads, the same request there once more.
 
-Invariant: every request gets an answer, and a problem is a JSON body in the service's style. Every answer
-carries the request's id. No header lets a foreign web page read an answer (CORS is off).
+Invariant: every request gets an answer, and a problem is a JSON body in the service's style, or a page of a
+service for people. Every answer carries the request's id. No header lets a foreign web page read an answer
+(CORS is off).
 """
 
 import asyncio
@@ -15,6 +16,7 @@ import logging
 import re
 import uuid
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -56,6 +58,10 @@ class Service:
     problem_style: ProblemStyle = error_code_and_message
     #: What clients of this kind of service ask for in vain, by the first part of the path, in a few words.
     missing: Mapping[str, str] = field(default_factory=dict)
+    #: How a problem is answered where JSON is not what the client wants, such as a page for people.
+    problem_page: "Callable[[Request, Problem], Response] | None" = None
+    #: What every answer carries beside its own headers.
+    headers: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -106,7 +112,9 @@ class Application:
         given = _Request(request, self._request_id(request), self.service.media_types[0])
         response = await self._respond(given)
         response.headers[REQUEST_ID] = given.request_id
-        await response(scope, receive, send)
+        response.headers.update(self.service.headers)
+        with suppress(ClientDisconnect):  # in the middle of a stream: nobody is left to hear of it
+            await response(scope, receive, send)
         if access_log.isEnabledFor(logging.INFO):
             self._log(given, response, clock() - began)
 
@@ -197,7 +205,10 @@ class Application:
         return self._problem(given, http_problem(500))
 
     def _problem(self, given: _Request, problem: Problem) -> Response:
-        response = _json(self.service.problem_style(problem), given.media_type, problem.status)
+        if self.service.problem_page is not None:
+            response = self.service.problem_page(given.request, problem)
+        else:
+            response = _json(self.service.problem_style(problem), given.media_type, problem.status)
         response.headers.update(problem.headers)
         if problem.status in _UNREAD or _body_is_too_large(given.request, self.limits):
             # The rest of the body is not waited for.

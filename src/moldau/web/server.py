@@ -158,7 +158,7 @@ def _config(application: Application, listener: Listener) -> uvicorn.Config:
 def _warn_of_open_listener(application: Application, listener: Listener) -> None:
     tls = listener.options.tls
     shows_certificate = tls is not None and tls.client_authorities is not None
-    if application.authenticates or shows_certificate or _is_loopback(listener.options.host):
+    if application.authenticates or shows_certificate or is_loopback(listener.options.host):
         return
     log.warning(
         "listener %s is open to the network on %s:%d without authentication; "
@@ -169,7 +169,7 @@ def _warn_of_open_listener(application: Application, listener: Listener) -> None
     )
 
 
-def _is_loopback(host: str) -> bool:
+def is_loopback(host: str) -> bool:
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:

@@ -36,6 +36,7 @@ pytestmark = pytest.mark.slow
 
 REST_ROW = re.compile(r"rest +(http://127\.0\.0\.1:\d+) +(\S+rest\.log)")
 BROKER_ROW = re.compile(r"broker +(127\.0\.0\.1:\d+) +(\S+broker\.log)")
+CONSOLE_ROW = re.compile(r"console +(http://127\.0\.0\.1:\d+) +(\S+console\.log)")
 REGISTRY_ROW = re.compile(r"registry +(http://127\.0\.0\.1:\d+) +(\S+registry\.log)")
 
 
@@ -68,7 +69,8 @@ def addresses(said: str) -> tuple[str, str]:
 
 
 def ports(data: Path) -> tuple[str, ...]:
-    return "--port", "0", "--registry-port", "0", "--no-rest", "--data-dir", str(data)
+    own = ("--registry-port", "0", "--no-rest", "--console-port", "0")
+    return "--port", "0", *own, "--data-dir", str(data)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -80,6 +82,10 @@ def test_broker_and_registry_start_together_and_end_together(tmp_path: Path, num
         assert producer.flush(30) == 0
         made = httpx.post(f"{url}/subjects/s/versions", json={"schema": '"string"'}, timeout=30)
         assert made.json()["id"] == 1
+        page = CONSOLE_ROW.search(said)
+        assert page is not None, said
+        shown = httpx.get(f"{page[1]}/c/local/schemas", timeout=60).text
+        assert "subject=s" in shown  # it knows the broker and the registry
         process.send_signal(number)
         out, err = process.communicate(timeout=60)
         assert (process.returncode, out, err) == (0, "stopping\nmoldau stopped\n", "")
@@ -138,7 +144,7 @@ def test_a_service_that_dies_ends_the_others_and_is_reported(tmp_path: Path) -> 
         if not children.exists():
             pytest.skip("who the children are is known on Linux only")
         pids = [int(pid) for pid in children.read_text().split()]
-        assert len(pids) == 2
+        assert len(pids) == 3
         os.kill(pids[1], signal.SIGKILL)
         _, err = process.communicate(timeout=60)
         assert process.returncode == 1

@@ -37,7 +37,7 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path]:
     data = tmp_path_factory.mktemp("demo")
     command = [sys.executable, "-m", "moldau", "up", "--demo", "--seconds", str(SECONDS), "--rate", "400"]
     done = subprocess.run(
-        [*command, "--port", "0", "--registry-port", "0", "--data-dir", str(data)],
+        [*command, "--port", "0", "--registry-port", "0", "--console-port", "0", "--data-dir", str(data)],
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,

@@ -24,7 +24,8 @@ def read_until(terminal: int, text: bytes) -> bytes:
 def test_q_stops_everything(tmp_path: Path) -> None:
     ours, theirs = pty.openpty()
     before = termios.tcgetattr(theirs)
-    command = [sys.executable, "-m", "moldau", "up", "--port", "0", "--registry-port", "0", "--no-rest"]
+    command = [sys.executable, "-m", "moldau", "up", "--port", "0", "--registry-port", "0"]
+    command += ["--no-rest", "--no-console"]
     process = subprocess.Popen(
         [*command, "--data-dir", str(tmp_path)],
         stdin=theirs,

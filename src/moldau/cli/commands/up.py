@@ -13,7 +13,12 @@ from typing import TYPE_CHECKING
 import click
 
 from moldau.cli.session import client_settings_options
-from moldau.cli.up.services import DEFAULT_REGISTRY_PORT, DEFAULT_REST_PORT, UpOptions
+from moldau.cli.up.services import (
+    DEFAULT_CONSOLE_PORT,
+    DEFAULT_REGISTRY_PORT,
+    DEFAULT_REST_PORT,
+    UpOptions,
+)
 
 if TYPE_CHECKING:
     from moldau.cli.up.processes import Processes, Service, ServiceFailed
@@ -22,7 +27,7 @@ if TYPE_CHECKING:
 _DEATH_SECONDS = 2.0
 
 
-@click.command(short_help="Start the platform on this machine: broker, schema registry, REST proxy.")
+@click.command(short_help="Start the platform here: broker, schema registry, REST proxy, console.")
 @click.option("--port", type=click.IntRange(0, 65535), help="Of the broker; default 9092, 0 is a free one.")
 @click.option(
     "--brokers",
@@ -47,6 +52,11 @@ _DEATH_SECONDS = 2.0
     type=click.IntRange(0, 65535),
     help=f"Of the REST proxy; default {DEFAULT_REST_PORT}, or a free one where that is in use.",
 )
+@click.option(
+    "--console-port",
+    type=click.IntRange(0, 65535),
+    help=f"Of the web console; default {DEFAULT_CONSOLE_PORT} or the next free one, 0 is any.",
+)
 @click.option("--host", help="The address to listen on; default 127.0.0.1, this machine only.")
 @click.option(
     "--data-dir",
@@ -66,6 +76,7 @@ _DEATH_SECONDS = 2.0
 @client_settings_options
 @click.option("--no-registry", is_flag=True, help="Start no schema registry.")
 @click.option("--rest/--no-rest", "with_rest", default=True, help="Start a REST proxy; by default it is.")
+@click.option("--no-console", is_flag=True, help="Start no web console.")
 @click.option("--demo", is_flag=True, help="Produce a live stream, run a pipeline on Spark and show it all.")
 @click.option(
     "--rate",
@@ -91,18 +102,20 @@ def up(
     zookeeper: str | None,
     registry_port: int | None,
     rest_port: int | None,
+    console_port: int | None,
     host: str | None,
     data_dirs: tuple[str, ...],
     config_file: Path | None,
     settings: tuple[str, ...],
     no_registry: bool,
     with_rest: bool,
+    no_console: bool,
     demo: bool,
     rate: float,
     seconds: float | None,
     log_level: str,
 ) -> None:
-    """Start a broker, a schema registry and a REST proxy, until Ctrl-C, SIGTERM or the key q.
+    """Start a broker, a schema registry, a REST proxy and a web console, until Ctrl-C, SIGTERM or the key q.
 
     With --demo there is more: a shop's orders and clicks are produced live, a pipeline on Spark enriches,
     joins and windows them, and the terminal shows rates, lag and results. Without a terminal it prints lines.
@@ -126,6 +139,8 @@ def up(
         zookeeper,
         rest_port,
         with_rest,
+        console_port,
+        not no_console,
     )
     if demo:
         from moldau.cli.up.demo import demonstrate
@@ -178,39 +193,48 @@ async def start_platform(
         for each, address in zip(services, addresses, strict=True)
     ]
     restartable = {each.name: each for each in services} if options.brokers > 1 else {}
-    rows += await _start_services(options, processes, ",".join(addresses), allow_free_port)
-    return rows, restartable
+    more, console = await _start_services(options, processes, ",".join(addresses), allow_free_port)
+    if console is not None:
+        restartable["console"] = console
+    return rows + more, restartable
 
 
 async def _start_services(
     options: UpOptions, processes: "Processes", servers: str, allow_free_port: bool
-) -> list[tuple[str, str, str]]:
-    """The registry, and the REST proxy that asks it; both at once where the URL is known before."""
+) -> "tuple[list[tuple[str, str, str]], Service | None]":
+    """The registry, and the REST proxy and the console that ask it, all at once where its URL is known
+    before.
+    """
     from moldau.cli.up.services import (
+        console_service,
         planned_url,
         registry_service,
         rest_service,
+        why_no_console,
         why_no_registry,
         why_no_rest,
     )
 
-    no_registry, no_rest, url = why_no_registry(options), why_no_rest(options), None
-    launched = False
-    if no_registry is None:
+    reasons = {
+        "registry": why_no_registry(options),
+        "rest": why_no_rest(options),
+        "console": why_no_console(options),
+    }
+    url, console = None, None
+    if reasons["registry"] is None:
         registry = registry_service(options, servers, allow_free_port=allow_free_port)
         await processes.launch(registry)
-        url = planned_url(registry)
-        if no_rest is None and url is not None:
-            await processes.launch(rest_service(options, servers, url))
-            launched = True
-        url = (await processes.ready("registry"))[1]
-    rows = [("registry", url or "", no_registry or str(processes.log_of("registry")))]
-    if no_rest is not None:
-        return [*rows, ("rest", "", no_rest)]
-    if not launched:
+        url = planned_url(registry) or (await processes.ready("registry"))[1]
+    if reasons["rest"] is None:
         await processes.launch(rest_service(options, servers, url))
-    where = (await processes.ready("rest"))[1]
-    return [*rows, ("rest", where, str(processes.log_of("rest")))]
+    if reasons["console"] is None:
+        console = console_service(options, servers, url)
+        await processes.launch(console)
+    rows = []
+    for name, reason in reasons.items():
+        where = (await processes.ready(name))[1] if reason is None else ""
+        rows.append((name, where, reason or str(processes.log_of(name))))
+    return rows, console
 
 
 def show_services(rows: list[tuple[str, str, str]], processes: "Processes") -> None:

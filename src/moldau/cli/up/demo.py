@@ -47,12 +47,13 @@ async def demonstrate(options: UpOptions, seconds: float | None, clicks_per_seco
     try:
         with stop_signal() as stop:
             async with Processes(options.log_directory) as processes:
-                click.echo("starting the broker and the schema registry")
-                rows, _ = await start_platform(options, processes, allow_free_port=True)
-                address = rows[0][1]
-                registry = next(where for name, where, _ in rows if name == "registry")
+                click.echo("starting the broker, the schema registry and the console")
+                rows, restartable = await start_platform(options, processes, allow_free_port=True)
+                where = {name: place for name, place, _ in rows}
+                address, registry = rows[0][1], where["registry"]
                 async with await Cluster.open(address, **security) as cluster:
-                    watch = Watch(cluster, clock, began, (("broker", address), ("registry", registry)))
+                    places = (("broker", address), ("registry", registry), ("console", where["console"]))
+                    watch = Watch(cluster, clock, began, tuple(each for each in places if each[1]))
                     await watch.mark_start()
                     click.echo(
                         "starting the producer and, on Spark, the pipeline; first results take a while"
@@ -61,7 +62,7 @@ async def demonstrate(options: UpOptions, seconds: float | None, clicks_per_seco
                     await processes.launch(pipeline_service(options, address, registry, spark_heap(memory)))
                     rows += [(name, "", str(processes.log_of(name))) for name in ("producer", "pipeline")]
                     show_services(rows, processes)
-                    await _Demo(watch, processes, clock).run(stop, seconds)
+                    await _Demo(watch, processes, clock, restartable).run(stop, seconds)
     except ServiceFailed as failure:
         raise failure_message(failure) from failure
     click.echo("moldau stopped")
@@ -111,10 +112,13 @@ def pipeline_service(options: UpOptions, address: str, registry: str, heap: str)
 class _Demo:
     """The demo from the start of its services to the summary."""
 
-    def __init__(self, watch: Watch, processes: Processes, clock: SystemClock) -> None:
+    def __init__(
+        self, watch: Watch, processes: Processes, clock: SystemClock, restartable: dict[str, Service]
+    ) -> None:
         self._watch = watch
         self._processes = processes
         self._clock = clock
+        self._restartable = restartable
         self._notes: tuple[str, ...] = ()
         self._snapshot = DemoSnapshot(0.0)
         self._screen = console()
@@ -122,7 +126,7 @@ class _Demo:
     async def run(self, stop: asyncio.Event, seconds: float | None) -> None:
         watching = [asyncio.create_task(each) for each in (self._show(), *self._watch.readers())]
         try:
-            await watched(self._processes, stop, seconds, watching)
+            await watched(self._processes, stop, seconds, watching, restartable=self._restartable)
             await self._processes.stop("producer")
             if not stop.is_set():
                 await self._catch_up(stop, watching)

@@ -1,4 +1,4 @@
-"""The services that ``moldau up`` starts: the broker, the schema registry and the REST proxy, as commands.
+"""The services that ``moldau up`` starts: broker, schema registry, REST proxy and console, as commands.
 
 Nothing is started here. Ports and installed packages are checked first, so that a taken port or a missing
 package is reported in one sentence, and not by a service that dies.
@@ -19,14 +19,19 @@ from moldau.cli.up.processes import Service
 
 DEFAULT_REGISTRY_PORT = 8081
 DEFAULT_REST_PORT = 8082
+DEFAULT_CONSOLE_PORT = 8080
+#: Ports that the console tries after the default one.
+_NEXT_PORTS = 20
 
-#: The ready lines of the registry and the proxy; the group is the URL.
+#: The ready lines of the services; the group is the URL.
 REGISTRY_READY = r"moldau registry ready: (\S+)"
 REST_READY = r"moldau rest ready: (\S+)"
+CONSOLE_READY = r"moldau console ready: (\S+)"
 
-#: Modules that the extras ``registry`` and ``rest`` install.
+#: Modules that the extras ``registry``, ``rest`` and ``console`` install.
 _REGISTRY_MODULES = ("grpc_tools", "jsonschema", "starlette", "uvicorn")
 _REST_MODULES = ("httpx", "starlette", "uvicorn")
+_CONSOLE_MODULES = ("starlette", "uvicorn")
 #: A listener on every address is reached at this one from the same machine.
 _EVERY_ADDRESS = {"0.0.0.0": "127.0.0.1", "[::]": "[::1]"}
 
@@ -52,6 +57,8 @@ class UpOptions:
     zookeeper: str | None = None
     rest_port: int | None = None
     with_rest: bool = True
+    console_port: int | None = None
+    with_console: bool = True
 
     @property
     def directory(self) -> Path:
@@ -162,6 +169,38 @@ def why_no_rest(options: UpOptions) -> str | None:
     return None
 
 
+def console_service(options: UpOptions, bootstrap_servers: str, registry: str | None) -> Service:
+    """The console: on this machine only, whatever the broker listens on, as it asks nobody who they are."""
+    host = options.host if options.host in ("localhost", "::1") else DEFAULT_HOST
+    if options.console_port is None:
+        port = next_free_port(host, DEFAULT_CONSOLE_PORT, "--console-port")
+    else:
+        port = chosen_port(host, options.console_port, DEFAULT_CONSOLE_PORT, "--console-port", False)
+    arguments = ["console", "--host", host, "--port", str(port), "-b", bootstrap_servers]
+    if registry is not None:
+        arguments += ["--registry", registry]
+    return Service("console", moldau_command(*arguments, *options.client_arguments), CONSOLE_READY)
+
+
+def why_no_console(options: UpOptions) -> str | None:
+    """Why the console is not started; None if it can be."""
+    if not options.with_console:
+        return "left out (--no-console)"
+    if any(find_spec(name) is None for name in _CONSOLE_MODULES):
+        return "not installed: pip install 'moldau[console]'"
+    return None
+
+
+def next_free_port(host: str, default: int, option: str) -> int:
+    """The default port, or one of those that follow it, or any (0)."""
+    for port in range(default, default + _NEXT_PORTS):
+        if not is_in_use(host, port):
+            if port != default:
+                note(f"port {default} of {host} is in use: {port} is taken ({option} chooses one)")
+            return port
+    return 0
+
+
 def why_no_registry(options: UpOptions) -> str | None:
     """Why the registry is not started; None if it can be."""
     if not options.with_registry:
@@ -180,7 +219,7 @@ def local_address(listener: str) -> str:
 def chosen_port(host: str, wanted: int | None, default: int, option: str, allow_free_port: bool) -> int:
     """The port to listen on: the user's, the default, or 0 (any free one) where the default is in use."""
     port = default if wanted is None else wanted
-    if port == 0 or not _is_in_use(host, port):
+    if port == 0 or not is_in_use(host, port):
         return port
     if wanted is None and allow_free_port:
         note(f"port {port} of {host} is in use: a free one is taken ({option} chooses one)")
@@ -191,7 +230,7 @@ def chosen_port(host: str, wanted: int | None, default: int, option: str, allow_
     )
 
 
-def _is_in_use(host: str, port: int) -> bool:
+def is_in_use(host: str, port: int) -> bool:
     """Whether something listens there; other problems of an address are reported by the service."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:

@@ -1,0 +1,223 @@
+"""``moldau console``: the web console in the foreground.
+
+Invariant: the ready line is printed when pages are answered. A console that others on the network could use
+without a login is not started by mistake.
+"""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import click
+
+from moldau.cli.output import log_to_stderr
+from moldau.cli.session import bootstrap_option, client_settings
+from moldau.cli.up.services import DEFAULT_CONSOLE_PORT, next_free_port
+
+if TYPE_CHECKING:
+    from moldau.console.masks import Mask
+    from moldau.console.settings import ClusterSettings, ConsoleSettings
+
+_LOG_FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
+_EXTRA = "Next: pip install 'moldau[console]'"
+
+
+@click.command(short_help="Run the web console in the foreground.")
+@click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on.")
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    help=f"Default {DEFAULT_CONSOLE_PORT} or the next that is free; 0 is any free one.",
+)
+@bootstrap_option
+@click.option(
+    "-r",
+    "--registry",
+    envvar="MOLDAU_SCHEMA_REGISTRY_URL",
+    metavar="URL[,…]",
+    show_envvar=True,
+    help="The schema registry, to decode records and show schemas.",
+)
+@click.option(
+    "--registry-user",
+    envvar="MOLDAU_SCHEMA_REGISTRY_USER",
+    metavar="NAME:PASSWORD",
+    help="Who the console is to the registry.",
+)
+@click.option("--connect", metavar="URL", help="A worker of Kafka Connect, to show connectors.")
+@click.option(
+    "--clusters",
+    "clusters_file",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="A TOML file with several clusters, instead of -b, -r and --connect.",
+)
+@click.option("--name", default="local", show_default=True, help="What the cluster is called in the console.")
+@click.option(
+    "--login", is_flag=True, help="Everybody logs in as a user of the cluster (SASL), and acts as that user."
+)
+@click.option("--read-only", is_flag=True, help="Nothing can be changed.")
+@click.option(
+    "--mask",
+    "masks",
+    multiple=True,
+    metavar="TOPICS:FIELD",
+    help="Hide a field, such as 'cust*:value.card'; repeatable.",
+)
+@click.option("--topic-pattern", metavar="REGEX", help="What the names of new topics have to match.")
+@click.option(
+    "--topic-rule",
+    default="",
+    metavar="WORDS",
+    help="The same rule in words: 'begin with the team, as team.name'.",
+)
+@click.option(
+    "--audit-file", type=click.Path(dir_okay=False), metavar="FILE", help="Where to write what people do."
+)
+@click.option(
+    "--allowed-host",
+    "allowed_hosts",
+    multiple=True,
+    metavar="NAME",
+    help="A name that the console is reached by; repeatable.",
+)
+@click.option("--open", "is_open", is_flag=True, help="Listen on the network without a login all the same.")
+@click.option(
+    "--tls-cert",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="The certificate (PEM): serve https.",
+)
+@click.option(
+    "--tls-key", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="Its key (PEM)."
+)
+@click.option(
+    "--log-level",
+    type=click.Choice(["debug", "info", "warning", "error"]),
+    default="warning",
+    show_default=True,
+)
+def console(
+    host: str,
+    port: int | None,
+    bootstrap_server: str,
+    registry: str | None,
+    registry_user: str | None,
+    connect: str | None,
+    clusters_file: Path | None,
+    name: str,
+    login: bool,
+    read_only: bool,
+    masks: tuple[str, ...],
+    topic_pattern: str | None,
+    topic_rule: str,
+    audit_file: str | None,
+    allowed_hosts: tuple[str, ...],
+    is_open: bool,
+    tls_cert: Path | None,
+    tls_key: Path | None,
+    log_level: str,
+) -> None:
+    """Run the web console until Ctrl-C or SIGTERM: topics, messages, groups, schemas and more in a browser.
+
+    It reaches the cluster by its address alone, so it shows Apache Kafka as well.
+
+    \b
+    Examples:
+      moldau console
+      moldau console -b kafka1:9092 -r http://registry:8081 --read-only
+      moldau console --clusters clusters.toml --port 8080
+      moldau console --host 0.0.0.0 --login --tls-cert server.pem --tls-key server.key \\
+          -X security.protocol=SASL_SSL -X sasl.mechanism=SCRAM-SHA-512
+      moldau console --mask 'customers*:value.card' --topic-pattern '[a-z]+\\.[a-z-]+'
+    """
+    log_to_stderr(log_level, _LOG_FORMAT)
+    if tls_key is not None and tls_cert is None:
+        raise click.UsageError("--tls-key belongs to a certificate: give --tls-cert too")
+    try:
+        from moldau.console.settings import ConsoleSettings
+        from moldau.web.server import ListenerOptions, is_loopback
+        from moldau.web.tls import TlsOptions
+    except ImportError as error:
+        raise click.ClickException(f"the console needs {error.name}. {_EXTRA}") from error
+    if not (login or is_open or is_loopback(host)):
+        raise click.UsageError(
+            f"--host {host} opens the console to the network, and everybody could change everything: "
+            "add --login, or --open if that is meant"
+        )
+    tls = None if tls_cert is None else TlsOptions(tls_cert, tls_key)
+    try:
+        own = ClusterOptions(name, bootstrap_server, client_settings(), registry, registry_user, connect)
+        clusters, hidden = _clusters(own, clusters_file, masks)
+        settings = ConsoleSettings(
+            clusters,
+            ListenerOptions(host, _port(host, port), tls=tls, stop_timeout_seconds=2),
+            *(login, read_only, hidden, topic_pattern, topic_rule, audit_file, allowed_hosts),
+        )
+    except (ValueError, OSError) as error:
+        raise click.UsageError(f"{clusters_file}: {error}" if clusters_file else str(error)) from error
+    _run(settings)
+
+
+def _port(host: str, wanted: int | None) -> int:
+    return next_free_port(host, DEFAULT_CONSOLE_PORT, "--port") if wanted is None else wanted
+
+
+class ClusterOptions(NamedTuple):
+    """The one cluster of a command line without ``--clusters``."""
+
+    name: str
+    bootstrap_servers: str
+    client: dict[str, str]
+    schema_registry: str | None
+    schema_registry_user: str | None
+    connect: str | None
+
+
+def _clusters(
+    own: ClusterOptions, file: Path | None, masks: tuple[str, ...]
+) -> "tuple[tuple[ClusterSettings, ...], tuple[Mask, ...]]":
+    """Clusters and masks; what is wrong with them is said now, not by the first page (ValueError)."""
+    from moldau.console.masks import parse_mask
+    from moldau.console.settings import ClusterSettings, read_clusters
+
+    hidden = tuple(parse_mask(each) for each in masks)
+    if file is None:
+        clusters: tuple[ClusterSettings, ...] = (ClusterSettings(*own),)
+    else:
+        clusters, more = read_clusters(file.read_text("utf-8"))
+        hidden += more
+    for each in clusters:
+        if not each.knows_users or "sasl.username" in each.client or "sasl.jaas.config" in each.client:
+            each.security()
+    return clusters, hidden
+
+
+def _run(settings: "ConsoleSettings") -> None:
+    import asyncio
+    import signal
+    import ssl
+
+    from moldau.cli.session import run
+    from moldau.console.server import serve
+
+    def ready(url: str) -> None:
+        names = ", ".join(each.name for each in settings.clusters)
+        click.echo(f"moldau console ready: {url} ({names})")
+
+    async def work() -> None:
+        stop = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, stop.set)
+        await serve(settings, ready, stop)
+
+    try:
+        run(work())
+    except ssl.SSLError as error:
+        raise click.ClickException(
+            f"the certificate cannot be used: {error}. Next: check it and its key"
+        ) from error
+    except OSError as error:
+        where = f"{settings.listener.host}:{settings.listener.port}"
+        step = "choose another --port or --host, or stop what listens there"
+        raise click.ClickException(f"cannot listen on {where}: {error.strerror}. Next: {step}") from error
+    click.echo("moldau console stopped")

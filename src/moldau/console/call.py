@@ -1,0 +1,189 @@
+"""One request to the console as its pages see it: the session, the cluster, forms, and the page around.
+
+Invariant: a form changes something only with the token of its session, and never where the console is read-
+only; what it did, or did not, is in the audit. What a person typed wrong is a ``WrongInput``, shown in words.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from functools import wraps
+from typing import Any, TypeAlias
+from urllib.parse import parse_qsl
+
+from moldau.base.clock import Clock
+from moldau.client.registry.schema_registry import RegistryError
+from moldau.console.advice import in_words, next_step
+from moldau.console.audit import Audit
+from moldau.console.markup.html import Content, Markup, joined, path, tag
+from moldau.console.markup.layout import Frame, error_box, framed
+from moldau.console.masks import Masks
+from moldau.console.sessions import Session, Sessions
+from moldau.console.settings import ConsoleSettings
+from moldau.console.workspace import Workspace
+from moldau.protocol.errors import KafkaError
+from moldau.web.call import Asked, Call
+from moldau.web.pages import page, redirect
+from moldau.web.problems import http_problem
+
+#: Streams (live tails and searches) that may run at the same time.
+MAX_STREAMS = 64
+_MAX_FIELDS = 200
+
+
+class WrongInput(Exception):
+    """What a person typed that cannot be used, in words."""
+
+
+@dataclass(slots=True)
+class Console:
+    """The state that all requests share."""
+
+    settings: ConsoleSettings
+    clock: Clock
+    sessions: Sessions
+    audit: Audit
+    masks: Masks
+    stopping: asyncio.Event = field(default_factory=asyncio.Event)
+    streams: int = 0
+    cookie: str = "moldau-console"
+    secure: bool = False
+
+
+class ConsoleCall(Call):
+    def __init__(self, console: Console, asked: Asked) -> None:
+        super().__init__(asked)
+        self.console = console
+        self.session: Session = asked.request.scope["console.session"]
+        self._is_new: bool = asked.request.scope.get("console.new", False)
+        self._workspace: Workspace | None = None
+
+    # --- where ----------------------------------------------------------------------------------
+
+    @property
+    def cluster_name(self) -> str:
+        return self.parameters.get("cluster", "")
+
+    async def workspace(self) -> Workspace:
+        if self._workspace is None:
+            self._workspace = await self.console.sessions.workspace(self.session, self.cluster_name)
+            if self._workspace is None:
+                raise http_problem(404, f"There is no cluster {self.cluster_name!r} here")
+        return self._workspace
+
+    def here(self, *segments: str) -> str:
+        """An address within the same cluster."""
+        return path("c", self.cluster_name, *segments)
+
+    def choice(self, name: str, choices: tuple[str, ...]) -> str:
+        """A parameter that is one of a few; the first one where it is something else."""
+        given = self.text(name)
+        return given if given in choices else choices[0]
+
+    # --- forms ----------------------------------------------------------------------------------
+
+    @property
+    def read_only(self) -> bool:
+        return self.console.settings.read_only
+
+    def token(self) -> Markup:
+        """The hidden field that every form has."""
+        return tag("input", type="hidden", name="token", value=self.console.sessions.token(self.session))
+
+    async def form(self, *, changes: bool = True) -> dict[str, str]:
+        """The fields of a form that was sent; refuses one that another page has made."""
+        body = (await self.raw_body()).decode("utf-8", "replace")
+        try:
+            fields = dict(parse_qsl(body, keep_blank_values=True, max_num_fields=_MAX_FIELDS))
+        except ValueError:
+            raise http_problem(400, "The form has too many fields") from None
+        if not self.console.sessions.is_token(self.session, fields.get("token", "")):
+            raise http_problem(403, "The form is too old, or comes from another page: load it again")
+        if changes and self.read_only:
+            raise http_problem(403, "This console is read-only: nothing can be changed with it")
+        return fields
+
+    def note(self, action: str, subject: str, outcome: str = "done") -> None:
+        """For the audit."""
+        client = self.request.client
+        self.console.audit.note(
+            user=self.principal.name,
+            address="-" if client is None else client.host,
+            cluster=self.cluster_name,
+            action=action,
+            subject=subject,
+            outcome=outcome,
+        )
+
+    def done(self, message: str, location: str) -> Any:
+        """Says on the next page that it worked."""
+        self.session.messages.append(("good", message))
+        return redirect(location, self._cookie())
+
+    # --- answers --------------------------------------------------------------------------------
+
+    def show(self, title: str, *content: Content, active: str = "", status: int = 200) -> Any:
+        messages = list(self.session.messages)
+        self.session.messages.clear()
+        frame = Frame(
+            title=title,
+            active=active,
+            cluster=self.cluster_name,
+            clusters=tuple(each.name for each in self.console.settings.clusters),
+            user=self.session.user,
+            read_only=self.read_only,
+            messages=messages,
+            token=self.token(),
+        )
+        return page(framed(frame, joined(*content)), status, self._cookie())
+
+    def _cookie(self) -> dict[str, str]:
+        if not self._is_new:
+            return {}
+        return {"Set-Cookie": cookie(self.console, self.session.id)}
+
+
+def cookie(console: Console, session_id: str) -> str:
+    secure = "; Secure" if console.secure else ""
+    return f"{console.cookie}={session_id}; Path=/; HttpOnly; SameSite=Lax{secure}"
+
+
+Handler: TypeAlias = Callable[[ConsoleCall], Awaitable[Any]]
+
+
+def guarded(handler: Handler) -> Handler:
+    """What goes wrong with the cluster or with what was typed is a page in words, within the frame."""
+
+    @wraps(handler)
+    async def handle(call: ConsoleCall) -> Any:
+        try:
+            return await handle_refusals(call)
+        except KafkaError as error:
+            box = error_box(in_words(error), next_step(error))
+        except RegistryError as error:
+            box = error_box(
+                error.message, "See whether the schema registry runs, and whether its address is right."
+            )
+        return call.show("Not now", box, status=502)
+
+    async def handle_refusals(call: ConsoleCall) -> Any:
+        try:
+            return await handler(call)
+        except WrongInput as error:
+            return call.show(
+                "That cannot be used", error_box(str(error), "Go back, correct it and try again."), status=400
+            )
+
+    return handle
+
+
+async def changing(call: ConsoleCall, action: str, subject: str, work: Awaitable[Any]) -> Any:
+    """Runs a change and notes in the audit how it ended."""
+    try:
+        found = await work
+    except (KafkaError, RegistryError) as error:
+        call.note(action, subject, str(error))
+        raise
+    call.note(action, subject)
+    (await call.workspace()).forget()
+    return found

@@ -1,0 +1,104 @@
+"""Connectors of Kafka Connect: their state, their tasks and what went wrong, and start and stop.
+
+Invariant: passwords in configs are not shown.
+"""
+
+import re
+from typing import Any
+
+from moldau.console.call import ConsoleCall, WrongInput
+from moldau.console.connect_client import ConnectClient, ConnectError
+from moldau.console.markup.html import Content, code, p, table, tag
+from moldau.console.markup.layout import badge, card, error_box, heading, hidden, live
+
+_SECRET = re.compile(r"password|secret|token|key$|jaas|credential", re.IGNORECASE)
+_STATES = {"RUNNING": "good", "FAILED": "bad", "PAUSED": "warn", "STOPPED": "warn"}
+_ACTIONS = ("pause", "resume", "restart")
+
+
+async def connectors(call: ConsoleCall) -> Any:
+    workspace = await call.workspace()
+    url = workspace.settings.connect
+    if url is None:
+        words = (
+            "This console knows no worker of Kafka Connect. Start it with --connect URL to see connectors."
+        )
+        return call.show(
+            "Connectors", heading("Connectors"), card("", p(words, class_="empty")), active="connect"
+        )
+    try:
+        found = await workspace.blocking(lambda: ConnectClient(url).connectors())
+    except ConnectError as error:
+        box = error_box(str(error), "See whether the worker runs, and whether its address is right.")
+        return call.show("Connectors", heading("Connectors"), box, active="connect", status=502)
+    parts = [_connector(call, name, each) for name, each in sorted(found.items())[:200]]
+    empty = card("", p("There is no connector yet.", class_="empty"))
+    return call.show(
+        "Connectors", heading("Connectors"), live("connectors", parts or empty), active="connect"
+    )
+
+
+def _connector(call: ConsoleCall, name: str, found: dict[str, Any]) -> Content:
+    status = found.get("status") or {}
+    state = str((status.get("connector") or {}).get("state", "?"))
+    tasks = status.get("tasks") or []
+    rows = [
+        [
+            str(task.get("id")),
+            badge(str(task.get("state")), _STATES.get(str(task.get("state")), "")),
+            str(task.get("worker_id", "")),
+            _trace(task),
+        ]
+        for task in tasks[:200]
+    ]
+    config = (found.get("info") or {}).get("config") or {}
+    settings = [
+        [tag("dt", code(key)), tag("dd", "•••" if _SECRET.search(key) else str(value))]
+        for key, value in sorted(config.items())[:200]
+    ]
+    buttons = None
+    if not call.read_only:
+        buttons = tag(
+            "form",
+            call.token(),
+            hidden("name", name),
+            [
+                [tag("button", each.capitalize(), name="action", value=each, class_="quiet"), " "]
+                for each in _ACTIONS
+            ],
+            method="post",
+            action=call.here("connect"),
+            class_="inline",
+        )
+    return card(
+        [name, " ", badge(state, _STATES.get(state, ""))],
+        _trace(status.get("connector") or {}),
+        table(["Task", "State", "Worker", "What went wrong"], rows, empty="It has no task."),
+        tag("details", tag("summary", "Config"), tag("dl", settings)),
+        buttons,
+    )
+
+
+def _trace(found: dict[str, Any]) -> Content:
+    trace = found.get("trace")
+    return (
+        tag("details", tag("summary", str(trace).splitlines()[0][:200]), tag("pre", str(trace)[:20_000]))
+        if trace
+        else None
+    )
+
+
+async def act(call: ConsoleCall) -> Any:
+    given = await call.form()
+    workspace = await call.workspace()
+    url = workspace.settings.connect
+    name, action = given.get("name", ""), given.get("action", "")
+    if url is None or action not in _ACTIONS:
+        raise WrongInput("There is nothing to do.")
+    try:
+        await workspace.blocking(lambda: ConnectClient(url).act(name, action))
+    except ConnectError as error:
+        call.note(f"{action} connector", name, str(error))
+        raise WrongInput(f"It did not work: {error}.") from None
+    call.note(f"{action} connector", name)
+    return call.done(f"{name}: {action} was asked for.", call.here("connect"))

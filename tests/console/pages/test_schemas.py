@@ -1,0 +1,94 @@
+"""Schemas: versions, differences, checks and new ones, on a real registry; and records decoded by it."""
+
+import asyncio
+import json
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from typing import Any
+
+import pytest
+
+from moldau.client.registry.schema_registry import RegistryClient
+from moldau.registry.server import ServerOptions, serve
+from moldau.serde.avro import AvroSerializer
+from moldau.testing import Broker
+
+FIRST = {"type": "record", "name": "Order", "fields": [{"name": "id", "type": "long"}]}
+SECOND = {**FIRST, "fields": [*FIRST["fields"], {"name": "town", "type": "string", "default": "Brno"}]}
+BROKEN = {**FIRST, "fields": [*FIRST["fields"], {"name": "price", "type": "double"}]}
+
+
+@pytest.fixture
+def registry(broker: Broker) -> Iterator[str]:
+    """The URL of a registry on the broker."""
+    started: Future[str] = Future()
+    stopping: Future[Callable[[], None]] = Future()
+
+    async def work() -> None:
+        stop, loop = asyncio.Event(), asyncio.get_running_loop()
+        stopping.set_result(lambda: loop.call_soon_threadsafe(stop.set))
+        await serve(ServerOptions(broker.bootstrap_servers), lambda url, _: started.set_result(url), stop)
+
+    thread = threading.Thread(target=lambda: asyncio.run(work()), name="registry", daemon=True)
+    thread.start()
+    yield started.result(60)
+    stopping.result()()
+    thread.join(60)
+
+
+def test_versions_differences_and_checks(make_console: Callable[..., Any], registry: str) -> None:
+    console = make_console(schema_registry=registry)
+
+    def send(schema: str, action: str) -> Any:
+        return console.post("/schemas/new", subject="orders-value", type="AVRO", schema=schema, action=action)
+
+    made = send(json.dumps(FIRST), "register")
+    assert "Registered under id 1" in made.words
+    checked = send(json.dumps(SECOND), "check")
+    assert "It is compatible" in checked.words
+    send(json.dumps(SECOND), "register")
+    assert "orders-value AVRO 2 2" in console.get("/schemas").words
+    page = console.get("/schemas/view", subject="orders-value")
+    assert "From version 1 to 2" in page.words
+    assert "<ins>+      &quot;name&quot;: &quot;town&quot;,</ins>" in page.text
+    refused = send(json.dumps(BROKEN), "register")
+    assert refused.status == 400
+    assert "not compatible" in refused.words
+    assert "price" in refused.text
+    for wrong in ("{", '{"type": "<script>boom()</script>"}'):
+        page = send(wrong, "check")
+        assert page.status == 400
+        assert "<script>boom" not in page.text
+    assert console.get("/schemas/view", subject="nothing").status == 502
+
+
+def test_records_are_decoded_and_written_by_their_schema(
+    make_console: Callable[..., Any], registry: str, broker: Broker
+) -> None:
+    with RegistryClient(registry) as client:
+        data = AvroSerializer(client, json.dumps(SECOND)).serialize("orders", {"id": 7, "town": "Praha"})
+    broker.produce("orders", data)
+    broker.produce("orders", b"\x00\x00\x00\x03\xe7rest")  # a schema that the registry does not have
+    console = make_console(schema_registry=registry)
+    page = console.get("/topics/orders/messages")
+    assert "&quot;town&quot;: &quot;Praha&quot;" in page.text
+    assert "avro" in page.words
+    assert "not decoded" in page.words
+    found = console.get("/topics/orders/messages", filter='value.town == "Praha"', noscript="1")
+    assert "2 records looked at, 1 fits" in found.words
+    sent = console.post("/topics/orders/produce", form="schema", value='{"id": 8, "town": "Ústí"}')
+    assert "Sent: partition 0, offset 2" in sent.words
+    assert "Ústí" in console.get("/topics/orders/messages/one", partition=0, offset=2).text
+    wrong = console.post("/topics/orders/produce", form="schema", value='{"id": "eight"}')
+    assert (wrong.status, "does not fit the schema" in wrong.words) == (400, True)
+
+
+def test_without_a_registry_the_page_says_so(console: Any) -> None:
+    assert "knows no schema registry" in console.get("/schemas").words
+
+
+def test_a_registry_that_is_away(make_console: Callable[..., Any]) -> None:
+    console = make_console(schema_registry="http://127.0.0.1:9")
+    page = console.get("/schemas")
+    assert (page.status, "cannot be reached" in page.words) == (502, True)
