@@ -24,27 +24,28 @@ BELOW = {
     "__init__": "",
     "__main__": "cli",
     "base": "",
+    "metrics": "base",
     "protocol": "base",
     "schemas": "base",
     "security": "base",
     "storage": "base protocol",
     "inspection": "base protocol storage",
-    "cluster": "base protocol security",
-    "coordinators": "base protocol",
+    "cluster": "base metrics protocol security",
+    "coordinators": "base metrics protocol",
     "client": "base protocol security",
-    "replication": "base protocol schemas storage cluster client",
-    "broker": "base protocol security cluster coordinators replication",
-    "node": "base protocol security storage cluster coordinators client replication broker",
+    "replication": "base metrics protocol schemas storage cluster client",
+    "broker": "base metrics protocol security storage cluster coordinators replication",
+    "node": "base metrics protocol security storage cluster coordinators client replication broker",
     "importing": "base protocol storage inspection cluster",
     "serde": "base protocol schemas client",
     "spark": "base protocol schemas client serde",
     "streams": "base protocol schemas client serde",
     "pipelines": "base protocol schemas client serde spark",
     "connect": "base protocol schemas client serde web",
-    "web": "base",
+    "web": "base metrics",
     "registry": "base protocol schemas client web",
-    "cli": "base protocol schemas security client cluster node importing web registry serde spark pipelines "
-    "streams connect",
+    "cli": "base metrics protocol schemas security client cluster node importing web registry serde spark "
+    "pipelines streams connect",
     "testing": "*",
 }
 #: The one exception to the table: a tool that reads files of a stopped broker has no broker to ask.
@@ -89,6 +90,7 @@ ONLY_IN = {
 }
 IMPURE = {"asyncio", "os", "socket", "threading", "time", "random", "ssl", "sqlite3"}
 PURE = [
+    "metrics",
     "protocol",
     "security/acls.py",
     "security/authorizer.py",

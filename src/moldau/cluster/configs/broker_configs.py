@@ -26,6 +26,7 @@ from moldau.base.settings import (
     at_least,
     between,
 )
+from moldau.cluster.configs.monitoring_configs import MONITORING
 from moldau.cluster.configs.topic_configs import (
     CLEANUP_POLICIES,
     COMPRESSION_TYPES,
@@ -143,6 +144,7 @@ BROKER_SETTINGS = SettingsTable({
         Setting("moldau.request.log", BOOLEAN, False, "Writes one line to the log for each request.", None,
                 _ALL),
     ),
+    "Metrics and application logs": MONITORING,
     "Security": (
         Setting("sasl.enabled.mechanisms", LIST, ("GSSAPI",),
                 "What clients of a SASL listener may log in with: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, "
