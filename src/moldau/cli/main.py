@@ -80,6 +80,7 @@ KAFKA_TOOLS = {
     "kafka-protobuf-console-consumer": ("typed_console", "The same with Protobuf."),
     "kafka-configs": ("configs", "Show and change configs."),
     "kafka-consumer-groups": ("consumer_groups", "List, describe, delete and reset consumer groups."),
+    "kafka-client-metrics": ("monitoring.client_metrics", "Ask clients to push what they measure."),
     "kafka-groups": ("groups", "List the groups of every type."),
     "kafka-get-offsets": ("get_offsets", "Print the offsets of partitions."),
     "kafka-delete-records": ("delete_records", "Delete records up to an offset."),

@@ -22,6 +22,8 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
+from moldau.metrics.prometheus import OPENMETRICS_TYPE, PROMETHEUS_TYPE, exposition, wants_openmetrics
+from moldau.metrics.readings import Sources
 from moldau.web.authentication import ANONYMOUS, Authenticate, Principal, anybody
 from moldau.web.call import Asked, Call
 from moldau.web.forwarding import Forwarding
@@ -29,6 +31,7 @@ from moldau.web.limits import Limits, check_headers
 from moldau.web.media_types import accepted, check_content_type
 from moldau.web.openapi import Description, document
 from moldau.web.problems import Problem, ProblemStyle, error_code_and_message, http_problem
+from moldau.web.request_metrics import NO_ROUTE, RequestCounts
 from moldau.web.routes import Answer, Matched, RouteTable, Text
 
 log = logging.getLogger("moldau.web")
@@ -87,6 +90,10 @@ class Application:
         self._authenticate = authenticate
         self._forwarding = forwarding
         self._in_flight = 0
+        #: What ``/metrics`` shows; a service may add sources of its own.
+        self.sources = Sources()
+        self.counts = RequestCounts(service.description.title, lambda: self._in_flight)
+        self.counts.register(self.sources)
         self._id_prefix = uuid.uuid4().hex[:12]
         self._id_numbers = itertools.count(1)
 
@@ -105,6 +112,9 @@ class Application:
         response = await self._respond(given)
         response.headers[REQUEST_ID] = given.request_id
         await response(scope, receive, send)
+        route = NO_ROUTE if given.call is None else given.call.route_path
+        now = clock()
+        self.counts.answered(route, request.method, response.status_code, now - began, now)
         if access_log.isEnabledFor(logging.INFO):
             self._log(given, response, clock() - began)
 
@@ -146,6 +156,9 @@ class Application:
         request, service = given.request, self.service
         check_headers(self.limits, request.scope["headers"])
         given.principal = await self._authenticate(request)
+        if request.scope["path"] == "/metrics" and request.method == "GET":
+            # Prometheus asks for media types of its own.
+            return self._metrics(_header(request, b"accept") or "")
         given.media_type = accepted(_header(request, b"accept"), service.media_types)
         if request.scope["path"] == "/openapi.json" and request.method == "GET":
             return _json(document(service.description, service.table), "application/json")
@@ -160,6 +173,11 @@ class Application:
         if self._forwarding is None:
             return await handle()
         return await self._forwarding.handle(call, handle)
+
+    def _metrics(self, accept: str) -> Response:
+        openmetrics = wants_openmetrics(accept)
+        text = "".join(exposition(self.sources, asyncio.get_running_loop().time(), openmetrics=openmetrics))
+        return Response(text, media_type=OPENMETRICS_TYPE if openmetrics else PROMETHEUS_TYPE)
 
     def _request_id(self, request: Request) -> str:
         """The client's own id, or a new one where it has none that a log can take."""
