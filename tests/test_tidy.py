@@ -304,6 +304,7 @@ MIRRORED = {
     "cluster",
     "coordinators",
     "inspection",
+    "metrics",
     "protocol",
     "registry",
     "replication",
@@ -314,6 +315,13 @@ MIRRORED = {
 #: Modules of these packages without one, and the test that covers them. Keep it short.
 WITHOUT_TEST_OF_ITS_OWN = {
     "broker/access/answers": "broker/access/test_throttling",
+    "broker/monitoring/cluster_sources": "broker/monitoring/test_monitoring",
+    "broker/monitoring/log_sources": "broker/monitoring/test_monitoring",
+    "broker/monitoring/otlp_export": "broker/monitoring/test_monitoring",
+    "broker/monitoring/process_sources": "broker/monitoring/test_monitoring",
+    "broker/monitoring/server_sources": "broker/monitoring/test_monitoring",
+    "broker/monitoring/telemetry": "broker/apis/test_push_telemetry",
+    "cluster/configs/monitoring_configs": "broker/monitoring/test_monitoring",
     "broker/access/asks": "broker/access/test_gate",
     "broker/access/guarding": "broker/access/test_throttling",
     "broker/access/entrances": "broker/access/test_tls",
