@@ -317,6 +317,7 @@ WITHOUT_TEST_OF_ITS_OWN = {
     "broker/access/answers": "broker/access/test_throttling",
     "broker/monitoring/cluster_sources": "broker/monitoring/test_monitoring",
     "broker/monitoring/log_sources": "broker/monitoring/test_monitoring",
+    "broker/monitoring/monitored": "broker/monitoring/test_monitoring",
     "broker/monitoring/otlp_export": "broker/monitoring/test_monitoring",
     "broker/monitoring/process_sources": "broker/monitoring/test_monitoring",
     "broker/monitoring/server_sources": "broker/monitoring/test_monitoring",

@@ -7,7 +7,7 @@ Invariant: looking costs the requests nothing but their turn: a scrape of many p
 
 import json
 from collections.abc import Callable, Generator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from moldau import __version__
 from moldau.base.clock import stopwatch
@@ -15,15 +15,13 @@ from moldau.base.http_server import HttpServer, Request, Response
 from moldau.broker.bounds.turns import in_turns
 from moldau.broker.monitoring.cluster_sources import ControllerSources, CoordinatorSources, ReplicaSources
 from moldau.broker.monitoring.log_sources import LogSources
+from moldau.broker.monitoring.monitored import MonitoredBroker
 from moldau.broker.monitoring.process_sources import ProcessSources
 from moldau.broker.monitoring.server_sources import ServerSources
 from moldau.metrics.jolokia import Jolokia
 from moldau.metrics.mbeans import MBeans
 from moldau.metrics.prometheus import OPENMETRICS_TYPE, PROMETHEUS_TYPE, exposition, wants_openmetrics
 from moldau.metrics.readings import Sources
-
-if TYPE_CHECKING:
-    from moldau.node import Node
 
 #: Lines that are joined before others have their turn.
 _LINES_AT_ONCE = 50
@@ -35,7 +33,7 @@ _INDEX = (
 
 
 class Monitoring:
-    def __init__(self, node: "Node") -> None:
+    def __init__(self, node: MonitoredBroker) -> None:
         self._node = node
         services = node.services
         self.sources = Sources()

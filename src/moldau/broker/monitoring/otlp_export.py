@@ -7,16 +7,13 @@ import asyncio
 import json
 import logging
 import ssl
-from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from moldau import __version__
 from moldau.base.clock import stopwatch
+from moldau.broker.monitoring.monitored import MonitoredBroker
 from moldau.metrics.otlp import export_request
 from moldau.metrics.readings import Sources
-
-if TYPE_CHECKING:
-    from moldau.node import Node
 
 log = logging.getLogger("moldau.broker.otlp")
 
@@ -24,7 +21,7 @@ _TIMEOUT_SECONDS = 10.0
 _NS = 1_000_000
 
 
-async def export_for_ever(node: "Node", sources: Sources) -> None:
+async def export_for_ever(node: MonitoredBroker, sources: Sources) -> None:
     """Until it is cancelled."""
     url: str = node.settings["moldau.metrics.otlp.endpoint"]
     seconds: float = node.settings["moldau.metrics.otlp.interval.ms"] / 1000
