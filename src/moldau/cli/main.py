@@ -41,6 +41,10 @@ COMMANDS = {
         "List, describe and abort transactions.",
     ),
     "groups": ("moldau.cli.commands.groups:groups", "List, describe, reset consumer groups; why they lag."),
+    "lag": ("moldau.cli.commands.lag:lag", "Watch whether consumer groups keep up."),
+    "probe": ("moldau.cli.commands.probe:probe", "Write and read a record through every broker."),
+    "top": ("moldau.cli.commands.top:top", "Show what brokers do, live in the terminal."),
+    "audit": ("moldau.cli.commands.audit:audit", "Find records that an application has not processed."),
     "connect": (
         "moldau.cli.commands.connect:connect",
         "Run one worker of a cluster that runs connectors.",
