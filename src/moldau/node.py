@@ -12,7 +12,7 @@ import random
 import signal
 from collections.abc import Callable, Coroutine, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from moldau.base.allocator import reuse_freed_memory
 from moldau.base.clock import Clock, SystemClock
@@ -71,6 +71,9 @@ from moldau.storage.files import Files
 from moldau.storage.log.log import LogConfig
 from moldau.storage.open_files import OPEN_FILES
 
+if TYPE_CHECKING:
+    from moldau.broker.monitoring.monitoring import Monitoring
+
 log = logging.getLogger("moldau.node")
 
 #: How long a stop waits for answers that are in flight.
@@ -115,6 +118,8 @@ class Node:
         self._opened: list[Callable[[], Coroutine[Any, Any, None]]] = []
         #: Set when the broker cannot go on; the message says why.
         self.failure: asyncio.Future[str] | None = None
+        #: None while nobody asked for metrics.
+        self.monitoring: Monitoring | None = None
 
     # --- start ----------------------------------------------------------------------------------
 
@@ -136,6 +141,7 @@ class Node:
             self._build_services()
             await self._bind()
             await self._join()
+            await self._monitor()
             await self.server.accept()
         except BaseException:
             await self._unwind()
@@ -223,8 +229,8 @@ class Node:
         """The partitions of this node, those that it leads and those that it copies."""
         changes = IsrChanges(self.node_id, lambda: self.broker_epoch, self.controller, self.background)
         lag_time_ms = self.settings.replica_lag_time_max_ms
-        proposals = IsrProposals(self.node_id, lambda: self.metadata.image, changes, lag_time_ms)
-        following = Following(
+        self.isr_proposals = IsrProposals(self.node_id, lambda: self.metadata.image, changes, lag_time_ms)
+        self.following = Following(
             self.node_id,
             lambda: self.broker_epoch,
             lambda leader_id: self.peers.connection(leader_id, "replication"),
@@ -239,8 +245,8 @@ class Node:
             self.background,
             self._topic_values,
             clock=self.clock,
-            isr_proposer=proposals,
-            role_changed=following.role_changed,
+            isr_proposer=self.isr_proposals,
+            role_changed=self.following.role_changed,
         )
 
     def _build_coordinators(self) -> None:
@@ -332,6 +338,17 @@ class Node:
         for listener in self.settings.listeners:
             port = await self.server.bind(listener)
             self.listeners.append(listener._replace(port=port))
+
+    async def _monitor(self) -> None:
+        """Metrics and health, where the settings ask for them; their code is loaded only then."""
+        settings = self.settings
+        if settings["moldau.metrics.port"] < 0 and not settings["moldau.metrics.otlp.endpoint"]:
+            return
+        from moldau.broker.monitoring.monitoring import Monitoring
+
+        self.monitoring = Monitoring(self)
+        self._opened.append(self.monitoring.close)
+        await self.monitoring.start()
 
     async def _answer_as_controller(self, request: Any) -> Any:
         from moldau.broker.controller_requests import answer

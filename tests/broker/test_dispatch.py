@@ -20,7 +20,8 @@ from moldau.broker import apis
 from moldau.broker.bounds.turns import Steps, Turn, in_turns
 from moldau.broker.context import CloseConnection, RequestContext
 from moldau.broker.dispatch import Dispatch, Route
-from moldau.broker.purgatory import NO_RESPONSE, Parked, Purgatory
+from moldau.broker.monitoring.requests import RequestMetrics
+from moldau.broker.purgatory import NO_RESPONSE, Parked, Purgatory, when_done
 from moldau.protocol.api_keys import ApiKey
 from moldau.protocol.codec import decode
 from moldau.protocol.errors import ErrorCode, KafkaError
@@ -48,7 +49,10 @@ class World:
         self.background = Background()
         self.settings = SimpleNamespace(moldau_request_elements_max=1000, moldau_response_bytes_max=10_000)
         self.services: Any = SimpleNamespace(
-            purgatory=self.purgatory, background=self.background, settings=self.settings
+            requests=RequestMetrics(),
+            purgatory=self.purgatory,
+            background=self.background,
+            settings=self.settings,
         )
         self.dispatch = Dispatch(self.services)
         self.line = Line(self.dispatch.frame, loop=asyncio.get_running_loop())
@@ -724,3 +728,32 @@ def test_requests_are_logged_when_asked_for(in_world: Play, caplog: pytest.LogCa
         in_world(play)
     (record,) = caplog.records
     assert "INIT_PRODUCER_ID v0 #5 client=tester" in record.getMessage()
+
+
+def test_requests_are_counted_and_timed_whether_they_wait_or_not(in_world: Play) -> None:
+    async def play(world: World) -> None:
+        for number in range(40):
+            world.send(number)
+        (tally,) = world.services.requests.api(API).versions.values()
+        assert tally.count == 40
+        assert 1 <= tally.times.total.count <= 40
+        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        world.handle = lambda request, context: when_done(future, asyncio.Future.result)
+        world.send(41)
+        before = tally.times.remote.count
+        future.set_result(InitProducerIdResponse(producer_id=8))
+        await world.settle()
+        assert tally.count == 41
+        assert tally.times.remote.count == before + 1
+
+    in_world(play)
+
+
+def test_errors_in_answers_are_counted(in_world: Play) -> None:
+    async def play(world: World) -> None:
+        world.handle = lambda request, context: InitProducerIdResponse(error_code=42)
+        world.send(1)
+        world.send(2)
+        assert world.services.requests.api(API).errors == {42: 2}
+
+    in_world(play)

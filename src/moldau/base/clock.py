@@ -9,6 +9,8 @@ from typing import Protocol
 
 #: Seconds from nowhere, to measure how long work takes: never for deadlines, which follow a ``Clock``.
 stopwatch: Callable[[], float] = time.perf_counter
+#: Seconds of CPU that the calling thread has used.
+thread_seconds: Callable[[], float] = time.thread_time
 
 
 class Clock(Protocol):

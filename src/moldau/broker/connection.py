@@ -64,12 +64,15 @@ class ConnectionOwner(Protocol):
 class Reply:
     """A place in the order of replies; ``parts`` is set once the answer is known."""
 
-    __slots__ = ("connection", "parked", "parts")
+    __slots__ = ("began_at", "connection", "handled_at", "parked", "parts")
 
     def __init__(self, connection: "Connection") -> None:
         self.connection = connection
         self.parts: list[Any] | None = None
         self.parked: Parked | None = None
+        #: When its request was begun, and when it began to wait; of no meaning for one that was answered at
+        #: once.
+        self.began_at = self.handled_at = 0.0
 
     def fill(self, parts: list[Any]) -> None:
         self.parts = parts
@@ -127,6 +130,12 @@ class Connection(asyncio.BufferedProtocol):
         self.produce_turn: asyncio.Future[None] | None = None
         #: Requests since the last idle check; a connection without any and without open work is idle.
         self.requests = 0
+        #: When the bytes came that are handled now.
+        self.read_at = 0.0
+        self.bytes_in = 0
+        self.bytes_out = 0
+        #: What the client calls itself, as ApiVersions tells.
+        self.software = ("unknown", "unknown")
 
     # --- the transport's side -------------------------------------------------------------------
 
@@ -159,6 +168,9 @@ class Connection(asyncio.BufferedProtocol):
         return memoryview(self._partial)[self._filled :]
 
     def buffer_updated(self, nbytes: int) -> None:
+        self.bytes_in += nbytes
+        if self._held is None:
+            self.read_at = stopwatch()
         if self._held is not None:  # on its way when reading was paused
             waiting = bytearray(memoryview(self._held)[self._held_at :])
             waiting += self._intake.scratch[:nbytes]
@@ -396,7 +408,9 @@ class Connection(asyncio.BufferedProtocol):
             if part.__class__ is bytearray:
                 while outbound and outbound[0].__class__ is bytearray:
                     part += outbound.popleft()
-                self._outbound_bytes -= len(part)
+                size = len(part)
+                self._outbound_bytes -= size
+                self.bytes_out += size
                 transport.write(part)
                 continue
             try:
@@ -412,6 +426,7 @@ class Connection(asyncio.BufferedProtocol):
                 outbound.appendleft(part.rest(len(chunk)))
             else:
                 self._outbound_bytes -= _SLICE_BYTES
+            self.bytes_out += len(chunk)
             transport.write(chunk)
         if self._halted:
             self._balance_reading()

@@ -3,6 +3,7 @@
 Invariant: handlers take ``(request, context)`` and return a value; they hold no state of their own.
 """
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -11,6 +12,8 @@ from moldau.base.clock import Clock
 from moldau.base.names import Uuid
 from moldau.base.tasks import Background, Timers
 from moldau.broker.access.authorized_operations import EVERY_OPERATION, REFUSALS
+from moldau.broker.monitoring.requests import RequestMetrics
+from moldau.broker.monitoring.topic_failures import TopicFailures
 from moldau.cluster.configs.broker_settings import BrokerSettings
 from moldau.cluster.configs.layers import ConfigLayers
 from moldau.cluster.controller.elections import RulesOf
@@ -31,6 +34,7 @@ if TYPE_CHECKING:
     from moldau.broker.coordination.transactions import Transactions
     from moldau.broker.fetch_sessions import FetchSessions
     from moldau.broker.forwarding import Forwarding, Unwrap
+    from moldau.broker.monitoring.telemetry import ClientTelemetry
     from moldau.broker.purgatory import Purgatory
     from moldau.broker.restores import Restores
     from moldau.broker.schema_validation import SchemaValidator
@@ -79,6 +83,22 @@ class Services:
     authorization: "Authorization | None" = None
     #: None where nothing is audited.
     audit: "AuditLog | None" = None
+    #: Logins by listener and by whether they were let in.
+    logins: "Counter[tuple[str, bool]]" = field(default_factory=Counter)
+    #: What is counted of requests, by API.
+    requests: RequestMetrics = field(default_factory=RequestMetrics)
+    #: What is counted of topics where something went wrong.
+    topic_failures: TopicFailures = field(default_factory=TopicFailures)
+    _telemetry: "ClientTelemetry | None" = None
+
+    @property
+    def telemetry(self) -> "ClientTelemetry":
+        """What clients tell of themselves; most of them never do."""
+        if self._telemetry is None:
+            from moldau.broker.monitoring.telemetry import ClientTelemetry
+
+            self._telemetry = ClientTelemetry(self.clock, self.settings)
+        return self._telemetry
 
     @property
     def layers(self) -> ConfigLayers:

@@ -16,12 +16,14 @@ from collections.abc import Callable, Generator
 from types import GeneratorType
 from typing import Any, TypeAlias
 
+from moldau.base.clock import stopwatch
 from moldau.broker.apis import TABLE, Api, unsupported_api_versions
 from moldau.broker.bounds.flow_control import RECEIVE_BUFFER_BYTES
 from moldau.broker.bounds.turns import in_turns
 from moldau.broker.connection import Connection, Reply
 from moldau.broker.context import CloseConnection, LargeRequestContext, RequestContext, Services
 from moldau.broker.forwarding import FORWARDED, unwrap_with
+from moldau.broker.monitoring.requests import RequestMetrics, Tally, error_counter
 from moldau.broker.purgatory import NO_RESPONSE, Parked
 from moldau.protocol import messages
 from moldau.protocol.api_keys import ApiKey
@@ -67,12 +69,17 @@ class Route:
         "read",
         "request",
         "response",
+        "tally",
         "version",
         "write",
     )
 
-    def __init__(self, api: Api, api_key: ApiKey, version: int, handle: Handler) -> None:
+    def __init__(
+        self, api: Api, api_key: ApiKey, version: int, handle: Handler, tally: Tally | None = None
+    ) -> None:
+        """``tally`` counts the requests; one of its own where nobody looks at it."""
         request, response = messages.load(api_key)
+        self.tally = RequestMetrics().tally(api_key, version) if tally is None else tally
         self.api_key = api_key
         self.version = version
         self.forwarded = api_key in FORWARDED
@@ -125,6 +132,30 @@ class Route:
         return _with_splices(out, splices, correlation_id)
 
 
+class CountingRoute(Route):
+    """Counts the errors in its answers; a produce or a fetch does that where it makes them, which costs
+    less.
+    """
+
+    __slots__ = ("_count_errors",)
+
+    def __init__(self, api: Api, api_key: ApiKey, version: int, handle: Handler, tally: Tally) -> None:
+        super().__init__(api, api_key, version, handle, tally)
+        self._count_errors = error_counter(self.response)
+
+    def encode(self, correlation_id: int, response: Any) -> list[Any]:
+        if self._count_errors is not None:
+            self._count_errors(response, self.tally.requests.error)
+        return super().encode(correlation_id, response)
+
+    def encode_in_steps(
+        self, correlation_id: int, response: Any, limit: int
+    ) -> Generator[None, None, list[Any]]:
+        if self._count_errors is not None:
+            self._count_errors(response, self.tally.requests.error)
+        return super().encode_in_steps(correlation_id, response, limit)
+
+
 def _with_splices(out: bytearray, splices: list[tuple[int, Any]], correlation_id: int) -> list[Any]:
     size = len(out) - 4 + sum(part.size for _, part in splices)
     _PREFIX.pack_into(out, 0, size, correlation_id)
@@ -149,6 +180,7 @@ class Dispatch:
         self._few = asyncio.Semaphore(_FEW)
         self._one = asyncio.Semaphore(1)
         self.log_requests = False
+        self.requests = services.requests
 
     def wrap_again(self, wrap_handler: WrapHandler | None) -> None:
         """Puts something else around the handlers from now on."""
@@ -175,6 +207,12 @@ class Dispatch:
             if found is None:
                 return
             route = found
+        tally = route.tally
+        began = handled = 0.0
+        if tally.left:
+            tally.left -= 1
+        else:
+            began = tally.begin()
         position = _CLIENT_ID_AT
         client_id = None
         if size >= 0:
@@ -203,19 +241,30 @@ class Dispatch:
         except Exception as error:
             result = self._failed(route, request, context, error)
         connection = context.connection
+        if began:
+            handled = stopwatch()
         if result.__class__ is route.response:
             connection.send(route.encode(context.correlation_id, result))
         elif result is not None:
-            self._later(route, request, context, result)
+            self._later(route, request, context, result, began)
+            return
+        if began:
+            tally.answered(began, handled, connection.read_at, len(frame), request)
 
-    def _later(self, route: Route, request: Any, context: RequestContext, result: Any) -> None:
+    def _later(
+        self, route: Route, request: Any, context: RequestContext, result: Any, began: float = 0.0
+    ) -> None:
         connection = context.connection
-        if isinstance(result, Parked):
-            self._park(connection.reserve(), route, request, context, result)
+        alone = not isinstance(result, Parked)
+        reply = connection.reserve(alone=alone)
+        reply.handled_at = now = stopwatch()
+        reply.began_at = began or now
+        if not alone:
+            self._park(reply, route, request, context, result)
             return
         kind = type(result).__name__
         assert inspect.isawaitable(result) or inspect.isgenerator(result), f"{route.api_key.name}: {kind}"
-        self._start(connection.reserve(alone=True), route, request, context, result)
+        self._start(reply, route, request, context, result)
 
     def _start(
         self, reply: Reply, route: Route, request: Any, context: RequestContext, result: Any
@@ -229,7 +278,9 @@ class Dispatch:
         """Queues a request with many elements; its frame may be in the buffer that all connections share."""
         if len(frame) <= RECEIVE_BUFFER_BYTES:
             frame = memoryview(bytearray(frame))
-        work = self._work_on_large(context.connection.reserve(alone=True), route, frame, position, context)
+        reply = context.connection.reserve(alone=True)
+        reply.began_at = reply.handled_at = stopwatch()
+        work = self._work_on_large(reply, route, frame, position, context)
         self._services.background.start(work, route.api_key.name.lower())
 
     def _park(
@@ -240,6 +291,7 @@ class Dispatch:
             self._fill(reply, route, request, context, response)
 
         purgatory = self._services.purgatory
+        parked.api_key = route.api_key
         if not parked.after_disconnect:
             if context.connection.closing:
                 purgatory.cancel(parked)
@@ -300,7 +352,9 @@ class Dispatch:
             if isinstance(response, route.response):
                 limit = self._services.settings.moldau_response_bytes_max
                 steps = route.encode_in_steps(context.correlation_id, response, limit)
-                reply.fill(await in_turns(steps))
+                parts = await in_turns(steps)
+                route.tally.answered_later(reply.began_at, reply.handled_at, request)
+                reply.fill(parts)
                 return
         except asyncio.CancelledError:
             self._fill(reply, route, request, context, _stopping())
@@ -338,6 +392,8 @@ class Dispatch:
             if isinstance(response, Exception):
                 response = self._failed(route, request, context, response)
             empty = response is None or response is NO_RESPONSE
+            if reply.began_at:
+                route.tally.answered_later(reply.began_at, reply.handled_at, request)
             reply.fill([] if empty else route.encode(context.correlation_id, response))
         except (CloseConnection, MalformedMessage) as error:
             context.connection.close(str(error))
@@ -377,7 +433,9 @@ class Dispatch:
             handle = api.handle
             if self._wrap_handler is not None:
                 handle = self._wrap_handler(ApiKey(key), handle)
-            route = Route(api, ApiKey(key), version, handle)
+            tally = self.requests.tally(key, version)
+            kind = Route if key in (ApiKey.PRODUCE, ApiKey.FETCH) else CountingRoute
+            route = kind(api, ApiKey(key), version, handle, tally)
         except (OSError, ImportError) as error:
             # Out of descriptors or memory, most likely. The next request tries again.
             raise CloseConnection(f"{ApiKey(key).name} could not be loaded: {error}") from error

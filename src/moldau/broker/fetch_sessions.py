@@ -130,10 +130,15 @@ class FetchSessions:
         self._clock = clock
         self._slots = slots
         self._new_id = new_id
+        self.evictions = 0
         self._sessions: dict[int, Session] = {}  # in order of use, the longest unused first
 
     def __len__(self) -> int:
         return len(self._sessions)
+
+    @property
+    def partition_count(self) -> int:
+        return sum(len(session.partitions) for session in self._sessions.values())
 
     def clear(self) -> None:
         self._sessions.clear()
@@ -190,6 +195,7 @@ class FetchSessions:
             if oldest is None or now - oldest.used_at < EVICTION_SECONDS:
                 return None
             del self._sessions[oldest.session_id]
+            self.evictions += 1
         session_id = self._new_id()
         while session_id == INVALID_SESSION_ID or session_id in self._sessions:
             session_id = self._new_id()

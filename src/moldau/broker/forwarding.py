@@ -90,6 +90,8 @@ class ForwardedConnection:
         self.client_id_bytes = b""
         self.client_id = ""
         self.closing = False
+        self.software = ("unknown", "unknown")
+        self.read_at = 0.0
         self.answer: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
 
     def reserve(self, *, alone: bool = False) -> "ForwardedReply":
@@ -109,6 +111,7 @@ class ForwardedReply:
     def __init__(self, connection: ForwardedConnection) -> None:
         self._connection = connection
         self.parked: Any = None
+        self.began_at = self.handled_at = 0.0
 
     def fill(self, parts: list[Any]) -> None:
         self._connection.send(parts)

@@ -7,7 +7,8 @@ Invariant: a parked request is answered exactly once, or cancelled with its conn
 """
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -36,6 +37,7 @@ class Parked:
         "_timer",
         "_wake",
         "after_disconnect",
+        "api_key",
         "attempt",
         "futures",
         "on_append",
@@ -61,6 +63,8 @@ class Parked:
         self.after_disconnect = after_disconnect
         #: Tried after every append as well, and not only when a partition has committed: for followers.
         self.on_append = on_append
+        #: Whose request it is; -1 until it is known.
+        self.api_key = -1
         self._timer: Timer | None = None
         self._answer: Callable[[Any], None] | None = None
         self._wake: Callable[..., None] | None = None
@@ -98,6 +102,11 @@ class Purgatory:
         self._timers = timers
         self._limit = limit
         self._parked: set[Parked] = set()
+        #: Requests whose time was up, by API and by whether a follower had asked.
+        self.expired: Counter[tuple[int, bool]] = Counter()
+
+    def __iter__(self) -> Iterator[Parked]:
+        return iter(tuple(self._parked))
 
     def __len__(self) -> int:
         return len(self._parked)
@@ -142,6 +151,8 @@ class Purgatory:
             assert not expired, "an expired request must be answered"
             return
         answer = parked._answer
+        if expired:
+            self.expired[parked.api_key, parked.on_append] += 1
         self._remove(parked)
         assert answer is not None
         answer(response)

@@ -8,6 +8,7 @@ import asyncio
 import ipaddress
 import logging
 import socket
+from collections import defaultdict
 from collections.abc import Mapping
 
 from moldau.base.settings import SettingError
@@ -36,6 +37,21 @@ _BUFFERS = (
 )
 
 
+class ListenerTotals:
+    """What a listener has seen of connections; bytes are of those that have ended."""
+
+    __slots__ = ("bytes_in", "bytes_out", "open", "opened")
+
+    def __init__(self, opened: int = 0, bytes_in: int = 0, bytes_out: int = 0) -> None:
+        self.opened = opened
+        self.open = 0
+        self.bytes_in = bytes_in
+        self.bytes_out = bytes_out
+
+    def copy(self) -> "ListenerTotals":
+        return ListenerTotals(self.opened, self.bytes_in, self.bytes_out)
+
+
 class Server:
     def __init__(
         self,
@@ -61,6 +77,8 @@ class Server:
         #: Counts connections by address where there are quotas for them.
         self.throttling: Throttling | None = None
         self.connections: set[Connection] = set()
+        #: By the name of the listener.
+        self.totals: defaultdict[str, ListenerTotals] = defaultdict(ListenerTotals)
         self._descriptors = descriptors
         self._is_turning_away = False
 
@@ -134,6 +152,7 @@ class Server:
         if limit < _NO_LIMIT and sum(each.host == connection.host for each in self.connections) >= limit:
             return f"max.connections.per.ip={limit} is reached"
         self.connections.add(connection)
+        self.totals[connection.listener_name].opened += 1
         if self.throttling is not None and self.throttling.quotas:
             early = self.throttling.connected(connection.host)
             if early > 0:
@@ -170,6 +189,9 @@ class Server:
         self._unsent.forget(connection)
         if connection in self.connections:
             self.connections.discard(connection)
+            totals = self.totals[connection.listener_name]
+            totals.bytes_in += connection.bytes_in
+            totals.bytes_out += connection.bytes_out
             if self._is_turning_away:
                 log.warning("new connections are welcome again")
                 self._is_turning_away = False

@@ -41,6 +41,10 @@ COMMANDS = {
         "List, describe and abort transactions.",
     ),
     "groups": ("moldau.cli.commands.groups:groups", "List, describe, reset consumer groups; why they lag."),
+    "lag": ("moldau.cli.commands.lag:lag", "Watch whether consumer groups keep up."),
+    "probe": ("moldau.cli.commands.probe:probe", "Write and read a record through every broker."),
+    "top": ("moldau.cli.commands.top:top", "Show what brokers do, live in the terminal."),
+    "audit": ("moldau.cli.commands.audit:audit", "Find records that an application has not processed."),
     "connect": (
         "moldau.cli.commands.connect:connect",
         "Run one worker of a cluster that runs connectors.",
@@ -91,6 +95,7 @@ KAFKA_TOOLS = {
     "kafka-protobuf-console-consumer": ("typed_console", "The same with Protobuf."),
     "kafka-configs": ("configs", "Show and change configs."),
     "kafka-consumer-groups": ("consumer_groups", "List, describe, delete and reset consumer groups."),
+    "kafka-client-metrics": ("monitoring.client_metrics", "Ask clients to push what they measure."),
     "kafka-groups": ("groups", "List the groups of every type."),
     "kafka-get-offsets": ("get_offsets", "Print the offsets of partitions."),
     "kafka-delete-records": ("delete_records", "Delete records up to an offset."),

@@ -12,6 +12,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 
+from moldau.base.clock import stopwatch
 from moldau.base.tasks import Background
 from moldau.cluster.controller import commands
 from moldau.cluster.controller.elections import RulesOf
@@ -20,6 +21,7 @@ from moldau.cluster.image import ClusterImage
 from moldau.cluster.metadata import Metadata
 from moldau.cluster.records import MetadataError, Record
 from moldau.cluster.store.contract import Controllership, MetadataStore
+from moldau.metrics.instruments import Histogram
 from moldau.protocol.errors import KafkaError
 
 log = logging.getLogger("moldau.cluster.controller")
@@ -45,6 +47,8 @@ class ControllerRole:
         self._fencing = False
         self._fence_again = False
         self.campaigning = False
+        #: How long elections of leaders took that this controller had to hold, in milliseconds.
+        self.election_times = Histogram()
         #: Set as soon as this broker wins an election, even if it may not act yet.
         self.won = asyncio.Event()
         metadata.on_deposed = self._lost.set
@@ -173,15 +177,21 @@ class ControllerRole:
                 missing = sorted(b.broker_id for b in known.live_brokers() if b.broker_id not in sessions)
                 if missing:
                     log.warning("fencing broker(s) %s: they have no session", ", ".join(map(str, missing)))
+                    began = stopwatch()
                     await self._metadata.submit(
                         lambda image, sessions=sessions, known=known: commands.fence_missing_brokers(  # type: ignore[misc]
                             image, sessions, known, self._rules_of
                         )
                     )
+                    self._note_election(began)
         except (KafkaError, MetadataError) as error:
             log.error("brokers without a session could not be fenced: %s", error)
         finally:
             self._fencing = False
+
+    def _note_election(self, began: float) -> None:
+        now = stopwatch()
+        self.election_times.record((now - began) * 1000, now)
 
     def balance_leaders(self) -> None:
         """Lets preferred replicas lead again where they are in sync; called from time to time."""
@@ -190,6 +200,8 @@ class ControllerRole:
 
     async def _balance_leaders(self) -> None:
         try:
+            began = stopwatch()
             await self._metadata.submit(lambda image: preferred_leaders(image, self._rules_of))
+            self._note_election(began)
         except KafkaError as error:
             log.warning("preferred leaders were not elected: %s", error)

@@ -26,6 +26,7 @@ from moldau.coordinators.shard import (
     ShardType,
     Token,
 )
+from moldau.metrics.instruments import Histogram
 from moldau.protocol.errors import ErrorCode, KafkaError
 
 log = logging.getLogger("moldau.coordinators")
@@ -125,6 +126,15 @@ class Runtime(Generic[ShardType]):
         self._contexts: dict[int, ShardContext[ShardType]] = {}
         #: Shards load one at a time: the slices of many would add up to a long wait for everything else.
         self._load_lock = asyncio.Lock()
+        #: How long partitions took to load, in milliseconds.
+        self.load_times = Histogram()
+
+    def __len__(self) -> int:
+        return len(self._contexts)
+
+    def loaded(self) -> Iterator[ShardType]:
+        """Every shard that is ready."""
+        return (context.shard for context in tuple(self._contexts.values()) if not context.loading)
 
     # --- loading and unloading ------------------------------------------------------------------
 
@@ -166,7 +176,8 @@ class Runtime(Generic[ShardType]):
         async with self._load_lock:
             if not self._is_current(context):
                 return
-            pause_at = monotonic() + _LOAD_SLICE_SECONDS
+            began = monotonic()
+            pause_at = began + _LOAD_SLICE_SECONDS
             for entry in self._journal.read(context.partition):
                 self._replay(shard, entry, context.partition)
                 applied += 1
@@ -177,6 +188,7 @@ class Runtime(Generic[ShardType]):
                     if not self._is_current(context):
                         return
                     pause_at = monotonic() + _LOAD_SLICE_SECONDS
+            self.load_times.record((monotonic() - began) * 1000, monotonic())
             self._ready(context, applied)
 
     def _is_current(self, context: ShardContext[ShardType]) -> bool:

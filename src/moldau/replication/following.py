@@ -4,7 +4,7 @@ Invariant: a partition is in the fetcher of its present leader or in none. The f
 the first one, so a broker that is alone does not pay for it.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -75,6 +75,14 @@ class Following:
         if role is not None:
             self._followed[partition] = role
             self._fetcher(partition.leader).add(partition)
+
+    def lags(self) -> "Iterator[tuple[int, Partition, int, bool]]":
+        """Of each followed partition its leader, by how much it is behind, and whether copying is held
+        back.
+        """
+        for leader_id, fetcher in self._fetchers.items():
+            for partition, lag, held_back in fetcher.lags():
+                yield leader_id, partition, lag, held_back
 
     def _fetcher(self, leader_id: int) -> "LeaderFetcher":
         fetcher = self._fetchers.get(leader_id)

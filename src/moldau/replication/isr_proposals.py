@@ -40,6 +40,8 @@ class IsrProposals:
         self._image = image
         self._changes = changes
         self.lag_time_ms = lag_time_ms
+        #: What was proposed, by whether members left or came, and what the controller refused.
+        self.shrinks = self.expands = self.refused = 0
 
     def is_eligible(self, broker_id: int) -> bool:
         broker = self._image().brokers.get(broker_id)
@@ -48,6 +50,10 @@ class IsrProposals:
     def propose(self, partition: Partition, isr: tuple[int, ...]) -> None:
         leading = partition.leading
         assert leading is not None
+        if len(isr) < len(leading.isr):
+            self.shrinks += 1
+        else:
+            self.expands += 1
         members = tuple(IsrMember(broker_id, self._epoch(leading, broker_id)) for broker_id in isr)
         outcome = self._changes.propose(
             IsrProposal(
@@ -59,6 +65,11 @@ class IsrProposals:
             )
         )
         outcome.add_done_callback(partial(_answered, leading, leading.partition_epoch))
+        outcome.add_done_callback(self._count)
+
+    def _count(self, future: "asyncio.Future[IsrOutcome]") -> None:
+        if not future.cancelled() and future.result().error != ErrorCode.NONE:
+            self.refused += 1
 
     def _epoch(self, leading: LeaderState, broker_id: int) -> int:
         if broker_id != self._node_id:

@@ -9,7 +9,7 @@ cannot be copied does not keep the others from it. Nothing is thrown away but wh
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from typing import Any
 
 from moldau.base.clock import Clock
@@ -45,13 +45,15 @@ _SOON_OVER = (
 class _Followed:
     """A partition that is copied, and when it may be asked for again."""
 
-    __slots__ = ("leader_epoch", "not_before", "partition", "pause_seconds")
+    __slots__ = ("lag", "leader_epoch", "not_before", "partition", "pause_seconds")
 
     def __init__(self, partition: Partition) -> None:
         self.partition = partition
         self.leader_epoch = partition.leader_epoch
         self.not_before = 0.0
         self.pause_seconds = _FIRST_PAUSE_SECONDS
+        #: Committed records of the leader that were not here yet after its last answer.
+        self.lag = 0
 
 
 class LeaderFetcher:
@@ -79,6 +81,12 @@ class LeaderFetcher:
 
     def __len__(self) -> int:
         return len(self._followed)
+
+    def lags(self) -> Iterator[tuple[Partition, int, bool]]:
+        """Of each partition, by how much it is behind, and whether it is held back after an error."""
+        now = self._clock.monotonic()
+        for followed in self._followed.values():
+            yield followed.partition, followed.lag, followed.not_before > now
 
     def add(self, partition: Partition) -> None:
         """Copies the partition from now on, or in its new leader epoch."""
@@ -237,6 +245,7 @@ class LeaderFetcher:
         try:
             if data.records:
                 partition.append_as_follower(data.records, now_ms)
+            followed.lag = max(data.high_watermark - log.log_end_offset, 0)
             partition.follow(data.high_watermark, data.log_start_offset)
         except KafkaError as error:
             logger.error("%s: cannot take what the leader sent: %s", partition.topic_partition, error)

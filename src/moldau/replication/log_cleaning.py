@@ -39,6 +39,10 @@ class LogCleaning:
         self._background = background
         self._clock = clock
         self._settings = settings
+        #: When it last looked for work, how long the last compaction took, and how many there were.
+        self.looked_at: float | None = None
+        self.last_seconds = 0.0
+        self.cleanings = 0
         self._threads = ThreadPoolExecutor(_MOST_THREADS, "moldau-cleaner")
         self.cleaner = LogCleaner(files, logs, _worker_for(files, clock), stable_offset=self._stable_offset)
 
@@ -68,6 +72,7 @@ class LogCleaning:
 
     def look(self) -> None:
         """Begins as many compactions as there is need and capacity for."""
+        self.looked_at = self._clock.monotonic()
         while (job := self._begin()) is not None:
             self._background.start(self._clean(job), "compaction")
 
@@ -85,10 +90,13 @@ class LogCleaning:
         )
 
     async def _clean(self, job: CleaningJob) -> None:
+        began = self._clock.monotonic()
         unfinished: CleaningJob | None = job
         while unfinished is not None:
             await self._run(unfinished.run)
             unfinished = self.cleaner.finish_cleaning(unfinished, self._clock.now_ms())
+        self.last_seconds = self._clock.monotonic() - began
+        self.cleanings += 1
         for checkpoint in self.cleaner.begin_checkpoint():
             await self._run(checkpoint.run)
             self.cleaner.finish_checkpoint(checkpoint)

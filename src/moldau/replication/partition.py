@@ -128,8 +128,13 @@ class ReadBounds(NamedTuple):
 class Partition:
     __slots__ = (
         "_isr_proposer",
+        "_led_from",
+        "_messages_before",
         "_notices",
         "append_listeners",
+        "appends",
+        "bytes_in",
+        "bytes_replicated",
         "commit_listeners",
         "draining",
         "high_watermark",
@@ -181,12 +186,27 @@ class Partition:
         self.commit_listeners: dict[object, Callable[[], None]] = {}
         #: Called after every append as well: followers read what is not committed yet.
         self.append_listeners: dict[object, Callable[[], None]] = {}
+        #: Appends of producers, and their bytes; bytes that were copied from a leader.
+        self.appends = 0
+        self.bytes_in = 0
+        self.bytes_replicated = 0
+        #: Where the log ended when this node began to lead, -1 while it does not, and records from before.
+        self._led_from = -1
+        self._messages_before = 0
         self._notices = notices
         self._isr_proposer = isr_proposer
+
+    @property
+    def messages_in(self) -> int:
+        """Records that were appended here, not copied from a leader."""
+        if self._led_from < 0 or self.log is None:
+            return self._messages_before
+        return self._messages_before + max(self.log.log_end_offset - self._led_from, 0)
 
     def take_role(self, described: PartitionImage, now_ms: int) -> None:
         """Leads or follows as the cluster's metadata says."""
         changed = (described.leader, described.leader_epoch) != (self.leader, self.leader_epoch)
+        self._count_messages(self.log is not None and described.leader == self.node_id)
         self.replicas, self.isr = described.replicas, described.isr
         self.leader, self.leader_epoch = described.leader, described.leader_epoch
         if self.log is None or described.leader != self.node_id:
@@ -195,6 +215,13 @@ class Partition:
             self._lead(self.log, described, now_ms)
         if changed:
             self.notify()
+
+    def _count_messages(self, leads: bool) -> None:
+        if leads and self.log is not None and self._led_from < 0:
+            self._led_from = self.log.log_end_offset
+        elif not leads and self._led_from >= 0:
+            self._messages_before = self.messages_in
+            self._led_from = -1
 
     def _lead(self, log: Log, described: PartitionImage, now_ms: int) -> None:
         leading = self.leading
@@ -298,6 +325,8 @@ class Partition:
             appended = log.append(records, self.leader_epoch, now_ms, produce_version=produce_version)
         else:
             appended = log.append_checked(records, checked, self.leader_epoch, now_ms)
+        self.appends += 1
+        self.bytes_in += len(records)
         self._commit(log, now_ms)
         return appended
 
@@ -542,6 +571,7 @@ class Partition:
         """Appends batches of the leader as they are."""
         assert self.log is not None
         self.log.append_batches(records, now_ms)
+        self.bytes_replicated += len(records)
         if self.append_listeners:
             self._notices.add(self, committed=False)
 

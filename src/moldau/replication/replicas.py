@@ -10,11 +10,12 @@ from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Executor
 from typing import Any, NamedTuple
 
-from moldau.base.clock import Clock, SystemClock
+from moldau.base.clock import Clock, SystemClock, stopwatch
 from moldau.base.names import TopicPartition, Uuid
 from moldau.base.tasks import Background
 from moldau.cluster.image import EMPTY_IMAGE, ClusterImage, PartitionImage, TopicImage
 from moldau.cluster.records import NO_LEADER
+from moldau.metrics.instruments import Histogram
 from moldau.protocol.errors import ErrorCode, KafkaError
 from moldau.replication.partition import CommitNotices, IsrProposer, NoProposer, Partition
 from moldau.replication.schema_validation import SchemaValidation, schema_validation
@@ -39,12 +40,43 @@ class DirectoryUse(NamedTuple):
 class TopicReplicas:
     """The partitions of one topic; ``partitions[i]`` is None when this node has no replica of it."""
 
-    __slots__ = ("name", "partitions", "topic_id")
+    __slots__ = ("bytes_out", "fetches", "name", "partitions", "replication_bytes_out", "topic_id")
 
     def __init__(self, name: str, topic_id: Uuid) -> None:
         self.name = name
         self.topic_id = topic_id
         self.partitions: list[Partition | None] = []
+        #: Answers to fetches that had something of the topic, and the bytes of records in them.
+        self.fetches = 0
+        self.bytes_out = 0
+        self.replication_bytes_out = 0
+
+    def traffic(self) -> "Traffic":
+        held = [partition for partition in self.partitions if partition is not None]
+        return Traffic(
+            sum(each.messages_in for each in held),
+            sum(each.bytes_in for each in held),
+            self.bytes_out,
+            sum(each.appends for each in held),
+            self.fetches,
+            sum(each.bytes_replicated for each in held),
+            self.replication_bytes_out,
+        )
+
+
+class Traffic(NamedTuple):
+    """What went in and out of one topic, or of all, since this broker has started."""
+
+    messages_in: int = 0
+    bytes_in: int = 0
+    bytes_out: int = 0
+    produce_requests: int = 0
+    fetch_requests: int = 0
+    replication_bytes_in: int = 0
+    replication_bytes_out: int = 0
+
+    def plus(self, other: "Traffic") -> "Traffic":
+        return Traffic(*map(sum, zip(self, other, strict=True)))
 
 
 class Replicas:
@@ -75,6 +107,9 @@ class Replicas:
         self.by_id: dict[Uuid, TopicReplicas] = {}
         # Listeners run once the append that concerns them, and the answer to it, are out of the way.
         self._notices = CommitNotices(lambda call: asyncio.get_running_loop().call_soon(call))
+        #: The traffic of what this node no longer has.
+        self.former_traffic = Traffic()
+        self.flush_times = Histogram()
         #: Names of topics whose records have to name a registered schema.
         self.validating: set[str] = set()
 
@@ -221,6 +256,12 @@ class Replicas:
         self._logs.discard_prepared(topic_id)
 
     def _drop(self, topic: TopicReplicas) -> None:
+        outs = Traffic(
+            bytes_out=topic.bytes_out,
+            fetch_requests=topic.fetches,
+            replication_bytes_out=topic.replication_bytes_out,
+        )
+        self.former_traffic = self.former_traffic.plus(outs)
         self.by_name.pop(topic.name, None)
         self.by_id.pop(topic.topic_id, None)
         self.validating.discard(topic.name)
@@ -230,6 +271,13 @@ class Replicas:
 
     def _leave(self, partition: Partition) -> None:
         """This node has no replica of the partition any more."""
+        ins = Traffic(
+            messages_in=partition.messages_in,
+            bytes_in=partition.bytes_in,
+            produce_requests=partition.appends,
+            replication_bytes_in=partition.bytes_replicated,
+        )
+        self.former_traffic = self.former_traffic.plus(ins)
         partition.leader = -1
         partition.leading = None
         self._logs.delete(partition.topic_partition)
@@ -318,7 +366,10 @@ class Replicas:
         job = partition_log.begin_flush() if partition_log is not None else None
         if partition_log is None or job is None:
             return None
+        began = stopwatch()
         await asyncio.get_running_loop().run_in_executor(self._executor, job.run)
+        now = stopwatch()
+        self.flush_times.record((now - began) * 1000, now)
         partition_log.finish_flush(job)
         if job.error is not None:
             return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"flush failed: {job.error}")

@@ -24,6 +24,8 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
+from moldau.metrics.prometheus import OPENMETRICS_TYPE, PROMETHEUS_TYPE, exposition, wants_openmetrics
+from moldau.metrics.readings import Sources
 from moldau.web.authentication import ANONYMOUS, Authenticate, Principal, anybody
 from moldau.web.call import Asked, Call
 from moldau.web.forwarding import Forwarding
@@ -32,6 +34,7 @@ from moldau.web.media_types import accepted, check_content_encoding, check_conte
 from moldau.web.openapi import Description, document
 from moldau.web.problems import Problem, ProblemStyle, error_code_and_message, http_problem
 from moldau.web.rates import Rates
+from moldau.web.request_metrics import NO_ROUTE, RequestCounts
 from moldau.web.routes import Answer, Matched, RouteTable, Streamed, Text
 
 log = logging.getLogger("moldau.web")
@@ -95,6 +98,10 @@ class Application:
         self._forwarding = forwarding
         self._in_flight = 0
         self._rates = Rates(self.limits.max_requests_per_second, self.limits.request_burst)
+        #: What ``/metrics`` shows; a service may add sources of its own.
+        self.sources = Sources()
+        self.counts = RequestCounts(service.description.title, lambda: self._in_flight)
+        self.counts.register(self.sources)
         self._id_prefix = uuid.uuid4().hex[:12]
         self._id_numbers = itertools.count(1)
 
@@ -115,6 +122,9 @@ class Application:
         response.headers.update(self.service.headers)
         with suppress(ClientDisconnect):  # in the middle of a stream: nobody is left to hear of it
             await response(scope, receive, send)
+        route = NO_ROUTE if given.call is None else given.call.route_path
+        now = clock()
+        self.counts.answered(route, request.method, response.status_code, now - began, now)
         if access_log.isEnabledFor(logging.INFO):
             self._log(given, response, clock() - began)
 
@@ -157,6 +167,9 @@ class Application:
         check_headers(self.limits, request.scope["headers"])
         given.principal = await self._authenticate(request)
         self._rates.take(_who(given), asyncio.get_running_loop().time())
+        if request.scope["path"] == "/metrics" and request.method == "GET":
+            # Prometheus asks for media types of its own.
+            return self._metrics(_header(request, b"accept") or "")
         found = service.table.match(request.method, _raw_path(request))
         own = found.route.media_types if isinstance(found, Matched) else ()
         given.media_type = (own or service.media_types)[0]  # of a refusal, too
@@ -177,6 +190,11 @@ class Application:
         if self._forwarding is None:
             return await handle()
         return await self._forwarding.handle(call, handle)
+
+    def _metrics(self, accept: str) -> Response:
+        openmetrics = wants_openmetrics(accept)
+        text = "".join(exposition(self.sources, asyncio.get_running_loop().time(), openmetrics=openmetrics))
+        return Response(text, media_type=OPENMETRICS_TYPE if openmetrics else PROMETHEUS_TYPE)
 
     def _request_id(self, request: Request) -> str:
         """The client's own id, or a new one where it has none that a log can take."""

@@ -40,6 +40,8 @@ class Call:
     def __init__(self, asked: Asked) -> None:
         self.request = asked.request
         self.parameters = asked.matched.parameters
+        #: The path of the route, with its parameters in braces.
+        self.route_path = asked.matched.route.path
         self.principal = asked.principal
         self.request_id = asked.request_id
         self.media_type = asked.media_type

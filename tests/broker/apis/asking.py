@@ -43,6 +43,7 @@ class Connection:
     host: str = "127.0.0.1"
     peer: str = "127.0.0.1:4711"
     produce_turn: "asyncio.Future[None] | None" = None
+    software: tuple[str, str] = ("my-soft", "1.0")
 
 
 class Ask:

@@ -234,6 +234,7 @@ class SaslListener:
         identity = login.conversation.identity
         if identity is None:
             return 0
+        self._services.logins[self._name, True] += 1
         now_ms = self._services.clock.now_ms()
         ends = [identity.expires_at_ms] if identity.expires_at_ms is not None else []
         if self._lifetime_ms > 0:
@@ -272,6 +273,7 @@ class SaslListener:
     ) -> None:
         """Answers late, then closes: whoever guesses passwords waits for each of them."""
         login.ended = True
+        self._services.logins[self._name, False] += 1
         log.info("login from %s on %s failed: %s", connection.peer, self._name, _printable(reason))
         if self._services.audit is not None:
             details = {"listener": self._name, "mechanism": login.mechanism, "reason": reason}

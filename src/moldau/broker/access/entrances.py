@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 from moldau.base.settings import SettingError
 from moldau.broker.access.authentication import SaslListener, certificate_identity, conversations
-from moldau.broker.access.tls import server_context
+from moldau.broker.access.tls import ListenerContext, server_context
 from moldau.broker.bounds.flow_control import Limits
 from moldau.broker.connection import Connection
 from moldau.broker.context import Services
@@ -37,6 +37,11 @@ class Entrance:
         self.tls = tls
         self.sasl = sasl
         self._mapping = PrincipalMapping(rules)
+
+    @property
+    def certificate_expires_at_ms(self) -> int | None:
+        current = None if self.tls is None else self.tls.current
+        return current.expires_at_ms if isinstance(current, ListenerContext) else None
 
     def welcome(self, connection: Connection) -> str | None:
         """Called for each new connection; a reason to turn it away."""

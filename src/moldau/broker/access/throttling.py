@@ -10,7 +10,7 @@ bounded: the client that was quiet for longest is forgotten first.
 
 import copy
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, TypeAlias
 
 from moldau.broker.access.answers import when_answered
@@ -93,6 +93,14 @@ class Throttling:
         elif api_key in _MUTATIONS:
             measured = self._mutation(api_key, handle)
         return self._request(measured)
+
+    def rates(self) -> Iterator[tuple[tuple[str, str | None, str | None], float]]:
+        """What clients with a quota use now: for each, what shares it and how much a second."""
+        now = self._now()
+        for shared_by, rate in self._rates.items():
+            if len(shared_by) == 3:
+                used, seconds = rate.used(now)
+                yield shared_by, used / seconds if seconds > 0 else 0.0
 
     # --- what a client uses ---------------------------------------------------------------------
 
@@ -262,6 +270,7 @@ def throttle(response: Any, seconds: float, context: RequestContext) -> Any:
         return response
     if response is not None and response is not NO_RESPONSE and hasattr(response, "throttle_time_ms"):
         response.throttle_time_ms = max(response.throttle_time_ms, milliseconds)
+    context.services.requests.throttled(context.api_key, milliseconds)
     connection = context.connection
     if isinstance(connection, Connection):
         connection.mute()

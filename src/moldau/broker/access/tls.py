@@ -7,15 +7,22 @@ plain text, to a weaker protocol, or to clients without certificates.
 import ssl
 
 from moldau.cluster.configs.listener_settings import ListenerSettings
+from moldau.security.certificates import expires_at_ms
 from moldau.security.tls import KeyMaterial, from_pem, load_identity, read_store
 
 _VERSIONS = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
 _CLIENT_AUTH = {"none": ssl.CERT_NONE, "requested": ssl.CERT_OPTIONAL, "required": ssl.CERT_REQUIRED}
 
 
-def server_context(settings: ListenerSettings) -> ssl.SSLContext:
+class ListenerContext(ssl.SSLContext):
+    """A context that knows until when its certificate is good."""
+
+    expires_at_ms: int | None = None
+
+
+def server_context(settings: ListenerSettings) -> ListenerContext:
     """What connections of a listener are made with."""
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context = ListenerContext(ssl.PROTOCOL_TLS_SERVER)
     _set_versions(context, settings["ssl.enabled.protocols"])
     _set_ciphers(context, settings["ssl.cipher.suites"])
     identity = _key_material(settings)
@@ -23,6 +30,7 @@ def server_context(settings: ListenerSettings) -> ssl.SSLContext:
         raise ValueError(f"{settings.prefix}ssl.keystore.location must have a certificate and its key")
     password = settings.secret("ssl.key.password") or settings.secret("ssl.keystore.password") or ""
     load_identity(context, identity, password)
+    context.expires_at_ms = expires_at_ms(identity.certificates)
     context.verify_mode = _CLIENT_AUTH[settings["ssl.client.auth"]]
     if context.verify_mode is not ssl.CERT_NONE:
         trusted = _trusted(settings)

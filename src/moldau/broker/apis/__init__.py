@@ -61,8 +61,9 @@ FOR_OUR_CLIENT = (
     ApiKey.RAISE_LEADER_EPOCHS,
     *BETWEEN_BROKERS,
 )
-#: Kafka answers the first two and does not list them while no plug-in asks for them.
-_NOT_ADVERTISED = (ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, ApiKey.PUSH_TELEMETRY, *FOR_OUR_CLIENT)
+#: Listed while there is a subscription to clients' metrics; Kafka lists them while a plug-in asks for them.
+CLIENT_TELEMETRY = (ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, ApiKey.PUSH_TELEMETRY)
+_NOT_ADVERTISED = (*CLIENT_TELEMETRY, *FOR_OUR_CLIENT)
 _FILES = frozenset(os.listdir(os.path.dirname(__file__)))
 TABLE: dict[ApiKey, Api] = {
     key: Api(key, advertised=key not in _NOT_ADVERTISED)

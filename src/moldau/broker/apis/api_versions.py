@@ -12,8 +12,9 @@ import re
 from typing import Any
 
 from moldau.broker.access.asks import NOTHING
-from moldau.broker.apis import FOR_OUR_CLIENT, TABLE
+from moldau.broker.apis import CLIENT_TELEMETRY, FOR_OUR_CLIENT, TABLE
 from moldau.broker.context import RequestContext
+from moldau.cluster.records import ResourceType
 from moldau.protocol.errors import ErrorCode, KafkaError
 from moldau.protocol.messages.api_versions import (
     ApiVersion,
@@ -35,11 +36,13 @@ def handle(request: ApiVersionsRequest, context: RequestContext) -> ApiVersionsR
         for text in (request.client_software_name, request.client_software_version):
             if _SOFTWARE.fullmatch(text) is None:
                 raise KafkaError(ErrorCode.INVALID_REQUEST)
+        context.connection.software = request.client_software_name, request.client_software_version
     ours = context.api_version >= 3 and request.client_software_name == _OUR_CLIENT
+    telemetry = any(kind is ResourceType.CLIENT_METRICS for kind, _ in context.services.image.overrides)
     listed = [
         ApiVersion(key, api.minimum, api.maximum)
         for key, api in TABLE.items()
-        if api.advertised or (ours and key in FOR_OUR_CLIENT)
+        if api.advertised or (ours and key in FOR_OUR_CLIENT) or (telemetry and key in CLIENT_TELEMETRY)
     ]
     response = ApiVersionsResponse(api_keys=listed)
     if context.api_version >= 3:

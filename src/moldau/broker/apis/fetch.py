@@ -33,6 +33,7 @@ from moldau.protocol.messages.fetch import (
 )
 from moldau.replication.partition import ISOLATION_LEVELS, READ_COMMITTED, Log, Partition
 from moldau.replication.read_replica import RACK_AWARE_SELECTOR, preferred_read_replica
+from moldau.replication.replicas import TopicReplicas
 from moldau.security.acls import CLUSTER_NAME, Operation, ResourceType
 
 ASKS = (within((Operation.READ, ResourceType.TOPIC), (Operation.CLUSTER_ACTION, ResourceType.CLUSTER)),)
@@ -63,6 +64,8 @@ def handle(request: FetchRequest, context: RequestContext) -> FetchResponse | Pa
     results, size, urgent = fetch.read(plan.wanted, fetch.most_bytes(), True)
     if fetch.replica_id >= 0:
         urgent |= fetch.note_progress(results)
+        follower_fetches = services.requests.follower_fetches
+        follower_fetches[version] = follower_fetches.get(version, 0) + 1
     enough = size >= request.min_bytes or urgent or not plan.wanted
     if enough or request.max_wait_ms <= 0 or services.stopping:
         return fetch.respond(results)
@@ -272,14 +275,38 @@ class _Fetch:
         if self.context.services.authorization is not None:
             results.sort(key=_is_refused)
         answered: FetchableTopicResponse | None = None
+        known: TopicReplicas | None = None
         for wanted, data in self.plan.select(results):
             if answered is None or answered.topic != wanted.topic or answered.topic_id != wanted.topic_id:
                 answered = FetchableTopicResponse(wanted.topic, wanted.topic_id)
                 response.responses.append(answered)
+                known = self.count_topic(wanted)
             answered.partitions.append(data)
-            if data.error_code and self.context.api_version >= 12:
-                self.name_leader(wanted, data, response)
+            if data.error_code:
+                self.count_error(wanted, data)
+                if self.context.api_version >= 12:
+                    self.name_leader(wanted, data, response)
+            elif known is not None and data.records:
+                if self.replica_id < 0:
+                    known.bytes_out += len(data.records)
+                else:
+                    known.replication_bytes_out += len(data.records)
         return response
+
+    def count_topic(self, wanted: WantedPartition) -> TopicReplicas | None:
+        replicas = self.context.services.replicas
+        if self.context.api_version >= 13:
+            known = replicas.by_id.get(wanted.topic_id)
+        else:
+            known = replicas.by_name.get(wanted.topic)
+        if known is not None:
+            known.fetches += 1
+        return known
+
+    def count_error(self, wanted: WantedPartition, data: PartitionData) -> None:
+        services = self.context.services
+        services.requests.api(self.context.api_key).error(data.error_code)
+        services.topic_failures.fetch(services.image, wanted.topic, wanted.topic_id)
 
     def name_leader(self, wanted: WantedPartition, data: PartitionData, response: FetchResponse) -> None:
         """Names the current leader to a reader whose view of the leadership is old (KIP-951)."""

@@ -367,6 +367,9 @@ def _refused(
     """The answer carries what the log says of a batch that it refused; where Kafka gives no reason to
     clients, it stays in our own log.
     """
+    services = context.services
+    services.requests.api(context.api_key).error(error.code)
+    services.topic_failures.produce(services.image, topic.name, topic.topic_id, error.code, data.records)
     if error.message is not None:
         name = topic.name or format_uuid(topic.topic_id)
         peer = context.connection.peer
@@ -413,6 +416,8 @@ def _when_replicated(
                 outcome = ErrorCode.REQUEST_TIMED_OUT
             if outcome is not None:
                 batch.result.error_code = outcome
+                if outcome:
+                    context.services.requests.api(context.api_key).error(outcome)
                 waiting.remove(batch)
         if waiting:
             return None

@@ -1,12 +1,15 @@
-"""PushTelemetry, answered but not advertised.
+"""PushTelemetry.
 
-Behaviour: there is no subscription to push for, so every push names an unknown one.
+Behaviour: takes a client's metrics (OTLP), which ``/metrics`` then shows with the client's id. A push for
+another subscription than the client's is refused, one too early too, and everything after a terminating
+one. Bytes that are no OTLP are answered like any others, as Kafka does.
 """
 
 from typing import Any
 
 from moldau.base.names import ZERO_UUID
 from moldau.broker.access.asks import NOTHING
+from moldau.broker.apis.get_telemetry_subscriptions import client_properties
 from moldau.broker.context import RequestContext
 from moldau.protocol.errors import ErrorCode, KafkaError
 from moldau.protocol.messages.push_telemetry import PushTelemetryRequest, PushTelemetryResponse
@@ -17,7 +20,9 @@ ASKS = NOTHING
 def handle(request: PushTelemetryRequest, context: RequestContext) -> PushTelemetryResponse:
     if request.client_instance_id == ZERO_UUID:
         raise KafkaError(ErrorCode.INVALID_REQUEST)
-    return PushTelemetryResponse(error_code=ErrorCode.UNKNOWN_SUBSCRIPTION_ID)
+    services = context.services
+    services.telemetry.push(request.client_instance_id, client_properties(context), services.image, request)
+    return PushTelemetryResponse()
 
 
 def fail(request: Any, error: KafkaError, context: RequestContext) -> PushTelemetryResponse:

@@ -74,6 +74,11 @@ _OS_ERRORS = {
     metavar="FILE",
     help="A Kafka server.properties file.",
 )
+@click.option(
+    "--metrics-port",
+    type=click.IntRange(0, 65535),
+    help="Where /metrics, /jolokia, /healthz and /readyz are; 0 takes a free port. Default: nowhere.",
+)
 @click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="A setting; repeatable.")
 @click.option(
     "--log-level",
@@ -86,6 +91,7 @@ def broker(
     host: str | None,
     data_dirs: tuple[str, ...],
     config_file: Path | None,
+    metrics_port: int | None,
     settings: tuple[str, ...],
     log_level: str,
 ) -> None:
@@ -97,6 +103,7 @@ def broker(
       moldau broker --port 9092 --data-dir ./data
       moldau broker --port 0 --data-dir /tmp/try --set auto.create.topics.enable=false
       moldau broker --config server.properties --set num.partitions=6
+      moldau broker --metrics-port 9404
     """
     from moldau.base.clock import SystemClock
 
@@ -104,7 +111,8 @@ def broker(
     began = clock.monotonic()
     log_to_stderr(log_level, _LOG_FORMAT)
     properties = jaas_file_settings() | ({} if config_file is None else read_properties(config_file))
-    overrides = given_settings(properties, port, host, data_dirs, pairs(settings, "--set"))
+    metrics = {} if metrics_port is None else {"moldau.metrics.port": str(metrics_port)}
+    overrides = metrics | given_settings(properties, port, host, data_dirs, pairs(settings, "--set"))
 
     def ready(node: "Node") -> None:
         with suppress(OSError):  # what is not seen on a full disk is true all the same
@@ -179,7 +187,10 @@ def ready_line(node: "Node", seconds: float) -> str:
     where = ",".join(str(each) for each in node.listeners)
     data = ",".join(node.settings.log_dirs)
     cluster_id = node.services.cluster_id
-    return f"moldau ready: {where} (node {node.node_id}, cluster {cluster_id}, data {data}, {seconds:.2f} s)"
+    address = None if node.monitoring is None else node.monitoring.address
+    metrics = "" if address is None else f", metrics http://{address[0]}:{address[1]}/metrics"
+    details = f"node {node.node_id}, cluster {cluster_id}, data {data}{metrics}, {seconds:.2f} s"
+    return f"moldau ready: {where} ({details})"
 
 
 def explain_start(error: Exception) -> str | None:

@@ -3,6 +3,7 @@
 Invariant: offsets are changed only after the plan was shown and confirmed.
 """
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -197,9 +198,20 @@ def _print_description(group: dict[str, Any]) -> None:
     metavar="SECONDS",
     help="How long to measure; 0 for one look without rates.",
 )
+@click.option(
+    "--history",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="What 'moldau lag --history FILE' has seen of the group: its status over a longer time.",
+)
 @cluster_command_options
 def why(
-    name: str, watch_seconds: float, as_json: bool, timeout_seconds: float, bootstrap_server: str
+    name: str,
+    watch_seconds: float,
+    history: Path | None,
+    as_json: bool,
+    timeout_seconds: float,
+    bootstrap_server: str,
 ) -> None:
     """Say in plain words why a group lags.
 
@@ -207,6 +219,7 @@ def why(
     Examples:
       moldau groups why billing
       moldau groups why billing --watch 30
+      moldau groups why billing --history lag.jsonl
     """
 
     async def work(cluster: "Cluster") -> "tuple[GroupSnapshot, GroupSnapshot | None]":
@@ -228,6 +241,10 @@ def why(
 
     first, second = connected(bootstrap_server, work, timeout_seconds=timeout_seconds)
     found = reasons(first, second)
+    if history is not None:
+        from moldau.cli.reports.lag_history import status_over_time
+
+        found += status_over_time(history, second or first)
     if as_json:
         print_json(
             [

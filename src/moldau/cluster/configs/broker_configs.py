@@ -26,6 +26,7 @@ from moldau.base.settings import (
     at_least,
     between,
 )
+from moldau.cluster.configs.monitoring_configs import MONITORING
 from moldau.cluster.configs.topic_configs import (
     CLEANUP_POLICIES,
     COMPRESSION_TYPES,
@@ -143,6 +144,7 @@ BROKER_SETTINGS = SettingsTable({
         Setting("moldau.request.log", BOOLEAN, False, "Writes one line to the log for each request.", None,
                 _ALL),
     ),
+    "Metrics and application logs": MONITORING,
     "Security": (
         Setting("sasl.enabled.mechanisms", LIST, ("GSSAPI",),
                 "What clients of a SASL listener may log in with: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, "
@@ -152,8 +154,8 @@ BROKER_SETTINGS = SettingsTable({
                 "Users of PLAIN as options user_<name>=<password>; by listener and mechanism as "
                 "listener.name.<listener>.<mechanism>.sasl.jaas.config.", None, _EACH),
         Setting("sasl.kerberos.principal.to.local.rules", LIST, ("DEFAULT",),
-                "How a Kerberos name becomes a user's, by Kafka's rules; DEFAULT is the first part of a name of "
-                "the broker's realm.", Items(), _EACH),
+                "How a Kerberos name becomes a user's, by Kafka's rules; DEFAULT is the first part of a name "
+                "of the broker's realm.", Items(), _EACH),
         Setting("sasl.server.max.receive.size", INT, 524288, "Largest request before a login.",
                 at_least(0)),
         Setting("connections.max.reauth.ms", LONG, 0,

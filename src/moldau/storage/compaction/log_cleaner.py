@@ -104,6 +104,8 @@ class LogCleaner:
         #: Partitions with a corrupt batch, and what is wrong with them.
         self.uncleanable: dict[TopicPartition, str] = {}
         self.jobs: list[CleaningJob] = []
+        #: The largest part of a log that was not compacted yet, at the last look.
+        self.max_dirty_ratio = 0.0
         self._files = files
         self._logs = logs
         self._new_worker = new_worker
@@ -135,7 +137,9 @@ class LogCleaner:
         self._forget_deleted_logs()
         if self._closed or len(self.jobs) >= cleaner_config.threads:
             return None
-        due = [found for log in self._logs if (found := self._assess(log, now_ms)) and found.is_due]
+        assessed = [found for log in self._logs if (found := self._assess(log, now_ms))]
+        self.max_dirty_ratio = max((each.dirty_ratio for each in assessed), default=0.0)
+        due = [found for found in assessed if found.is_due]
         for found in sorted(due, key=lambda each: each.dirty_ratio, reverse=True):
             job = self._begin(found, now_ms, cleaner_config)
             if job is not None:

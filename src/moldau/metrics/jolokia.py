@@ -1,0 +1,207 @@
+"""Jolokia's protocol: MBeans over HTTP, as JSON. Read, list, search and version; one request, or many in
+one POST.
+
+Nothing can be written and nothing executed: what a broker's settings are is the business of its configs.
+
+Invariant: a request that cannot be answered is answered with an error of its own; the others of the same
+POST are not touched by it.
+"""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+from urllib.parse import unquote
+
+from moldau.metrics.mbeans import BadName, MBeans, ObjectName, attribute_types
+
+PROTOCOL = "7.2"
+#: Requests in one POST, and MBeans that one pattern may read.
+_REQUESTS_MOST = 1000
+
+
+class _Refused(Exception):
+    def __init__(self, status: int, java: str, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+        self.java = java
+
+
+class Jolokia:
+    def __init__(self, mbeans: MBeans, product: Mapping[str, str]) -> None:
+        """``product``: vendor, product and version, as ``version`` shows them."""
+        self._mbeans = mbeans
+        self._product = dict(product)
+        self._answers: dict[str, Callable[[Mapping[str, Any], float], Any]] = {
+            "version": self._version,
+            "read": self._read,
+            "list": self._list,
+            "search": self._search,
+        }
+
+    def get(self, path: str, query: Mapping[str, str], now: float, now_ms: int) -> dict[str, Any]:
+        """A GET; ``path`` is what follows ``/jolokia``, still percent-encoded."""
+        try:
+            return self._one(_from_path(path, query), now, now_ms)
+        except _Refused as refusal:
+            return _error({}, refusal, now_ms)
+
+    def post(self, body: Any, now: float, now_ms: int) -> Any:
+        """A POST; ``body`` is the JSON that came."""
+        if isinstance(body, list):
+            if len(body) > _REQUESTS_MOST:
+                message = f"{len(body)} requests in one POST; {_REQUESTS_MOST} are allowed"
+                return _error({}, _Refused(400, "java.lang.IllegalArgumentException", message), now_ms)
+            return [self._one(each, now, now_ms) for each in body]
+        return self._one(body, now, now_ms)
+
+    def _one(self, request: Any, now: float, now_ms: int) -> dict[str, Any]:
+        asked = request if isinstance(request, dict) else {}
+        try:
+            kind = asked.get("type")
+            if not isinstance(kind, str) or kind.lower() not in self._answers:
+                raise _Refused(
+                    400,
+                    "java.lang.IllegalArgumentException",
+                    f"No type with name '{kind}' exists here; there are {', '.join(self._answers)}",
+                )
+            value = self._answers[kind.lower()](asked, now)
+        except _Refused as refusal:
+            return _error(asked, refusal, now_ms)
+        except BadName as error:
+            malformed = _Refused(400, "javax.management.MalformedObjectNameException", str(error))
+            return _error(asked, malformed, now_ms)
+        return {
+            "request": asked | {"type": kind.lower()},
+            "value": value,
+            "status": 200,
+            "timestamp": now_ms // 1000,
+        }
+
+    # --- the four kinds of requests -------------------------------------------------------------
+
+    def _version(self, asked: Mapping[str, Any], now: float) -> dict[str, Any]:
+        info = {"product": self._product["product"], "vendor": self._product["vendor"]}
+        return {
+            "agent": self._product["version"],
+            "protocol": PROTOCOL,
+            "info": info | {"version": self._product["version"]},
+            "config": {"agentId": self._product["agent"], "agentType": "moldau"},
+        }
+
+    def _search(self, asked: Mapping[str, Any], now: float) -> list[str]:
+        pattern = ObjectName.parse(_text(asked, "mbean"))
+        canonical = _canonical(asked)
+        return [name.written(canonical) for name, _, _ in self._mbeans.find(pattern)]
+
+    def _read(self, asked: Mapping[str, Any], now: float) -> Any:
+        wanted = ObjectName.parse(_text(asked, "mbean"))
+        names = _attributes(asked.get("attribute"))
+        single = isinstance(asked.get("attribute"), str) and names is not None and len(names) == 1
+        found: dict[str, Any] = {}
+        for name, metrics, values in self._mbeans.find(wanted):
+            shown = self._mbeans.attributes(name, metrics, values, now)
+            if names is not None:
+                shown = {each: shown[each] for each in names if each in shown}
+                if wanted.is_pattern and not shown:
+                    continue
+                missing = [each for each in names if each not in shown]
+                if missing and not wanted.is_pattern:
+                    message = f"No such attribute: {missing[0]}"
+                    raise _Refused(404, "javax.management.AttributeNotFoundException", message)
+            written = {each: _json(value) for each, value in shown.items()}
+            if not wanted.is_pattern:
+                return next(iter(written.values())) if single else written
+            found[name.written(_canonical(asked))] = written
+        if not found:
+            what = "No MBean with attributes for pattern" if wanted.is_pattern else "No MBean"
+            message = f"{what} {wanted.written(False)} found"
+            raise _Refused(404, "javax.management.InstanceNotFoundException", message)
+        return found
+
+    def _list(self, asked: Mapping[str, Any], now: float) -> Any:
+        listed: dict[str, dict[str, Any]] = {}
+        for name, metrics, _ in self._mbeans.find(ObjectName("*", (), and_more=True)):
+            shown: dict[str, Any] = {}
+            for metric in metrics.values():
+                for each, java in attribute_types(metric).items():
+                    shown[each] = {"rw": False, "type": java, "desc": metric.help}
+            said = next(iter(metrics.values())).help
+            entry = {"attr": shown, "class": "moldau.metrics", "desc": said}
+            listed.setdefault(name.domain, {})[name.key_list(_canonical(asked))] = entry
+        path = asked.get("path")
+        if not path:
+            return listed
+        inner: Any = listed
+        for step in _path_parts(path if isinstance(path, str) else "/".join(map(str, path))):
+            if not isinstance(inner, dict) or step not in inner:
+                raise _Refused(404, "java.lang.IllegalArgumentException", f"Nothing at the path {path}")
+            inner = inner[step]
+        return inner
+
+
+def _canonical(asked: Mapping[str, Any]) -> bool:
+    config = asked.get("config")
+    return str((config if isinstance(config, dict) else {}).get("canonicalNaming", "true")).lower() != "false"
+
+
+def _text(asked: Mapping[str, Any], field: str) -> str:
+    value = asked.get(field)
+    if not isinstance(value, str) or not value:
+        kind = str(asked.get("type"))
+        raise _Refused(400, "java.lang.IllegalArgumentException", f"A {kind} request needs '{field}'")
+    return value
+
+
+def _attributes(given: Any) -> list[str] | None:
+    if given is None or given == "":
+        return None
+    names = given.split(",") if isinstance(given, str) else given
+    if not isinstance(names, Sequence) or not all(isinstance(each, str) for each in names):
+        raise _Refused(400, "java.lang.IllegalArgumentException", "'attribute' is a name or a list of names")
+    return list(names)
+
+
+def _from_path(path: str, query: Mapping[str, str]) -> dict[str, Any]:
+    """The request that a URL stands for: /read/<mbean>/<attribute>, /list, /search/<pattern>, /version."""
+    parts = [unquote(each) for each in _path_parts(path)]
+    asked: dict[str, Any] = {"type": parts[0] if parts else "version"}
+    if config := {key: value for key, value in query.items() if key == "canonicalNaming"}:
+        asked["config"] = config
+    if asked["type"] in ("read", "search") and len(parts) > 1:
+        asked["mbean"] = parts[1]
+        if len(parts) > 2:
+            asked["attribute"] = parts[2]
+    elif asked["type"] == "list" and len(parts) > 1:
+        asked["path"] = "/".join(each.replace("!", "!!").replace("/", "!/") for each in parts[1:])
+    return asked
+
+
+def _path_parts(path: str) -> list[str]:
+    """Splits at slashes; ``!/`` is a slash inside of a part and ``!!`` an exclamation mark."""
+    parts, current = [], ""
+    characters = iter(path)
+    for character in characters:
+        if character == "!":
+            current += next(characters, "!")
+        elif character == "/":
+            parts.append(current)
+            current = ""
+        else:
+            current += character
+    return [part for part in [*parts, current] if part]
+
+
+def _json(value: Any) -> Any:
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    return value
+
+
+def _error(asked: Mapping[str, Any], refusal: _Refused, now_ms: int) -> dict[str, Any]:
+    return {
+        "request": dict(asked),
+        "error_type": refusal.java,
+        "error": f"{refusal.java} : {refusal}",
+        "status": refusal.status,
+        "timestamp": now_ms // 1000,
+    }

@@ -1,0 +1,78 @@
+"""OTLP: what is sent, decoded by the library of OpenTelemetry where it is there; what clients push, and
+rubbish.
+"""
+
+import struct
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from moldau.metrics.instruments import Histogram
+from moldau.metrics.otlp import NotOtlp, Point, decode_metrics, export_request
+from moldau.metrics.readings import Reading, one
+from moldau.metrics.table import Kind, Metric
+
+IN = Metric("kafka.server", "BrokerTopicMetrics", "BytesInPerSec", "Bytes", Kind.METER, ("topic",), "bytes")
+LEADERS = Metric("kafka.server", "ReplicaManager", "LeaderCount", "Led here")
+TIMES = Metric("kafka.network", "RequestMetrics", "TotalTimeMs", "Time", Kind.HISTOGRAM)
+NAME = Metric("kafka.server", "KafkaServer", "ClusterId", "Id")
+
+
+def test_each_kind_of_metric_is_sent_as_what_it_is() -> None:
+    histogram = Histogram()
+    histogram.record(2.0, 0.0)
+    readings = [Reading(IN, [(("orders",), 9)]), one(LEADERS, 3), one(TIMES, histogram), one(NAME, "x")]
+    message = export_request(readings, {"service.name": "moldau"}, 1, 2, 0.0)
+    (resource,) = message["resourceMetrics"]
+    assert resource["resource"]["attributes"][0]["key"] == "service.name"
+    first, second, third = resource["scopeMetrics"][0]["metrics"]
+    assert first["sum"]["isMonotonic"]
+    assert first["sum"]["dataPoints"][0]["asInt"] == "9"
+    assert first["sum"]["dataPoints"][0]["attributes"][0]["value"] == {"stringValue": "orders"}
+    assert second["gauge"]["dataPoints"][0]["asInt"] == "3"
+    assert third["summary"]["dataPoints"][0]["count"] == "1"
+
+
+def field(number: int, content: bytes) -> bytes:
+    size = len(content)
+    length = bytes([size]) if size < 128 else bytes([size & 0x7F | 0x80, size >> 7])
+    return bytes([number << 3 | 2]) + length + content
+
+
+def message(*metrics: bytes) -> bytes:
+    return field(1, field(2, b"".join(field(2, metric) for metric in metrics)))
+
+
+def point(value: float, **attributes: str) -> bytes:
+    pairs = (field(7, field(1, k.encode()) + field(2, field(1, v.encode()))) for k, v in attributes.items())
+    return bytes([4 << 3 | 1]) + struct.pack("<d", value) + b"".join(pairs)
+
+
+def test_gauges_and_sums_of_clients_are_read() -> None:
+    gauge = field(1, b"lag") + field(5, field(1, point(7.5, topic="orders", partition="0")))
+    integer = bytes([6 << 3 | 1]) + struct.pack("<q", -3)
+    total = field(1, b"sent") + field(7, field(1, integer) + bytes([2 << 3, 1, 3 << 3, 1]))
+    assert list(decode_metrics(message(gauge, total))) == [
+        Point("lag", (("partition", "0"), ("topic", "orders")), 7.5, False, False),
+        Point("sent", (), -3.0, True, True),
+    ]
+
+
+def test_what_is_not_known_is_passed_over() -> None:
+    histogram = field(1, b"h") + field(9, b"\x08\x01")
+    assert list(decode_metrics(message(histogram) + b"\x7d\x01\x02\x03\x04")) == []
+
+
+@pytest.mark.parametrize("data", [b"\xff\xff", b"\x0a\x05ab", b"\x00", b"\x0b", b"\x80" * 11, b"\x0a"])
+def test_rubbish_is_refused(data: bytes) -> None:
+    with pytest.raises(NotOtlp):
+        list(decode_metrics(data))
+
+
+@given(st.binary(max_size=200))
+def test_any_bytes_are_read_or_refused(data: bytes) -> None:
+    try:
+        list(decode_metrics(data))
+    except NotOtlp:
+        pass
