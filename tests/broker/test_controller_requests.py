@@ -1,10 +1,12 @@
 """What brokers ask of the controller over a connection, and what it answers, as Kafka 4.3 does."""
 
 import asyncio
+import itertools
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from waiting import wait_until
 
 from moldau.protocol.api_keys import ApiKey
 from moldau.protocol.errors import ErrorCode
@@ -17,6 +19,7 @@ from moldau.protocol.messages.alter_partition import (
 )
 from moldau.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
 from moldau.protocol.messages.broker_registration import BrokerRegistrationRequest, Listener
+from moldau.protocol.messages.unregister_broker import UnregisterBrokerRequest
 from moldau.testing import Broker, Cluster
 
 
@@ -77,9 +80,12 @@ def test_producer_ids(cluster: Cluster) -> None:
 
 
 def test_in_sync_replicas(cluster: Cluster) -> None:
-    cluster[1].create_topic("isr")
-    topic = cluster.image.topics_by_name["isr"]
-    leader = topic.partitions[0].leader
+    # The controller asks itself without a connection, so the leader has to be the other one.
+    for number in itertools.count():
+        cluster[1].create_topic(f"isr-{number}")
+        topic = cluster.image.topics_by_name[f"isr-{number}"]
+        if (leader := topic.partitions[0].leader) == 2:
+            break
     epoch = cluster.image.brokers[leader].broker_epoch
 
     def change(partition_epoch: int, broker_epoch: int = epoch) -> AlterPartitionRequest:
@@ -108,6 +114,61 @@ def test_a_heartbeat_that_wants_to_shut_down(cluster: Cluster) -> None:
     assert fenced.is_fenced
     stale = ask(cluster, BrokerHeartbeatRequest(8, made.broker_epoch + 1, 0))
     assert stale.error_code == ErrorCode.STALE_BROKER_EPOCH
+
+
+def test_a_broker_that_runs_is_not_fenced_by_a_request(cluster: Cluster) -> None:
+    """It has a session: whoever asks in its name, and knows its epoch, is somebody else."""
+    epoch = cluster.image.brokers[2].broker_epoch
+    answer = ask(cluster, BrokerHeartbeatRequest(2, epoch, epoch, want_fence=True))
+    assert (answer.error_code, answer.is_fenced) == (0, False)
+    assert cluster.image.brokers[2].broker_epoch == epoch
+    refused = ask(cluster, UnregisterBrokerRequest(2))
+    assert (refused.error_code, refused.error_message) == (
+        ErrorCode.INVALID_REQUEST,
+        "Broker ID 2 is running: stop it first, then unregister it",
+    )
+    ask(cluster, BrokerHeartbeatRequest(2, epoch, epoch, want_shut_down=True))
+    assert cluster.image.is_live(2)
+    wait_until(lambda: cluster.image.is_active(2) and cluster.image.brokers[2].broker_epoch > epoch)
+
+
+def requests_in_the_name_of(broker_id: int, epoch: int, cluster_id: str) -> list[Any]:
+    return [
+        UnregisterBrokerRequest(broker_id),
+        BrokerHeartbeatRequest(broker_id, epoch, epoch, want_fence=True),
+        BrokerHeartbeatRequest(broker_id, epoch, epoch, want_shut_down=True),
+        BrokerHeartbeatRequest(broker_id, epoch + 1, epoch, want_fence=True),
+        registration(broker_id, cluster_id=cluster_id),
+        AllocateProducerIdsRequest(broker_id, epoch),
+        AlterPartitionRequest(broker_id, epoch, []),
+    ]
+
+
+def test_no_client_takes_the_only_broker_out_of_the_metadata(caplog: pytest.LogCaptureFixture) -> None:
+    with Broker() as broker:
+        before = broker.node.metadata.image
+        epoch, cluster_id = before.brokers[1].broker_epoch, broker.node.logs.cluster_id
+
+        async def attack() -> list[int]:
+            from moldau.client.transport.connection import Connection
+
+            connection = await Connection.open("127.0.0.1", broker.port)
+            try:
+                return [
+                    (await connection.send(request)).error_code
+                    for request in requests_in_the_name_of(1, epoch, cluster_id)
+                ]
+            finally:
+                connection.close()
+
+        assert asyncio.run(attack()) == [
+            ErrorCode.INVALID_REQUEST,
+            *[ErrorCode.CLUSTER_AUTHORIZATION_FAILED] * 3,
+            ErrorCode.DUPLICATE_BROKER_REGISTRATION,
+            *[ErrorCode.CLUSTER_AUTHORIZATION_FAILED] * 2,
+        ]
+        assert broker.node.metadata.image is before
+    assert "registering again" not in caplog.text
 
 
 @pytest.mark.parametrize(

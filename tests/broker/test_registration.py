@@ -5,13 +5,21 @@ from collections.abc import Callable
 import pytest
 from waiting import wait_until
 
-from moldau.cluster.controller.commands import fence_broker, unregister_broker
-from moldau.cluster.image import EMPTY_IMAGE
-from moldau.cluster.records import Record
+from moldau.cluster.controller.commands import begin_shutdown, fence_broker
+from moldau.cluster.image import EMPTY_IMAGE, ClusterImage
+from moldau.cluster.records import BrokerUnregistered, Record
 from moldau.testing import Broker, Cluster
 
 
-@pytest.mark.parametrize("decide", [fence_broker, unregister_broker])
+def forget(image: ClusterImage, broker_id: int) -> list[Record]:
+    return [BrokerUnregistered(broker_id)]
+
+
+def stop(image: ClusterImage, broker_id: int) -> list[Record]:
+    return begin_shutdown(image, broker_id, image.brokers[broker_id].broker_epoch)
+
+
+@pytest.mark.parametrize("decide", [fence_broker, forget, stop])
 def test_a_broker_that_was_fenced_by_mistake_registers_again(decide: Callable[..., list[Record]]) -> None:
     with Cluster(2) as cluster:
         before = cluster.image.brokers[2].broker_epoch

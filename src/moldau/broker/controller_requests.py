@@ -3,7 +3,8 @@
 The same functions answer a request that came over a connection and one of this very broker.
 
 Invariant: only a broker that is the controller answers; any other says NOT_CONTROLLER. Each request may come
-twice, because its sender repeats it when an answer is lost.
+twice, because its sender repeats it when an answer is lost. No request takes a running broker out of the
+cluster: it is fenced when its session ends, and not because somebody says so in its name.
 """
 
 from collections.abc import Awaitable, Callable
@@ -50,6 +51,22 @@ async def answer(services: Services, request: Any) -> Any:
         return await handle(services, request)
     except KafkaError as error:
         return fail(error_code=error.code)
+
+
+async def answer_to_connection(services: Services, request: Any) -> Any:
+    """The answer to a request that came over a connection, where anybody may claim to be a broker.
+
+    The controller's own requests never leave its process, so whoever speaks for it here is somebody else.
+    """
+    if services.is_controller and request.broker_id == services.node_id:
+        fail = _HANDLERS[type(request)][1]
+        registers = isinstance(request, BrokerRegistrationRequest)
+        return fail(
+            error_code=ErrorCode.DUPLICATE_BROKER_REGISTRATION
+            if registers
+            else ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+        )
+    return await answer(services, request)
 
 
 # --- registration ----------------------------------------------------------------------------------------
@@ -99,7 +116,7 @@ async def _heartbeat(services: Services, request: BrokerHeartbeatRequest) -> Bro
         await services.metadata.submit(
             lambda image: commands.begin_shutdown(image, broker_id, epoch, services.election_rules)
         )
-    elif request.want_fence:
+    elif request.want_fence and broker_id not in await services.metadata.sessions():
         await services.metadata.submit(
             lambda image: commands.fence_broker(image, broker_id, services.election_rules)
         )

@@ -1,8 +1,8 @@
 """This broker's place in the cluster: registered at the controller, and handed back when it stops.
 
 Invariant: a broker that has a session is registered, whatever happens to the controller: when the metadata
-says that it is fenced although its session lasts, it registers again. It stops being a leader before it stops
-answering.
+says that it is fenced, or that it stops, although it runs, it registers again. It stops being a leader before
+it stops answering.
 """
 
 import asyncio
@@ -64,15 +64,26 @@ class Registration:
         """Registers again when the metadata says that this broker is gone."""
         if old.brokers is new.brokers or self.leaving or self._registering:
             return
-        known = new.brokers.get(self._registration.broker_id)
-        if known is None or known.fenced or known.incarnation_id != self._registration.incarnation_id:
+        if self._is_missing(new):
             self._registering = True
             self._background.start(self._again(), "registration")
 
+    def _is_missing(self, image: ClusterImage) -> bool:
+        broker_id = self._registration.broker_id
+        known = image.brokers.get(broker_id)
+        return (
+            known is None
+            or not image.is_active(broker_id)
+            or known.incarnation_id != self._registration.incarnation_id
+        )
+
     async def _again(self) -> None:
-        log.warning("broker %d was fenced although it runs: registering again", self._registration.broker_id)
+        broker_id = self._registration.broker_id
         try:
-            await self.register()
+            while self._is_missing(self._metadata.image) and not self.leaving:
+                log.warning("broker %d was fenced although it runs: registering again", broker_id)
+                await self.register()
+                await self._metadata.refresh()
         finally:
             self._registering = False
 

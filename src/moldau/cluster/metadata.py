@@ -125,6 +125,14 @@ class Metadata:
         await waiter
         return self.image
 
+    async def sessions(self) -> frozenset[int]:
+        """The brokers that have a session now; KAFKA_STORAGE_ERROR when the store does not say."""
+        try:
+            return await self._store.sessions()
+        except MetadataError as error:
+            _logger.error("The sessions of the brokers cannot be read: %s", error)
+            raise _storage_error() from None
+
     # --- Deciding and appending --------------------------------------------------------------------------
 
     def _start_work(self) -> None:

@@ -106,6 +106,14 @@ def test_the_same_process_registers_again_in_vain() -> None:
     assert register_broker(image, registration(1)).response == image.brokers[1].broker_epoch
 
 
+def test_a_process_that_was_said_to_stop_registers_again_and_counts_again() -> None:
+    image = cluster(1, 2)
+    image = image.apply_all(begin_shutdown(image, 1, image.brokers[1].broker_epoch))
+    again = register_broker(image, registration(1))
+    assert again.response > image.brokers[1].broker_epoch
+    assert image.apply_all(again.records).is_active(1)
+
+
 def test_broker_epochs_grow_even_within_one_append() -> None:
     image = cluster(1)
     first = register_broker(image, registration(1, 2))
@@ -176,8 +184,12 @@ def test_a_broker_that_shuts_down_hands_over_and_is_not_chosen_again() -> None:
 
 def test_unregister() -> None:
     image = with_partitions(cluster(1, 2), (2, 1))
+    with pytest.raises(KafkaError, match="stop it first") as running:
+        unregister_broker(image, 2)
+    assert running.value.code is ErrorCode.INVALID_REQUEST
+    image = image.apply_all(fence_broker(image, 2))
     records = unregister_broker(image, 2)
-    assert records[-1] == BrokerUnregistered(2)
+    assert records == [BrokerUnregistered(2)]
     assert leaders(image.apply_all(records)) == [(1, (1,), 1)]
     with pytest.raises(KafkaError) as error:
         unregister_broker(image, 9)

@@ -7,7 +7,7 @@ from typing import Any
 
 from moldau.broker.access.asks import cluster
 from moldau.broker.context import RequestContext
-from moldau.broker.controller_requests import answer
+from moldau.broker.controller_requests import answer_to_connection
 from moldau.protocol.errors import KafkaError
 from moldau.protocol.messages.allocate_producer_ids import (
     AllocateProducerIdsRequest,
@@ -20,7 +20,7 @@ ASKS = (cluster(Operation.CLUSTER_ACTION),)
 
 async def handle(request: AllocateProducerIdsRequest, context: RequestContext) -> AllocateProducerIdsResponse:
     context.check_between_brokers()
-    answered: AllocateProducerIdsResponse = await answer(context.services, request)
+    answered: AllocateProducerIdsResponse = await answer_to_connection(context.services, request)
     return answered
 
 

@@ -1,7 +1,7 @@
 """UnregisterBroker.
 
-Behaviour: a broker that is gone for good is forgotten; a live one registers itself again. Forwarded to the
-controller.
+Behaviour: a broker that is gone for good is forgotten; one that runs is refused (INVALID_REQUEST), where
+Kafka would forget it while it runs. Forwarded to the controller.
 """
 
 from typing import Any

@@ -106,7 +106,8 @@ def register_broker(
         )
     broker_id = registration.broker_id
     known = image.brokers.get(broker_id)
-    if known is not None and known.incarnation_id == registration.incarnation_id and not known.fenced:
+    same_process = known is not None and known.incarnation_id == registration.incarnation_id
+    if known is not None and same_process and image.is_active(broker_id):
         return ControllerResult((), known.broker_epoch)
     broker_epoch = max(image.version + 1, 0 if known is None else known.broker_epoch + 1)
     registered = BrokerRegistered(
@@ -117,7 +118,6 @@ def register_broker(
         registration.rack,
         registration.log_directories,
     )
-    same_process = known is not None and known.incarnation_id == registration.incarnation_id
     clean = known is not None and registration.previous_broker_epoch == known.broker_epoch
     elections = elections_after_return(image, broker_id, rules_of, clean=same_process or clean)
     return ControllerResult((registered, *elections), broker_epoch)
@@ -179,10 +179,17 @@ def checked_broker(image: ClusterImage, broker_id: int, broker_epoch: int) -> Br
 
 
 def unregister_broker(image: ClusterImage, broker_id: int, rules_of: RulesOf = default_rules) -> list[Record]:
-    """A broker leaves for good. Its replicas stay assigned: a reassignment moves them."""
+    """A broker leaves for good. Its replicas stay assigned: a reassignment moves them.
+
+    One that runs is refused: Kafka forgets it, and it runs on without anybody who knows of it.
+    """
     if broker_id not in image.brokers:
         raise KafkaError(
             ErrorCode.BROKER_ID_NOT_REGISTERED, f"Broker ID {broker_id} is not currently registered"
+        )
+    if image.is_live(broker_id):
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST, f"Broker ID {broker_id} is running: stop it first, then unregister it"
         )
     return [*elections_after_loss(image, {broker_id}, rules_of), BrokerUnregistered(broker_id)]
 
