@@ -143,6 +143,17 @@ def test_an_older_job_does_not_end_the_newer_one(disk: Disk) -> None:
     assert (state.job, state.recovery_point) == (second, 5)
 
 
+def test_what_a_job_did_not_flush_is_due_again(disk: Disk) -> None:
+    state = FlushState(0)
+    assert not state.take_back()
+    state.paths, state.directories = ["/d/index"], ["/d"]
+    state.begin(disk, 5, [], {})
+    state.paths.append("/d/log")
+    assert state.take_back()
+    assert (state.paths, state.directories) == (["/d/index", "/d/log"], ["/d"])
+    assert (state.requested, state.job) == (True, None)
+
+
 @pytest.mark.parametrize("count", [0, 1, 3, 4, 40])
 def test_every_job_is_run_once(disk: Disk, count: int) -> None:
     jobs = [FlushJob(disk, 0, [], [], {}, [f"/{number}"]) for number in range(count)]

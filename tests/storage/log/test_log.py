@@ -549,6 +549,22 @@ class TestEpochs:
         assert log.leader_epochs.entries()[-1] == (9, 10)
         assert node.restart().leader_epochs.entries() == [(0, 0), (3, 4), (4, 8), (9, 10)]
 
+    def test_a_flush_that_never_ran_is_made_good_at_the_close(
+        self, node: Any, make_batch: MakeBatch, files: Files
+    ) -> None:
+        """A broker that stops cancels a flush that still waits for a thread."""
+        log = node.log()
+        log.append(make_batch(2), 0, NOW)
+        log.flush()
+        log.append(make_batch(2), 2, NOW)
+        log.roll(NOW)
+        cancelled = log.begin_flush()
+        assert cancelled is not None
+        node.logs.close({})
+        assert files.read_whole(f"{log.directory}/leader-epoch-checkpoint") == b"0\n2\n0 0\n2 2\n"
+        assert log.flush_state.recovery_point == 4
+        assert node.restart().leader_epochs.entries() == [(0, 0), (2, 2)]
+
     def test_delete_records_moves_the_first_epoch(self, node: Any, make_batch: MakeBatch) -> None:
         log = node.log()
         log.append(make_batch(5), 0, NOW)

@@ -104,6 +104,20 @@ class FlushState:
         self.unflushed_since_ms = -1
         return self.job
 
+    def take_back(self) -> bool:
+        """Gives up the job that was begun, if there is one: what it was to flush is due again.
+
+        It may never have run, because a broker that stops cancels what waits for a thread; and it does not
+        cover what was appended after it began.
+        """
+        job, self.job = self.job, None
+        if job is None:
+            return False
+        self.paths = job.paths + self.paths
+        self.directories = job.directories + self.directories
+        self.requested = True
+        return True
+
     def finish(self, job: FlushJob, log_end_offset: int) -> None:
         if job is self.job:
             self.job = None

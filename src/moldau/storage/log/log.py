@@ -481,14 +481,17 @@ class Log:
 
     def flush(self) -> None:
         """Flushes everything in this thread; KafkaError when the disk fails."""
-        # A job that another thread runs does not cover what was appended after it began.
-        self.flush_state.job = None
+        self._take_back_flush()
         job = self.begin_flush()
         if job is not None:
             job.run()
             self.finish_flush(job)
             if job.error is not None:
                 raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(job.error)) from job.error
+
+    def _take_back_flush(self) -> None:
+        """A job that was begun may never run; the list of epochs that it was to write is due again too."""
+        self.leader_epochs.dirty |= self.flush_state.take_back()
 
     # -- deleting and truncating
 
@@ -552,13 +555,12 @@ class Log:
 
         The flush does not cover indexes and snapshot: what a power cut takes of them is noticed and rebuilt.
         """
+        self._take_back_flush()
         active = self._segments.active
         if self._changed:
             active.seal()
             if active.size:  # else the snapshot that was written when the segment began is still true
                 self._write_snapshot(self.log_end_offset)
-        # A job that another thread runs does not cover what was appended after it began.
-        self.flush_state.job = None
         return self.begin_flush()
 
     def finish_close(self, job: FlushJob | None) -> None:
