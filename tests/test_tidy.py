@@ -226,6 +226,7 @@ OTHER_FOLDERS = {
     "data",
     "docs",
     "cluster_faults",
+    "cluster_simulation",
     "integration",
     "shared",
     "simulation",

@@ -1,7 +1,9 @@
 """A topic survives the death of brokers: real brokers, real clients, and nothing acknowledged is lost."""
 
 import asyncio
+import shutil
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -270,3 +272,28 @@ def test_a_partition_moves_to_other_brokers_and_back_with_all_its_records(cluste
 
 def _replicas(cluster: Cluster, topic: str) -> list[int]:
     return list(cluster.image.topics_by_name[topic].partitions[0].replicas)
+
+
+@pytest.mark.parametrize("damage", ["lost", "damaged"])
+def test_a_replica_that_is_lost_or_damaged_is_copied_again(tmp_path: Path, damage: str) -> None:
+    with Cluster(3, SETTINGS, data_dir=tmp_path) as cluster:
+        create(cluster, "orders")
+        writer = Writer(cluster)
+        writer.write("orders", *map(str, range(20)))
+        leader = cluster.leader("orders")
+        victim = next(each for each in cluster.running if each != leader)
+        cluster[victim].stop()
+        directory = tmp_path / str(victim) / "orders-0"
+        if damage == "lost":
+            shutil.rmtree(directory)
+        else:
+            segment = directory / f"{0:020d}.log"
+            segment.write_bytes(segment.read_bytes()[:40] + b"?" * 40 + segment.read_bytes()[80:])
+            (tmp_path / str(victim) / ".kafka_cleanshutdown").unlink()
+        cluster.restart(victim)
+        wait_until(lambda: set(cluster.image.topics_by_name["orders"].partitions[0].isr) == {1, 2, 3})
+        assert [record.value for record in cluster[victim].records("orders")] == [
+            record.value for record in cluster[leader].records("orders")
+        ]
+        strays = [path.name for path in directory.parent.iterdir() if path.name.endswith("-stray")]
+        assert len(strays) <= (damage == "damaged")

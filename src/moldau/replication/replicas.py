@@ -152,6 +152,8 @@ class Replicas:
                 partition.min_insync_replicas = int(values["min.insync.replicas"])
                 partition.schema_validation = validation
                 topic.partitions[index] = partition
+            if partition.log is None and self._may_be_copied_again(described):
+                self._begin_anew(partition, config)
             if self._suspended and described.leader == self._node_id:
                 described = described._replace(leader=NO_LEADER)
             partition.take_role(described, self._clock.now_ms())
@@ -196,6 +198,17 @@ class Replicas:
             partition.offline_reason = error.message or "The log of this partition cannot be used."
             log.error("partition %s is offline: %s", topic_partition, error)
             return None
+
+    def _may_be_copied_again(self, described: PartitionImage) -> bool:
+        """Whether others have all that this node has lost, and nobody counts on what it has."""
+        others_lead = described.leader not in (NO_LEADER, self._node_id)
+        return others_lead and self._node_id not in (*described.isr, *described.elr)
+
+    def _begin_anew(self, partition: Partition, config: LogConfig) -> None:
+        """A replica that is lost or damaged begins empty, as a new one does, and follows its leader."""
+        if self._logs.set_aside(partition.topic_partition):
+            partition.log = self._open(partition, config, is_new=True)
+            partition.high_watermark = 0
 
     def why_unusable(self, topic_id: Uuid) -> str | None:
         """Why a partition that this node has of a topic has no log; None when all have one."""
