@@ -13,10 +13,16 @@ from waiting import wait_until
 
 from moldau.base.names import TopicPartition
 from moldau.client.transport.cluster import Cluster as Client
+from moldau.protocol.errors import ErrorCode
 from moldau.protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     ReassignablePartition,
     ReassignableTopic,
+)
+from moldau.protocol.messages.delete_records import (
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsTopic,
 )
 from moldau.testing import Cluster
 
@@ -297,3 +303,35 @@ def test_a_replica_that_is_lost_or_damaged_is_copied_again(tmp_path: Path, damag
         ]
         strays = [path.name for path in directory.parent.iterdir() if path.name.endswith("-stray")]
         assert len(strays) <= (damage == "damaged")
+
+
+def test_deleted_records_are_gone_from_every_replica_when_the_answer_comes(cluster: Cluster) -> None:
+    create(cluster, "orders")
+    writer = Writer(cluster)
+    writer.write("orders", *map(str, range(20)))
+
+    def delete(offset: int, timeout_ms: int) -> tuple[int, int]:
+        async def ask() -> Any:
+            topic = DeleteRecordsTopic("orders", [DeleteRecordsPartition(0, offset)])
+            client = await Client.open(cluster.bootstrap_servers)
+            async with client:
+                leader = await client.connection(cluster.leader("orders"))
+                return await leader.send(DeleteRecordsRequest([topic], timeout_ms))
+
+        result = asyncio.run(ask()).topics[0].partitions[0]
+        return result.error_code, result.low_watermark
+
+    def starts() -> list[int]:
+        place = TopicPartition("orders", 0)
+        logs = [cluster[each].node.replicas.find(*place).log for each in (1, 2, 3)]
+        return [-1 if log is None else log.log_start_offset for log in logs]
+
+    assert delete(5, 60_000) == (0, 5)
+    assert starts() == [5, 5, 5]
+    follower = next(each for each in (1, 2, 3) if each != cluster.leader("orders"))
+    cluster.pause(follower)
+    try:
+        assert delete(7, 300) == (ErrorCode.REQUEST_TIMED_OUT, -1)
+    finally:
+        cluster.resume(follower)
+    assert delete(7, 60_000) == (0, 7)

@@ -422,6 +422,19 @@ class Partition:
         log.delete_records_before(target)
         return log.log_start_offset
 
+    @property
+    def low_watermark(self) -> int | None:
+        """The lowest start of this log and of those of live followers; None while this node does not lead."""
+        leading, log = self.leading, self.log
+        if log is None or self.leader != self.node_id or leading is None:
+            return None
+        starts = (
+            follower.log_start_offset
+            for broker_id, follower in leading.followers.items()
+            if self._isr_proposer.is_eligible(broker_id)
+        )
+        return min((log.log_start_offset, *starts))
+
     # --- as a leader: what its followers have ------------------------------------------------------
 
     def follower_fetched(
@@ -432,8 +445,11 @@ class Partition:
         leading = self.leading
         assert leading is not None
         leading.followers[replica_id].broker_epoch = broker_epoch
+        moved = 0 < log_start_offset != leading.followers[replica_id].log_start_offset
         leading.fetch(replica_id, offset, log_start_offset, log.log_end_offset, now_ms)
         self._advance(log, now_ms)
+        if moved:
+            self.notify()  # whoever deletes records waits for it
         isr = leading.expanded_isr(replica_id, self.high_watermark, self._isr_proposer.is_eligible)
         if isr is not None:
             self._isr_proposer.propose(self, leading.propose(isr))
