@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, KafkaException, Producer
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewTopic
 from waiting import wait_until
 
 from moldau.base.names import TopicPartition
@@ -335,3 +335,42 @@ def test_deleted_records_are_gone_from_every_replica_when_the_answer_comes(clust
     finally:
         cluster.resume(follower)
     assert delete(7, 60_000) == (0, 7)
+
+
+@pytest.mark.parametrize("side", ["leader", "follower"])
+def test_a_throttled_move_waits_for_its_rate(cluster: Cluster, side: str) -> None:
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
+    topic = NewTopic("orders", 1, replica_assignment=[[1]])
+    for future in admin.create_topics([topic]).values():
+        future.result(30)
+    producer = Producer({"bootstrap.servers": cluster.bootstrap_servers, "linger.ms": 0})
+    for _ in range(40):
+        producer.produce("orders", b"x" * 100_000)
+    assert producer.flush(60) == 0
+
+    def configure(resource: ConfigResource.Type, name: str, config: str, value: str) -> None:
+        entry = ConfigEntry(config, value, incremental_operation=AlterConfigOpType.SET)
+        changed = ConfigResource(resource, name, incremental_configs=[entry])
+        for outcome in admin.incremental_alter_configs([changed]).values():
+            outcome.result(30)
+
+    def rate(bytes_a_second: int) -> None:
+        for broker in ("1", "2", "3"):
+            name = f"{side}.replication.throttled.rate"
+            configure(ConfigResource.Type.BROKER, broker, name, str(bytes_a_second))
+
+    rate(1)
+    configure(ConfigResource.Type.TOPIC, "orders", f"{side}.replication.throttled.replicas", "*")
+    reassign(cluster, "orders", [1, 2])
+
+    def copied() -> int:
+        replica = cluster[2].node.replicas.get(TopicPartition("orders", 0))
+        return 0 if replica is None or replica.log is None else replica.log.log_end_offset
+
+    # The first answer is taken at once, and paid for with a byte a second.
+    wait_until(lambda: copied() > 0)
+    assert copied() < 40
+    assert isr(cluster, "orders") == {1}
+    rate(1 << 40)
+    wait_until(lambda: isr(cluster, "orders") == {1, 2})
+    assert copied() == 40

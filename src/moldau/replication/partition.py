@@ -144,6 +144,8 @@ class Partition:
         "offline_reason",
         "replicas",
         "schema_validation",
+        "throttled_as_follower",
+        "throttled_as_leader",
         "topic_id",
         "topic_partition",
     )
@@ -172,6 +174,8 @@ class Partition:
         self.markers_written = 0
         self.high_watermark = 0
         self.schema_validation: SchemaValidation | None = None
+        #: Whether the topic's configs name this replica to be copied slowly, from here or to here.
+        self.throttled_as_leader = self.throttled_as_follower = False
         #: What is known of the followers while this node leads; None while it does not.
         self.leading: LeaderState | None = None
         #: Called after every change of what readers may see, or of who leads; by whom they belong to.

@@ -18,6 +18,7 @@ from moldau.cluster.records import NO_LEADER
 from moldau.protocol.errors import ErrorCode, KafkaError
 from moldau.replication.partition import CommitNotices, IsrProposer, NoProposer, Partition
 from moldau.replication.schema_validation import SchemaValidation, schema_validation
+from moldau.replication.throttle import is_throttled
 from moldau.storage.directory.logs import Logs
 from moldau.storage.log.log import Log, LogConfig
 
@@ -45,6 +46,10 @@ class TopicReplicas:
         self.name = name
         self.topic_id = topic_id
         self.partitions: list[Partition | None] = []
+
+
+_LEADERS_THROTTLED = "leader.replication.throttled.replicas"
+_FOLLOWERS_THROTTLED = "follower.replication.throttled.replicas"
 
 
 class Replicas:
@@ -149,8 +154,7 @@ class Replicas:
                 partition.log = self._open(partition, config, is_new=is_new)
                 if partition.log is not None and len(described.replicas) > 1:
                     partition.high_watermark = self._known_high_watermark(partition.log)
-                partition.min_insync_replicas = int(values["min.insync.replicas"])
-                partition.schema_validation = validation
+                _take_values(partition, values, validation)
                 topic.partitions[index] = partition
             if partition.log is None and self._may_be_copied_again(described):
                 self._begin_anew(partition, config)
@@ -277,8 +281,7 @@ class Replicas:
         validation = self._validation(topic.name, values)
         for partition in topic.partitions:
             if partition is not None:
-                partition.schema_validation = validation
-                partition.min_insync_replicas = int(values["min.insync.replicas"])
+                _take_values(partition, values, validation)
                 if partition.log is not None:
                     partition.log.config = config
 
@@ -340,6 +343,17 @@ def _seen(future: "asyncio.Future[None]") -> None:
     """Marks the exception as retrieved: it is logged already, and there may be no waiter."""
     if not future.cancelled():
         future.exception()
+
+
+def _take_values(
+    partition: Partition, values: Mapping[str, Any], validation: SchemaValidation | None
+) -> None:
+    """What the configs of the topic say about the partition itself."""
+    partition.min_insync_replicas = int(values["min.insync.replicas"])
+    partition.schema_validation = validation
+    place = partition.topic_partition.partition, partition.node_id
+    partition.throttled_as_leader = is_throttled(values.get(_LEADERS_THROTTLED, ()), *place)
+    partition.throttled_as_follower = is_throttled(values.get(_FOLLOWERS_THROTTLED, ()), *place)
 
 
 def _partition_of(topic: TopicReplicas, index: int) -> Partition:
