@@ -254,6 +254,7 @@ OTHER_FOLDERS = {
     "data",
     "docs",
     "cluster_faults",
+    "cluster_simulation",
     "integration",
     "shared",
     "simulation",

@@ -64,6 +64,7 @@ from moldau.replication.peer_security import peer_security
 from moldau.replication.peer_watch import PeerWatch
 from moldau.replication.peers import Peers
 from moldau.replication.replicas import Replicas
+from moldau.replication.throttle import ReplicationThrottle
 from moldau.storage.branches.branch import remove_unfinished_branches
 from moldau.storage.directory.logs import Logs
 from moldau.storage.directory.lost_partitions import refuse_to_begin_without_metadata
@@ -237,6 +238,7 @@ class Node:
             fetch_settings(self.settings),
             self.clock,
             self.background,
+            ReplicationThrottle(lambda: self.settings["follower.replication.throttled.rate"], self.clock),
         )
         self.replicas = Replicas(
             self.node_id,
@@ -304,6 +306,9 @@ class Node:
             forwarding=Forwarding(self.controller, self.metadata),
             election_rules=self._election_rules,
             heavy_batches=HeavyBatches(self._executor, _batch_limits(settings)),
+            leader_throttle=ReplicationThrottle(
+                lambda: settings["leader.replication.throttled.rate"], self.clock
+            ),
         )
         self.guarding = Guarding(self.services, self._wrap_handler)
         self.dispatch = self.guarding.dispatch()

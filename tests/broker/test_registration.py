@@ -1,13 +1,19 @@
 """A broker's place in the cluster, also when somebody takes it away."""
 
+import asyncio
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from waiting import wait_until
 
-from moldau.cluster.controller.commands import begin_shutdown, fence_broker
+from moldau.broker import registration as registration_module
+from moldau.broker.registration import Registration
+from moldau.cluster.controller.commands import BrokerRegistration, begin_shutdown, fence_broker
 from moldau.cluster.image import EMPTY_IMAGE, ClusterImage
 from moldau.cluster.records import BrokerUnregistered, Record
+from moldau.protocol.errors import ErrorCode, KafkaError
+from moldau.protocol.messages.broker_registration import BrokerRegistrationResponse
 from moldau.testing import Broker, Cluster
 
 
@@ -52,3 +58,24 @@ def test_a_broker_that_stops_does_not_register_again(caplog: pytest.LogCaptureFi
     assert "registering again" not in caplog.text
     image = EMPTY_IMAGE.apply_all(log.changes(0).records)
     assert not image.is_live(1)
+
+
+def test_a_broker_waits_while_the_controller_cannot_write(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registration_module, "_PAUSE_SECONDS", 0)
+    answers = [
+        BrokerRegistrationResponse(error_code=ErrorCode.KAFKA_STORAGE_ERROR),
+        BrokerRegistrationResponse(broker_epoch=7),
+        BrokerRegistrationResponse(error_code=ErrorCode.INCONSISTENT_CLUSTER_ID),
+    ]
+
+    class Channel:
+        async def send(self, request: Any, *, timeout_ms: int) -> Any:
+            return answers.pop(0)
+
+    channel: Any = Channel()
+    nothing: Any = None
+    made = Registration(BrokerRegistration(1, bytes(16), ()), channel, nothing, nothing)
+    asyncio.run(made.register())
+    assert made.broker_epoch == 7
+    with pytest.raises(KafkaError, match="refused this broker"):
+        asyncio.run(made.register())

@@ -1,20 +1,28 @@
 """A topic survives the death of brokers: real brokers, real clients, and nothing acknowledged is lost."""
 
 import asyncio
+import shutil
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, KafkaException, Producer
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewTopic
 from waiting import wait_until
 
 from moldau.base.names import TopicPartition
 from moldau.client.transport.cluster import Cluster as Client
+from moldau.protocol.errors import ErrorCode
 from moldau.protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     ReassignablePartition,
     ReassignableTopic,
+)
+from moldau.protocol.messages.delete_records import (
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsTopic,
 )
 from moldau.testing import Cluster
 
@@ -270,3 +278,99 @@ def test_a_partition_moves_to_other_brokers_and_back_with_all_its_records(cluste
 
 def _replicas(cluster: Cluster, topic: str) -> list[int]:
     return list(cluster.image.topics_by_name[topic].partitions[0].replicas)
+
+
+@pytest.mark.parametrize("damage", ["lost", "damaged"])
+def test_a_replica_that_is_lost_or_damaged_is_copied_again(tmp_path: Path, damage: str) -> None:
+    with Cluster(3, SETTINGS, data_dir=tmp_path) as cluster:
+        create(cluster, "orders")
+        writer = Writer(cluster)
+        writer.write("orders", *map(str, range(20)))
+        leader = cluster.leader("orders")
+        victim = next(each for each in cluster.running if each != leader)
+        cluster[victim].stop()
+        directory = tmp_path / str(victim) / "orders-0"
+        if damage == "lost":
+            shutil.rmtree(directory)
+        else:
+            segment = directory / f"{0:020d}.log"
+            segment.write_bytes(segment.read_bytes()[:40] + b"?" * 40 + segment.read_bytes()[80:])
+            (tmp_path / str(victim) / ".kafka_cleanshutdown").unlink()
+        cluster.restart(victim)
+        wait_until(lambda: set(cluster.image.topics_by_name["orders"].partitions[0].isr) == {1, 2, 3})
+        assert [record.value for record in cluster[victim].records("orders")] == [
+            record.value for record in cluster[leader].records("orders")
+        ]
+        strays = [path.name for path in directory.parent.iterdir() if path.name.endswith("-stray")]
+        assert len(strays) <= (damage == "damaged")
+
+
+def test_deleted_records_are_gone_from_every_replica_when_the_answer_comes(cluster: Cluster) -> None:
+    create(cluster, "orders")
+    writer = Writer(cluster)
+    writer.write("orders", *map(str, range(20)))
+
+    def delete(offset: int, timeout_ms: int) -> tuple[int, int]:
+        async def ask() -> Any:
+            topic = DeleteRecordsTopic("orders", [DeleteRecordsPartition(0, offset)])
+            client = await Client.open(cluster.bootstrap_servers)
+            async with client:
+                leader = await client.connection(cluster.leader("orders"))
+                return await leader.send(DeleteRecordsRequest([topic], timeout_ms))
+
+        result = asyncio.run(ask()).topics[0].partitions[0]
+        return result.error_code, result.low_watermark
+
+    def starts() -> list[int]:
+        place = TopicPartition("orders", 0)
+        logs = [cluster[each].node.replicas.find(*place).log for each in (1, 2, 3)]
+        return [-1 if log is None else log.log_start_offset for log in logs]
+
+    assert delete(5, 60_000) == (0, 5)
+    assert starts() == [5, 5, 5]
+    follower = next(each for each in (1, 2, 3) if each != cluster.leader("orders"))
+    cluster.pause(follower)
+    try:
+        assert delete(7, 300) == (ErrorCode.REQUEST_TIMED_OUT, -1)
+    finally:
+        cluster.resume(follower)
+    assert delete(7, 60_000) == (0, 7)
+
+
+@pytest.mark.parametrize("side", ["leader", "follower"])
+def test_a_throttled_move_waits_for_its_rate(cluster: Cluster, side: str) -> None:
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
+    topic = NewTopic("orders", 1, replica_assignment=[[1]])
+    for future in admin.create_topics([topic]).values():
+        future.result(30)
+    producer = Producer({"bootstrap.servers": cluster.bootstrap_servers, "linger.ms": 0})
+    for _ in range(40):
+        producer.produce("orders", b"x" * 100_000)
+    assert producer.flush(60) == 0
+
+    def configure(resource: ConfigResource.Type, name: str, config: str, value: str) -> None:
+        entry = ConfigEntry(config, value, incremental_operation=AlterConfigOpType.SET)
+        changed = ConfigResource(resource, name, incremental_configs=[entry])
+        for outcome in admin.incremental_alter_configs([changed]).values():
+            outcome.result(30)
+
+    def rate(bytes_a_second: int) -> None:
+        for broker in ("1", "2", "3"):
+            name = f"{side}.replication.throttled.rate"
+            configure(ConfigResource.Type.BROKER, broker, name, str(bytes_a_second))
+
+    rate(1)
+    configure(ConfigResource.Type.TOPIC, "orders", f"{side}.replication.throttled.replicas", "*")
+    reassign(cluster, "orders", [1, 2])
+
+    def copied() -> int:
+        replica = cluster[2].node.replicas.get(TopicPartition("orders", 0))
+        return 0 if replica is None or replica.log is None else replica.log.log_end_offset
+
+    # The first answer is taken at once, and paid for with a byte a second.
+    wait_until(lambda: copied() > 0)
+    assert copied() < 40
+    assert isr(cluster, "orders") == {1}
+    rate(1 << 40)
+    wait_until(lambda: isr(cluster, "orders") == {1, 2})
+    assert copied() == 40

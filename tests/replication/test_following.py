@@ -11,6 +11,7 @@ from moldau.base.clock import SystemClock
 from moldau.base.tasks import Background
 from moldau.client.transport.connection import BrokerNotAvailable
 from moldau.replication.following import FetchSettings, Following
+from moldau.replication.throttle import ReplicationThrottle
 
 sys.path.insert(0, str(Path(__file__).parent))
 
@@ -31,7 +32,8 @@ def test_a_partition_follows_its_leader() -> None:
 
         background = Background()
         settings = FetchSettings(backoff_ms=10)
-        following = Following(2, lambda: 0, connect, settings, SystemClock(), background)
+        throttle = ReplicationThrottle(lambda: 1 << 40, SystemClock())
+        following = Following(2, lambda: 0, connect, settings, SystemClock(), background, throttle)
 
         def elect(leader_id: int, epoch: int) -> None:
             for replica in (leader, follower):

@@ -15,6 +15,7 @@ from moldau.protocol.messages.fetch import ReplicaState
 from moldau.replication.following import FetchSettings
 from moldau.replication.leader_fetcher import LeaderFetcher
 from moldau.replication.partition import Partition
+from moldau.replication.throttle import ReplicationThrottle
 
 sys.path.insert(0, str(Path(__file__).parent))
 
@@ -27,12 +28,14 @@ class Pair:
     def __init__(self) -> None:
         self.leader, self.follower = new_replica(1), new_replica(2)
         self.connection = FakeLeader(self.leader)
+        self.rate = 1 << 40
         self.fetcher = LeaderFetcher(
             1,
             lambda: ReplicaState(2, 7),
             self.connection.connect,
             FetchSettings(backoff_ms=10),
             SystemClock(),
+            ReplicationThrottle(lambda: self.rate, SystemClock()),
         )
         self.elect(1, 0)
 

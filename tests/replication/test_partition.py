@@ -179,6 +179,18 @@ def test_what_others_have_to_copy_is_not_committed_at_once(replicated: Partition
     assert replicated.replication_outcome(3, 0) == ErrorCode.NONE
 
 
+def test_who_deletes_records_hears_when_followers_have_dropped_them(replicated: Partition) -> None:
+    heard: list[int | None] = []
+    write(replicated, 0)
+    replicated.follower_fetched(2, 1, 0, NOW)
+    replicated.commit_listeners[1] = lambda: heard.append(replicated.low_watermark)
+    assert replicated.delete_records(1) == 1
+    replicated.follower_fetched(2, 1, 0, NOW)
+    assert heard == []
+    replicated.follower_fetched(2, 1, 1, NOW)
+    assert heard == [1]
+
+
 def test_followers_hear_of_every_append(replicated: Partition) -> None:
     heard: list[str] = []
     replicated.commit_listeners[1] = lambda: heard.append("committed")

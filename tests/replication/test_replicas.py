@@ -151,3 +151,34 @@ def test_requests_that_wait_together_share_one_sync(node: Node) -> None:
 
     asyncio.run(play())
     assert node.executor.calls == 1
+
+
+class TestLostReplicas:
+    """A replica that cannot be used begins anew where others have all of it."""
+
+    @pytest.mark.parametrize(
+        ("isr", "elr", "leader", "anew"),
+        [
+            ((2,), (), 2, True),
+            ((2, 1), (), 2, False),
+            ((2,), (1,), 2, False),
+            ((), (), -1, False),
+            ((1,), (), 1, False),
+        ],
+    )
+    def test_only_where_nobody_counts_on_it(
+        self, isr: tuple[int, ...], elr: tuple[int, ...], leader: int, anew: bool
+    ) -> None:
+        node = Node({"min.insync.replicas": 1})
+        place = TopicPartition("orders", 0)
+        node.logs.open_partition(place, ORDERS, LogConfig())
+        node.logs.failed[place] = "it is damaged"
+        node.change(
+            TopicCreated(ORDERS, "orders"), PartitionChanged(ORDERS, 0, (1, 2), isr, leader, 0, 0, elr=elr)
+        )
+        found = node.replicas.find("orders", 0)
+        assert (found.log is not None) is anew
+        if not anew:
+            assert found.offline_reason == "it is damaged"
+            node.change(PartitionChanged(ORDERS, 0, (1, 2), (2,), 2, 1, 1))
+            assert found.log is not None

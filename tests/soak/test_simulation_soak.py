@@ -40,7 +40,7 @@ def test_no_law_is_broken() -> None:
     while time.monotonic() < until and len(failures) < MOST_FAILURES:
         seed, seconds = dice.randrange(1 << 31), dice.choice(TROUBLE_SECONDS)
         try:
-            counts.update(simulate(seed, seconds).judges.counts)
+            counts.update(simulate(seed, seconds).checkers.counts)
         except Exception as error:
             failures.append(f"{type(error).__name__}: {str(error)[:500]}\n    {command(seed, seconds)}")
         counts["runs"] += 1

@@ -22,6 +22,7 @@ from moldau.cluster.metadata import Metadata
 from moldau.protocol.errors import KafkaError
 from moldau.replication.heavy_batches import HeavyBatches
 from moldau.replication.replicas import Replicas
+from moldau.replication.throttle import ReplicationThrottle
 from moldau.security.acls import Operation, ResourceType
 from moldau.security.principals import Principal
 
@@ -70,6 +71,8 @@ class Services:
     new_seed: Callable[[], int]
     schemas: "SchemaValidator"
     heavy_batches: HeavyBatches
+    #: What followers that are not in sync may be sent, of partitions that are throttled.
+    leader_throttle: ReplicationThrottle
     #: The way to the controller, for this broker's own requests and for those of its clients.
     controller: "ControllerChannel"
     forwarding: "Forwarding"

@@ -22,6 +22,9 @@ from moldau.replication.controller_channel import ControllerChannel
 log = logging.getLogger("moldau.broker.registration")
 
 _TRY_MS = 10_000
+_PAUSE_SECONDS = 0.5
+#: What the controller says while its store is out of reach.
+_PASSING = (ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.REQUEST_TIMED_OUT)
 _SHUTDOWN_MS = 5_000
 _SHUTDOWN_POLL_SECONDS = 0.05
 
@@ -54,6 +57,13 @@ class Registration:
                 if error.code is not ErrorCode.REQUEST_TIMED_OUT:
                     raise
                 log.warning("broker %d waits to be registered: %s", self._registration.broker_id, error)
+                continue
+            if answer.error_code in _PASSING:
+                log.warning(
+                    "broker %d waits to be registered: the controller cannot write the metadata",
+                    self._registration.broker_id,
+                )
+                await asyncio.sleep(_PAUSE_SECONDS)
                 continue
             if answer.error_code:
                 raise KafkaError(ErrorCode(answer.error_code), "The controller refused this broker.")

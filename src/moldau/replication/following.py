@@ -12,6 +12,7 @@ from moldau.base.clock import Clock
 from moldau.base.tasks import Background
 from moldau.cluster.configs.broker_settings import BrokerSettings
 from moldau.replication.partition import Partition
+from moldau.replication.throttle import ReplicationThrottle
 
 if TYPE_CHECKING:
     from moldau.client.transport.connection import Connection
@@ -51,6 +52,7 @@ class Following:
         settings: FetchSettings,
         clock: Clock,
         background: Background,
+        throttle: ReplicationThrottle,
     ) -> None:
         self._node_id = node_id
         self._broker_epoch = broker_epoch
@@ -58,6 +60,7 @@ class Following:
         self._settings = settings
         self._clock = clock
         self._background = background
+        self._throttle = throttle
         self._fetchers: dict[int, LeaderFetcher] = {}
         #: Leader and leader epoch of what is copied now.
         self._followed: dict[Partition, tuple[int, int]] = {}
@@ -90,7 +93,7 @@ class Following:
             from moldau.replication.leader_fetcher import LeaderFetcher
 
             fetcher = self._fetchers[leader_id] = LeaderFetcher(
-                leader_id, self._identity, self._connect, self._settings, self._clock
+                leader_id, self._identity, self._connect, self._settings, self._clock, self._throttle
             )
             self._background.start(fetcher.run(), f"copy from broker {leader_id}")
         return fetcher

@@ -24,6 +24,7 @@ from moldau.protocol.messages.list_offsets import (
 from moldau.replication.fetch_session import FetchSession, Key, Position
 from moldau.replication.following import FetchSettings
 from moldau.replication.partition import Partition
+from moldau.replication.throttle import ReplicationThrottle
 from moldau.replication.truncation import truncation_offset
 
 logger = logging.getLogger("moldau.replication")
@@ -64,8 +65,10 @@ class LeaderFetcher:
         connect: Callable[[int], Awaitable[Connection]],
         settings: FetchSettings,
         clock: Clock,
+        throttle: ReplicationThrottle,
     ) -> None:
         """``identity`` names this broker and its epoch; ``connect`` reaches a broker by its id."""
+        self._throttle = throttle
         self.leader_id = leader_id
         self._identity = identity
         self._connect = connect
@@ -176,6 +179,8 @@ class LeaderFetcher:
             log = partition.log
             if log is None or followed.not_before > now:
                 continue
+            if partition.throttled_as_follower and not self._throttle.is_open:
+                continue
             positions[key] = Position(
                 followed.leader_epoch,
                 log.log_end_offset,
@@ -244,6 +249,8 @@ class LeaderFetcher:
             return
         try:
             if data.records:
+                if partition.throttled_as_follower:
+                    self._throttle.take(len(data.records))
                 partition.append_as_follower(data.records, now_ms)
             followed.lag = max(data.high_watermark - log.log_end_offset, 0)
             partition.follow(data.high_watermark, data.log_start_offset)

@@ -150,6 +150,8 @@ class Partition:
         "offline_reason",
         "replicas",
         "schema_validation",
+        "throttled_as_follower",
+        "throttled_as_leader",
         "topic_id",
         "topic_partition",
     )
@@ -180,6 +182,8 @@ class Partition:
         self.markers_written = 0
         self.high_watermark = 0
         self.schema_validation: SchemaValidation | None = None
+        #: Whether the topic's configs name this replica to be copied slowly, from here or to here.
+        self.throttled_as_leader = self.throttled_as_follower = False
         #: What is known of the followers while this node leads; None while it does not.
         self.leading: LeaderState | None = None
         #: Called after every change of what readers may see, or of who leads; by whom they belong to.
@@ -524,6 +528,19 @@ class Partition:
                 self.markers_written += 1
         self._commit(log, now_ms)
 
+    @property
+    def low_watermark(self) -> int | None:
+        """The lowest start of this log and of those of live followers; None while this node does not lead."""
+        leading, log = self.leading, self.log
+        if log is None or self.leader != self.node_id or leading is None:
+            return None
+        starts = (
+            follower.log_start_offset
+            for broker_id, follower in leading.followers.items()
+            if self._isr_proposer.is_eligible(broker_id)
+        )
+        return min((log.log_start_offset, *starts))
+
     # --- as a leader: what its followers have ------------------------------------------------------
 
     def follower_fetched(
@@ -534,8 +551,11 @@ class Partition:
         leading = self.leading
         assert leading is not None
         leading.followers[replica_id].broker_epoch = broker_epoch
+        moved = 0 < log_start_offset != leading.followers[replica_id].log_start_offset
         leading.fetch(replica_id, offset, log_start_offset, log.log_end_offset, now_ms)
         self._advance(log, now_ms)
+        if moved:
+            self.notify()  # whoever deletes records waits for it
         isr = leading.expanded_isr(replica_id, self.high_watermark, self._isr_proposer.is_eligible)
         if isr is not None:
             self._isr_proposer.propose(self, leading.propose(isr))

@@ -19,6 +19,7 @@ from moldau.metrics.instruments import Histogram
 from moldau.protocol.errors import ErrorCode, KafkaError
 from moldau.replication.partition import CommitNotices, IsrProposer, NoProposer, Partition
 from moldau.replication.schema_validation import SchemaValidation, schema_validation
+from moldau.replication.throttle import is_throttled
 from moldau.storage.directory.logs import Logs
 from moldau.storage.log.log import Log, LogConfig
 
@@ -77,6 +78,10 @@ class Traffic(NamedTuple):
 
     def plus(self, other: "Traffic") -> "Traffic":
         return Traffic(*map(sum, zip(self, other, strict=True)))
+
+
+_LEADERS_THROTTLED = "leader.replication.throttled.replicas"
+_FOLLOWERS_THROTTLED = "follower.replication.throttled.replicas"
 
 
 class Replicas:
@@ -184,10 +189,11 @@ class Replicas:
                 partition.log = self._open(partition, config, is_new=is_new)
                 if partition.log is not None and len(described.replicas) > 1:
                     partition.high_watermark = self._known_high_watermark(partition.log)
-                partition.min_insync_replicas = int(values["min.insync.replicas"])
-                partition.schema_validation = validation
+                _take_values(partition, values, validation)
                 partition.set_mirror(values["moldau.mirror.state"], self._clock.now_ms())
                 topic.partitions[index] = partition
+            if partition.log is None and self._may_be_copied_again(described):
+                self._begin_anew(partition, config)
             if self._suspended and described.leader == self._node_id:
                 described = described._replace(leader=NO_LEADER)
             partition.take_role(described, self._clock.now_ms())
@@ -232,6 +238,17 @@ class Replicas:
             partition.offline_reason = error.message or "The log of this partition cannot be used."
             log.error("partition %s is offline: %s", topic_partition, error)
             return None
+
+    def _may_be_copied_again(self, described: PartitionImage) -> bool:
+        """Whether others have all that this node has lost, and nobody counts on what it has."""
+        others_lead = described.leader not in (NO_LEADER, self._node_id)
+        return others_lead and self._node_id not in (*described.isr, *described.elr)
+
+    def _begin_anew(self, partition: Partition, config: LogConfig) -> None:
+        """A replica that is lost or damaged begins empty, as a new one does, and follows its leader."""
+        if self._logs.set_aside(partition.topic_partition):
+            partition.log = self._open(partition, config, is_new=True)
+            partition.high_watermark = 0
 
     def why_unusable(self, topic_id: Uuid) -> str | None:
         """Why a partition that this node has of a topic has no log; None when all have one."""
@@ -313,9 +330,8 @@ class Replicas:
         validation = self._validation(topic.name, values)
         for partition in topic.partitions:
             if partition is not None:
-                partition.schema_validation = validation
+                _take_values(partition, values, validation)
                 partition.set_mirror(values["moldau.mirror.state"], self._clock.now_ms())
-                partition.min_insync_replicas = int(values["min.insync.replicas"])
                 if partition.log is not None:
                     partition.log.config = config
 
@@ -380,6 +396,17 @@ def _seen(future: "asyncio.Future[None]") -> None:
     """Marks the exception as retrieved: it is logged already, and there may be no waiter."""
     if not future.cancelled():
         future.exception()
+
+
+def _take_values(
+    partition: Partition, values: Mapping[str, Any], validation: SchemaValidation | None
+) -> None:
+    """What the configs of the topic say about the partition itself."""
+    partition.min_insync_replicas = int(values["min.insync.replicas"])
+    partition.schema_validation = validation
+    place = partition.topic_partition.partition, partition.node_id
+    partition.throttled_as_leader = is_throttled(values.get(_LEADERS_THROTTLED, ()), *place)
+    partition.throttled_as_follower = is_throttled(values.get(_FOLLOWERS_THROTTLED, ()), *place)
 
 
 def _partition_of(topic: TopicReplicas, index: int) -> Partition:

@@ -212,6 +212,15 @@ class TestTopics:
         assert node.log().topic_id == TOPIC_ID
         assert files.size_of(f"{log.directory}/partition.metadata") == 43
 
+    def test_a_log_that_cannot_be_used_is_set_aside(self, node: Any, files: Files) -> None:
+        log = node.log()
+        assert not node.logs.set_aside(log.topic_partition)
+        node.logs.failed[log.topic_partition] = "it is damaged"
+        assert node.logs.set_aside(log.topic_partition)
+        assert log.topic_partition not in node.logs.failed
+        assert any(name.endswith("-stray") for name in files.list_directory(node.directories[0]))
+        assert node.log() is not log
+
     def test_another_topic_of_the_same_name(self, node: Any, make_batch: MakeBatch, files: Files) -> None:
         log = node.log()
         log.append(make_batch(3), 0, NOW)

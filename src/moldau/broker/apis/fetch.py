@@ -242,10 +242,17 @@ class _Fetch:
                 data.preferred_read_replica = better
                 data.aborted_transactions = None
                 return data
+        throttled = (
+            partition.throttled_as_leader and self.replica_id >= 0 and self.replica_id not in partition.isr
+        )
+        if throttled and not self.context.services.leader_throttle.is_open:
+            return data
         limit = min(wanted.max_bytes, left)
         found = log.read(wanted.fetch_offset, limit, end_offset, at_least_one=first)
         if found is not None:
             data.records = found
+            if throttled:
+                self.context.services.leader_throttle.take(len(found))
             if committed:
                 data.aborted_transactions = [
                     AbortedTransaction(aborted.producer_id, aborted.first_offset)

@@ -1,9 +1,13 @@
-"""``moldau cluster``: the brokers of a cluster, who leads how much, and why it is not well."""
+"""``moldau cluster``: the brokers of a cluster, who leads how much, and why it is not well.
+
+The commands that change something are in ``cluster_moves.py``.
+"""
 
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from moldau.cli.commands.cluster_moves import add, drain, elect, move, rebalance
 from moldau.cli.output import print_json, print_table
 from moldau.cli.session import cluster_command_options, connected
 
@@ -14,15 +18,21 @@ if TYPE_CHECKING:
 _SHOWN_PARTITIONS = 5
 
 
-@click.group(short_help="Show the brokers of a cluster, and why it is not well.")
+@click.group(short_help="Show the brokers of a cluster, why it is not well, and move replicas.")
 def cluster() -> None:
-    """Show the brokers of a cluster, and say in words what is wrong with it.
+    """Show the brokers of a cluster, say in words what is wrong with it, and move replicas and leaders.
 
     \b
     Examples:
       moldau cluster status
       moldau cluster why
+      moldau cluster drain 3 --dry-run
+      moldau cluster rebalance
     """
+
+
+for _command in (add, drain, rebalance, move, elect):
+    cluster.add_command(_command)
 
 
 @cluster.command(short_help="Brokers, their leaders and replicas, and the controller.")

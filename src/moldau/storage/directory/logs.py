@@ -358,6 +358,24 @@ class Logs:
         path = self._rename(topic_partition, STRAY_SUFFIX)
         logger.warning("%s belonged to another topic of this name and is now %s", topic_partition, path)
 
+    def set_aside(self, topic_partition: TopicPartition) -> bool:
+        """What is left of a log that cannot be used gets another name, so that a copy may begin anew.
+
+        False when there is no such log, or when its disk does not let it go.
+        """
+        reason = self.failed.get(topic_partition)
+        if reason is None:
+            return False
+        log_directory = self._directory_by_partition[topic_partition]
+        path = self._rename(topic_partition, STRAY_SUFFIX)
+        if self._files.exists(f"{log_directory.path}/{topic_partition}"):
+            self.failed[topic_partition] = reason
+            self._directory_by_partition[topic_partition] = log_directory
+            return False
+        left = "" if path is None else f"; what is left of it is now {path}"
+        logger.warning("%s is copied again from its leader: %s%s", topic_partition, reason, left)
+        return True
+
     def _rename(self, topic_partition: TopicPartition, suffix: str) -> str | None:
         taken = self._logs.pop(topic_partition, None)
         log_directory = self._directory_by_partition.pop(topic_partition, None)

@@ -1,0 +1,151 @@
+"""What must hold in every moment of a simulated cluster, looked up in the brokers themselves.
+
+Invariant: read only. Each law that is broken is a sentence; ``checks`` counts how often each was looked at,
+so that a law which never had anything to look at is noticed.
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from moldau.base.names import TopicPartition
+from moldau.protocol.records import CONTROL_MASK, batches, decode_records
+
+if TYPE_CHECKING:
+    from simulated_cluster import SimulatedBroker, SimulatedCluster
+
+    from moldau.cluster.image import ClusterImage, PartitionImage
+    from moldau.replication.partition import Partition
+
+_DECODED_LIMIT = 1 << 24
+
+#: What is at an offset: the epoch of its batch and the value.
+Content = dict[int, tuple[int, bytes | None]]
+
+
+def content(partition: "Partition", below: int) -> Content:
+    """Every record below an offset; control records by their key."""
+    log = partition.log
+    assert log is not None
+    found: Content = {}
+    offset = log.log_start_offset
+    while offset < min(below, log.log_end_offset):
+        read = log.read(offset, 1 << 20, log.log_end_offset, at_least_one=True)
+        assert read is not None
+        data = read.read()
+        for position, header in batches(data):
+            for record in decode_records(data, position, header, limit=_DECODED_LIMIT):
+                value = b"control %r" % record.key if header.attributes & CONTROL_MASK else record.value
+                if record.offset < below:
+                    found[record.offset] = header.partition_leader_epoch, value
+            offset = header.last_offset + 1
+    return found
+
+
+class Laws:
+    def __init__(self, cluster: "SimulatedCluster") -> None:
+        self._cluster = cluster
+        self.broken: list[str] = []
+        self.checks: Counter[str] = Counter()
+        self._leaders: dict[tuple[TopicPartition, int], int] = {}
+        self._looked_at: set[tuple[TopicPartition, int]] = set()
+        #: What producers were told to be stored: place and offset -> value.
+        self.acknowledged: dict[TopicPartition, dict[int, bytes]] = {}
+
+    def acknowledge(self, place: TopicPartition, offset: int, value: bytes) -> None:
+        self.acknowledged.setdefault(place, {})[offset] = value
+
+    def look(self) -> None:
+        """The laws that are cheap enough for every step."""
+        image = self._cluster.image()
+        for broker in self._cluster.running():
+            for partition in broker.partitions():
+                if partition.leading is not None:
+                    self._one_leader(broker, partition)
+        for place, described in self._described(image):
+            self._leader_has_everything(image, place, described)
+            self._in_sync_has_committed(image, place, described)
+
+    def compare(self) -> None:
+        """The laws that read whole logs."""
+        image = self._cluster.image()
+        for place, described in self._described(image):
+            self._replicas_agree(place, described)
+
+    def _described(self, image: "ClusterImage") -> Iterator[tuple[TopicPartition, "PartitionImage"]]:
+        for topic in image.topics_by_name.values():
+            for described in topic.partitions:
+                yield TopicPartition(topic.name, described.partition), described
+
+    def _one_leader(self, broker: "SimulatedBroker", partition: "Partition") -> None:
+        key = partition.topic_partition, partition.leader_epoch
+        first = self._leaders.setdefault(key, broker.broker_id)
+        self.checks["one leader in an epoch"] += 1
+        if first != broker.broker_id:
+            self.broken.append(
+                f"{key[0]}: brokers {first} and {broker.broker_id} both lead in epoch {key[1]}"
+            )
+
+    def _leader_has_everything(
+        self, image: "ClusterImage", place: TopicPartition, described: "PartitionImage"
+    ) -> None:
+        """Whoever begins to lead has every record that was acknowledged before."""
+        key = place, described.leader_epoch
+        if key in self._looked_at or described.leader < 0 or not self.acknowledged.get(place):
+            return
+        partition = self._cluster.partition(described.leader, place)
+        if partition is None or partition.leader_epoch != described.leader_epoch or partition.leading is None:
+            return
+        self._looked_at.add(key)
+        self.checks["a leader has what was acknowledged"] += 1
+        assert partition.log is not None
+        here = content(partition, partition.log.log_end_offset)
+        for offset, value in self.acknowledged[place].items():
+            if offset >= partition.log.log_start_offset and here.get(offset, (0, None))[1] != value:
+                self.broken.append(
+                    f"{place}: broker {described.leader} leads epoch {described.leader_epoch} without offset "
+                    f"{offset} ({value!r}), which was acknowledged; it has {here.get(offset)}"
+                )
+                return
+
+    def _replicas_agree(self, place: TopicPartition, described: "PartitionImage") -> None:
+        """Below what both show to consumers, two replicas are the same."""
+        shown = []
+        for broker_id in described.replicas:
+            partition = self._cluster.partition(broker_id, place)
+            if partition is not None:
+                shown.append((broker_id, partition, content(partition, partition.high_watermark)))
+        for at, (first, one, left) in enumerate(shown):
+            for second, other, right in shown[at + 1 :]:
+                self.checks["replicas agree"] += 1
+                start = max(one.log.log_start_offset, other.log.log_start_offset)  # type: ignore[union-attr]
+                end = min(one.high_watermark, other.high_watermark)
+                for offset in range(start, end):
+                    if left.get(offset) != right.get(offset):
+                        self.broken.append(
+                            f"{place}: at offset {offset} broker {first} has {left.get(offset)}, broker "
+                            f"{second} has {right.get(offset)}, both below their high watermarks"
+                        )
+                        return
+
+    def _in_sync_has_committed(
+        self, image: "ClusterImage", place: TopicPartition, described: "PartitionImage"
+    ) -> None:
+        """A broker that is in sync has everything that the leader shows to consumers."""
+        leader = self._cluster.partition(described.leader, place)
+        if leader is None or leader.leader_epoch != described.leader_epoch or leader.leading is None:
+            return
+        for broker_id in described.isr:
+            follower = self._cluster.partition(broker_id, place)
+            broker = self._cluster.brokers[broker_id]
+            known = image.brokers.get(broker_id)
+            if follower is None or follower.log is None or known is None:
+                continue
+            if broker.node is None or broker.node.broker_epoch != known.broker_epoch:
+                continue
+            self.checks["in sync means committed"] += 1
+            if follower.log.log_end_offset < leader.high_watermark and broker_id != described.leader:
+                self.broken.append(
+                    f"{place}: broker {broker_id} is in sync and ends at {follower.log.log_end_offset}, "
+                    f"below the high watermark {leader.high_watermark} of leader {described.leader}"
+                )

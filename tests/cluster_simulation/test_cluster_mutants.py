@@ -1,0 +1,38 @@
+"""The simulation of the cluster notices bugs that were made on purpose; ``make soak`` takes all of them."""
+
+import pytest
+from cluster_mutants import MUTANTS, Mutant
+from cluster_run import LawBroken, simulate
+from trouble import Odds
+
+pytestmark = pytest.mark.slow
+
+#: Each mutant must be found by one of so many runs.
+RUNS = 40
+SECONDS = 8.0
+#: Those that are found at once stand for the others in every test run.
+QUICK = {
+    "the_leader_alone_commits",
+    "the_first_replica_leads",
+    "aborted_records_are_shown",
+    "followers_cut_nothing",
+}
+
+
+def notice(mutant: Mutant, odds: Odds, runs: int, monkeypatch: pytest.MonkeyPatch) -> int:
+    """The seed of the run that noticed it."""
+    mutant(monkeypatch)
+    for seed in range(runs):
+        try:
+            simulate(seed, SECONDS, odds)
+        except LawBroken:
+            return seed
+    pytest.fail(f"{mutant.__name__} was not noticed in {runs} runs")
+
+
+@pytest.mark.parametrize(
+    ("mutant", "odds"),
+    [pytest.param(*each, id=each[0].__name__) for each in MUTANTS if each[0].__name__ in QUICK],
+)
+def test_the_simulation_notices_when(mutant: Mutant, odds: Odds, monkeypatch: pytest.MonkeyPatch) -> None:
+    notice(mutant, odds, RUNS, monkeypatch)
