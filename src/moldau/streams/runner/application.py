@@ -136,7 +136,8 @@ class RunningApplication:
         query = Query(name=application.application_id)
         self._group = QueryGroup(self._loop, application.application_id, query=query)
         self._decisions = self._loop.run(self._opened())
-        self._shown: dict[TopicPartition, int] = {}
+        #: How far the topics were taken by batches that are decided.
+        self.seen: dict[TopicPartition, int] = {}
         self.query: StreamingQuery | None = None
 
     async def _opened(self) -> Decisions:
@@ -173,8 +174,8 @@ class RunningApplication:
         self._loop.run(decide())
         self._count(batch_id, answers, self._clock.monotonic() - begun)
         for done in answers:
-            self._shown |= done.positions
-        self._group.commit(self._shown)
+            self.seen |= done.positions
+        self._group.commit(self.seen)
         if self._on_batch is not None:
             self._on_batch(self.progress)
 

@@ -79,8 +79,9 @@ class StreamTask:
             application_id=application.application_id,
         )
         self._internal = InternalSerde(application.program.module)
-        self._sources = _sources(topology, group, application.application_id, self._internal)
-        self._sinks = _sinks(topology, group, self._internal)
+        nodes = tuple(self.task.nodes)
+        self._sources = _sources(topology, nodes, application.application_id, self._internal)
+        self._sinks = _sinks(topology, nodes, self._internal)
         self._names = {t: full_name(application.application_id, topology, t) for t in self._sinks}
         self._loops_back = set(topology.repartition_topics) if application.layout.in_memory else set()
         self._looped = RecordQueues()
@@ -112,7 +113,7 @@ class StreamTask:
         clock = order.after[1]
         if clock:
             self.task.advance_wall_clock(clock)
-            self._collect()
+        self._collect()
         self._flush()
         counts.dropped += self.task.counters.dropped - before
         self.dropped += counts.dropped
@@ -366,10 +367,10 @@ def full_name_of(topic: str, sources: dict[str, _Source]) -> str:
 
 
 def _sources(
-    topology: Topology, group: Group, application_id: str, internal: InternalSerde
+    topology: Topology, nodes: Sequence[str], application_id: str, internal: InternalSerde
 ) -> dict[str, _Source]:
     found = {}
-    for name in group.nodes:
+    for name in nodes:
         source = topology.nodes[name]
         if not isinstance(source, SourceNode):
             continue
@@ -381,10 +382,10 @@ def _sources(
     return found
 
 
-def _sinks(topology: Topology, group: Group, internal: InternalSerde) -> dict[str, _Sink]:
+def _sinks(topology: Topology, nodes: Sequence[str], internal: InternalSerde) -> dict[str, _Sink]:
     """By topic; the empty name stands for topics that a function chooses."""
     found = {}
-    for name in group.nodes:
+    for name in nodes:
         sink = topology.nodes[name]
         if isinstance(sink, SinkNode):
             topic = sink.topic or ""
