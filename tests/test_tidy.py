@@ -38,7 +38,7 @@ BELOW = {
     "importing": "base protocol storage inspection cluster",
     "serde": "base protocol schemas client",
     "spark": "base protocol schemas client serde",
-    "streams": "base protocol schemas client serde",
+    "streams": "base protocol schemas client serde spark pipelines web",
     "pipelines": "base protocol schemas client serde spark",
     "connect": "base protocol schemas client serde web",
     "web": "base",
@@ -79,13 +79,13 @@ ONLY_IN = {
     "httpx": "web/forwarding.py",
     "threading": "testing node.py storage cluster/store client/transport/background_loop.py "
     "spark/session/prefork_server.py schemas/worker_process.py client/registry/schema_registry.py "
-    "pipelines/metrics_server.py",
-    "pyspark": "spark pipelines",
+    "pipelines/metrics_server.py streams/runner/host.py streams/runner/http_queries.py",
+    "pyspark": "spark pipelines streams/runner",
     "numba": "spark/kernels/records.py spark/read/decoding.py spark/kernels/avro.py",
-    "pyarrow": "spark",
+    "pyarrow": "spark streams/runner",
     "grpc_tools": "schemas/protoc_worker.py",
     "jsonschema_rs": "serde",
-    "numpy": "spark",
+    "numpy": "spark streams/runner",
 }
 IMPURE = {"asyncio", "os", "socket", "threading", "time", "random", "ssl", "sqlite3"}
 PURE = [
@@ -198,6 +198,13 @@ PURE = [
     "streams/engine",
     "streams/topology",
     "streams/dsl",
+    "streams/runner/changelogs.py",
+    "streams/runner/layout.py",
+    "streams/runner/orders.py",
+    "streams/runner/record_codecs.py",
+    "streams/runner/saved_state.py",
+    "streams/runner/stream_task.py",
+    "streams/runner/why.py",
     "streams/test_driver.py",
     "broker/fetch_sessions.py",
     "broker/access/asks.py",

@@ -1,8 +1,8 @@
 """Vectors as programs of one Structured Streaming query: vector number N is the task of partition N.
 
-Invariant: the query is the one that users run, from the source to the decision; only which program a task has
-depends on its partition. Side effects of peek and foreach, and the numbers of records of internal topics, stay
-in the processes of the tasks and are not compared.
+Invariant: the query is the one that users run, from the source to the decision; only which program a task
+has depends on its partition. Side effects of peek and foreach, and the numbers of records of internal topics,
+stay in the processes of the tasks and are not compared.
 """
 
 import json
@@ -18,6 +18,7 @@ import play
 import processors
 import programs
 from pyspark import cloudpickle
+from waiting import wait_until
 
 from moldau.streams.engine.nodes import PassThrough
 from moldau.streams.engine.queues import RecordQueues
@@ -31,7 +32,6 @@ from moldau.streams.runner.programs import program_of
 from moldau.streams.runner.worker import read_state
 from moldau.streams.topology.topology import SinkNode, SourceNode, Topology
 from moldau.testing import Broker
-from waiting import wait_until
 
 Vector = dict[str, Any]
 CLOCK = "clock-of-vectors"
@@ -168,9 +168,7 @@ class SparkPlayer:
         with Broker() as self.broker:
             return self._play(vectors, chance, continues)
 
-    def _play(
-        self, vectors: list[Vector], chance: random.Random, continues: bool
-    ) -> dict[str, list[str]]:
+    def _play(self, vectors: list[Vector], chance: random.Random, continues: bool) -> dict[str, list[str]]:
         application = self._application(vectors, continues=continues)
         batches = [in_batches(vector, chance) for vector in vectors]
         self._run(application, batches, chance)
@@ -196,14 +194,13 @@ class SparkPlayer:
             self.broker.create_topic(topic, count)
         errors = "continue" if continues else "fail"
         program = program_of(VectorPrograms(vectors), "vectors")
-        return Application(
-            _APPLICATION, program, layout, options.cluster, decoding_errors=errors, workers=2
-        )
+        return Application(_APPLICATION, program, layout, options.cluster, decoding_errors=errors, workers=2)
 
     def _run(self, application: Application, batches: list[list[list[Any]]], chance: random.Random) -> None:
         checkpoint = self.directory / f"{application.program.digest}-{chance.random()}"
         running = None
         sent: dict[tuple[str, int], int] = defaultdict(int)
+        seen: dict[Any, int] = {}
         for number in range(max(map(len, batches), default=0)):
             for partition, of_vector in enumerate(batches):
                 for given in of_vector[number] if number < len(of_vector) else ():
@@ -217,19 +214,21 @@ class SparkPlayer:
             if running is None:
                 running = RunningApplication(self.spark, application, checkpoint)
                 running.start()
-            self._wait(running, sent)
+            self._wait(running, sent, seen)
         if running is not None:
             running.stop()
 
-    def _wait(self, running: RunningApplication, sent: dict[tuple[str, int], int]) -> None:
+    def _wait(
+        self, running: RunningApplication, sent: dict[tuple[str, int], int], seen: dict[Any, int]
+    ) -> None:
         query = running.query
         assert query is not None
 
         def done() -> bool:
             if not query.isActive and (failed := query.exception()) is not None:
                 raise failed
-            taken = {(tp.topic, tp.partition): at for tp, at in running.seen.items()}
-            return all(taken.get(place, 0) >= count for place, count in sent.items())
+            seen.update({(tp.topic, tp.partition): at for tp, at in running.seen.items()})
+            return all(seen.get(place, 0) >= count for place, count in sent.items())
 
         wait_until(done, lambda: f"{sent} and {running.seen}", seconds=120)
 
@@ -256,12 +255,11 @@ class SparkPlayer:
             for topic in self.broker.topics()
             if topic in expected or topic in _sinks(application, number)
         }
-        found = []
-        for topic in sorted(set(expected) | set(got)):
-            if not play.same(expected.get(topic, []), got.get(topic, [])):
-                found.append(
-                    f"outputs of {topic}: {play.difference(expected.get(topic, []), got.get(topic, []))}"
-                )
+        found = [
+            f"outputs of {topic}: {play.difference(expected.get(topic, []), got.get(topic, []))}"
+            for topic in sorted(set(expected) | set(got))
+            if not play.same(expected.get(topic, []), got.get(topic, []))
+        ]
         errors = [json.loads(record.value) for record in self.broker.records(ERRORS, number)]
         wanted, seen = play.comparable_errors(
             _without_place(vector.get("error")), _without_place(errors[0] if errors else None)

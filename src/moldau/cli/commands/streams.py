@@ -226,8 +226,8 @@ def stop(name: str, timeout_seconds: float, force: bool, home: str | None) -> No
         if not _ended(directory, timeout_seconds):
             if not force:
                 raise click.ClickException(
-                    f"application {name} (process {state.pid}) has not ended after {timeout_seconds:g} s: wait"
-                    " with a longer --timeout, or end it with --force; its batch is done again"
+                    f"application {name} (process {state.pid}) has not ended after {timeout_seconds:g} s:"
+                    " wait with a longer --timeout, or end it with --force; its batch is done again"
                 )
             os.kill(state.pid, signal.SIGKILL)
             _ended(directory, timeout_seconds)
@@ -265,7 +265,9 @@ def logs(name: str, follow: bool, lines: int, home: str | None) -> None:
 @streams.command()
 @click.argument("name")
 @servers_option
-@click.option("--topic", "topics", multiple=True, help="An input topic that goes back to its start; repeatable.")
+@click.option(
+    "--topic", "topics", multiple=True, help="An input topic that goes back to its start; repeatable."
+)
 @click.option("--execute", is_flag=True, help="Do it; without this, show what would be done.")
 @click.option("--option", "options", multiple=True, metavar="KEY=VALUE", help="For TLS and SASL; repeatable.")
 @home_option
@@ -321,7 +323,8 @@ def _known(name: str, home: str | None) -> "tuple[PipelineDirectory, PipelineSta
     state = directory.state()
     if state is None:
         raise click.ClickException(
-            f"there is no application {name!r} in {streams_home(home)}: 'moldau streams list' shows what there is"
+            f"there is no application {name!r} in {streams_home(home)}:"
+            " 'moldau streams list' shows what there is"
         )
     return directory, state
 

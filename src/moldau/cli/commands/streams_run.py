@@ -49,10 +49,14 @@ home_option = click.option(
 @click.argument("file", metavar="FILE")
 @servers_option
 @click.option("--name", metavar="ID", help="The application id [default: the name of the file].")
-@click.option("--master", metavar="URL", help="Where Spark runs: local[2], spark://host:7077 [default: local[*]].")
+@click.option(
+    "--master", metavar="URL", help="Where Spark runs: local[2], spark://host:7077 [default: local[*]]."
+)
 @click.option("--detach", is_flag=True, help="Run in the background; see status, logs and stop.")
 @click.option("--once", is_flag=True, help="Process what is there, then end.")
-@click.option("--workers", type=click.IntRange(1, 1024), help="How many tasks work at a time [default: Spark's cores].")
+@click.option(
+    "--workers", type=click.IntRange(1, 1024), help="How many tasks work at a time [default: Spark's cores]."
+)
 @click.option(
     "--max-records",
     type=click.IntRange(min=1),
@@ -60,7 +64,9 @@ home_option = click.option(
     show_default=True,
     help="The most records of a batch.",
 )
-@click.option("--trigger", metavar="INTERVAL", help="Time between batches, such as '1 second' [default: none].")
+@click.option(
+    "--trigger", metavar="INTERVAL", help="Time between batches, such as '1 second' [default: none]."
+)
 @click.option(
     "--start-at",
     type=click.Choice(["earliest", "latest"]),
@@ -83,7 +89,9 @@ home_option = click.option(
     help="What becomes of records on which a function of the program fails.",
 )
 @click.option("--dead-letter-topic", metavar="TOPIC", help="Keep records that do not decode there.")
-@click.option("--changelogs", is_flag=True, help="Write tables to compacted topics that other tools can read.")
+@click.option(
+    "--changelogs", is_flag=True, help="Write tables to compacted topics that other tools can read."
+)
 @click.option("--partitions", type=click.IntRange(min=1), help="Partitions of output topics that are made.")
 @click.option("--replication-factor", type=click.IntRange(min=1), help="Of topics that are made.")
 @click.option("--compression", type=click.Choice(["none", "gzip", "snappy", "lz4", "zstd"]), default="none")
@@ -178,7 +186,9 @@ def one_line() -> Iterator[None]:
     except (PipelineError, JavaNotFound, StreamsError, TopologyError, ProgramError, OptionError) as error:
         raise click.ClickException(str(error)) from error
     except (KafkaError, OSError) as error:
-        raise click.ClickException(f"{error}: is the cluster there? --bootstrap-servers names another") from error
+        raise click.ClickException(
+            f"{error}: is the cluster there? --bootstrap-servers names another"
+        ) from error
     except ModuleNotFoundError as missing:
         raise click.ClickException(_not_installed(missing)) from missing
     except KeyboardInterrupt:

@@ -83,7 +83,7 @@ class Progress:
 
 
 def prepared(program: Program, application_id: str, options: StreamsOptions, workers: int) -> Application:
-    """Checks the program against the cluster and makes the topics it needs; StreamsError says what is wrong."""
+    """Checks the program against the cluster and makes the topics it needs; StreamsError says why not."""
     topology = program.load().topology(0)
     topics = ApplicationTopics(options.cluster, options.replication_factor)
     partitions = topics.partitions_of(source_topics(topology))

@@ -37,9 +37,9 @@ class Changelogs:
             if key is None or value is None or spec.is_global or not spec.is_logged:
                 continue
             made = spec.make()
-            if isinstance(made, TableStore | KeyValueStore) and not isinstance(made, VersionedStore):
-                if name not in topology.reused_topics:
-                    yield spec, key, value
+            is_plain = isinstance(made, TableStore | KeyValueStore) and not isinstance(made, VersionedStore)
+            if is_plain and name not in topology.reused_topics:
+                yield spec, key, value
 
     def topics(self, partitions: int) -> list[InternalTopic]:
         return [InternalTopic(self._name(spec), partitions, _CONFIGS) for spec, _, _ in self._specs()]

@@ -11,6 +11,7 @@ import os
 import sys
 import threading
 import traceback
+from contextlib import suppress
 from multiprocessing.connection import Client, Connection, Listener
 
 from moldau.streams.runner.orders import Done, Order
@@ -72,10 +73,12 @@ def _watch(path: str, parent: int) -> None:
     stopped = threading.Event()
     while _is_alive(parent):
         stopped.wait(_WATCH_SECONDS)
-    try:
-        os.unlink(path)
-    finally:
-        os._exit(0)
+    for each in (path, f"{path}.lock", f"{path}.log"):
+        with suppress(OSError):
+            os.unlink(each)
+    with suppress(OSError):
+        os.rmdir(os.path.dirname(path))  # the last one goes
+    os._exit(0)
 
 
 def _is_alive(pid: int) -> bool:

@@ -56,4 +56,5 @@ def _start(path: Path) -> None:
     with process.stdout as said:
         if said.readline().strip() != READY:
             lines = Path(f"{path}.log").read_text(errors="replace").strip().splitlines()
-            raise RuntimeError(f"the process of the tasks did not start: {lines[-1] if lines else 'no reason'}")
+            why = lines[-1] if lines else "no reason"
+            raise RuntimeError(f"the process of the tasks did not start: {why}")

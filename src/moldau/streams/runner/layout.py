@@ -100,9 +100,7 @@ def laid_out(
     ``in_memory`` of None: where every topic has one partition. TopologyError where topics do not fit.
     """
     counts = {topic: partitions[topic] for topic in source_topics(topology)}
-    global_topics = {
-        t for s in topology.sources() if s.name in topology.global_sources for t in s.topics
-    }
+    global_topics = {t for s in topology.sources() if s.name in topology.global_sources for t in s.topics}
     one = all(count == 1 for topic, count in counts.items() if topic not in global_topics)
     explicit = any((each.partitions or 1) > 1 for each in topology.repartition_topics.values())
     if in_memory and not one:
@@ -221,9 +219,10 @@ def _count_repartitions(topology: Topology, counts: dict[str, int]) -> None:
             ]
             for sink in topology.sinks():
                 topic = sink.topic
-                if sink.name in part.nodes and topic in topology.repartition_topics and read:
-                    if topology.repartition_topics[topic].partitions is None and not _is_joined(topology, topic):
-                        counts[topic] = max(counts.get(topic, 0), *read)
+                if sink.name not in part.nodes or topic not in topology.repartition_topics or not read:
+                    continue
+                if topology.repartition_topics[topic].partitions is None and not _is_joined(topology, topic):
+                    counts[topic] = max(counts.get(topic, 0), *read)
     for topic in topology.repartition_topics:
         counts.setdefault(topic, max(counts.values(), default=1))
 

@@ -1,7 +1,7 @@
 """Columns of bytes to Python values and back, by the serdes of a topic.
 
-Invariant: the same values and bytes as the serde's own functions, one by one; plain texts and numbers are only
-done by column. A value that does not decode is found by its place in the column.
+Invariant: the same values and bytes as the serde's own functions give; plain texts and numbers are only done
+by column. A value that does not decode is found by its place in the column.
 """
 
 import pickle

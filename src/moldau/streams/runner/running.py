@@ -1,8 +1,8 @@
 """Runs a program in this process: its directory, its log, Spark, the query, and what others may know of it.
 
-Invariant: one process at a time runs an application on a machine, and only that one writes into its directory.
-A checkpoint is used only with the state topics that it was made with: where these are gone, somebody has reset
-the application, and it begins anew.
+Invariant: one process at a time runs an application on a machine, and only that one writes into its
+directory. A checkpoint is used only with the state topics that it was made with: where these are gone,
+somebody has reset the application, and it begins anew.
 """
 
 import json
@@ -261,7 +261,9 @@ def group_of(application: Application) -> Any:
 
 def _outputs(application: Application) -> dict[str, str]:
     topology = application.program.load().topology(0)
-    names = [sink.topic or "topics that a function chooses" for sink in topology.sinks() if not sink.is_internal]
+    names = [
+        sink.topic or "topics that a function chooses" for sink in topology.sinks() if not sink.is_internal
+    ]
     return {"results": ", ".join(dict.fromkeys(names))} if names else {}
 
 

@@ -1,8 +1,8 @@
 """The state of a task as records of a compacted topic: a record for each row, and one for everything else.
 
 Rows are pickled, because keys and aggregates are whatever the program makes of them. Whoever can write to the
-topic must not be able to run code here, so only classes of a short list, of the engine, and of the program's
-own file are ever looked up.
+topic must not be able to run code here, so only classes of a short list and those that the program's own file
+defines are ever looked up.
 
 Invariant: the last record of each key is the state. The record of the task itself says up to which offsets
 the state has taken its topics; both are written in one transaction.
@@ -31,9 +31,10 @@ _HARMLESS = {
     "fractions": {"Fraction"},
     "uuid": {"UUID", "SafeUUID"},
     "zoneinfo": {"ZoneInfo"},
-    "numpy": {"dtype", "ndarray"},
+    "moldau.streams.engine.records": {"Change", "TimedValue", "Windowed"},
+    "moldau.streams.engine.foreign_keys": {"Instruction", "Response", "Subscription"},
+    "moldau.streams.engine.stores.buffers": {"Held", "WaitingRecord"},
 }
-_ENGINE = "moldau.streams.engine."
 
 #: Offsets up to which a state has taken its topics, by topic and partition, and the wall clock.
 Place = tuple[tuple[tuple[str, int, int], ...], int]
@@ -62,15 +63,12 @@ class _Unpickler(pickle.Unpickler):
     def find_class(self, module: str, name: str) -> Any:
         if name in _HARMLESS.get(module, ()):
             return getattr(builtins, name) if module == "builtins" else super().find_class(module, name)
-        if module.startswith(_ENGINE) and "." not in name:
-            found = super().find_class(module, name)
-            if isinstance(found, type):
-                return found
         if module == self._module:
-            found = sys.modules[module]
+            found: Any = sys.modules.get(module)
             for part in name.split("."):
-                found = getattr(found, part)
-            if isinstance(found, type):
+                found = getattr(found, part, None)
+            # Only what the file defines: what it imports may do anything.
+            if isinstance(found, type) and found.__module__ == module:
                 return found
         raise StreamsError(
             f"a row of the state has a value of {module}.{name}, which is not taken over: keep values of the"
@@ -98,11 +96,9 @@ def encoded(state: Saved) -> Iterator[tuple[bytes, bytes | None]]:
 class Decoder:
     """Takes the records of one partition, in order; ``saved`` is what they amount to."""
 
-    def __init__(self, module: str, only: str | None = None) -> None:
+    def __init__(self, module: str) -> None:
         self._module = module
-        #: The one store that is wanted; None for all.
-        self._only = only
-        self._rows: dict[bytes, bytes] = {}
+        self._rows: dict[bytes, bytes | None] = {}
         self._task: bytes | None = None
 
     def take(self, keys: Iterable[bytes | None], values: Iterable[bytes | None]) -> None:
@@ -110,29 +106,28 @@ class Decoder:
         for key, value in zip(keys, values, strict=True):
             if key == _TASK_KEY:
                 self._task = value
-            elif key is None:
-                continue
-            elif value is None:
-                rows.pop(key, None)
-            else:
+            elif key is not None:
                 rows[key] = value
 
     def saved(self) -> Saved | None:
+        """Everything that was taken, without rows that are gone."""
+        self._rows = {key: row for key, row in self._rows.items() if row is not None}
+        return self.changes()
+
+    def changes(self) -> Saved | None:
+        """What was taken since the last call, rows that are gone as None; None where there is no state."""
         if self._task is None:
             return None
         version, place, positions, numbers, operators, task, dropped, records = self._read([self._task])[0]
         if version != _VERSION:
             raise StreamsError(f"the state was saved by a later Moldau (version {version})")
         stores: dict[str, dict[Any, Any]] = {name: {} for name in numbers}
-        keys = self._read(list(self._rows))
-        wanted = self._only
-        if wanted is None:
-            for (store, key), row in zip(keys, self._read(list(self._rows.values())), strict=True):
-                stores[store][key] = row
-        else:
-            chosen = [(k, v) for (s, k), v in zip(keys, self._rows.values(), strict=True) if s == wanted]
-            stores[wanted] = dict(zip([k for k, _ in chosen], self._read([v for _, v in chosen]), strict=True))
-        states = {name: StoreState(rows, numbers.get(name, ())) for name, rows in stores.items()}
+        taken, self._rows = self._rows, {}
+        kept = [row for row in taken.values() if row is not None]
+        rows = iter(self._read(kept))
+        for (store, key), row in zip(self._read(list(taken)), taken.values(), strict=True):
+            stores.setdefault(store, {})[key] = None if row is None else next(rows)
+        states = {name: StoreState(found, numbers.get(name, ())) for name, found in stores.items()}
         return Saved(place, positions, TaskState(states, operators, task), dropped, records)
 
     def _read(self, pickles: Sequence[bytes]) -> list[Any]:

@@ -98,9 +98,7 @@ class StreamsReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 starts[place] = committed.offset
         # A global table is read whole by each task, so its topic begins at 0.
         offsets = {place: 0 if place.topic in whole else offset for place, offset in starts.items()}
-        offsets |= {
-            place: firsts[place] for place in offsets if place.topic in whole and place not in found
-        }
+        offsets |= {place: firsts[place] for place in offsets if place.topic in whole and place not in found}
         return _to_json(offsets, (), 0)
 
     def getDefaultReadLimit(self) -> ReadLimit:
@@ -195,7 +193,9 @@ class StreamsReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         yield partition.number, query, pickle.dumps(done)
 
 
-def _to_json(offsets: Mapping[TopicPartition, int], more: Sequence[TopicPartition], clock: int) -> dict[str, Any]:
+def _to_json(
+    offsets: Mapping[TopicPartition, int], more: Sequence[TopicPartition], clock: int
+) -> dict[str, Any]:
     ends: dict[str, dict[str, int]] = {}
     for tp, offset in sorted(offsets.items()):
         ends.setdefault(tp.topic, {})[str(tp.partition)] = offset

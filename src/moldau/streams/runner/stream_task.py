@@ -147,13 +147,15 @@ class StreamTask:
         return True
 
     def _run_several(
-        self, places: list[TopicPartition], ends: dict[TopicPartition, int], more: set[TopicPartition], read: Read
+        self,
+        places: list[TopicPartition],
+        ends: dict[TopicPartition, int],
+        more: set[TopicPartition],
+        read: Read,
     ) -> None:
         queues = RecordQueues()
-        streams = {
-            place: self._records(place, ends[place], read) for place in places if place in ends
-        }
-        left = {place: 0 for place in streams}
+        streams = {place: self._records(place, ends[place], read) for place in places if place in ends}
+        left = dict.fromkeys(streams, 0)
 
         def fill(place: TopicPartition) -> bool:
             """Brings the next records of a partition; False where the batch has no more of it."""
@@ -170,7 +172,8 @@ class StreamTask:
             return False
 
         # A topic that was cut and is empty now has more to say: nobody may go ahead of it.
-        blocked = any([not fill(place) and place in more for place in streams])
+        empty = [place for place in streams if not fill(place)]
+        blocked = any(place in more for place in empty)
         while queues and not blocked:
             record, time = queues.take()
             place = TopicPartition(full_name_of(record.topic, self._sources), record.partition)
@@ -181,9 +184,7 @@ class StreamTask:
             if not left[place] and not fill(place):
                 blocked = place in more
 
-    def _records(
-        self, place: TopicPartition, end: int, read: Read
-    ) -> Iterator[list[tuple[Input, int]]]:
+    def _records(self, place: TopicPartition, end: int, read: Read) -> Iterator[list[tuple[Input, int]]]:
         start = self.positions.get(place, 0)
         if end > start:
             for piece in read(place, start, end):
@@ -214,7 +215,10 @@ class StreamTask:
         for at in range(piece.rows):
             offset, timestamp = piece.offset[at].as_py(), piece.timestamp[at].as_py()
             try:
-                key, value = source.keys(piece.key.slice(at, 1))[0], source.values(piece.value.slice(at, 1))[0]
+                key, value = (
+                    source.keys(piece.key.slice(at, 1))[0],
+                    source.values(piece.value.slice(at, 1))[0],
+                )
             except Undecodable as error:
                 self._refuse(place, offset, piece, at, error)
                 continue

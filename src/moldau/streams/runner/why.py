@@ -43,7 +43,7 @@ def reasons(state: PipelineState, progress: Mapping[str, Any], tasks: int, worke
         else:
             yield f"each of its {tasks} tasks has a worker: more partitions of the input allow more"
     if seconds > _SLOW_BATCH_SECONDS:
-        yield f"its last batch took {seconds:.1f} s for {records} records: --max-records makes batches smaller"
+        yield f"its last batch took {seconds:.1f} s for {records} records"
     total, dropped = int(progress.get("records_in", 0)), int(progress.get("dropped", 0))
     if dropped and dropped > total * _MUCH_DROPPED:
         yield (

@@ -105,7 +105,9 @@ class _Batch:
         if group.state_topic is not None:
             self.writer.write_to(group.state_topic, _state_batch(saved, order.partition), order.partition)
         if self.order.application.changelogs:
-            for topic, rows in Changelogs(task.topology, self.order.application.application_id).batches(saved):
+            for topic, rows in Changelogs(task.topology, self.order.application.application_id).batches(
+                saved
+            ):
                 self.writer.write_to(topic, rows, order.partition)
         self._add(counts, task)
 
@@ -168,7 +170,7 @@ def _state_batch(saved: Saved, partition: int) -> pa.RecordBatch:
     )
 
 
-def read_state(application: Application, group: int, partition: int, only: str | None = None) -> Saved | None:
+def read_state(application: Application, group: int, partition: int) -> Saved | None:
     """What the topic of a task's state has now; decided batches only."""
     topic = application.layout.groups[group].state_topic
     if topic is None:
@@ -177,7 +179,7 @@ def read_state(application: Application, group: int, partition: int, only: str |
     place = TopicPartition(topic, partition)
     start = loop.run(list_offset(loop.cluster, place, EARLIEST))
     end = loop.run(list_offset(loop.cluster, place, LATEST))
-    decoder = Decoder(application.program.module, only)
+    decoder = Decoder(application.program.module)
     for piece in Reading(application, headers=False)(place, start, end):
         decoder.take(piece.key.to_pylist(), piece.value.to_pylist())
     return decoder.saved()
