@@ -1,4 +1,4 @@
-"""One life of the application of ``kills``: SERVERS CHECKPOINT ID PREFIX WORKERS; ends when all is processed."""
+"""One life of the application of ``kills``: SERVERS CHECKPOINT ID PREFIX WORKERS; it ends by itself."""
 
 import sys
 from pathlib import Path

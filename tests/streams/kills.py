@@ -1,7 +1,7 @@
 """Kills while an application runs: its driver, a process that holds tasks, or the broker.
 
-Invariant: only processes that were started here are killed, by their ids. What comes out is compared with what
-an undisturbed run of the same program gives on the same input: bytes and order within each partition.
+Invariant: only processes that were started here are killed, by their ids. What comes out is compared with
+what an undisturbed run of the same program gives on the same input: bytes and order within each partition.
 """
 
 import os
@@ -100,7 +100,9 @@ class Trial:
             made.result(30)
 
     def fill(self, rows: int) -> None:
-        producer = Producer({"bootstrap.servers": self._broker.bootstrap_servers, "partitioner": "murmur2_random"})
+        producer = Producer(
+            {"bootstrap.servers": self._broker.bootstrap_servers, "partitioner": "murmur2_random"}
+        )
         for number in range(self.rows, self.rows + rows):
             late = self._dice.choice((0, 0, 0, 4_000, 9_000))
             producer.produce(
@@ -122,7 +124,11 @@ class Trial:
     def _live(self, left: list[str]) -> bool:
         self.lives += 1
         job = Job(
-            self._broker.bootstrap_servers, self._home / "killed", "killed", "killed", self._dice.randint(1, 3)
+            self._broker.bootstrap_servers,
+            self._home / "killed",
+            "killed",
+            "killed",
+            self._dice.randint(1, 3),
         )
         try:
             while left and self._began_to_write(job):

@@ -6,7 +6,8 @@ import pickle
 import pytest
 
 from moldau.streams import StreamsBuilder, StreamsError
-from moldau.streams.engine.records import Input
+from moldau.streams.engine.records import Input, Windowed
+from moldau.streams.engine.stores.store import StoreState
 from moldau.streams.engine.task import Task
 from moldau.streams.runner.programs import Program
 from moldau.streams.runner.saved_state import Decoder, Saved, encoded, unpickled
@@ -28,6 +29,17 @@ def test_what_is_saved_is_taken_over() -> None:
     first = Saved(PLACE, {("in", 0): 3}, task.take_changes(), 1, 3)
     decoder.take(*zip(*encoded(first), strict=True))
     assert decoder.saved() == first
+
+
+def test_rows_that_repeat_themselves_do_not_disturb_each_other() -> None:
+    name = "a long name that is there twice"
+    rows = {number: {"one": name, "other": name, "at": Windowed(name, number, 9)} for number in range(5)}
+    state = counted().export()._replace(stores={"s": StoreState(rows, ())})
+    decoder = Decoder("program")
+    decoder.take(*zip(*encoded(Saved(PLACE, {}, state, 0, 0)), strict=True))
+    found = decoder.saved()
+    assert found is not None
+    assert found.state.stores["s"].rows == rows
 
 
 def test_later_records_win_and_rows_that_are_gone_stay_away() -> None:

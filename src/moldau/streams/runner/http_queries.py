@@ -90,7 +90,7 @@ async def get_range(call: StoreCall) -> Any:
     except StreamsError as error:
         raise Problem(_BAD_KEY, 400, str(error)) from None
     since, until = call.number("since", 0), call.number("until", _FAR)
-    found = []
+    found: list[tuple[tuple[bytes, int], int, Any]] = []
     for row in views.all(store):
         place = views.order_of(store, row.key)
         if (first is not None and place < first) or (last is not None and place > last):

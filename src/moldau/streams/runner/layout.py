@@ -218,11 +218,11 @@ def _count_repartitions(topology: Topology, counts: dict[str, int]) -> None:
                 if topic in counts
             ]
             for sink in topology.sinks():
-                topic = sink.topic
-                if sink.name not in part.nodes or topic not in topology.repartition_topics or not read:
+                sent = sink.topic or ""
+                if sink.name not in part.nodes or sent not in topology.repartition_topics or not read:
                     continue
-                if topology.repartition_topics[topic].partitions is None and not _is_joined(topology, topic):
-                    counts[topic] = max(counts.get(topic, 0), *read)
+                if topology.repartition_topics[sent].partitions is None and not _is_joined(topology, sent):
+                    counts[sent] = max(counts.get(sent, 0), *read)
     for topic in topology.repartition_topics:
         counts.setdefault(topic, max(counts.values(), default=1))
 

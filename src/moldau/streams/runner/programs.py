@@ -78,7 +78,7 @@ def program_of(program: "Topology | StreamsBuilder | LoadedProgram", name: str) 
         program = program.build()
     loaded = OneTopology(program) if isinstance(program, Topology) else program
     try:
-        return Program(name, pickled=cloudpickle.dumps(loaded))
+        return Program(name, pickled=cloudpickle.dumps(loaded))  # type: ignore[no-untyped-call]
     except (TypeError, pickle.PicklingError, AttributeError) as error:
         raise ProgramError(
             f"{name} cannot be sent to Spark's workers ({error}): make clients, files and locks inside the"

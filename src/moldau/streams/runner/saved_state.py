@@ -132,8 +132,12 @@ class Decoder:
 
     def _read(self, pickles: Sequence[bytes]) -> list[Any]:
         reader = _Unpickler(io.BytesIO(b"".join(pickles)), self._module)
-        load = reader.load
-        return [load() for _ in pickles]
+        load, forget = reader.load, reader.memo.clear
+        found = []
+        for _ in pickles:
+            found.append(load())
+            forget()  # a pickle refers to what came before in it by number
+        return found
 
 
 def unpickled(data: bytes, module: str) -> Any:
