@@ -11,6 +11,7 @@ import os
 import sys
 import tempfile
 import time
+from collections.abc import Iterable
 from pathlib import Path
 
 from benchmarks import streams_programs
@@ -22,7 +23,7 @@ _TICKS = os.sysconf("SC_CLK_TCK")
 
 
 def family(directory: str) -> list[int]:
-    """This process, its children and theirs, and the processes of tasks, which have a session of their own."""
+    """This process, its children and theirs, and the processes that hold tasks."""
     parents, tasks = {}, []
     for entry in Path("/proc").iterdir():
         if entry.name.isdecimal():
@@ -39,16 +40,15 @@ def family(directory: str) -> list[int]:
     return sorted(found)
 
 
-def usage(directory: str) -> tuple[float, float]:
-    """CPU seconds and resident megabytes of the application."""
+def cpu_and_memory(pids: Iterable[int]) -> tuple[float, float]:
+    """CPU seconds, with those of children that have ended, and resident megabytes."""
     cpu = memory = 0.0
-    for pid in family(directory):
+    for pid in pids:
         try:
             fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
             pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
         except OSError:
             continue
-        # With the time of children that have ended.
         cpu += sum(map(int, fields[11:15])) / _TICKS
         memory += pages * os.sysconf("SC_PAGE_SIZE") / 1e6
     return cpu, memory
@@ -65,7 +65,6 @@ def main(servers: str, program: str, workers: str) -> None:
     text += f"\ntopology = PROGRAMS[{program!r}]()\n"
     options = StreamsOptions(servers, workers=int(workers))
     application = prepared(Program(f"{program}.py", text=text), f"bench-{program}", options, int(workers))
-    runs = 0
 
     def process() -> RunningApplication:
         running = RunningApplication(spark, application, f"{directory}/checkpoint")
@@ -77,12 +76,11 @@ def main(servers: str, program: str, workers: str) -> None:
     process()
     print("ready", flush=True)
     for _ in sys.stdin:
-        runs += 1
-        cpu, _ = usage(directory)
+        cpu, _ = cpu_and_memory(family(directory))
         begun = time.perf_counter()
         running = process()
         seconds = time.perf_counter() - begun
-        after, memory = usage(directory)
+        after, memory = cpu_and_memory(family(directory))
         progress = running.progress
         print(
             json.dumps(

@@ -198,6 +198,7 @@ PURE = [
     "streams/engine",
     "streams/topology",
     "streams/dsl",
+    "streams/internal_topics.py",
     "streams/runner/changelogs.py",
     "streams/runner/layout.py",
     "streams/runner/orders.py",

@@ -13,8 +13,7 @@ from moldau.client.groups.groups import Groups
 from moldau.client.transport.cluster import Cluster
 from moldau.protocol.errors import ErrorCode, KafkaError
 from moldau.streams.errors import StreamsError
-
-_SUFFIXES = ("-changelog", "-repartition", "-topic")
+from moldau.streams.internal_topics import is_internal
 
 
 @dataclass(slots=True)
@@ -25,11 +24,6 @@ class ResetPlan:
     #: From where to where the group goes; None where it had committed nothing.
     offsets: dict[TopicPartition, tuple[int | None, int]] = field(default_factory=dict)
     deleted_topics: list[str] = field(default_factory=list)
-
-
-def is_internal(application_id: str, topic: str) -> bool:
-    """Whether a topic is one of those that an application makes for itself, by Kafka Streams' rule."""
-    return topic.startswith(f"{application_id}-") and topic.endswith(_SUFFIXES)
 
 
 async def planned(cluster: Cluster, application_id: str, input_topics: list[str]) -> ResetPlan:

@@ -54,7 +54,7 @@ class Saved(NamedTuple):
 
 
 class _Unpickler(pickle.Unpickler):
-    """Reads one pickle after another; refuses what is not on the list."""
+    """Refuses what is not on the list."""
 
     def __init__(self, data: io.BytesIO, module: str) -> None:
         super().__init__(data)
@@ -131,13 +131,9 @@ class Decoder:
         return Saved(place, positions, TaskState(states, operators, task), dropped, records)
 
     def _read(self, pickles: Sequence[bytes]) -> list[Any]:
-        reader = _Unpickler(io.BytesIO(b"".join(pickles)), self._module)
-        load, forget = reader.load, reader.memo.clear
-        found = []
-        for _ in pickles:
-            found.append(load())
-            forget()  # a pickle refers to what came before in it by number
-        return found
+        module, stream = self._module, io.BytesIO
+        # One for each row: a pickle refers to what came before by number, and counts from 0.
+        return [_Unpickler(stream(each), module).load() for each in pickles]
 
 
 def unpickled(data: bytes, module: str) -> Any:
