@@ -76,9 +76,12 @@ class VectorTask(Task):
 class VectorPrograms:
     def __init__(self, vectors: list[Vector]) -> None:
         self.vectors = vectors
+        self.folder = str(Path(__file__).parent)
         self.made: dict[int, Topology] = {}
 
     def topology(self, partition: int) -> Topology:
+        if self.folder not in sys.path:
+            sys.path.insert(0, self.folder)  # in the process of the tasks
         if partition not in self.made:
             vector = self.vectors[partition]
             config = vector.get("config") or {}
@@ -161,7 +164,8 @@ def _keeps_order(batch: list[Any], extracts: bool) -> bool:
     if extracts or any("raw_value" in given or "raw_key" in given for given in batch):
         return False
     queues = RecordQueues()
-    for number, given in enumerate(batch):
+    # A task brings the records of one topic after the other; that decides between equal times.
+    for number, given in sorted(enumerate(batch), key=lambda each: each[1]["topic"]):
         queues.add(Input(given["topic"], None, None, 0, (), 0, number), given["timestamp"])
     return all(queues.take()[0].offset == number for number in range(len(batch)))
 
