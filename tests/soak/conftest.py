@@ -9,6 +9,6 @@ HERE = Path(__file__).parent
 if not os.environ.keys() & {"MOLDAU_SOAK_SECONDS", "MOLDAU_SOAK_HOSTILE_SECONDS"}:
     collect_ignore_glob = ["*.py"]
 else:
-    for name in ("soak", "integration", "storage", "spark", "broker", "contract"):
+    for name in ("soak", "integration", "storage", "spark", "broker", "contract", "streams"):
         if (directory := str(HERE.parent / name)) not in sys.path:
             sys.path.insert(0, directory)

@@ -1,12 +1,19 @@
 """Plays vectors: ``python -m tests.streams.play FILE …`` runs each through the engine and says whether all
 agrees.
 
+With ``--spark`` vectors go through a Structured Streaming query in random micro-batches, see
+``spark_vectors``.
+
 Invariant: everything that a vector states is compared: outputs update by update, side effects, rows of
 stores, dropped records, records of internal topics, ``describe()``, errors.
 """
 
+import argparse
 import json
 import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -279,22 +286,86 @@ def cases(path: Path) -> list[tuple[str, Any, Any]]:
     return [(vector["name"], vector, play) for vector in vectors]
 
 
+def play_on_spark(arguments: list[tuple[str, Any, Any]], seed: int, player: Any) -> dict[str, list[str]]:
+    """Plays the cases of a file: what reaches Spark in one query, the rest by the engine."""
+    from spark_vectors import continues, fails_to_decode, playable_on_spark
+
+    vectors = [case for _, case, how in arguments if how is play and playable_on_spark(case)]
+    found: dict[str, list[str]] = {}
+    lonely = [vector for vector in vectors if fails_to_decode(vector)]
+    together = [vector for vector in vectors if vector not in lonely]
+    for handler in (False, True):
+        chosen = [vector for vector in together if continues(vector) is handler]
+        if chosen:
+            found |= player.play(chosen, seed, continues=handler)
+    for vector in lonely:
+        # A record that does not decode ends the query, whoever else is in it.
+        try:
+            player.play([vector], seed)
+            found[vector["name"]] = ["the query did not fail"]
+        except Exception as error:
+            ends = "does not decode" in str(error)
+            found[vector["name"]] = [] if ends else [f"the query failed otherwise: {error}"]
+    return found | {name: how(case) for name, case, how in arguments if name not in found}
+
+
+USAGE = "usage: python -m tests.streams.play [--spark [--seed N]] FILE …"
+
+
 def main(arguments: list[str]) -> int:
-    if not arguments or any(each.startswith("-") for each in arguments):
-        print("usage: python -m tests.streams.play FILE …", file=sys.stderr)
+    parser = argparse.ArgumentParser(usage=USAGE[7:])
+    parser.add_argument("files", nargs="+")
+    parser.add_argument("--spark", action="store_true", help="through a query, in random micro-batches")
+    parser.add_argument("--seed", type=int, default=1, help="of the micro-batches")
+    try:
+        given = parser.parse_args(arguments)
+    except SystemExit:
         return 2
     passed = failed = 0
-    for argument in arguments:
-        for name, case, player in cases(Path(argument)):
-            try:
-                found = player(case)
-            except Exception as error:
-                found = [f"the player failed: {type(error).__name__}: {error}"]
-            passed, failed = (passed, failed + 1) if found else (passed + 1, failed)
-            why = "; ".join(found).replace("\n", "\\n")
-            print(f"{name} FAIL {why}" if found else f"{name} PASS")
+    with on_spark() if given.spark else nullcontext() as player:
+        for argument in given.files:
+            found = _played(cases(Path(argument)), given.seed, player)
+            for name, differing in found.items():
+                passed, failed = (passed, failed + 1) if differing else (passed + 1, failed)
+                why = "; ".join(differing).replace("\n", "\\n")
+                print(f"{name} FAIL {why}" if differing else f"{name} PASS", flush=True)
     print(f"{passed} passed, {failed} failed")
     return 1 if failed else 0
+
+
+def _played(found: list[tuple[str, Any, Any]], seed: int, player: Any) -> dict[str, list[str]]:
+    if player is not None:
+        return play_on_spark(found, seed, player)
+    results = {}
+    for name, case, how in found:
+        try:
+            results[name] = how(case)
+        except Exception as error:
+            results[name] = [f"the player failed: {type(error).__name__}: {error}"]
+    return results
+
+
+@contextmanager
+def on_spark() -> Iterator[Any]:
+    """A player with a Spark of its own."""
+    sys.path.insert(0, str(Path(__file__).parents[1] / "shared"))
+    from spark_vectors import SparkPlayer
+
+    from moldau.spark import spark_session
+
+    with tempfile.TemporaryDirectory() as directory:
+        session = spark_session(
+            "vectors",
+            master="local[2]",
+            spark_driver_memory="1g",
+            spark_driver_extraJavaOptions="-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+            spark_ui_showConsoleProgress="false",
+        )
+        session.sparkContext.setLogLevel("OFF")
+        try:
+            yield SparkPlayer(session, Path(directory))
+        finally:
+            session.stop()
 
 
 if __name__ == "__main__":

@@ -26,17 +26,24 @@ from moldau.streams import (
     Suppressed,
     TimeWindows,
     UnlimitedWindows,
+    Windowed,
 )
 
 Step = dict[str, Any]
 Seen = Callable[[str, Any, Any], None]
+
+
+def _window_or_object(found: dict[str, Any]) -> Any:
+    """Keys of windows are written as objects; read again they are keys as before."""
+    return Windowed(**found) if found.keys() == {"key", "start", "end"} else found
+
 
 JSON = PlainSerde(
     "JSON",
     lambda value: json.dumps(
         plain(value), separators=(",", ":"), ensure_ascii=False, sort_keys=True
     ).encode(),
-    lambda data: json.loads(data),
+    lambda data: json.loads(data, object_hook=_window_or_object),
 )
 
 

@@ -104,6 +104,7 @@ KAFKA_TOOLS = {
     "kafka-producer-perf-test": ("performance.producer_perf_test", "Measure how fast records are written."),
     "kafka-consumer-perf-test": ("performance.consumer_perf_test", "Measure how fast records are read."),
     "kafka-e2e-latency": ("performance.e2e_latency", "Measure the time from producer to consumer."),
+    "kafka-streams-application-reset": ("clusters.streams_application_reset", "Reset a streams application."),
     "kafka-transactions": ("transactions", "Show transactions, find and end those that hang."),
     "kafka-verifiable-producer": ("verifiable_producer", "Write numbers, and tell the fate of each in JSON."),
     "kafka-verifiable-consumer": ("verifiable_consumer", "Read records, and tell what was read in JSON."),

@@ -143,7 +143,7 @@ class RunningPipeline:
     def start(self, spark: "SparkSession | None") -> None:
         """Starts everything. A session that is given is used, and goes on after the pipeline."""
         self._exit_stack.enter_context(self.directory.running())
-        self._exit_stack.enter_context(_logged(self.directory.log_path))
+        self._exit_stack.enter_context(log_to(self.directory.log_path))
         log.info("pipeline %s begins: %s", self.pipeline.name, self.pipeline.path)
         self._write_state()
         if self.options.from_scratch:
@@ -305,7 +305,7 @@ def open_session(name: str, options: RunOptions, output: str | Path) -> "SparkSe
 
 
 @contextmanager
-def _logged(path: Path) -> Iterator[None]:
+def log_to(path: Path) -> Iterator[None]:
     """Writes Moldau's own log to the pipeline's log file, beside Spark's."""
     handler = logging.FileHandler(path)
     handler.setFormatter(EscapingFormatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))

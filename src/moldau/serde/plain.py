@@ -36,6 +36,13 @@ class PlainSerde:
         except (struct.error, TypeError, ValueError, LookupError) as error:
             raise SerdeError(f"{len(data)} bytes cannot be read as {self._name}: {error}.") from error
 
+    def __reduce__(self) -> Any:
+        """Those of this module are pickled by their name, and stay themselves in another process."""
+        for name, each in globals().items():
+            if each is self:
+                return name
+        return PlainSerde, (self._name, self._encode, self._decode)
+
     @property
     def serializer(self) -> Callable[..., bytes | None]:
         """For SerializingProducer."""

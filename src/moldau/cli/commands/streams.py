@@ -1,13 +1,26 @@
 """``moldau streams``: programs for stream processing.
 
-Invariant: ``plan`` needs neither a cluster nor Spark: it loads the program and shows what it would be.
+Invariant: ``plan`` needs neither a cluster nor Spark: it loads the program and shows what it would be. Only
+``run`` starts Spark; the others read what an application has written about itself, and ask the cluster.
 """
 
+import json
+import os
+import signal
+import time
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from moldau.cli.output import note
+from moldau.cli.commands.streams_run import home_option, one_line, run, servers_option
+from moldau.cli.output import note, print_json, print_table
+from moldau.cli.session import json_option, pairs
+
+if TYPE_CHECKING:
+    from moldau.pipelines.directory import PipelineDirectory, PipelineState
+
+_POLL_SECONDS = 0.2
 
 
 @click.group(short_help="Programs for stream processing.")
@@ -19,7 +32,14 @@ def streams() -> None:
       moldau streams plan word_count.py
       moldau streams plan word_count.py --svg word_count.svg
       moldau streams plan word_count.py --describe
+      moldau streams run word_count.py --detach
+      moldau streams status word_count
+      moldau streams why word_count
+      moldau streams reset word_count --bootstrap-servers localhost:9092
     """
+
+
+streams.add_command(run)
 
 
 @streams.command()
@@ -78,3 +98,263 @@ def _counts(partitions: tuple[str, ...]) -> dict[str, int] | None:
             raise click.UsageError(f"--partitions {each}: write TOPIC=N, such as clicks=6")
         counts[topic] = int(count)
     return counts or None
+
+
+# --- applications that were run -------------------------------------------------------------------
+
+
+@streams.command("list")
+@json_option
+@home_option
+def list_applications(as_json: bool, home: str | None) -> None:
+    """Show every application that was run on this machine.
+
+    \b
+    Examples:
+      moldau streams list
+      moldau streams list --json
+    """
+    with one_line():
+        from moldau.pipelines.directory import known_pipelines
+        from moldau.streams.runner.running import streams_home
+
+        found = known_pipelines(streams_home(home))
+        if as_json:
+            print_json([state.to_json() for state in found])
+        elif found:
+            rows = [_listed(state) for state in found]
+            print_table(["application", "state", "batch>", "records>", "lag>", "started", "file"], rows)
+        else:
+            note("no application was run yet: 'moldau streams run FILE' runs one")
+
+
+@streams.command()
+@click.argument("name")
+@json_option
+@home_option
+def status(name: str, as_json: bool, home: str | None) -> None:
+    """Show how an application is doing: records in and out, rates, lag, latency, dropped records.
+
+    \b
+    Examples:
+      moldau streams status word_count
+      moldau streams status word_count --json
+    """
+    with one_line():
+        directory, state = _known(name, home)
+        progress = _progress(directory)
+        if as_json:
+            print_json({**state.to_json(), "progress": progress})
+            return
+        query = state.queries[0] if state.queries else None
+        process = f", process {state.pid}" if state.state in ("starting", "running") else ""
+        lag = "-" if query is None or query.total_lag is None else query.total_lag
+        rate = "-" if query is None else query.processed_rows_per_second or "-"
+        seconds = float(progress.get("batch_seconds", 0))
+        latency = progress.get("latency_ms")
+        rows = [
+            ("records in", progress.get("records_in", 0)),
+            ("records out", progress.get("records_out", 0)),
+            ("records a second, last batch", rate),
+            ("last batch", f"{progress.get('batch_id', '-')}, {round(seconds * 1000)} ms"),
+            ("latency, last batch", "-" if latency is None else f"{latency} ms"),
+            ("rows of stores changed", progress.get("rows_changed", 0)),
+            ("lag", lag),
+            ("dropped records", progress.get("dropped", 0)),
+            ("dead letters", progress.get("dead_letters", 0)),
+        ]
+        print_table(
+            ["", "since the run began>"],
+            rows,
+            title=f"{name}: {state.state}{process}, {state.master}, cluster {state.bootstrap_servers}",
+        )
+        for topic, waiting in (query.lag[0] if query is not None and query.lag else {}).items():
+            click.echo(f"{topic}: {waiting} records wait")
+        for step, output in (state.outputs or {}).items():
+            click.echo(f"{step} go to {output}")
+        if state.error:
+            click.echo(f"last error: {state.error}")
+
+
+@streams.command()
+@click.argument("name")
+@home_option
+def why(name: str, home: str | None) -> None:
+    """Say why an application is slow, behind or gone, and what to do.
+
+    \b
+    Examples:
+      moldau streams why word_count
+    """
+    with one_line():
+        from moldau.streams.runner.why import reasons
+
+        directory, state = _known(name, home)
+        progress = _progress(directory)
+        places = len(progress.get("positions", {})) or 1
+        found = list(reasons(state, progress, places, os.cpu_count() or 1))
+        for sentence in found or ["nothing is wrong that its numbers would show"]:
+            click.echo(sentence)
+
+
+@streams.command()
+@click.argument("name")
+@click.option(
+    "--timeout",
+    "timeout_seconds",
+    type=click.FloatRange(min=0),
+    default=60.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="How long to wait for it.",
+)
+@click.option("--force", is_flag=True, help="Kill it if it has not ended by then; nothing is lost.")
+@home_option
+def stop(name: str, timeout_seconds: float, force: bool, home: str | None) -> None:
+    """End an application that runs on this machine.
+
+    \b
+    Examples:
+      moldau streams stop word_count
+      moldau streams stop word_count --timeout 10 --force
+    """
+    with one_line():
+        directory, state = _known(name, home)
+        if not directory.is_running():
+            raise click.ClickException(f"application {name} does not run: its state is {state.state}")
+        os.kill(state.pid, signal.SIGTERM)
+        if not _ended(directory, timeout_seconds):
+            if not force:
+                raise click.ClickException(
+                    f"application {name} (process {state.pid}) has not ended after {timeout_seconds:g} s:"
+                    " wait with a longer --timeout, or end it with --force; its batch is done again"
+                )
+            os.kill(state.pid, signal.SIGKILL)
+            _ended(directory, timeout_seconds)
+        click.echo(f"application {name} is stopped; the next run goes on where it ended")
+
+
+@streams.command()
+@click.argument("name")
+@click.option("-f", "--follow", is_flag=True, help="Go on with what comes.")
+@click.option("-n", "--lines", type=click.IntRange(min=0), default=100, show_default=True, help="How many.")
+@home_option
+def logs(name: str, follow: bool, lines: int, home: str | None) -> None:
+    """Print what an application and its Spark have said.
+
+    \b
+    Examples:
+      moldau streams logs word_count
+      moldau streams logs word_count --follow
+    """
+    with one_line():
+        directory, _ = _known(name, home)
+        with open(directory.log_path, encoding="utf-8", errors="replace") as file:
+            for line in file.readlines()[-lines or None :] if lines else []:
+                click.echo(line, nl=False)
+            file.seek(0, os.SEEK_END)
+            while follow:
+                if text := file.read():
+                    click.echo(text, nl=False)
+                elif not directory.is_running():
+                    return
+                else:
+                    time.sleep(_POLL_SECONDS)
+
+
+@streams.command()
+@click.argument("name")
+@servers_option
+@click.option(
+    "--topic", "topics", multiple=True, help="An input topic that goes back to its start; repeatable."
+)
+@click.option("--execute", is_flag=True, help="Do it; without this, show what would be done.")
+@click.option("--option", "options", multiple=True, metavar="KEY=VALUE", help="For TLS and SASL; repeatable.")
+@home_option
+def reset(
+    name: str,
+    bootstrap_servers: str,
+    topics: tuple[str, ...],
+    execute: bool,
+    options: tuple[str, ...],
+    home: str | None,
+) -> None:
+    """Let an application begin anew: its group goes back to the start, its topics and its state go.
+
+    Shows what would be done; --execute does it. Results that were written stay.
+
+    \b
+    Examples:
+      moldau streams reset word_count
+      moldau streams reset word_count --topic text-lines --execute
+    """
+    with one_line():
+        from moldau.pipelines.directory import PipelineDirectory
+        from moldau.spark.background_loop import connect
+        from moldau.streams.runner.application import StreamsOptions
+        from moldau.streams.runner.resets import carry_out, planned
+        from moldau.streams.runner.running import streams_home
+
+        directory = PipelineDirectory(streams_home(home), name)
+        if directory.is_running():
+            raise click.ClickException(f"application {name} runs: 'moldau streams stop {name}' ends it")
+        loop = connect(StreamsOptions(bootstrap_servers, pairs(options, "--option")).cluster)
+        plan = loop.run(planned(loop.cluster, name, list(topics)))
+        rows = [(str(tp), "-" if old is None else old, new) for tp, (old, new) in plan.offsets.items()]
+        print_table(["partition", "offset>", "new offset>"], rows, title=f"group {name}")
+        for topic in plan.deleted_topics:
+            click.echo(f"{'delete' if execute else 'would delete'} topic {topic}")
+        click.echo(f"{'forget' if execute else 'would forget'} the checkpoint in {directory.path}")
+        if not execute:
+            note("nothing was changed; --execute does it")
+            return
+        loop.run(carry_out(loop.cluster, plan))
+        if directory.path.is_dir():
+            with directory.running():
+                directory.forget_checkpoints()
+        click.echo(f"application {name} begins anew with its next run")
+
+
+def _known(name: str, home: str | None) -> "tuple[PipelineDirectory, PipelineState]":
+    from moldau.pipelines.directory import PipelineDirectory
+    from moldau.streams.runner.running import streams_home
+
+    directory = PipelineDirectory(streams_home(home), name)
+    state = directory.state()
+    if state is None:
+        raise click.ClickException(
+            f"there is no application {name!r} in {streams_home(home)}:"
+            " 'moldau streams list' shows what there is"
+        )
+    return directory, state
+
+
+def _progress(directory: "PipelineDirectory") -> dict[str, Any]:
+    try:
+        found: dict[str, Any] = json.loads((directory.path / "progress.json").read_text())
+        return found
+    except (FileNotFoundError, ValueError):
+        return {}
+
+
+def _ended(directory: "PipelineDirectory", seconds: float) -> bool:
+    deadline = time.monotonic() + seconds
+    while directory.is_running():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(_POLL_SECONDS)
+    return True
+
+
+def _listed(state: "PipelineState") -> tuple[Any, ...]:
+    query = state.queries[0] if state.queries else None
+    lag = "-" if query is None or query.total_lag is None else query.total_lag
+    return (
+        state.name,
+        state.state,
+        "-" if query is None or query.batch_id < 0 else query.batch_id,
+        0 if query is None else query.rows,
+        lag,
+        state.started.replace("+00:00", "Z"),
+        state.file,
+    )

@@ -51,6 +51,19 @@ class TaskWriter:
         for topic, part in self._by_topic(batch):
             self._sender.send(topic, self._encoded(topic, rows_of(part, self._clock.now_ms())))
 
+    def write_to(self, topic: str, batch: pa.RecordBatch, for_null_keys: int) -> None:
+        """Sends rows to one topic; those without a key go to a partition that the caller chooses."""
+        if batch.num_rows:
+            rows = rows_of(batch, self._clock.now_ms())
+            self._sender.send(topic, self._encoded(topic, rows, for_null_keys))
+
+    def partition_count(self, topic: str) -> int:
+        count = self._partition_counts.get(topic)
+        if count is None:
+            count = self._loop.run(partition_count(self._loop.cluster, topic))
+            self._partition_counts[topic] = count
+        return count
+
     def write_shared(self, batches: Iterable[pa.RecordBatch]) -> None:
         """The same for rows in memory of the JVM, see ``shared_rows``."""
         assert self._options.topic is not None, "rows with a column topic come by themselves"
@@ -94,13 +107,11 @@ class TaskWriter:
         for index, name in enumerate(names.dictionary.to_pylist()):
             yield name, batch.take(pa.array(np.flatnonzero(indices == index)))
 
-    def _encoded(self, topic: str, rows: Rows) -> list[EncodedBatch]:
-        count = self._partition_counts.get(topic)
-        if count is None:
-            count = self._loop.run(partition_count(self._loop.cluster, topic))
-            self._partition_counts[topic] = count
+    def _encoded(self, topic: str, rows: Rows, for_null_keys: int | None = None) -> list[EncodedBatch]:
+        count = self.partition_count(topic)
         self._sticky += 1
-        chosen = choose_partitions(rows, count, self._sticky % count)
+        sticky = self._sticky if for_null_keys is None else for_null_keys
+        chosen = choose_partitions(rows, count, sticky % count)
         self.rows += rows.count
         options = self._options
         return encoded_batches(

@@ -53,6 +53,10 @@ class Store:
     def __len__(self) -> int:
         return len(self._rows)
 
+    def row(self, key: Any) -> Any:
+        """A row as the store keeps it, None where there is none; for those who look from outside."""
+        return self._rows.get(key)
+
     def entries(self) -> Iterator[Entry]:
         """Every row, in the order in which Kafka's store would give them."""
         raise NotImplementedError

@@ -1,0 +1,282 @@
+"""``moldau streams run``: runs a program on Spark, in the foreground or in the background.
+
+Invariant: every failure ends as one line with what to do next. Ctrl-C and SIGTERM stop the query; what its
+batch had begun is done again, exactly once, at the next start.
+"""
+
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from moldau.cli.output import note
+from moldau.cli.session import pairs
+
+if TYPE_CHECKING:
+    from moldau.streams.runner.running import RunningProgram, RunSettings
+
+_PLAIN_SECONDS = 10.0
+_DETACHED_SECONDS = 120.0
+_POLL_SECONDS = 0.1
+
+servers_option = click.option(
+    "-b",
+    "--bootstrap-servers",
+    "--bootstrap-server",
+    envvar="MOLDAU_BOOTSTRAP_SERVERS",
+    default="127.0.0.1:9092",
+    show_default=True,
+    show_envvar=True,
+    metavar="HOST:PORT[,…]",
+    help="One or more brokers of the cluster.",
+)
+home_option = click.option(
+    "--home",
+    envvar="MOLDAU_STREAMS_HOME",
+    metavar="DIRECTORY",
+    show_envvar=True,
+    help="Where applications keep checkpoints and logs [default: ~/.moldau/streams].",
+)
+
+
+@click.command(short_help="Run a program on Spark.")
+@click.argument("file", metavar="FILE")
+@servers_option
+@click.option("--name", metavar="ID", help="The application id [default: the name of the file].")
+@click.option(
+    "--master", metavar="URL", help="Where Spark runs: local[2], spark://host:7077 [default: local[*]]."
+)
+@click.option("--detach", is_flag=True, help="Run in the background; see status, logs and stop.")
+@click.option("--once", is_flag=True, help="Process what is there, then end.")
+@click.option(
+    "--workers", type=click.IntRange(1, 1024), help="How many tasks work at a time [default: Spark's cores]."
+)
+@click.option(
+    "--max-records",
+    type=click.IntRange(min=1),
+    default=1_000_000,
+    show_default=True,
+    help="The most records of a batch.",
+)
+@click.option(
+    "--trigger", metavar="INTERVAL", help="Time between batches, such as '1 second' [default: none]."
+)
+@click.option(
+    "--start-at",
+    type=click.Choice(["earliest", "latest"]),
+    default="earliest",
+    show_default=True,
+    help="Where a new application begins to read.",
+)
+@click.option(
+    "--bad-records",
+    type=click.Choice(["fail", "continue"]),
+    default="fail",
+    show_default=True,
+    help="What becomes of records that do not decode.",
+)
+@click.option(
+    "--failing-records",
+    type=click.Choice(["fail", "continue"]),
+    default="fail",
+    show_default=True,
+    help="What becomes of records on which a function of the program fails.",
+)
+@click.option("--dead-letter-topic", metavar="TOPIC", help="Keep records that do not decode there.")
+@click.option(
+    "--changelogs", is_flag=True, help="Write tables to compacted topics that other tools can read."
+)
+@click.option("--partitions", type=click.IntRange(min=1), help="Partitions of output topics that are made.")
+@click.option("--replication-factor", type=click.IntRange(min=1), help="Of topics that are made.")
+@click.option("--compression", type=click.Choice(["none", "gzip", "snappy", "lz4", "zstd"]), default="none")
+@click.option("--http-port", type=click.IntRange(0, 65535), help="Answer questions about stores there.")
+@click.option("--metrics-port", type=click.IntRange(0, 65535), help="Serve metrics for Prometheus there.")
+@click.option("--conf", multiple=True, metavar="KEY=VALUE", help="A setting of Spark; repeatable.")
+@click.option(
+    "--option",
+    "options",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help='An option of format("moldau"), for TLS and SASL; repeatable.',
+)
+@click.option("--checkpoints", metavar="URL", help="Where checkpoints are kept, if not in the home.")
+@home_option
+def run(file: str, detach: bool, **given: Any) -> None:
+    """Run the program of FILE: a Structured Streaming query, exactly once.
+
+    FILE is Python with topology = builder.build(), with builder = StreamsBuilder(), or with def build().
+
+    \b
+    Examples:
+      moldau streams run word_count.py
+      moldau streams run word_count.py --once
+      moldau streams run word_count.py --name words --detach --http-port 7070
+      moldau streams run clicks.py --master spark://host:7077 --checkpoints hdfs:///checkpoints
+    """
+    with one_line():
+        from moldau.streams.runner.programs import program_of_file
+        from moldau.streams.runner.running import RunningProgram, streams_home
+
+        program = program_of_file(file)
+        name = given["name"] or Path(file).stem
+        home = streams_home(given["home"])
+        program.load()
+        if detach:
+            _detach(file, name, home, given)
+            return
+        settings = _settings(given, home)
+        note(f"starting Spark ({settings.master or 'local[*]'}) for {Path(file).name}")
+        ended = _foreground(program, name, settings)
+        assert isinstance(ended, RunningProgram)
+        query = ended.state.queries[0]
+        note(f"application {name} is over: {query.rows} records read in this run")
+
+
+def _settings(given: dict[str, Any], home: Path) -> "RunSettings":
+    from moldau.streams.runner.application import StreamsOptions
+    from moldau.streams.runner.running import RunSettings
+
+    streams = StreamsOptions(
+        given["bootstrap_servers"],
+        pairs(given["options"], "--option"),
+        given["failing_records"],
+        given["bad_records"],
+        given["dead_letter_topic"],
+        given["changelogs"],
+        given["workers"],
+        given["max_records"],
+        given["start_at"],
+        given["compression"],
+        given["partitions"],
+        given["replication_factor"],
+    )
+    return RunSettings(
+        streams,
+        home,
+        given["master"],
+        pairs(given["conf"], "--conf"),
+        given["once"],
+        given["trigger"],
+        given["checkpoints"],
+        given["metrics_port"],
+        given["http_port"],
+    )
+
+
+@contextmanager
+def one_line() -> Iterator[None]:
+    """Turns errors into one line."""
+    try:
+        from moldau.pipelines.errors import PipelineError
+        from moldau.protocol.errors import KafkaError
+        from moldau.spark.options import OptionError
+        from moldau.spark.session.java import JavaNotFound
+        from moldau.streams.errors import StreamsError, TopologyError
+        from moldau.streams.files import ProgramError
+    except ModuleNotFoundError as missing:
+        raise click.ClickException(_not_installed(missing)) from missing
+    try:
+        yield
+    except (PipelineError, JavaNotFound, StreamsError, TopologyError, ProgramError, OptionError) as error:
+        raise click.ClickException(str(error)) from error
+    except (KafkaError, OSError) as error:
+        raise click.ClickException(
+            f"{error}: is the cluster there? --bootstrap-servers names another"
+        ) from error
+    except ModuleNotFoundError as missing:
+        raise click.ClickException(_not_installed(missing)) from missing
+    except KeyboardInterrupt:
+        raise SystemExit(130) from None
+
+
+def _not_installed(missing: ModuleNotFoundError) -> str:
+    return f"running programs needs {missing.name}, which is not installed: pip install 'moldau[spark]'"
+
+
+def _foreground(program: Any, name: str, settings: "RunSettings") -> "RunningProgram":
+    from moldau.streams.runner.running import run as run_program
+
+    asked: list[int] = []
+    printed_at = 0.0
+
+    def ask(number: int, _: object) -> None:
+        if asked:
+            raise KeyboardInterrupt
+        asked.append(number)
+        note("ending; what its batch has begun is done again at the next start")
+
+    def show(running: "RunningProgram") -> None:
+        nonlocal printed_at
+        if not printed_at:
+            note(f"application {name} runs; Ctrl-C ends it")
+            if running.queries is not None:
+                note(f"stores: {running.queries.url}/stores")
+            if running.metrics is not None:
+                note(f"metrics: http://127.0.0.1:{running.metrics.port}/metrics")
+        if time.monotonic() - printed_at > _PLAIN_SECONDS:
+            printed_at = time.monotonic()
+            query = running.state.queries[0]
+            lag = "" if query.total_lag is None else f", lag {query.total_lag}"
+            note(f"{name}: batch {query.batch_id}, {query.rows} records{lag}")
+
+    before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        return run_program(program, name, settings, should_stop=lambda: bool(asked), on_change=show)
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _detach(file: str, name: str, home: Path, given: dict[str, Any]) -> None:
+    from moldau.pipelines.directory import PipelineDirectory
+    from moldau.pipelines.errors import PipelineError
+
+    directory = PipelineDirectory(home, name)
+    if directory.is_running():
+        raise PipelineError(f"application {name} runs already: 'moldau streams stop {name}' ends it")
+    directory.path.mkdir(parents=True, exist_ok=True)
+    with open(directory.log_path, "ab") as log:
+        child = subprocess.Popen(
+            child_command(file, name, home, given), stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+            start_new_session=True,
+        )  # fmt: skip
+    note(f"starting application {name} in the background (process {child.pid})")
+    deadline = time.monotonic() + _DETACHED_SECONDS
+    while time.monotonic() < deadline:
+        code = child.poll()
+        state = directory.state()
+        ours = state is not None and state.pid == child.pid
+        if state is not None and ours and state.state == "running" and code is None:
+            click.echo(f"application {name} runs: 'moldau streams status {name}' shows how")
+            return
+        if code == 0:
+            click.echo(f"application {name} has run to its end")
+            return
+        if code is not None:
+            why = state.error if state is not None and ours and state.error else f"exit code {code}"
+            raise PipelineError(f"{why} ('moldau streams logs {name}' shows more)")
+        time.sleep(_POLL_SECONDS)
+    note(f"it is still starting; 'moldau streams status {name}' shows how it does")
+
+
+def child_command(file: str, name: str, home: Path, given: dict[str, Any]) -> list[str]:
+    """The command that runs the same program in the foreground of another process."""
+    command = [sys.executable, "-m", "moldau", "streams", "run", str(Path(file).absolute()), "--name", name]
+    command += ["--home", str(home), "--bootstrap-servers", given["bootstrap_servers"]]
+    for option, value in given.items():
+        if option in ("name", "home", "bootstrap_servers") or value is None or value is False:
+            continue
+        flag = "--option" if option == "options" else f"--{option.replace('_', '-')}"
+        if value is True:
+            command.append(flag)
+        elif isinstance(value, tuple):
+            command += [word for each in value for word in (flag, each)]
+        else:
+            command += [flag, str(value)]
+    return command

@@ -1,0 +1,43 @@
+"""Streams on Spark for a long time: every vector with three seeds, and thirty kills.
+
+MOLDAU_SOAK_SECONDS=1 .venv/bin/pytest tests/soak/test_streams_soak.py -s --timeout 0
+"""
+
+import os
+import random
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from broker_process import BrokerProcess
+from kills import VICTIMS, Trial
+
+ROOT = Path(__file__).parents[2]
+VECTORS = sorted(str(path) for path in (ROOT / "tests" / "streams" / "vectors").glob("*.json"))
+KILLS = 30
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_every_vector_in_random_micro_batches(seed: int) -> None:
+    command = [sys.executable, "-m", "tests.streams.play", "--spark", "--seed", str(seed), *VECTORS]
+    done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=False)
+    failed = [line for line in done.stdout.splitlines() if " FAIL " in line]
+    assert (done.returncode, failed) == (0, [])
+
+
+def test_thirty_kills(tmp_path: Path) -> None:
+    seed = int(os.environ.get("MOLDAU_SOAK_SEED", random.randrange(1 << 32)))
+    print(f"\nMOLDAU_SOAK_SEED={seed}")
+    dice = random.Random(seed)
+    with BrokerProcess(tmp_path / "data") as broker:
+        trial = Trial(tmp_path, broker, dice)
+        rounds = 0
+        while len(trial.kills) < KILLS:
+            trial.fill(20_000)
+            trial.run([dice.choice(VICTIMS) for _ in range(min(3, KILLS - len(trial.kills)))])
+            rounds += 1
+            name = f"calm{rounds}"
+            trial.undisturbed(name)
+            compared = trial.compare(name)
+            print(f"{len(trial.kills)} kills, {trial.lives} lives, {compared:,} records equal", flush=True)
