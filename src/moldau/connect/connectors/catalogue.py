@@ -1,6 +1,16 @@
-"""The connectors that come with the worker."""
+"""The connectors that come with the worker.
+
+Invariant: to list and to check connectors needs no library of theirs.
+"""
 
 from moldau.connect.connector import Connector
 from moldau.connect.connectors.file.stream import FileStreamSink, FileStreamSource
+from moldau.connect.connectors.jdbc.sink import JdbcSink
+from moldau.connect.connectors.jdbc.source import JdbcSource
 
-CONNECTORS: tuple[type[Connector], ...] = (FileStreamSink, FileStreamSource)
+CONNECTORS: tuple[type[Connector], ...] = (
+    FileStreamSink,
+    FileStreamSource,
+    JdbcSink,
+    JdbcSource,
+)
