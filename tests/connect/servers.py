@@ -92,6 +92,12 @@ def _folder(owner: str | None) -> Iterator[Path]:
         shutil.rmtree(made, ignore_errors=True)
 
 
+def _libraries(package: str) -> dict[str, str]:
+    """Where an unpacked program finds what it links to."""
+    places = [FOLDER / package / part / "x86_64-linux-gnu" for part in ("lib", "usr/lib")]
+    return {"LD_LIBRARY_PATH": ":".join(map(str, places))}
+
+
 # --- PostgreSQL ---------------------------------------------------------------------------------------
 
 
@@ -144,7 +150,7 @@ def postgresql() -> Iterator[Server]:
         try:
             yield server
         finally:
-            server.stop(signal.SIGINT)
+            server.stop(signal.SIGQUIT)  # at once: nobody needs the data
 
 
 def _postgresql_answers(server: Server) -> bool:
@@ -177,8 +183,7 @@ def mariadb() -> Iterator[Server]:
     owner = "nobody" if os.geteuid() == 0 else None
     with _folder(owner) as folder:
         data, port = folder / "data", free_port()
-        libraries = str(FOLDER / "mariadb/usr/lib/x86_64-linux-gnu")
-        environment = {"LD_LIBRARY_PATH": libraries}
+        environment = _libraries("mariadb")
         installer = base / "bin/mariadb-install-db"
         who: dict[str, Any] = {"user": owner, "group": "nogroup", "extra_groups": []} if owner else {}
         made = subprocess.run(
@@ -278,8 +283,7 @@ def redis_server() -> Iterator[Server]:
     with _folder(None) as folder:
         port = free_port()
         command = [program, "--bind", "127.0.0.1", "--port", str(port), "--dir", str(folder)]
-        environment = {"LD_LIBRARY_PATH": str(FOLDER / "redis/usr/lib/x86_64-linux-gnu")}
-        server = Server(command, port, folder, _redis_answers, None, environment)
+        server = Server(command, port, folder, _redis_answers, None, _libraries("redis"))
         server.start()
         try:
             yield server

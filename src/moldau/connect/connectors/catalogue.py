@@ -4,6 +4,7 @@ Invariant: to list and to check connectors needs no library of theirs.
 """
 
 from moldau.connect.connector import Connector
+from moldau.connect.connectors.cdc.postgresql import PostgresCdc
 from moldau.connect.connectors.file.stream import FileStreamSink, FileStreamSource
 from moldau.connect.connectors.jdbc.sink import JdbcSink
 from moldau.connect.connectors.jdbc.source import JdbcSource
@@ -13,4 +14,5 @@ CONNECTORS: tuple[type[Connector], ...] = (
     FileStreamSource,
     JdbcSink,
     JdbcSource,
+    PostgresCdc,
 )
