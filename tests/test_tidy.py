@@ -71,7 +71,7 @@ ONLY_IN = {
     "cramjam": "protocol/compression.py",
     "crc32c": "protocol storage",
     "time": "base/clock.py cli",
-    "random": "node.py testing cli pipelines/demo/shop.py",
+    "random": "node.py testing cli pipelines/demo/shop.py connect/connectors/generator/values.py",
     "socket": "broker client node.py cli testing web/server.py cluster/store/zookeeper/server.py "
     "connect/config/hosts.py "
     "spark/session/prefork_client.py spark/session/prefork_server.py",
