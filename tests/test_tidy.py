@@ -72,14 +72,15 @@ ONLY_IN = {
     "click": "cli",
     "rich": "cli",
     "sqlglot": "sql",
-    "sqlite3": "cluster/store",
+    "sqlite3": "cluster/store connect/connectors/jdbc/sqlite.py",
     "kazoo": "cluster/store/zookeeper cli/kafka_tools/clusters/zookeeper_shell.py",
     "uvloop": "base cli",
     "cramjam": "protocol/compression.py",
     "crc32c": "protocol storage",
     "time": "base/clock.py cli",
-    "random": "node.py testing cli pipelines/demo/shop.py",
+    "random": "node.py testing cli pipelines/demo/shop.py connect/connectors/generator/values.py",
     "socket": "broker client node.py cli testing web/server.py cluster/store/zookeeper/server.py "
+    "connect/config/hosts.py "
     "spark/session/prefork_client.py spark/session/prefork_server.py",
     "starlette": "web",
     "uvicorn": "web",

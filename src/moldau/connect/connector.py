@@ -12,7 +12,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
+from moldau.base.clock import SystemClock
+from moldau.base.names import TopicPartition
 from moldau.connect.config.definition import ConfigDef, Settings
+from moldau.connect.errors import JavaError
 from moldau.connect.records import SinkRecord, SourceRecord
 
 Place = Mapping[str, object]
@@ -24,18 +27,31 @@ class OffsetReader(Protocol):
     def __call__(self, partition: Place) -> Place | None: ...
 
 
+def _nothing_kept(partition: Place) -> Place | None:
+    return None
+
+
 @dataclass(frozen=True, slots=True)
 class SourceTaskContext:
     connector: str
     task: int
     offset_of: OffsetReader
     now_ms: Callable[[], int]
+    #: The place that would be found after a crash: what the other side may forget lies before it.
+    kept_offset_of: OffsetReader = _nothing_kept
+
+
+def _fail(record: SinkRecord, error: JavaError) -> None:
+    raise error
 
 
 @dataclass(frozen=True, slots=True)
 class SinkTaskContext:
     connector: str
     task: int
+    now_ms: Callable[[], int] = SystemClock().now_ms
+    #: Says that one record of a batch cannot be written: it becomes a dead letter, or the task fails.
+    report: Callable[[SinkRecord, JavaError], None] = _fail
 
 
 class SourceTask(ABC):
@@ -61,6 +77,17 @@ class SinkTask(ABC):
     def flush(self) -> None:  # noqa: B027
         """Makes sure that what was put is kept."""
 
+    def idle(self) -> None:  # noqa: B027
+        """Called now and then while there are no records: what waits for more may be written now."""
+
+    def kept(self, ends: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
+        """The offsets to commit. ``ends`` are those behind all that was put and flushed; a task that still
+        holds records back answers with lower ones."""
+        return ends
+
+    def revoked(self, partitions: Sequence[TopicPartition]) -> None:  # noqa: B027
+        """Another task reads these from now on, from the last commit."""
+
     def stop(self) -> None:  # noqa: B027
         """Closes what is open; may be called after an error."""
 
@@ -74,6 +101,8 @@ class Connector(ABC):
     kind: ClassVar[str]
     #: Settings that are paths of the worker's machine; a worker may allow some paths only.
     path_settings: ClassVar[tuple[str, ...]] = ()
+    #: Other names that configurations may have for it.
+    synonyms: ClassVar[tuple[str, ...]] = ()
     config: ClassVar[ConfigDef] = ConfigDef()
 
     def __init__(self, given: Mapping[str, str]) -> None:
@@ -83,6 +112,16 @@ class Connector(ABC):
     def task_settings(self, max_tasks: int) -> list[dict[str, str]]:
         """The settings of each task; by default one task with all of the connector's."""
         return [dict(self.given)]
+
+    @classmethod
+    def paths(cls, given: Mapping[str, str]) -> list[str]:
+        """Paths of the worker's machine that a configuration names."""
+        return [given[name] for name in cls.path_settings if given.get(name)]
+
+    @classmethod
+    def hosts(cls, given: Mapping[str, str]) -> list[str]:
+        """Hosts that a configuration makes the worker talk to."""
+        return []
 
     @classmethod
     def check(cls, given: Mapping[str, str]) -> dict[str, list[str]]:
@@ -113,3 +152,7 @@ class SinkConnector(Connector):
 
     @abstractmethod
     def make_task(self) -> SinkTask: ...
+
+    def forget(self, partitions: Sequence[TopicPartition] | None) -> None:
+        """Somebody changed what is committed, or deletes the connector (``None``): what this sink keeps of
+        offsets on the other side no longer holds."""

@@ -37,7 +37,7 @@ class Plugins:
         """A connector by its full name, or by the last part of it with or without the word Connector."""
         for each in self._connectors.values():
             simple = each.class_name.rpartition(".")[2]
-            if name in (each.class_name, simple, simple.removesuffix("Connector")):
+            if name in (each.class_name, simple, simple.removesuffix("Connector"), *each.synonyms):
                 return each
         return None
 

@@ -38,7 +38,7 @@ class Registry:
         self.subjects: list[str] = []
         self.away = False
 
-    def register(self, subject: str, text: str) -> int:
+    def register(self, subject: str, text: str, schema_type: str = "AVRO") -> int:
         if self.away:
             raise RegistryError(0, 0, "away")
         self.subjects.append(subject)

@@ -12,8 +12,8 @@ EXTRAS = ("pyspark", "starlette", "uvicorn", "httpx", "jsonschema_rs", "google.p
 
 
 def test_names() -> None:
-    assert len(CONVERTERS) == 10
-    assert len(HEADER_CONVERTERS) == 11
+    assert len(CONVERTERS) == 12
+    assert len(HEADER_CONVERTERS) == 13
     with pytest.raises(ConnectException, match="name matches Nope"):
         converter("Nope", {})
 

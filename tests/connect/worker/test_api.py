@@ -281,8 +281,9 @@ def test_plugins(worker: Worker) -> None:
         elif path.endswith("/config") or "/config?" in path:
             assert [key["name"] for key in answer.json()] == call["body"][1:]
         elif path == "/connector-plugins":
+            known = {each["class"] for each in call["body"]}
             expected = [each for each in call["body"] if "Mirror" not in each["class"]]
-            assert answer.json() == expected
+            assert [each for each in answer.json() if each["class"] in known] == expected
 
 
 def test_loggers(worker: Worker) -> None:

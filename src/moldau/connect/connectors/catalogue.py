@@ -1,6 +1,36 @@
-"""The connectors that come with the worker."""
+"""The connectors that come with the worker.
+
+Invariant: to list and to check connectors needs no library of theirs.
+"""
 
 from moldau.connect.connector import Connector
+from moldau.connect.connectors.archive.sink import ArchiveSink
+from moldau.connect.connectors.archive.source import ArchiveSource
+from moldau.connect.connectors.cdc.postgresql import PostgresCdc
+from moldau.connect.connectors.file.spool import SpoolDirSource
 from moldau.connect.connectors.file.stream import FileStreamSink, FileStreamSource
+from moldau.connect.connectors.generator.source import DatagenSource
+from moldau.connect.connectors.http.opensearch import OpenSearchSink
+from moldau.connect.connectors.http.sink import HttpSink
+from moldau.connect.connectors.jdbc.sink import JdbcSink
+from moldau.connect.connectors.jdbc.source import JdbcSource
+from moldau.connect.connectors.mongodb.sink import MongoSink
+from moldau.connect.connectors.mongodb.source import MongoSource
+from moldau.connect.connectors.redis.sink import RedisSink
 
-CONNECTORS: tuple[type[Connector], ...] = (FileStreamSink, FileStreamSource)
+CONNECTORS: tuple[type[Connector], ...] = (
+    ArchiveSink,
+    ArchiveSource,
+    DatagenSource,
+    FileStreamSink,
+    FileStreamSource,
+    HttpSink,
+    JdbcSink,
+    JdbcSource,
+    MongoSink,
+    MongoSource,
+    OpenSearchSink,
+    PostgresCdc,
+    RedisSink,
+    SpoolDirSource,
+)

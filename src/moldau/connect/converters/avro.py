@@ -7,15 +7,18 @@ tried again; what cannot be written or read is a DataException.
 import json
 from typing import Any, NamedTuple
 
-from moldau.client.registry.errors import RegistryError
-from moldau.client.registry.schema_registry import RegistryClient
-from moldau.connect.config.definition import ConfigDef, ConfigKey, ConfigType, Importance, Settings
+from moldau.connect.config.definition import Settings
 from moldau.connect.converters.avro_schemas import avro_of, connect_of
 from moldau.connect.converters.avro_values import from_avro, to_avro
-from moldau.connect.converters.base import CONVERTER_TYPE, Converter
+from moldau.connect.converters.registered import (
+    MAX_KEPT,
+    PREFIX_BYTES,
+    RegistryConverter,
+    schema_id_of,
+)
 from moldau.connect.data.schema import NOTHING, Schema, SchemaAndValue
 from moldau.connect.data.types import Type, type_without_schema
-from moldau.connect.errors import DataException, RetriableException
+from moldau.connect.errors import DataException
 from moldau.schemas.avro.parse import parse_with_texts
 from moldau.schemas.limits import InvalidSchema
 from moldau.schemas.schema_id import id_prefix
@@ -23,8 +26,6 @@ from moldau.serde.compiled_avro.decode import Decode, compile_decoder
 from moldau.serde.compiled_avro.encode import Encode, compile_encoder
 from moldau.serde.errors import SerdeError
 
-MAX_KEPT = 1000
-_PREFIX_BYTES = 5
 _ALONE = "value"
 
 
@@ -40,38 +41,9 @@ class _Reader(NamedTuple):
     wrapped: bool
 
 
-class AvroConverter(Converter):
-    config = ConfigDef(
-        CONVERTER_TYPE,
-        ConfigKey(
-            "schema.registry.url",
-            ConfigType.LIST,
-            importance=Importance.HIGH,
-            doc="Addresses of the schema registry, separated by commas.",
-        ),
-        ConfigKey(
-            "basic.auth.user.info",
-            ConfigType.PASSWORD,
-            None,
-            Importance.MEDIUM,
-            "Name and password for the registry, such as ann:secret.",
-        ),
-        ConfigKey(
-            "auto.register.schemas",
-            ConfigType.BOOLEAN,
-            True,
-            Importance.MEDIUM,
-            "Whether schemas that the registry does not know are registered.",
-        ),
-    )
-
+class AvroConverter(RegistryConverter):
     def configure(self, settings: Settings) -> None:
-        info = settings["basic.auth.user.info"]
-        user, _, password = info.secret.partition(":") if info is not None else ("", "", "")
-        self.registry = RegistryClient(
-            ",".join(settings["schema.registry.url"]), user=user or None, password=password or None
-        )
-        self._registers: bool = settings["auto.register.schemas"]
+        super().configure(settings)
         self._writers: dict[tuple[str, Schema], _Writer] = {}
         self._readers: dict[int, _Reader] = {}
 
@@ -90,14 +62,10 @@ class AvroConverter(Converter):
     def to_connect(self, topic: str, raw: bytes | None) -> SchemaAndValue:
         if raw is None:
             return NOTHING
-        if len(raw) < _PREFIX_BYTES or raw[0] != 0:
-            raise DataException(
-                f"Failed to deserialize data for topic {topic} to Avro: there is no schema id before it"
-            )
-        schema_id = int.from_bytes(raw[1:_PREFIX_BYTES], "big")
+        schema_id = schema_id_of(raw, topic, "Avro")
         reader = self._readers.get(schema_id) or self._prepared_reader(schema_id)
         try:
-            found = reader.decode(bytes(raw), _PREFIX_BYTES)
+            found = reader.decode(bytes(raw), PREFIX_BYTES)
         except SerdeError as error:
             raise DataException(f"Failed to deserialize data for topic {topic} to Avro: {error}") from error
         return SchemaAndValue(
@@ -106,15 +74,7 @@ class AvroConverter(Converter):
 
     def _prepared_writer(self, topic: str, schema: Schema) -> _Writer:
         node = avro_of(schema)
-        subject = f"{topic}-{self.kind}"
-        text = json.dumps(node, separators=(",", ":"))
-        schema_id = self._asked(
-            lambda: (
-                self.registry.register(subject, text)
-                if self._registers
-                else self.registry.lookup(subject, text).schema_id
-            )
-        )
+        schema_id = self.registered_id(topic, json.dumps(node, separators=(",", ":")))
         plain, wrapped = _without_logical_types(node)
         writer = _Writer(id_prefix(schema_id), compile_encoder(_parsed(plain)), wrapped)
         if len(self._writers) >= MAX_KEPT:
@@ -123,8 +83,8 @@ class AvroConverter(Converter):
         return writer
 
     def _prepared_reader(self, schema_id: int) -> _Reader:
-        found = self._asked(lambda: self.registry.by_id(schema_id))
-        if found.schema_type != "AVRO" or found.references:
+        found = self.schema_with(schema_id)
+        if found.references:
             raise DataException(f"The schema {schema_id} is no Avro schema without references")
         node = json.loads(found.text)
         plain, wrapped = _without_logical_types(node)
@@ -134,14 +94,6 @@ class AvroConverter(Converter):
             self._readers.clear()
         self._readers[schema_id] = reader
         return reader
-
-    def _asked(self, question: Any) -> Any:
-        try:
-            return question()
-        except RegistryError as error:
-            if error.status == 0 or error.status >= 500:
-                raise RetriableException(f"The schema registry cannot be asked: {error}") from error
-            raise DataException(f"The schema registry refuses the schema: {error}") from error
 
 
 def _inferred(value: object) -> Schema:

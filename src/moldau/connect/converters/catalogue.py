@@ -6,6 +6,7 @@ from moldau.connect.compatibility import Compatibility
 from moldau.connect.converters.avro import AvroConverter
 from moldau.connect.converters.base import Converter
 from moldau.connect.converters.json import JsonConverter
+from moldau.connect.converters.json_schema import JsonSchemaConverter
 from moldau.connect.converters.primitives import (
     BooleanConverter,
     ByteArrayConverter,
@@ -15,6 +16,7 @@ from moldau.connect.converters.primitives import (
     LongConverter,
     ShortConverter,
 )
+from moldau.connect.converters.protobuf_loading import ProtobufLoading
 from moldau.connect.converters.simple_header import SimpleHeaderConverter
 from moldau.connect.converters.strings import StringConverter
 from moldau.connect.errors import ConnectException
@@ -34,6 +36,8 @@ CONVERTERS: dict[str, type[Converter]] = {
     )
 } | {
     "io.confluent.connect.avro.AvroConverter": AvroConverter,
+    "io.confluent.connect.json.JsonSchemaConverter": JsonSchemaConverter,
+    "io.confluent.connect.protobuf.ProtobufConverter": ProtobufLoading,
     f"{_PACKAGE}.json.JsonConverter": JsonConverter,
     f"{_PACKAGE}.storage.StringConverter": StringConverter,
 }

@@ -137,7 +137,7 @@ class JsonConverter(Converter):
         if content:
             try:
                 node = json_text.read(content.encode(), whole=False)
-                self._schema = schema_from_json(node, self._value, not self.like_kafka)
+                self._schema = schema_from_json(node, self.value_of, not self.like_kafka)
             except SerializationException as error:
                 raise DataException(
                     "Failed to parse schema in converter config due to serialization error: "
@@ -149,28 +149,28 @@ class JsonConverter(Converter):
         if schema is None and value is None:
             return None
         if not self._with_schemas:
-            return json_text.write(self._node(schema, value))
+            return json_text.write(self.node_of(schema, value))
         envelope = self._schema_bytes(schema)
-        return b'{"schema":%b,"payload":%b}' % (envelope, json_text.write(self._node(schema, value)))
+        return b'{"schema":%b,"payload":%b}' % (envelope, json_text.write(self.node_of(schema, value)))
 
     def _schema_bytes(self, schema: Schema | None) -> bytes:
         if schema is None:
             return b"null"
         written = self._written.get(schema)
         if written is None:
-            written = json_text.write(schema_to_json(schema, self._node))
+            written = json_text.write(schema_to_json(schema, self.node_of))
             if len(self._written) >= max(1, self._cache_size):
                 self._written.clear()
             self._written[schema] = written
         return written
 
-    def _node(self, schema: Schema | None, value: object) -> object:
+    def node_of(self, schema: Schema | None, value: object) -> object:
         """A value as JSON has it."""
         if value is None:
             if schema is None:
                 return None
             if schema.default is not None and self._replace_null:
-                return self._node(schema, schema.default)
+                return self.node_of(schema, schema.default)
             if schema.optional:
                 return None
             raise DataException(
@@ -200,13 +200,13 @@ class JsonConverter(Converter):
                 return base64_text(value)
             case Type.ARRAY if isinstance(value, list | tuple):
                 items = None if schema is None else schema.values
-                return [self._node(items, item) for item in value]
+                return [self.node_of(items, item) for item in value]
             case Type.MAP if isinstance(value, dict):
                 return self._map_node(schema, value)
             case Type.STRUCT if isinstance(value, Struct):
                 if schema is not None and value.schema != schema:
                     raise DataException("Mismatching schema.")
-                return {field.name: self._node(field.schema, item) for field, item in value.items()}
+                return {field.name: self.node_of(field.schema, item) for field, item in value.items()}
             case _ if type_without_schema(value) is kind or _fits(kind, value):
                 return value
         known = "unknown schema" if schema is None else schema.type.name
@@ -220,7 +220,7 @@ class JsonConverter(Converter):
                 '"org.apache.kafka.connect.data.Schema.keySchema()" is null'
             )
         by_text = all(isinstance(key, str) for key in value) if keys is None else keys.type is Type.STRING
-        entries = [(self._node(keys, key), self._node(values, item)) for key, item in value.items()]
+        entries = [(self.node_of(keys, key), self.node_of(values, item)) for key, item in value.items()]
         if by_text:
             return {key if isinstance(key, str) else java_text(key): item for key, item in entries}
         return [[key, item] for key, item in entries]
@@ -245,13 +245,13 @@ class JsonConverter(Converter):
                 f"Converting byte[] to Kafka Connect data failed due to serialization error: {detail}"
             ) from error
         if not self._with_schemas:
-            return SchemaAndValue(None, self._value(None, node))
+            return SchemaAndValue(None, self.value_of(None, node))
         if self._schema is not None:
-            return SchemaAndValue(self._schema, self._value(self._schema, node))
+            return SchemaAndValue(self._schema, self.value_of(self._schema, node))
         if not isinstance(node, dict) or node.keys() != {"schema", "payload"}:
             raise DataException(_ENVELOPE)
         schema = self._schema_of(node["schema"])
-        return SchemaAndValue(schema, self._value(schema, node["payload"]))
+        return SchemaAndValue(schema, self.value_of(schema, node["payload"]))
 
     def _schema_of(self, node: object) -> Schema | None:
         if node is None:
@@ -259,14 +259,14 @@ class JsonConverter(Converter):
         key = json_text.write(node)
         schema = self._read.get(key)
         if schema is None:
-            schema = schema_from_json(node, self._value, not self.like_kafka)
+            schema = schema_from_json(node, self.value_of, not self.like_kafka)
             assert schema is not None
             if len(self._read) >= max(1, self._cache_size):
                 self._read.clear()
             self._read[key] = schema
         return schema
 
-    def _value(self, schema: Schema | None, node: object) -> object:
+    def value_of(self, schema: Schema | None, node: object) -> object:
         """The value that JSON stands for."""
         if node is None or (node is MISSING and not (self.like_kafka and schema is not None)):
             if schema is None:
@@ -289,9 +289,9 @@ class JsonConverter(Converter):
 
     def _free_value(self, node: object) -> object:
         if isinstance(node, list):
-            return [self._value(None, item) for item in node]
+            return [self.value_of(None, item) for item in node]
         if isinstance(node, dict):
-            return {name: self._value(None, item) for name, item in node.items()}
+            return {name: self.value_of(None, item) for name, item in node.items()}
         if isinstance(node, Decimal):
             return Float64(to_double(node))
         if isinstance(node, int) and not isinstance(node, bool):
@@ -349,7 +349,7 @@ class JsonConverter(Converter):
             if not self.like_kafka:
                 raise _unfit("ARRAY", node)
             node = list(node.values()) if isinstance(node, dict) else []
-        return [self._value(schema.values, item) for item in node]
+        return [self.value_of(schema.values, item) for item in node]
 
     def _map(self, schema: Schema, node: object) -> object:
         keys, values = schema.keys, schema.values
@@ -358,7 +358,7 @@ class JsonConverter(Converter):
                 raise DataException(
                     f"Maps with string fields should be encoded as JSON objects, but found {_node_type(node)}"
                 )
-            return {name: self._value(values, item) for name, item in node.items()}
+            return {name: self.value_of(values, item) for name, item in node.items()}
         if not isinstance(node, list):
             raise DataException(
                 "Maps with non-string fields should be encoded as JSON array of tuples, but found "
@@ -370,8 +370,8 @@ class JsonConverter(Converter):
                 raise DataException(f"Found invalid map entry instead of array tuple: {_node_type(entry)}")
             if len(entry) != 2:
                 raise DataException(f"Found invalid map entry, expected length 2 but found :{len(entry)}")
-            key = self._value(keys, entry[0])
-            entries[tuple(key) if isinstance(key, list) else key] = self._value(values, entry[1])
+            key = self.value_of(keys, entry[0])
+            entries[tuple(key) if isinstance(key, list) else key] = self.value_of(values, entry[1])
         return entries
 
     def _struct(self, schema: Schema, node: object) -> object:
@@ -379,7 +379,7 @@ class JsonConverter(Converter):
             raise DataException(f"Structs should be encoded as JSON objects, but found {_node_type(node)}")
         struct = Struct(schema)
         for field in schema.fields:
-            struct.put(field.name, self._value(field.schema, node.get(field.name)))
+            struct.put(field.name, self.value_of(field.schema, node.get(field.name)))
         return struct
 
     def _decimal(self, schema: Schema, node: object) -> Decimal:

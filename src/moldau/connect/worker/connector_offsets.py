@@ -63,6 +63,7 @@ async def reset_offsets(herder: Herder, name: str) -> dict[str, str]:
         outcome = (await Groups(herder.cluster).delete([group_of(name)]))[group_of(name)]
         if outcome is not None and outcome.code is not ErrorCode.GROUP_ID_NOT_FOUND:
             raise http_problem(500, f"Failed to reset consumer group offsets for connector {name}")
+        await herder.forget_in_sink(name, None)
     return {"message": _RESET}
 
 
@@ -135,6 +136,7 @@ async def _alter_sink(herder: Herder, name: str, pairs: list[tuple[Place | None,
         raise http_problem(500, f"Failed to alter consumer group offsets for connector {name}") from error
     if any(outcome is not None for outcome in outcomes.values()):
         raise http_problem(500, f"Failed to alter consumer group offsets for connector {name}")
+    await herder.forget_in_sink(name, [*wanted, *forgotten])
 
 
 def _sink_partition(partition: Place | None) -> TopicPartition:

@@ -14,6 +14,7 @@ from functools import partial
 from typing import Any
 
 from moldau.base.clock import Clock, SystemClock
+from moldau.base.names import TopicPartition
 from moldau.client.transport.cluster import Cluster
 from moldau.connect.config.providers import resolved
 from moldau.connect.config.validation import Validation, validate
@@ -263,12 +264,32 @@ class Herder:
     async def delete(self, name: str) -> None:
         self.config(name)
         self._deleting.add(name)
+        config = dict(self.config(name))
         try:
             await self._change(name, lambda: records.deleted(name, self.state.written_tasks(name)))
             self.offsets.forget(name)
             self.statuses.forget(name)
         finally:
             self._deleting.discard(name)
+        try:
+            await self._forget(config, None)
+        except Exception as error:
+            log.warning("connector %s is deleted; what its sink keeps of offsets is not: %s", name, error)
+
+    async def forget_in_sink(self, name: str, partitions: Sequence[TopicPartition] | None) -> None:
+        """Tells a sink that keeps offsets on the other side that those of the group were changed."""
+        try:
+            await self._forget(self.config(name), partitions)
+        except Exception as error:
+            said = f"The offsets are changed, but not those that the sink keeps: {headline(error)}"
+            raise http_problem(500, said) from error
+
+    async def _forget(self, config: Mapping[str, str], partitions: Sequence[TopicPartition] | None) -> None:
+        kind = self.plugins.connector(config.get("connector.class", ""))
+        if kind is None or not issubclass(kind, SinkConnector):
+            return
+        connector = kind(resolved(config, self.worker.providers))
+        await asyncio.to_thread(connector.forget, partitions)
 
     async def set_target(self, name: str, target: Target) -> None:
         if name not in self.state.connectors:
@@ -344,9 +365,10 @@ class Herder:
         given = {name: value for name, value in config.items() if value is not None}
         try:
             settings = resolved(given, self.worker.providers)
-            for setting in connector.path_settings:
-                if settings.get(setting):
-                    self.worker.allowed_paths.resolve(settings[setting])
+            for path in connector.paths(settings):
+                self.worker.allowed_paths.resolve(path)
+            for host in connector.hosts(settings):
+                self.worker.allowed_hosts.check(host)
         except ConfigException as error:
             raise http_problem(400, error.message) from error
         return given

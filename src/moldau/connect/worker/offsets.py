@@ -27,6 +27,10 @@ def offset_value(offset: Place) -> str:
 class OffsetStore(Protocol):
     def get(self, connector: str, partition: Place) -> Place | None: ...
 
+    def kept(self, connector: str, partition: Place) -> Place | None:
+        """The place that a worker which starts now would find."""
+        ...
+
     def of(self, connector: str) -> list[tuple[Place, Place]]: ...
 
     def put(self, connector: str, offsets: Iterable[tuple[Place, Place | None]]) -> None: ...
@@ -47,9 +51,14 @@ class FileOffsets:
         self._path = path
         self._changed = False
         self._known: dict[str, str] = _read(path)
+        self._written: dict[str, str] = dict(self._known)
 
     def get(self, connector: str, partition: Place) -> Place | None:
         found = self._known.get(offset_key(connector, partition))
+        return None if found is None else _place(found)
+
+    def kept(self, connector: str, partition: Place) -> Place | None:
+        found = self._written.get(offset_key(connector, partition))
         return None if found is None else _place(found)
 
     def of(self, connector: str) -> list[tuple[Place, Place]]:
@@ -80,12 +89,14 @@ class FileOffsets:
         if not self._changed:
             return
         self._changed = False
+        known = dict(self._known)
         scratch = self._path.with_name(f"{self._path.name}.new")
         with scratch.open("w", encoding="utf-8") as out:
-            json.dump(self._known, out, ensure_ascii=False, indent=0)
+            json.dump(known, out, ensure_ascii=False, indent=0)
             out.flush()
             os.fsync(out.fileno())
         scratch.replace(self._path)
+        self._written = known
 
 
 def _place(text: str) -> Place:

@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 
 from moldau.connect.compatibility import Compatibility
 from moldau.connect.config.definition import ConfigDef, ConfigKey, ConfigType, Importance, Settings
+from moldau.connect.config.hosts import AllowedHosts
 from moldau.connect.config.providers import AllowedPaths, ConfigProvider, providers_of, resolved
 from moldau.connect.config.validators import OneOf, Range
 from moldau.connect.errors import ConfigException
@@ -47,6 +48,14 @@ _COMMON = (
         None,
         _LOW,
         "Directories that connectors may read from and write to; all where it is left out.",
+    ),
+    ConfigKey(
+        "connectors.allowed.hosts",
+        ConfigType.LIST,
+        [],
+        _LOW,
+        "Hosts, names with * and networks (10.1.0.0/16) that connectors may talk to; where it is left out, "
+        "all but link-local addresses, where clouds keep secrets.",
     ),
 )
 
@@ -109,6 +118,7 @@ class WorkerSettings:
     port: int
     compatibility: Compatibility
     allowed_paths: AllowedPaths
+    allowed_hosts: AllowedHosts
     providers: Mapping[str, ConfigProvider] = field(repr=False)
 
     def converter(self, side: str) -> tuple[str, dict[str, str]]:
@@ -179,6 +189,7 @@ def _worker(given: Mapping[str, str], definition: ConfigDef) -> tuple[WorkerSett
         port,
         Compatibility(parsed["compatibility"]),
         AllowedPaths(parsed["connectors.allowed.paths"]),
+        AllowedHosts(parsed["connectors.allowed.hosts"]),
         providers,
     )
     return worker, parsed

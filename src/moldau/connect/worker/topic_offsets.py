@@ -35,6 +35,10 @@ class TopicOffsets:
         found = self._waiting[key] if key in self._waiting else self._known.get(key)
         return None if found is None else _place(found)
 
+    def kept(self, connector: str, partition: Place) -> Place | None:
+        found = self._known.get(offset_key(connector, partition))
+        return None if found is None else _place(found)
+
     def of(self, connector: str) -> list[tuple[Place, Place]]:
         merged: dict[str, str | None] = {**self._known, **self._waiting}
         found: list[tuple[Place, Place]] = []

@@ -31,6 +31,7 @@ class Stage(Enum):
     KEY_CONVERTER = "KEY_CONVERTER"
     VALUE_CONVERTER = "VALUE_CONVERTER"
     HEADER_CONVERTER = "HEADER_CONVERTER"
+    TASK_PUT = "TASK_PUT"
 
 
 class StepFailed(Exception):

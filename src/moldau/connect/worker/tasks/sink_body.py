@@ -17,14 +17,14 @@ from moldau.base.names import TopicPartition
 from moldau.client.consumer.consumer import BEGINNING
 from moldau.client.consumer.fetched import FetchedBatch
 from moldau.client.groups.descriptions import CommittedOffset
-from moldau.client.groups.group_consumer import GroupConsumer
+from moldau.client.groups.group_consumer import GroupConsumer, RebalanceListener
 from moldau.client.producer.producer import Producer
 from moldau.connect.config.regex import compile_java
 from moldau.connect.connector import SinkConnector, SinkTask, SinkTaskContext
-from moldau.connect.errors import ConnectException
+from moldau.connect.errors import ConnectException, JavaError
 from moldau.connect.records import SinkRecord, TimestampType
 from moldau.connect.worker.tasks.handling import dead_letter
-from moldau.connect.worker.tasks.processing import RawRecord, StepFailed, process
+from moldau.connect.worker.tasks.processing import RawRecord, Stage, StepFailed, process
 from moldau.connect.worker.tasks.running_task import Control
 from moldau.connect.worker.tasks.task_parts import TaskParts, ensure_topic, send, settle
 from moldau.protocol.errors import ErrorCode, KafkaError
@@ -56,6 +56,12 @@ class SinkBody:
     def __init__(self, parts: TaskParts, connector: SinkConnector) -> None:
         self._parts = parts
         self._connector = connector
+        #: Behind what was put of each partition, and what is committed of it.
+        self._ends: dict[TopicPartition, int] = {}
+        self._committed: dict[TopicPartition, int] = {}
+        self._lost: list[TopicPartition] = []
+        #: Records that the task could not write.
+        self._refused: list[tuple[SinkRecord, JavaError]] = []
 
     async def __call__(self, control: Control) -> None:
         parts = self._parts
@@ -67,18 +73,29 @@ class SinkBody:
                     parts.cluster,
                     group_of(parts.connector),
                     self._wanted(),
+                    listener=RebalanceListener(revoked=self._lost.extend),
                     auto_commit=False,
                     offset_reset=BEGINNING,
                     metadata_max_age_ms=10_000,
                 )
             )
-            context = SinkTaskContext(parts.connector, parts.task)
+            context = SinkTaskContext(
+                parts.connector,
+                parts.task,
+                parts.clock.now_ms,
+                lambda record, error: self._refused.append((record, error)),
+            )
             await asyncio.to_thread(task.start, parts.settings, context)
             try:
                 while await control.ready():
                     batches = await consumer.next_batches(timeout_ms=POLL_MS)
+                    await self._let_go(task)
                     if batches:
                         await self._handle(task, consumer, letters, batches, control)
+                    else:
+                        await asyncio.to_thread(task.idle)
+                        await self._bury_refused(letters, ())
+                        await self._commit_kept(task, consumer)
             finally:
                 await asyncio.to_thread(task.stop)
 
@@ -115,7 +132,8 @@ class SinkBody:
         done = 0
         while done < len(raws):
             processed = await asyncio.to_thread(process, raws[done:], self._parts.processing.incoming)
-            await self._put(task, consumer, processed.done, raws[done : done + len(processed.done)])
+            part = raws[done : done + len(processed.done)]
+            await self._put(task, consumer, letters, processed.done, part)
             done += len(processed.done)
             if processed.failed is not None:
                 raw = raws[done]
@@ -127,11 +145,16 @@ class SinkBody:
                     control,
                     partial(self._bury, letters, raw),
                 )
-                await self._put(task, consumer, [made], [raw])
+                await self._put(task, consumer, letters, [made], [raw])
                 done += 1
 
     async def _put(
-        self, task: SinkTask, consumer: GroupConsumer, made: Sequence[object], raws: Sequence[RawRecord]
+        self,
+        task: SinkTask,
+        consumer: GroupConsumer,
+        letters: Producer | None,
+        made: Sequence[object],
+        raws: Sequence[RawRecord],
     ) -> None:
         """Writes what was made of ``raws``, and commits that they are dealt with."""
         records = [record for record in made if isinstance(record, SinkRecord)]
@@ -142,13 +165,48 @@ class SinkBody:
 
         if records:
             await asyncio.to_thread(write)
-        ends: dict[TopicPartition, CommittedOffset] = {}
+            await self._bury_refused(letters, raws)
         for raw in raws:
             assert raw.partition is not None
             assert raw.offset is not None
-            ends[TopicPartition(raw.topic, raw.partition)] = CommittedOffset(raw.offset + 1)
-        if ends:
-            await _commit(consumer, ends)
+            self._ends[TopicPartition(raw.topic, raw.partition)] = raw.offset + 1
+        await self._commit_kept(task, consumer)
+
+    async def _let_go(self, task: SinkTask) -> None:
+        """Tells the task of partitions that went to others; what it held back of them is read again there."""
+        if not self._lost:
+            return
+        gone = list(self._lost)
+        self._lost.clear()
+        for partition in gone:
+            self._ends.pop(partition, None)
+            self._committed.pop(partition, None)
+        await asyncio.to_thread(task.revoked, gone)
+
+    async def _commit_kept(self, task: SinkTask, consumer: GroupConsumer) -> None:
+        kept = await asyncio.to_thread(task.kept, dict(self._ends))
+        new = {
+            partition: CommittedOffset(end)
+            for partition, end in kept.items()
+            if self._committed.get(partition) != end
+        }
+        if new:
+            await _commit(consumer, new)
+            self._committed.update({partition: each.offset for partition, each in new.items()})
+
+    async def _bury_refused(self, letters: Producer | None, raws: Sequence[RawRecord]) -> None:
+        """Deals with records that the task reported, as with those that a converter refuses."""
+        refused, self._refused = self._refused, []
+        by_place = {(raw.topic, raw.partition, raw.offset): raw for raw in raws} if refused else {}
+        for record, error in refused:
+            topic = record.topic if record.original_topic is None else record.original_topic
+            found = by_place.get((topic, record.original_partition, record.offset))
+            raw = found or RawRecord(topic, record.partition, None, None, (), record.timestamp, record.offset)
+            failed = StepFailed(Stage.TASK_PUT, self._connector.task_class_name, error)
+            self._parts.handling.report(failed, self._parts.name, raw)
+            if not self._parts.handling.tolerates_all:
+                raise ConnectException("Tolerance exceeded in error handler") from error
+            await self._bury(letters, raw, failed)
 
     async def _bury(self, letters: Producer | None, raw: RawRecord, failed: StepFailed) -> None:
         if letters is None:

@@ -33,6 +33,7 @@ class SourceBody:
             parts.task,
             lambda partition: parts.offsets.get(parts.connector, partition),
             parts.clock.now_ms,
+            lambda partition: parts.offsets.kept(parts.connector, partition),
         )
         async with await Producer.open(parts.cluster) as producer:
             await asyncio.to_thread(task.start, parts.settings, context)

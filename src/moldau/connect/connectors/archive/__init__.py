@@ -1,0 +1,1 @@
+"""Topics as files in a folder or an object store, and back into topics."""

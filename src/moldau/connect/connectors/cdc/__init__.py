@@ -1,0 +1,1 @@
+"""Changes of databases as records, in the envelope of Debezium."""

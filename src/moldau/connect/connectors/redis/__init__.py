@@ -1,0 +1,1 @@
+"""Redis: records as keys and values."""

