@@ -26,9 +26,7 @@ def missing() -> str | None:
     try:
         import gssapi  # noqa: F401
     except ImportError:
-        return (
-            "the package gssapi is missing: apt-get install libkrb5-dev gcc; pip install 'moldau[kerberos]'"
-        )
+        return "gssapi is missing: apt-get install libkrb5-dev gcc; pip install gssapi"
     return None
 
 

@@ -1,6 +1,9 @@
 """OAUTHBEARER at a broker: librdkafka with signed tokens, keys that change, and settings that are refused."""
 
+import http.server
 import json
+import ssl
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,6 +15,7 @@ from joserfc.jwk import KeySet, RSAKey
 from secure_wire import Wire
 
 from moldau.base.settings import SettingError
+from moldau.cli.certificates import Authority
 from moldau.protocol.messages.describe_cluster import DescribeClusterRequest
 from moldau.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
 from moldau.protocol.messages.sasl_handshake import SaslHandshakeRequest
@@ -115,3 +119,46 @@ def test_a_new_key_counts_for_the_next_login(broker: Broker, keys: Path) -> None
 def test_without_keys_the_listener_does_not_open(url: str, message: str) -> None:
     with pytest.raises(SettingError, match=message):
         Broker(_settings(url)).start()
+
+
+class _Provider(http.server.BaseHTTPRequestHandler):
+    """Its keys at /keys, and a way to them from /elsewhere."""
+
+    keys = b""
+
+    def do_GET(self) -> None:
+        self.send_response(200 if self.path == "/keys" else 302)
+        if self.path != "/keys":
+            self.send_header("Location", "/keys")
+        self.end_headers()
+        self.wfile.write(self.keys if self.path == "/keys" else b"")
+
+    def log_message(self, *_: Any) -> None:
+        """Says nothing."""
+
+
+@pytest.mark.parametrize(("path", "has_keys"), [("/keys", True), ("/elsewhere", False), ("/gone", False)])
+def test_keys_over_https_are_there_before_the_first_login(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: str, has_keys: bool
+) -> None:
+    """And only from the address that was named: nobody is led elsewhere."""
+    authority = Authority.create(tmp_path)
+    identity = authority.issue("provider", hosts=["127.0.0.1"])
+    _write(tmp_path / "keys.json", _FIRST)
+    _Provider.keys = (tmp_path / "keys.json").read_bytes()
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), _Provider)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(identity)
+    server.socket = context.wrap_socket(server.socket, server_side=True)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    monkeypatch.setenv("SSL_CERT_FILE", str(authority.directory / "ca.pem"))
+    try:
+        with Broker(_settings(f"https://127.0.0.1:{server.server_port}{path}")) as broker:
+            wire, answer = _login(broker, _token(broker, _FIRST)[0])
+            wire.socket.close()
+            assert (not answer.auth_bytes) is has_keys
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()

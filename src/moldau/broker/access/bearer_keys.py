@@ -22,7 +22,7 @@ from moldau.security.sasl.server import OAuthBearer
 log = logging.getLogger("moldau.broker.authentication")
 
 _MOST_BYTES = 1024 * 1024
-_TIMEOUT_SECONDS = 10
+_TIMEOUT_SECONDS = 10.0
 _BETWEEN_FETCHES_SECONDS = 1.0
 
 
@@ -54,7 +54,7 @@ class BearerKeys:
         if kind == "file":
             self._keys = _key_set(_read_file(self._url))
         else:
-            self._fetch_soon()
+            self._fetch_first()
         services.timers.every(settings["sasl.oauthbearer.jwks.endpoint.refresh.ms"] / 1000, self._fetch_soon)
 
     def begin(self) -> OAuthBearer:
@@ -69,6 +69,13 @@ class BearerKeys:
         except UnknownKey:
             self._fetch_soon()  # this login fails; the next one finds a key that was new
             raise
+
+    def _fetch_first(self) -> None:
+        """Before the listener opens, so that the first login finds keys; without them it opens too."""
+        try:
+            self._keys = _key_set(_read_https(self._url))
+        except (OSError, ValueError) as error:
+            log.error("the keys of bearer tokens cannot be fetched from %s yet: %s", self._url, error)
 
     def _fetch_soon(self) -> None:
         now = self._services.clock.monotonic()
@@ -92,8 +99,16 @@ def _read_file(url: str) -> bytes:
         raise ValueError(f"{url} cannot be read: {error.strerror}") from None
 
 
+class _NoRedirects(urllib.request.HTTPRedirectHandler):
+    """Keys come from the address that the broker's file names, and from no other."""
+
+    def redirect_request(self, *_: Any) -> None:
+        return None
+
+
 def _read_https(url: str) -> bytes:
-    with urllib.request.urlopen(url, timeout=_TIMEOUT_SECONDS) as answer:
+    opener = urllib.request.build_opener(_NoRedirects)
+    with opener.open(url, timeout=_TIMEOUT_SECONDS) as answer:
         data: bytes = answer.read(_MOST_BYTES)
         return data
 
