@@ -2,11 +2,11 @@
 
     python -m benchmarks.mirror [--megabytes 200] [--partitions 4] [--clusters moldau|kafka]
 
-A topic is filled first, so that each mirror starts on a full backlog: MB/s from its first record at the target
-to its last, CPU time and largest resident memory of the mirror's own process. Then records come one by one,
-every 10 ms, and the time until a consumer at the target has each is the latency. Every mirror has a pair of
-brokers of its own, so that none finds what another has left. MirrorMaker 2 runs in its dedicated mode with the
-heap of Kafka's script (2 GB at most), one task for each partition and no setting that makes it slower.
+A topic is filled first, so that each mirror starts on a full backlog: MB/s from its first record at the
+target to its last, CPU time and largest resident memory of the mirror's own process. Then records come one by
+one, every 10 ms, and the time until a consumer at the target has each is the latency. Every mirror has a pair
+of brokers of its own, so that none finds what another has left. MirrorMaker 2 runs in its dedicated mode with
+the heap of Kafka's script (2 GB at most), one task for each partition and no setting that makes it slower.
 
 `exact` (same offsets) is what a Moldau target gets, `translated` what MirrorMaker 2 does as well; with
 Apache Kafka as the target only the latter is there.
@@ -208,6 +208,7 @@ def measure(
                 copied = (count - first) * record_bytes / 1e6
                 cpu = cpu_s(process.pid) - cpu_before
                 resident = peak_mb(process.pid)
+                copy.consumer.close()
                 delays = latencies(source.bootstrap_servers, target.bootstrap_servers, partitions)
             finally:
                 process.terminate()

@@ -293,6 +293,7 @@ CROSS_CUTTING = {
     "coordinators/transactions/test_transaction_moves": "one transactional id as a value, move by move",
     "coordinators/transactions/test_traps": "the whole coordinator where others have failed",
     "coordinators/transactions/test_two_phase_commit": "the whole coordinator with prepared transactions",
+    "mirror/test_kills": "a mirror in a process of its own, killed under load",
     "pipelines/test_examples": "the examples of the documentation",
     "pipelines/test_processes": "pipelines in processes of their own",
     "pipelines/test_with_spark": "pipelines on a real Spark",

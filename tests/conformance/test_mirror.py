@@ -103,7 +103,7 @@ def wait_until_equal(source: str, target: str, names: dict[str, str], *, exact: 
             sizes = with_both(source, target, lambda a, b: _records(a, b, names, exact))
             if sizes[0] == sizes[1]:
                 return
-        time.sleep(0.5)
+        time.sleep(0.5)  # a look reads the whole topic: not all the time
     raise AssertionError(f"not equal: {found}")
 
 
@@ -148,7 +148,7 @@ def test_kafkas_utilities_read_our_checkpoints(kafka: ApacheKafka, java_tools: J
             assert time.monotonic() < deadline, printed
             answer = java_tools.run_class("RemoteOffsets", [servers, "A", "pair-readers"])
             printed = answer.stdout
-            time.sleep(1)
+            time.sleep(1)  # a look starts Kafka's clients in a JVM
         assert "upstream [A]" in printed
         translated = dict(re.findall(r"A\.(pair-\d)=(\d+)", printed))
         assert set(translated) == {f"pair-{partition}" for partition, *_ in found}
@@ -202,7 +202,7 @@ def wait_for_group(servers: str, group: str, expected: list[int], topic: str) ->
     deadline = time.monotonic() + PATIENCE_SECONDS
     while (found := committed(servers, group, topic)) != expected:
         assert time.monotonic() < deadline, (found, expected)
-        time.sleep(0.5)
+        time.sleep(0.5)  # each look is a consumer of its own
 
 
 def log_bounds(servers: str, topic: str) -> list[tuple[int, int]]:

@@ -12,6 +12,7 @@ from moldau.mirror.flow import Flow
 from moldau.mirror.rules.properties import MirrorSettings, read_settings
 from moldau.mirror.running import run_flows
 from moldau.testing import Broker
+from moldau.testing import Cluster as TestCluster
 
 _T = TypeVar("_T")
 #: A group that is new need not wait for more members.
@@ -80,7 +81,7 @@ def running(given: MirrorSettings) -> Iterator[list[Flow]]:
     ended.result()
 
 
-def ask(broker: Broker, work: Callable[[Cluster], Awaitable[_T]]) -> _T:
+def ask(broker: "Broker | TestCluster", work: Callable[[Cluster], Awaitable[_T]]) -> _T:
     async def inside() -> _T:
         async with await Cluster.open(broker.bootstrap_servers) as cluster:
             return await work(cluster)

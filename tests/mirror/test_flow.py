@@ -3,11 +3,15 @@
 from collections.abc import Iterator
 
 import pytest
-from tests.mirror.flows import SETTINGS, committed, content, log_bounds, running, settings, settings_with
+from tests.mirror.flows import SETTINGS, ask, committed, content, log_bounds, running, settings, settings_with
 from tests.shared.waiting import wait_until
 
+from moldau.client.producer.producer import Producer
+from moldau.client.transport.cluster import Cluster as ClientCluster
+from moldau.mirror.promotion import promote
 from moldau.protocol.errors import KafkaError
-from moldau.testing import Broker
+from moldau.replication.partition import Partition
+from moldau.testing import Broker, Cluster
 
 
 @pytest.fixture(scope="module")
@@ -94,6 +98,72 @@ def test_clusters_that_restart(three: dict[str, Broker], mode: str) -> None:
             broker.start()
         a.produce("orders", b"end")
         wait_until(lambda: values(b, "A.orders") == values(a, "orders") == [b"0", b"1", b"end"])
+
+
+@pytest.mark.slow
+def test_a_target_with_replicas_and_a_leader_that_is_killed(three: dict[str, Broker]) -> None:
+    """Followers copy a mirror as any log, epochs of the source and all; then it is promoted."""
+    a = three["A"]
+    a.create_topic("orders", partitions=3)
+    a._call(lambda: [_raise_epoch(each, 5) for each in a._partitions("orders")])
+    more = {**SETTINGS, "offsets.topic.replication.factor": 3, "min.insync.replicas": 2}
+    with Cluster(3, more) as target:
+        given = settings_with(
+            three, (), {"clusters": "A,T", "T.bootstrap.servers": target.bootstrap_servers} | REPLICATED
+        )
+
+        def logs() -> list[tuple[int, int, list[tuple[int, int]]]]:
+            """Of every replica that runs: where it ends, what is committed, and its epochs."""
+            found = []
+            for broker in map(target.__getitem__, target.running):
+                if "orders" in broker.topics():
+                    found += [broker._call(lambda p=p: _state(p)) for p in broker._partitions("orders")]  # type: ignore[misc]
+            return found
+
+        def write(count: int) -> None:
+            for at in range(count):
+                a.produce("orders", b"%d" % at, partition=at % 3)
+
+        def everywhere(end: int, replicas: int) -> bool:
+            found = logs()
+            return len(found) == 3 * replicas and all(log[0] == log[1] == end for log in found)
+
+        write(90)
+        with running(given):
+            wait_until(lambda: everywhere(30, 3), logs)
+            target.kill(victim := target.leader("orders"))
+            write(90)
+            wait_until(lambda: everywhere(60, 2), logs)
+            target.restart(victim)
+            write(30)
+            wait_until(lambda: everywhere(70, 3), logs)
+            assert {tuple(log[2]) for log in logs()} == {((5, 0),)}, "the source's epochs, whoever leads here"
+        promoted = ask(target, lambda cluster: promote(cluster, "orders"))
+        assert promoted.ends == (70, 70, 70)
+        ask(target, lambda cluster: _write_one_to_each(cluster))
+        wait_until(lambda: everywhere(71, 3), logs)
+
+
+REPLICATED = {
+    "A->T.enabled": "true",
+    "replication.factor": "3",
+    "replication.policy.class": "IdentityReplicationPolicy",
+}
+
+
+def _raise_epoch(partition: Partition, by: int) -> None:
+    partition.leader_epoch += by
+
+
+def _state(partition: Partition) -> tuple[int, int, list[tuple[int, int]]]:
+    assert partition.log is not None
+    return partition.log.log_end_offset, partition.high_watermark, partition.log.leader_epochs.entries()
+
+
+async def _write_one_to_each(cluster: ClientCluster) -> None:
+    async with await Producer.open(cluster) as producer:
+        for partition in range(3):
+            await (await producer.send("orders", b"new", partition=partition))
 
 
 def test_a_throttle(three: dict[str, Broker]) -> None:

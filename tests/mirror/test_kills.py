@@ -105,7 +105,8 @@ def test_kills_of_the_mirror_and_of_brokers(mode: str, tmp_path: object) -> None
             )
         finally:
             process.send_signal(signal.SIGTERM)
-            assert process.wait(60) == 0
+            # It may have been needed so little that it was still starting.
+            assert process.wait(60) in (0, -signal.SIGTERM)
         if mode == "exact":
             for partition in (0, 1):
                 assert log_bytes(a, "orders", partition) == log_bytes(b, "A.orders", partition), seed

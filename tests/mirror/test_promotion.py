@@ -172,3 +172,29 @@ def test_a_mirror_of_a_mirror_is_refused(pair: dict[str, Broker]) -> None:
 
     with pytest.raises(KafkaError, match="promote it there first"):
         ask(a, turn)
+
+
+def test_a_cut_in_the_middle_of_a_batch_loses_nothing(pair: dict[str, Broker]) -> None:
+    """The old source has a batch whole of which the new one kept a part."""
+    a, b = pair.values()
+    a.create_topic("orders")
+    producer = Producer({"bootstrap.servers": a.bootstrap_servers, "linger.ms": 1000})
+    for at in range(15):
+        producer.produce("orders", b"%d" % at)
+    assert producer.flush(60) == 0
+    with running(settings(pair, "A->B", **IDENTITY)):
+        wait_until(lambda: mirrored(pair))
+    ask(b, lambda cluster: promote(cluster, "orders", {0: 7}))
+    write(b, b"mine")
+    back = settings(pair, "B->A", **IDENTITY)
+
+    async def turn(cluster: object) -> None:
+        from moldau.client.transport.cluster import Cluster
+
+        async with await Cluster.open(b.bootstrap_servers) as other:
+            await demote(cluster, "orders", back.flows[0], other)  # type: ignore[arg-type]
+
+    ask(a, turn)
+    with running(back):
+        wait_until(lambda: content(a, "orders") == content(b, "orders"), lambda: content(a, "orders"))
+    assert [r[3] for r in content(a, "orders")] == [b"%d" % at for at in range(7)] + [b"mine"]

@@ -10,7 +10,15 @@ def test_numbers_of_kafka() -> None:
 
 def test_ours_are_far_away() -> None:
     ours = {key for key in ApiKey if key >= FIRST_PRIVATE_KEY}
-    assert {key.name for key in ours} == {"FORK_TOPIC", "BEGIN_RESTORE", "RESTORE_BATCHES", "END_RESTORE"}
+    assert {key.name for key in ours} == {
+        "FORK_TOPIC",
+        "BEGIN_RESTORE",
+        "RESTORE_BATCHES",
+        "END_RESTORE",
+        "MIRROR_BATCHES",
+        "CUT_MIRROR",
+        "RAISE_LEADER_EPOCHS",
+    }
     assert max(key for key in ApiKey if key not in ours) < 200
     assert max(ours) <= 32767, "the header has two bytes for it"
 

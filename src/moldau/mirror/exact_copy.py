@@ -68,6 +68,8 @@ class ExactCopy:
         self._throttle = throttle
         self._reader = SourceReader(source, overtaken=self._overtaken)
         self._ends: dict[TopicPartition, int] = {}
+        #: Partitions whose leader could not be asked when the copy began.
+        self._unreachable: list[TopicPartition] = []
         #: Positions that did not move between two looks though the source goes on behind them.
         self._stuck_at: dict[TopicPartition, int] = {}
 
@@ -132,11 +134,12 @@ class ExactCopy:
 
     async def _align(self, partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
         """Where to go on with each partition: mirrors that differ from their source are cut before."""
-        bounds = await source_bounds(self._source, partitions)
         targets = {p: self._topics.target_partition(p) for p in partitions}
         positions: dict[TopicPartition, int] = {}
-        for _ in range(20):
+        while True:
             places = await self._places(targets)
+            # Asked for after the mirrors: what another process has just copied is at the source for sure.
+            bounds = await source_bounds(self._source, partitions)
             await self._raise_epochs(targets, places)
             cuts = await self._cuts(places, bounds)
             if not cuts:
@@ -151,6 +154,7 @@ class ExactCopy:
                     places[partition].log_end_offset,
                 )
             await self._target.cut({targets[p]: offset for p, offset in cuts.items()})
+        self._unreachable = [partition for partition in partitions if partition not in bounds]
         for partition, place in places.items():
             if partition not in bounds:
                 continue
@@ -269,7 +273,9 @@ class ExactCopy:
         self.bytes_copied += size
 
     async def _look_at_bounds(self) -> None:
-        bounds = await source_bounds(self._source, list(self.progress))
+        if self._unreachable and await source_bounds(self._source, self._unreachable):
+            raise Resync("partitions can be read that could not before")
+        bounds = await source_bounds(self._source, [p for p in self.progress if p not in self._unreachable])
         for partition, (start, end) in bounds.items():
             progress = self.progress[partition]
             progress.source_start, progress.source_end = start, end

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from moldau.client.transport.cluster import Cluster
 from moldau.client.transport.security import Security
 from moldau.mirror.flow import Flow
-from moldau.mirror.rules.properties import MirrorSettings
+from moldau.mirror.rules.properties import FlowSettings, MirrorSettings
 from moldau.protocol.errors import KafkaError
 
 
@@ -29,6 +29,15 @@ class Clusters:
         )
 
 
+def client_settings(settings: MirrorSettings, flow: FlowSettings) -> dict[str, Mapping[str, str]]:
+    """Settings of both clusters for one flow: ``A->B.consumer.`` is for the source, ``producer.`` for B."""
+    own = settings.client_overrides.get(flow.name, {})
+    return {
+        flow.source: {**settings.clusters[flow.source], **own.get("consumer", {})},
+        flow.target: {**settings.clusters[flow.target], **own.get("producer", {})},
+    }
+
+
 async def run_flows(
     settings: MirrorSettings,
     stop: asyncio.Event,
@@ -36,8 +45,7 @@ async def run_flows(
     started: Callable[[list[Flow]], None] = lambda flows: None,
 ) -> None:
     """Until ``stop`` is set, or none of the flows can go on."""
-    clusters = Clusters(settings.clusters)
-    flows = [Flow(each, clusters.connect) for each in settings.flows]
+    flows = [Flow(each, Clusters(client_settings(settings, each)).connect) for each in settings.flows]
     started(flows)
 
     async def stopping() -> None:

@@ -90,6 +90,8 @@ class TranslatedCopy:
         self._isolation = READ_COMMITTED if settings.isolation_level == "read_committed" else READ_UNCOMMITTED
         self._reader = SourceReader(source, isolation_level=self._isolation, overtaken=self._overtaken)
         self._runs: dict[TopicPartition, OffsetRuns] = {}
+        #: Partitions whose leader could not be asked when the copy began.
+        self._unreachable: list[TopicPartition] = []
 
     def translate(self, partition: TopicPartition, offset: int) -> tuple[TopicPartition, int] | None:
         """The record that a consumer at ``offset`` of the source reads next, by its place at the target."""
@@ -154,6 +156,7 @@ class TranslatedCopy:
             self._group.group_id, list(targets), require_stable=True
         )
         await self._load_runs(targets, committed)
+        self._unreachable = [partition for partition in partitions if partition not in bounds]
         positions = {}
         for target, partition in targets.items():
             if partition not in bounds:
@@ -327,6 +330,9 @@ class TranslatedCopy:
             await self._internal.offset_syncs(syncs)
 
     async def _look_at_bounds(self) -> None:
+        if self._unreachable and await source_bounds(self._source, self._unreachable):
+            # Ends this session; the next one has them.
+            raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, "partitions can be read that could not before")
         for partition, (start, end) in (
             await source_bounds(self._source, list(self.progress), self._isolation)
         ).items():

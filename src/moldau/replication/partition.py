@@ -13,7 +13,7 @@ from moldau.base.names import TopicPartition, Uuid
 from moldau.cluster.image import PartitionImage
 from moldau.protocol.control_records import ControlType, Marker, encode_marker
 from moldau.protocol.errors import ErrorCode, KafkaError
-from moldau.protocol.records import BatchHeader
+from moldau.protocol.records import HEADER_SIZE, BatchHeader, read_header
 from moldau.replication.isr import LeaderState
 from moldau.replication.schema_validation import Claims, SchemaValidation, claims_of
 from moldau.storage.log.log import Appended
@@ -507,7 +507,14 @@ class Partition:
         self._commit(log, now_ms)
 
     def cut_mirror(self, offset: int, now_ms: int) -> None:
-        """Drops everything from ``offset`` on. Followers notice by the epoch of what comes next."""
+        """Drops everything from ``offset`` on, and the whole batch where that is in the middle of one.
+
+        Followers notice by the epoch of what comes next.
+        """
+        log = self.leading_log()
+        found = log.read(offset, HEADER_SIZE, log.log_end_offset, at_least_one=True)
+        if found is not None:
+            offset = min(offset, read_header(found.read_part(0, HEADER_SIZE)).base_offset)
         self.truncate_to(offset, now_ms)
         if self.leading is not None:
             for follower in self.leading.followers.values():

@@ -139,6 +139,8 @@ def test_a_mirror_is_cut(broker: Broker) -> None:
     write(broker, batch(0) + batch(3) + batch(6), 0)
     assert ask(broker, lambda target: target.cut({PLACE: 6})) == {PLACE: 6}
     assert len(broker.records("orders")) == 6
+    assert ask(broker, lambda target: target.cut({PLACE: 4})) == {PLACE: 3}, "with all of its batch"
+    assert len(broker.records("orders")) == 3
     with pytest.raises(KafkaError) as caught:
         ask(broker, lambda target: target.cut({PLACE: 7}))
     assert caught.value.code is ErrorCode.OFFSET_OUT_OF_RANGE

@@ -4,6 +4,7 @@ import pytest
 
 from moldau.base.settings import parse_properties
 from moldau.mirror.rules.properties import read_settings
+from moldau.mirror.running import client_settings
 
 #: The file of the measurements with a real MirrorMaker 2.
 BOTH_WAYS = """
@@ -100,6 +101,7 @@ def test_settings_of_clients() -> None:
     assert settings.clusters["A"]["sasl.mechanism"] == "PLAIN"
     assert settings.clusters["B"]["security.protocol"] == "PLAINTEXT"
     assert settings.client_overrides == {"A->B": {"producer": {"linger.ms": "5"}}}
+    assert client_settings(settings, settings.flows[0])["B"]["linger.ms"] == "5"
     assert settings.unknown == ()
 
 

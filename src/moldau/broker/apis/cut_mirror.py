@@ -1,7 +1,8 @@
 """CutMirror, an API of our own.
 
-Behaviour: drops what a mirror has from an offset on. With ``finish``, which is a step of a promotion, the
-transactions that are open at the end are aborted as well. Each partition has its own result.
+Behaviour: drops what a mirror has from an offset on, and all of a batch that the offset is in: the answer
+says where the mirror ends now. With ``finish``, which is a step of a promotion, the transactions that are
+open at the end are aborted as well. Each partition has its own result.
 """
 
 from typing import Any

@@ -190,7 +190,12 @@ def rate_of(text: str) -> str:
 @click.option("--function", metavar="FILE.py:NAME", help="A Python function that filters or changes records.")
 @click.option("--acls", is_flag=True, help="Copy ACLs too.")
 @click.option("--delete", is_flag=True, help="Delete copies whose source was deleted.")
-@click.option("--recreated", type=click.Choice(["stop", "replace"]), default=None)
+@click.option(
+    "--recreated",
+    type=click.Choice(["stop", "replace"]),
+    default=None,
+    help="When a topic was deleted and made again at the source: stop copying it, or replace the mirror.",
+)
 @click.option("--once", is_flag=True, help="End when everything is copied.")
 @click.option(
     "--log-level",

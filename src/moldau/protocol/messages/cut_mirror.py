@@ -21,7 +21,7 @@ from moldau.protocol.schema import (
 @struct
 class CutPartition:
     index: Int32 = field()
-    #: The first offset to go; -1 keeps all.
+    #: The first offset to go, with all of its batch; -1 keeps all.
     offset: Int64 = field(default=-1)
 
 

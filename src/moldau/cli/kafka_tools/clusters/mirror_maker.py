@@ -74,7 +74,7 @@ def settings_of(given: Given) -> MirrorSettings:
         "sync.topic.configs.enabled": "false",
         "heartbeats.replication.enabled": "false",
         "refresh.topics.interval.seconds": "5",
-        "moldau.transaction.ms": "500",
+        "moldau.transaction.ms": _commit_interval(given),
         f"{group}.consumer.auto.offset.reset": consumer.pop("auto.offset.reset", "latest"),
         f"{group}.consumer.isolation.level": consumer.pop("isolation.level", "read_committed"),
     }
@@ -84,6 +84,11 @@ def settings_of(given: Given) -> MirrorSettings:
         return read_settings(properties)
     except ValueError as error:
         raise ToolError("org.apache.kafka.common.config.ConfigException", str(error)) from None
+
+
+def _commit_interval(given: Given) -> str:
+    """Positions are committed with each transaction; a minute, as the old tool has, would be a long one."""
+    return str(given.value("offset.commit.interval.ms")) if given.has("offset.commit.interval.ms") else "500"
 
 
 async def _run(settings: MirrorSettings, console: Console, *, once: bool) -> None:
