@@ -5,7 +5,7 @@ from cluster_mutants import MUTANTS, Mutant
 from cluster_run import LawBroken, simulate
 from trouble import Odds
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 #: Each of these mutants must be found by one of so many runs.
 RUNS = 5
