@@ -11,7 +11,7 @@ import os
 import pytest
 from cluster_run import ClusterRun, LawBroken, shortened, simulate
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 SECONDS = 6.0
 #: Runs that once found something: they stay.

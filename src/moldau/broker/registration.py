@@ -93,7 +93,11 @@ class Registration:
             while self._is_missing(self._metadata.image) and not self.leaving:
                 log.warning("broker %d was fenced although it runs: registering again", broker_id)
                 await self.register()
-                await self._metadata.refresh()
+                try:
+                    await self._metadata.refresh()
+                except KafkaError as error:
+                    log.warning("broker %d does not know yet whether it is registered: %s", broker_id, error)
+                    await asyncio.sleep(_PAUSE_SECONDS)
         finally:
             self._registering = False
 
