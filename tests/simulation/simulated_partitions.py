@@ -20,7 +20,8 @@ from moldau.base.names import INTERNAL_TOPICS, TopicPartition, Uuid
 from moldau.cluster.image import ClusterImage, PartitionImage, TopicImage
 from moldau.protocol.control_records import Marker
 from moldau.protocol.errors import ErrorCode, KafkaError
-from moldau.replication.partition import CommitNotices, Partition
+from moldau.replication.commit_notices import CommitNotices
+from moldau.replication.partition import Partition
 from moldau.replication.replicas import Replicas, TopicReplicas
 from moldau.storage.directory.logs import Logs
 from moldau.storage.files import MemoryFiles

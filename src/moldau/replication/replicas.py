@@ -17,7 +17,8 @@ from moldau.cluster.image import EMPTY_IMAGE, ClusterImage, PartitionImage, Topi
 from moldau.cluster.records import NO_LEADER
 from moldau.metrics.instruments import Histogram
 from moldau.protocol.errors import ErrorCode, KafkaError
-from moldau.replication.partition import CommitNotices, IsrProposer, NoProposer, Partition
+from moldau.replication.commit_notices import CommitNotices
+from moldau.replication.partition import IsrProposer, NoProposer, Partition
 from moldau.replication.schema_validation import SchemaValidation, schema_validation
 from moldau.replication.throttle import is_throttled
 from moldau.storage.directory.logs import Logs
