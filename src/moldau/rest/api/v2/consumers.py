@@ -19,7 +19,7 @@ from moldau.rest.consumers.settings import read_settings
 from moldau.rest.consumers.subscription import read_subscription
 from moldau.rest.formats import BY_MEDIA_TYPE
 from moldau.rest.peers import Elsewhere, InstanceName, owner
-from moldau.web.forwarding import EVENT_STREAM, FORWARDED
+from moldau.web.forwarding import EVENT_STREAM
 from moldau.web.problems import Problem
 from moldau.web.routes import Answer, Streamed, Text
 
@@ -42,8 +42,9 @@ async def create(call: RestCall) -> Any:
     else:
         name = InstanceName(group_id, settings.name)
         there = owner(peers.urls, name)
-        # Whoever owns the name says whether it is taken; a request that was sent on stays where it is.
-        if there != peers.url and not call.header(FORWARDED) and not call.proxy.consumers.has(name):
+        # Whoever owns the name says whether it is taken. A request that was sent on stays where it is, and so
+        # does one whose owner does not answer: it has died, and the group does not know yet.
+        if not call.proxy.consumers.has(name) and there != peers.url and call.may_try(there):
             raise Elsewhere(there)
     render = call.proxy.renders(settings.format)
     call.proxy.consumers.create(name, session, settings, render)
