@@ -16,7 +16,7 @@ CODE := src tests benchmarks docs examples tools
 .PHONY: help setup run broker test test-fast lint format bench bench-spark conformance soak soak-hostile docs release-check clean
 
 help:
-	@echo "make run          broker, schema registry and a live demo on Spark; PORT=9092 DATA_DIR=data; q stops it"
+	@echo "make run          broker, schema registry, REST proxy and a live demo on Spark; PORT=9092 DATA_DIR=data; q stops it"
 	@echo "make broker       a broker alone on 127.0.0.1:$(PORT) with its data in ./$(DATA_DIR)"
 	@echo "make test         lint, types and all tests"
 	@echo "make test-fast    the tests without Spark and without slow ones, in about two minutes"
@@ -48,18 +48,18 @@ $(READY): pyproject.toml constraints.txt | $(VENV)/bin/python
 
 $(READY_DEMO): $(READY)
 	@echo "installing Spark and the schema registry; this takes a few minutes, once"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[registry,spark]'
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[registry,rest,spark]'
 	@$(MAKE) --no-print-directory java
 	@$(BIN)/python -m moldau.spark.session.warm_up
 	@touch $@
 
 $(READY_DEV): $(READY)
 	@echo "installing what the tests need"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,registry,spark]'
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,registry,rest,spark]'
 	@touch $@
 
 $(READY_BENCH): $(READY_DEV)
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,registry,spark,bench]'
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,registry,rest,spark,bench]'
 	@touch $@
 
 setup: $(READY)

@@ -26,7 +26,7 @@ REST_READY = r"moldau rest ready: (\S+)"
 
 #: Modules that the extras ``registry`` and ``rest`` install.
 _REGISTRY_MODULES = ("grpc_tools", "jsonschema", "starlette", "uvicorn")
-_REST_MODULES = ("httpx", "starlette", "uvicorn")
+_REST_MODULES = ("httpx", "jsonschema_rs", "starlette", "uvicorn")
 #: A listener on every address is reached at this one from the same machine.
 _EVERY_ADDRESS = {"0.0.0.0": "127.0.0.1", "[::]": "[::1]"}
 
