@@ -215,9 +215,10 @@ def _header(request: Request, name: bytes) -> str | None:
 
 
 def _who(given: _Request) -> str:
-    """Whose requests are counted together: a user's, or without a login those of an address."""
-    client = given.request.client
-    return f"@{client.host if client else ''}" if given.principal is ANONYMOUS else given.principal.name
+    """Whose requests are counted together: a user's, or those of an address where nobody has looked who."""
+    client, principal = given.request.client, given.principal
+    by_name = principal.is_verified and principal is not ANONYMOUS
+    return principal.name if by_name else f"@{client.host if client else ''}"
 
 
 def _body_is_too_large(request: Request, limits: Limits) -> bool:
