@@ -187,6 +187,7 @@ def test_a_bearer_token_is_passed_on(secure, proxy):
     assert proxy.http.get("/topics/orders/partitions", headers=headers).status_code == 200
 
 
+@pytest.mark.slow
 def test_a_certificate_stands_for_a_user(secure, start_at, tmp_path):
     authority = Authority.create(tmp_path)
     for name, hosts in (("server", ["127.0.0.1", "localhost"]), ("ann", []), ("eve", [])):
