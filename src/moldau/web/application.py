@@ -24,7 +24,7 @@ from starlette.types import Receive, Scope, Send
 
 from moldau.web.authentication import ANONYMOUS, Authenticate, Principal, anybody
 from moldau.web.call import Asked, Call
-from moldau.web.forwarding import Forwarding
+from moldau.web.forwarding import EVENT_STREAM, Forwarding
 from moldau.web.limits import Limits, check_headers
 from moldau.web.media_types import accepted, check_content_encoding, check_content_type
 from moldau.web.openapi import Description, document
@@ -197,7 +197,9 @@ class Application:
         return self._problem(given, http_problem(500))
 
     def _problem(self, given: _Request, problem: Problem) -> Response:
-        response = _json(self.service.problem_style(problem), given.media_type, problem.status)
+        # Who wanted a stream of events gets none: the problem is an answer like any other.
+        media_type = "application/json" if given.media_type == EVENT_STREAM else given.media_type
+        response = _json(self.service.problem_style(problem), media_type, problem.status)
         response.headers.update(problem.headers)
         if problem.status in _UNREAD or _body_is_too_large(given.request, self.limits):
             # The rest of the body is not waited for.
