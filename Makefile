@@ -16,7 +16,7 @@ CODE := src tests benchmarks docs examples tools
 .PHONY: help setup run broker test test-fast lint format bench bench-spark bench-streams conformance soak soak-hostile docs release-check clean
 
 help:
-	@echo "make run          broker, schema registry, web console and a live demo on Spark; PORT=9092 DATA_DIR=data; q stops it"
+	@echo "make run          broker, schema registry, REST proxy, web console and a live demo on Spark; PORT=9092 DATA_DIR=data; q stops it"
 	@echo "make broker       a broker alone on 127.0.0.1:$(PORT) with its data in ./$(DATA_DIR)"
 	@echo "make test         lint, types and all tests"
 	@echo "make test-fast    the tests without Spark and without slow ones, in about two minutes"
@@ -48,19 +48,19 @@ $(READY): pyproject.toml constraints.txt | $(VENV)/bin/python
 	@touch $@
 
 $(READY_DEMO): $(READY)
-	@echo "installing Spark, the schema registry and the console; this takes a few minutes, once"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[console,registry,spark]'
+	@echo "installing Spark, the schema registry, the REST proxy and the console; this takes a few minutes, once"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[console,registry,rest,spark]'
 	@$(MAKE) --no-print-directory java
 	@$(BIN)/python -m moldau.spark.session.warm_up
 	@touch $@
 
 $(READY_DEV): $(READY)
 	@echo "installing what the tests need"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,console,mcp,registry,spark]'
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,console,mcp,registry,rest,spark]'
 	@touch $@
 
 $(READY_BENCH): $(READY_DEV)
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,console,mcp,registry,spark,bench]'
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,console,mcp,registry,rest,spark,bench]'
 	@touch $@
 
 setup: $(READY)

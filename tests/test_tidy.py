@@ -304,6 +304,7 @@ CROSS_CUTTING = {
     "replication/test_retention": "retention from the settings to the files",
     "rest/test_hostile": "the whole REST proxy and requests that mean harm",
     "rest/test_interoperation": "the REST proxy and Confluent's own client together",
+    "rest/test_page": "the page of the documentation",
     "serde/test_catalogue": "every serializer over one catalogue of schemas",
     "serde/test_interoperation": "our serializers and Confluent's together",
     "serde/test_page": "the page of the documentation",

@@ -15,6 +15,7 @@ from moldau.rest.login import Login, Logins
 from moldau.security.principals import PrincipalMapping
 from moldau.testing import Broker
 from moldau.web.authentication import HttpLogin
+from moldau.web.limits import Limits
 from moldau.web.server import ListenerOptions
 from moldau.web.tls import TlsOptions
 
@@ -186,6 +187,7 @@ def test_a_bearer_token_is_passed_on(secure, proxy):
     assert proxy.http.get("/topics/orders/partitions", headers=headers).status_code == 200
 
 
+@pytest.mark.slow
 def test_a_certificate_stands_for_a_user(secure, start_at, tmp_path):
     authority = Authority.create(tmp_path)
     for name, hosts in (("server", ["127.0.0.1", "localhost"]), ("ann", []), ("eve", [])):
@@ -213,6 +215,13 @@ def test_a_certificate_stands_for_a_user(secure, start_at, tmp_path):
             admin = base64.b64encode(b"admin:s").decode()
             assert eve.get("/topics", headers={"Authorization": f"Basic {admin}"}).json() == ["bills"]
     secure.reset()
+
+
+def test_names_that_nobody_has_checked_do_not_count_apart(secure, start_at):
+    limits = Limits(max_requests_per_second=0.001, request_burst=2)
+    with start_at(secure.bootstrap_servers, security=ADMIN, pass_login=True, limits=limits) as proxy:
+        found = [proxy.http.get("/topics", auth=(name, "guess")).status_code for name in ("a", "b", "c")]
+    assert found == [401, 401, 429]
 
 
 def test_sessions_are_bounded(secure, start_at, refusal):

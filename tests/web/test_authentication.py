@@ -66,7 +66,7 @@ def test_a_login_is_read_and_left_to_a_function():
         return Principal(login.name or login.token) if login.name != "eve" else None
 
     mapped = MappedAuthentication(principal_of, "books")
-    assert asyncio.run(mapped(asked("ann", "pw"))).name == "ann"
+    assert asyncio.run(mapped(asked("ann", "pw"))) == Principal("ann", is_verified=True)
     assert (seen[0].name, seen[0].password) == ("ann", "pw")
     assert "pw" not in repr(seen[0])
     with pytest.raises(Problem) as error:

@@ -59,7 +59,7 @@ class Logins:
             security = replace(
                 self._base, mechanism="OAUTHBEARER", credentials=Credentials(token=login.token)
             )
-            return Login("bearer", security)
+            return Login("bearer", False, security)
         if login.name:
             return self._named(login.name, login.password)
         if login.subject:
@@ -69,7 +69,7 @@ class Logins:
         return None
 
     def _named(self, name: str, password: str) -> Login:
-        return Login(name, replace(self._base, credentials=Credentials(name, password)))
+        return Login(name, False, replace(self._base, credentials=Credentials(name, password)))
 
     def _mapped(self, login: HttpLogin) -> str:
         try:

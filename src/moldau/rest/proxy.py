@@ -50,6 +50,8 @@ class Proxy:
         self.peers = Peers(identity.url)
         #: Requests that follow records now.
         self.followers = 0
+        #: Set when the proxy is to stop: whoever follows records is let go.
+        self.stopping = False
         self._identity = identity
         self._tidying: asyncio.Task[None] | None = None
 

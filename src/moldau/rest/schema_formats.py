@@ -129,6 +129,10 @@ class SchemaFormats:
             return await asyncio.to_thread(question)
         except RegistryError as error:
             raise _refused(error) from None
+        except ImportError as error:
+            raise problems.serialization_failed(
+                f"This proxy has no {error.name}: install it with pip install 'moldau[rest]'"
+            ) from None
         except SerdeError as error:
             if isinstance(error.__cause__, RegistryError):
                 raise _refused(error.__cause__) from None

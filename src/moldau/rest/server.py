@@ -47,12 +47,19 @@ async def serve(options: ServerOptions, ready: Callable[[str, Proxy], None], sto
             limits=options.limits,
             tls=None if tls is None else tls.client_context(),
         )
+        stopping = asyncio.create_task(_tell(proxy, stop), name="rest-stop")
         try:
             await proxy.open()
             await serve_application(app, listener, lambda: ready(listener.url, proxy), stop)
         finally:
+            stopping.cancel()
             await proxy.close()
             await app.close()
+
+
+async def _tell(proxy: Proxy, stop: asyncio.Event) -> None:
+    await stop.wait()
+    proxy.stopping = True
 
 
 def _authenticate(options: ServerOptions) -> Authenticate:

@@ -28,7 +28,7 @@ from moldau.metrics.prometheus import OPENMETRICS_TYPE, PROMETHEUS_TYPE, exposit
 from moldau.metrics.readings import Sources
 from moldau.web.authentication import ANONYMOUS, Authenticate, Principal, anybody
 from moldau.web.call import Asked, Call
-from moldau.web.forwarding import Forwarding
+from moldau.web.forwarding import EVENT_STREAM, Forwarding
 from moldau.web.limits import Limits, check_headers
 from moldau.web.media_types import accepted, check_content_encoding, check_content_type
 from moldau.web.openapi import Description, document
@@ -226,7 +226,9 @@ class Application:
         if self.service.problem_page is not None:
             response = self.service.problem_page(given.request, problem)
         else:
-            response = _json(self.service.problem_style(problem), given.media_type, problem.status)
+            # Who wanted a stream of events gets none: the problem is an answer like any other.
+            media_type = "application/json" if given.media_type == EVENT_STREAM else given.media_type
+            response = _json(self.service.problem_style(problem), media_type, problem.status)
         response.headers.update(problem.headers)
         if problem.status in _UNREAD or _body_is_too_large(given.request, self.limits):
             # The rest of the body is not waited for.
@@ -244,9 +246,10 @@ def _header(request: Request, name: bytes) -> str | None:
 
 
 def _who(given: _Request) -> str:
-    """Whose requests are counted together: a user's, or without a login those of an address."""
-    client = given.request.client
-    return f"@{client.host if client else ''}" if given.principal is ANONYMOUS else given.principal.name
+    """Whose requests are counted together: a user's, or those of an address where nobody has looked who."""
+    client, principal = given.request.client, given.principal
+    by_name = principal.is_verified and principal is not ANONYMOUS
+    return principal.name if by_name else f"@{client.host if client else ''}"
 
 
 def _body_is_too_large(request: Request, limits: Limits) -> bool:

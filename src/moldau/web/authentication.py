@@ -24,6 +24,8 @@ _JAAS_USER = re.compile(r"""user_([^=\s:]+)\s*=\s*("?)(.*?)\2\s*;?""")
 @dataclass(frozen=True, slots=True)
 class Principal:
     name: str
+    #: False where whoever asks only says so, and somebody else will look.
+    is_verified: bool = True
 
 
 #: Where the server leaves the certificate of a connection's other side, in the scope's state.

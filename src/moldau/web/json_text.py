@@ -39,13 +39,13 @@ def _count_pairs(value: Any, max_depth: int) -> int:
     for _ in range(max_depth):
         if not level:
             return pairs
-        below = []
-        for container in level:
-            if container.__class__ is dict:
-                pairs += len(container)
-                container = container.values()
-            below += [each for each in container if each.__class__ in _CONTAINERS]
-        level = below
+        objects = [each for each in level if each.__class__ is dict]
+        pairs += sum(map(len, objects))
+        inside = [value for each in objects for value in each.values() if value.__class__ in _CONTAINERS]
+        if len(objects) < len(level):
+            lists = [each for each in level if each.__class__ is list]
+            inside += [value for each in lists for value in each if value.__class__ in _CONTAINERS]
+        level = inside
     if level:
         raise _too_deep(max_depth)
     return pairs

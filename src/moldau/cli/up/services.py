@@ -30,7 +30,7 @@ CONSOLE_READY = r"moldau console ready: (\S+)"
 
 #: Modules that the extras ``registry``, ``rest`` and ``console`` install.
 _REGISTRY_MODULES = ("grpc_tools", "jsonschema", "starlette", "uvicorn")
-_REST_MODULES = ("httpx", "starlette", "uvicorn")
+_REST_MODULES = ("httpx", "jsonschema_rs", "starlette", "uvicorn")
 _CONSOLE_MODULES = ("starlette", "uvicorn")
 #: A listener on every address is reached at this one from the same machine.
 _EVERY_ADDRESS = {"0.0.0.0": "127.0.0.1", "[::]": "[::1]"}

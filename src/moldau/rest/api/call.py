@@ -87,14 +87,19 @@ class RestCall(Call):
 
     def elsewhere(self, name: InstanceName) -> Exception:
         """The next proxy to ask for an instance, or that there is none."""
-        if not self.header(FORWARDED):
-            for url in self.proxy.peers.candidates(name):
-                if url not in self._tried:
-                    self._tried.append(url)
-                    self.proxy.peers.remember(name, url)
-                    return Elsewhere(url)
+        for url in self.proxy.peers.candidates(name):
+            if self.may_try(url):
+                self.proxy.peers.remember(name, url)
+                return Elsewhere(url)
         self.proxy.peers.forget(name)
         return problems.consumer_instance_not_found()
+
+    def may_try(self, url: str) -> bool:
+        """Whether the request may go to another proxy: once to each, and not when it comes from one."""
+        if self.header(FORWARDED) or url in self._tried:
+            return False
+        self._tried.append(url)
+        return True
 
     # The body.
 

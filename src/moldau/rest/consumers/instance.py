@@ -9,7 +9,8 @@ is committed moves when the answer is acknowledged.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import NamedTuple
 
 from moldau.base.names import TopicPartition
@@ -71,6 +72,16 @@ class ConsumerInstance:
         self._commit_at = self.used_at + _AUTO_COMMIT_SECONDS
         self._last: Answer | None = None
         self._answers = 0
+
+    @contextmanager
+    def in_use(self) -> Iterator[None]:
+        """While a request uses it, and for a while after that, an instance does not end by itself."""
+        self.busy += 1
+        try:
+            yield
+        finally:
+            self.busy -= 1
+            self.used_at = asyncio.get_running_loop().time()
 
     async def close(self) -> None:
         """Commits (where that is automatic) and leaves the group."""
@@ -187,7 +198,7 @@ class ConsumerInstance:
         self._last = Answer(found, self._answers)
         return self._last
 
-    async def follow(self, max_bytes: int, render: Render) -> AsyncIterator[list[str]]:
+    async def follow(self, max_bytes: int, render: Render) -> AsyncGenerator[list[str], None]:
         """Records for ever, a few at a time; an empty list when nothing came for a while."""
         if self.following:
             raise problems.illegal_state("The records of this consumer are being followed by another request")
@@ -207,7 +218,7 @@ class ConsumerInstance:
         loop = asyncio.get_running_loop()
         found: list[str] = []
         size = 0
-        while True:
+        while reader is self._reader:
             record = reader.next_record
             if record is None:
                 if not await self._record_comes(reader, deadline, bool(found), size):
@@ -234,6 +245,7 @@ class ConsumerInstance:
                 await asyncio.sleep(0)
                 if loop.time() >= deadline:
                     return found
+        return found
 
     async def _record_comes(self, reader: Reader, deadline: float, found: bool, size: int) -> bool:
         """Waits for the next record; False when there is no reason to wait for one any longer."""

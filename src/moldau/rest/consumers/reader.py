@@ -1,11 +1,10 @@
 """What a consumer instance reads: records one behind another, from partitions of a group or chosen by hand.
 
-A task of its own takes part in the group's rounds and keeps one batch ready. So a group never waits for a
+A task of its own takes part in the group's rounds and keeps a few batches ready. So a group never waits for a
 client that does not poll, and a client that polls waits for its records no longer than it wants to.
 
 Invariant: ``positions`` are the offsets of the records that the client gets next; a record is taken once, in
-order, and what is not taken is not lost. One batch waits for the client, and what the fetcher holds: never
-more.
+order, and what is not taken is not lost. What waits for the client is bounded by bytes and by batches.
 """
 
 import asyncio
@@ -36,6 +35,8 @@ _FETCH_BYTES = 1024 * 1024
 _RESETS: dict[str, Start | None] = {"earliest": BEGINNING, "latest": END, "none": None}
 #: Topics that a pattern looks for are found within this time.
 _METADATA_MAX_AGE_MS = 30_000
+#: With so much ready nothing more is taken from the fetcher, which then stops too.
+_READY_BYTES, _READY_BATCHES = 256 * 1024, 100
 #: After a failure that passes, a moment before the next attempt.
 _PAUSE_SECONDS = 0.2
 
@@ -53,6 +54,7 @@ class Reader:
         self._group: GroupConsumer | None = None
         self._manual: Consumer | None = None
         self._batches: deque[FetchedBatch] = deque()
+        self._ready_bytes = 0
         self._records: deque[ConsumerRecord] = deque()
         self._epochs: dict[TopicPartition, int] = {}
         self._committed: dict[TopicPartition, int] = {}
@@ -142,6 +144,8 @@ class Reader:
                 self._wanted.set()
                 return None
             batch = self._batches.popleft()
+            self._ready_bytes -= batch.header.size
+            self._wanted.set()
             self._epochs[batch.topic_partition] = batch.header.partition_leader_epoch
             self._records.extend(batch.consumer_records())
         return self._records[0]
@@ -153,8 +157,6 @@ class Reader:
         if self._holds:
             self._held.setdefault(partition, self.positions[partition])
         self.positions[partition] = record.offset + 1
-        if not self._records and not self._batches:
-            self._wanted.set()
         return record
 
     def hold(self) -> None:
@@ -173,7 +175,9 @@ class Reader:
             source = self._source
             offsets = await source.offsets_of(places)
             self._batches.clear()
+            self._ready_bytes = 0
             self._records.clear()
+            self._wanted.set()
             self.positions |= offsets
             # The task may have been stopped with a batch in its hands: every partition goes back to its
             # place.
@@ -234,13 +238,11 @@ class Reader:
             while True:
                 await self._idle()
                 batch = await self._next_batch()
-                if batch is None:
-                    continue
-                # Between the call and here a round may have taken the partition away.
-                if batch.topic_partition in self.positions:
-                    self._batches.append(batch)
-                    self._wanted.clear()
-                    self.arrived.set()
+                while batch is not None:
+                    self._make_ready(batch)
+                    if not self._wanted.is_set():
+                        break
+                    batch = await self._source.next_batch(timeout_ms=0)  # what has arrived with it
         except KafkaError as error:
             self._failure = error
             self.arrived.set()
@@ -248,6 +250,15 @@ class Reader:
             log.exception("a reader of group %s failed", self._group_id)
             self._failure = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"{type(error).__name__}: {error}")
             self.arrived.set()
+
+    def _make_ready(self, batch: FetchedBatch) -> None:
+        if batch.topic_partition not in self.positions:
+            return
+        self._batches.append(batch)
+        self._ready_bytes += batch.header.size
+        if self._ready_bytes >= _READY_BYTES or len(self._batches) >= _READY_BATCHES:
+            self._wanted.clear()
+        self.arrived.set()
 
     async def _next_batch(self) -> FetchedBatch | None:
         if self._group is None:
@@ -297,11 +308,11 @@ class Reader:
             self._committed.pop(partition, None)
             self._held.pop(partition, None)
         self._batches = deque(each for each in self._batches if each.topic_partition not in gone)
+        self._ready_bytes = sum(each.header.size for each in self._batches)
         self._records = deque(
             each for each in self._records if TopicPartition(each.topic, each.partition) not in gone
         )
-        if not self._batches and not self._records:
-            self._wanted.set()
+        self._wanted.set()
 
 
 def _fetching(settings: InstanceSettings) -> dict[str, int]:

@@ -249,6 +249,22 @@ def test_what_fails_ends_a_stream_of_events(broker, http, consumer):
     assert told["error_code"] == 40801
 
 
+def test_a_stop_lets_followers_go(broker, start):
+    broker.produce("t", "1")
+    with start() as proxy:
+        settings = {"name": "c", "format": "json", "auto.offset.reset": "earliest"}
+        proxy.http.post("/consumers/g", json={**settings, "consumer.request.timeout.ms": 50})
+        path = "/consumers/g/instances/c"
+        proxy.http.post(f"{path}/subscription", json={"topics": ["t"]})
+        with proxy.http.stream("GET", f"{path}/records?follow") as answer:
+            lines = answer.iter_lines()
+            while not next(lines).startswith("data: "):
+                pass
+            proxy.service.stopping = True
+            assert not [line for line in lines if line.startswith("event: error")]
+        wait_until(lambda: proxy.service.followers == 0)
+
+
 def test_a_long_poll_ends_when_records_come(broker, http, consumer):
     broker.create_topic("t")
     path = consumer(format="json")

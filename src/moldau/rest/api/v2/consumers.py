@@ -7,6 +7,7 @@ Invariant: the fields and codes of Confluent's v2. A request for an instance of 
 import json
 import uuid
 from collections.abc import AsyncIterator
+from contextlib import aclosing
 from typing import Any
 
 from moldau.base.names import TopicPartition
@@ -19,7 +20,7 @@ from moldau.rest.consumers.settings import read_settings
 from moldau.rest.consumers.subscription import read_subscription
 from moldau.rest.formats import BY_MEDIA_TYPE
 from moldau.rest.peers import Elsewhere, InstanceName, owner
-from moldau.web.forwarding import EVENT_STREAM, FORWARDED
+from moldau.web.forwarding import EVENT_STREAM
 from moldau.web.problems import Problem
 from moldau.web.routes import Answer, Streamed, Text
 
@@ -42,8 +43,9 @@ async def create(call: RestCall) -> Any:
     else:
         name = InstanceName(group_id, settings.name)
         there = owner(peers.urls, name)
-        # Whoever owns the name says whether it is taken; a request that was sent on stays where it is.
-        if there != peers.url and not call.header(FORWARDED) and not call.proxy.consumers.has(name):
+        # Whoever owns the name says whether it is taken. A request that was sent on stays where it is, and so
+        # does one whose owner does not answer: it has died, and the group does not know yet.
+        if not call.proxy.consumers.has(name) and there != peers.url and call.may_try(there):
             raise Elsewhere(there)
     render = call.proxy.renders(settings.format)
     call.proxy.consumers.create(name, session, settings, render)
@@ -186,15 +188,12 @@ async def records(call: RestCall) -> Any:
     if timeout < 0 or max_bytes < 0:
         raise Problem(40001, 400, "timeout and max_bytes are not negative")
     ack = call.text("ack")
-    instance.busy += 1
-    try:
+    with instance.in_use():
         answer = await instance.records(
             min(timeout, _MAX_TIMEOUT_MS),
             min(max_bytes, limit),
             int(ack) if ack is not None and ack.isdecimal() and len(ack) < 20 else None,
         )
-    finally:
-        instance.busy -= 1
     headers = [("Content-Type", form.media_type)]
     if answer.number is not None:
         headers.append((DELIVERY, str(answer.number)))
@@ -211,21 +210,22 @@ def _follow(call: RestCall, instance: ConsumerInstance) -> Streamed:
 
 async def _events(call: RestCall, instance: ConsumerInstance) -> AsyncIterator[bytes]:
     """Server-sent events: one for each record, a comment when there was none, a last one for a failure."""
-    call.proxy.followers += 1
-    instance.busy += 1
+    proxy, render = call.proxy, call.proxy.renders(instance.settings.format, whole=True)
+    proxy.followers += 1
     try:
-        yield b": following\n\n"
-        async for found in instance.follow(
-            _FOLLOW_BYTES, call.proxy.renders(instance.settings.format, whole=True)
-        ):
-            yield b"".join(_event(each) for each in found) or b": waiting\n\n"
+        with instance.in_use():
+            yield b": following\n\n"
+            async with aclosing(instance.follow(_FOLLOW_BYTES, render)) as following:
+                async for found in following:
+                    yield b"".join(_event(each) for each in found) or b": waiting\n\n"
+                    if proxy.stopping:
+                        return
     except (Problem, KafkaError) as error:
         problem = error if isinstance(error, Problem) else problems.from_kafka(error, v2=True)
         told = {"error_code": problem.code, "message": problem.message}
         yield b"event: error\ndata: " + json.dumps(told).encode() + b"\n\n"
     finally:
-        call.proxy.followers -= 1
-        instance.busy -= 1
+        proxy.followers -= 1
 
 
 def _event(record: str) -> bytes:
