@@ -12,6 +12,7 @@ import random
 import signal
 from collections.abc import Callable, Coroutine, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from moldau.base.clock import Clock, SystemClock
@@ -131,6 +132,7 @@ class Node:
         self._executor = ThreadPoolExecutor(max_workers=4, thread_name_prefix="moldau-io")
         self._descriptors = self._share_descriptors()
         try:
+            self._write_application_logs()
             await self._open_metadata()
             self._open_logs()
             self._build_ways_to_others()
@@ -145,6 +147,25 @@ class Node:
             await self._unwind()
             raise
         self._schedule()
+
+    def _write_application_logs(self) -> None:
+        directory: str | None = self.settings["moldau.logs.dir"]
+        if not directory:
+            return
+        from moldau.base.application_logs import ApplicationLogs
+
+        settings = self.settings
+        logs = ApplicationLogs(
+            Path(directory),
+            settings["moldau.logs.max.bytes"],
+            settings["moldau.logs.backups"],
+            as_json=settings["moldau.logs.json"],
+        )
+
+        async def close() -> None:
+            logs.close()
+
+        self._opened.append(close)
 
     def _share_descriptors(self) -> DescriptorShares:
         shares = share_descriptors(descriptor_limit(), with_log_files=self._given_storage is None)
@@ -382,6 +403,10 @@ class Node:
         self._changes.apply(EMPTY_IMAGE, self.metadata.image, ())
         self.metadata.on_change(self._changes.apply)
         self.metadata.on_change(self.registration.follow)
+        if self.settings["moldau.logs.dir"]:
+            from moldau.broker.monitoring.state_changes import log_state_changes
+
+            self.metadata.on_change(log_state_changes)
         watch = PeerWatch(self.node_id, self.peers, self.background, self._declare_dead)
         watch.follow(EMPTY_IMAGE, self.metadata.image, ())
         self.metadata.on_change(watch.follow)

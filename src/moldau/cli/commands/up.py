@@ -42,6 +42,11 @@ _DEATH_SECONDS = 2.0
     type=click.IntRange(0, 65535),
     help=f"Of the schema registry; default {DEFAULT_REGISTRY_PORT}, 0 is a free one.",
 )
+@click.option(
+    "--metrics-port",
+    type=click.IntRange(0, 65535),
+    help="Where the first broker shows metrics and health, the others follow; default a free one for each.",
+)
 @click.option("--host", help="The address to listen on; default 127.0.0.1, this machine only.")
 @click.option(
     "--data-dir",
@@ -84,6 +89,7 @@ def up(
     brokers: int,
     zookeeper: str | None,
     registry_port: int | None,
+    metrics_port: int | None,
     host: str | None,
     data_dirs: tuple[str, ...],
     config_file: Path | None,
@@ -116,6 +122,7 @@ def up(
         client_settings().get("security.protocol", "PLAINTEXT").strip().upper(),
         brokers,
         zookeeper,
+        metrics_port,
     )
     if demo:
         from moldau.cli.up.demo import demonstrate
@@ -172,6 +179,11 @@ async def start_platform(
     rows = [
         (each.name, address, str(processes.log_of(each.name)))
         for each, address in zip(services, addresses, strict=True)
+    ]
+    rows += [
+        (f"{each.name} metrics", match[2], "")
+        for each, match in zip(services, found, strict=True)
+        if match[2] is not None
     ]
     restartable = {each.name: each for each in services} if options.brokers > 1 else {}
     reason = why_no_registry(options)
