@@ -29,6 +29,18 @@ def p99(metric: Metric, request: str) -> str:
     return f'{metric.prometheus}{{request="{request}",quantile="0.99"}}'
 
 
+def times(request: str) -> list[str]:
+    return [p99(m.TIMES[part], request) for part in ("total", "local", "remote")]
+
+
+def elections() -> str:
+    return f"sum(rate({m.ELECTIONS.prometheus}_count_total[$__rate_interval]))"
+
+
+def free() -> str:
+    return f"{m.DIRECTORY_USABLE.prometheus} / {m.DIRECTORY_TOTAL.prometheus}"
+
+
 ALL = '{topic=""}'
 EACH = '{topic!=""}'
 #: Rows of the dashboard: title, and panels of title, unit and queries.
@@ -42,7 +54,7 @@ ROWS: dict[str, list[tuple[str, str, list[str]]]] = {
             f"sum({m.CONTROLLER['ActiveBrokerCount'].prometheus})",
             f"sum({m.CONTROLLER['FencedBrokerCount'].prometheus})",
         ]),
-        ("Elections, unclean ones", "short", [rate(m.UNCLEAN), f"sum(rate({m.ELECTIONS.prometheus}_count_total[$__rate_interval]))"]),
+        ("Elections, unclean ones", "short", [rate(m.UNCLEAN), elections()]),
     ],
     "Traffic": [
         ("Records in", "cps", [rate(m.TRAFFIC["messages_in"][0], where=ALL)]),
@@ -55,19 +67,19 @@ ROWS: dict[str, list[tuple[str, str, list[str]]]] = {
     "Requests": [
         ("Requests by API", "reqps", [rate(m.REQUESTS, "request")]),
         ("Errors", "reqps", [rate(m.ERRORS, "request, error", '{error!="NONE"}')]),
-        ("Produce, 99th percentile", "ms", [p99(m.TIMES[each], "Produce") for each in ("total", "local", "remote")]),
-        ("Fetch, 99th percentile", "ms", [p99(m.TIMES[each], "FetchConsumer") for each in ("total", "local", "remote")]),
+        ("Produce, 99th percentile", "ms", times("Produce")),
+        ("Fetch, 99th percentile", "ms", times("FetchConsumer")),
         ("Waiting requests", "short", [total(m.PURGATORY["PurgatorySize"], "delayedOperation")]),
         ("Idle share of the thread", "percentunit", [total(m.NETWORK_IDLE)]),
     ],
     "Consumers": [
         ("Lag by group", "short", [total(lag.GROUP_LAG, "group")]),
-        ("Status by group (0 well, 1 slow, 2 not reading)", "short", [f"max by (group) ({lag.GROUP_STATUS.prometheus})"]),
+        ("Groups: 0 well, 1 slow, 2 stuck", "short", [total(lag.GROUP_STATUS, "group")]),
         ("Groups by state", "short", [f"sum({metric.prometheus})" for metric in m.GROUP_STATES.values()]),
     ],
     "The machine": [
         ("Memory", "bytes", [total(m.RESIDENT)]),
-        ("Free part of the disk", "percentunit", [f"{m.DIRECTORY_USABLE.prometheus} / {m.DIRECTORY_TOTAL.prometheus}"]),
+        ("Free part of the disk", "percentunit", [free()]),
         ("Size of logs by topic", "bytes", [f"topk(10, {total(m.LOG['Size'], 'topic')})"]),
         ("Open files", "short", [total(m.OPEN_FILES)]),
         ("How late the thread is, 99th percentile", "ms", [f'{m.LOOP_LAG.prometheus}{{quantile="0.99"}}']),
