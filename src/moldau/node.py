@@ -12,7 +12,6 @@ import random
 import signal
 from collections.abc import Callable, Coroutine, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from moldau.base.clock import Clock, SystemClock
@@ -132,7 +131,10 @@ class Node:
         self._executor = ThreadPoolExecutor(max_workers=4, thread_name_prefix="moldau-io")
         self._descriptors = self._share_descriptors()
         try:
-            self._write_application_logs()
+            if self.settings["moldau.logs.dir"]:
+                from moldau.broker.monitoring.state_changes import write_logs
+
+                self._opened.append(write_logs(self.settings))
             await self._open_metadata()
             self._open_logs()
             self._build_ways_to_others()
@@ -147,25 +149,6 @@ class Node:
             await self._unwind()
             raise
         self._schedule()
-
-    def _write_application_logs(self) -> None:
-        directory: str | None = self.settings["moldau.logs.dir"]
-        if not directory:
-            return
-        from moldau.base.application_logs import ApplicationLogs
-
-        settings = self.settings
-        logs = ApplicationLogs(
-            Path(directory),
-            settings["moldau.logs.max.bytes"],
-            settings["moldau.logs.backups"],
-            as_json=settings["moldau.logs.json"],
-        )
-
-        async def close() -> None:
-            logs.close()
-
-        self._opened.append(close)
 
     def _share_descriptors(self) -> DescriptorShares:
         shares = share_descriptors(descriptor_limit(), with_log_files=self._given_storage is None)

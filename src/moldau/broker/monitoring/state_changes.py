@@ -1,15 +1,34 @@
-"""The log of state changes: who leads each partition, and who is in sync, whenever that changes.
+"""The application logs of a broker, and what goes to that of state changes: who leads, who is in sync.
 
 Invariant: only listens; put in where application logs are written.
 """
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Coroutine, Sequence
+from pathlib import Path
+from typing import Any
 
+from moldau.base.application_logs import ApplicationLogs
+from moldau.cluster.configs.broker_settings import BrokerSettings
 from moldau.cluster.image import ClusterImage, PartitionImage
 from moldau.cluster.records import PartitionChanged, Record
 
 log = logging.getLogger("moldau.state")
+
+
+def write_logs(settings: BrokerSettings) -> Callable[[], Coroutine[Any, Any, None]]:
+    """Writes the application logs of a broker from now on; what is returned ends that."""
+    logs = ApplicationLogs(
+        Path(settings["moldau.logs.dir"]),
+        settings["moldau.logs.max.bytes"],
+        settings["moldau.logs.backups"],
+        as_json=settings["moldau.logs.json"],
+    )
+
+    async def close() -> None:
+        logs.close()
+
+    return close
 
 
 def log_state_changes(old: ClusterImage, new: ClusterImage, records: Sequence[Record]) -> None:
