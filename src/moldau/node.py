@@ -134,6 +134,10 @@ class Node:
         self._executor = ThreadPoolExecutor(max_workers=4, thread_name_prefix="moldau-io")
         self._descriptors = self._share_descriptors()
         try:
+            if self.settings["moldau.logs.dir"]:
+                from moldau.broker.monitoring.state_changes import write_logs
+
+                self._opened.append(write_logs(self.settings))
             await self._open_metadata()
             self._open_logs()
             self._build_ways_to_others()
@@ -389,6 +393,10 @@ class Node:
         self._changes.apply(EMPTY_IMAGE, self.metadata.image, ())
         self.metadata.on_change(self._changes.apply)
         self.metadata.on_change(self.registration.follow)
+        if self.settings["moldau.logs.dir"]:
+            from moldau.broker.monitoring.state_changes import log_state_changes
+
+            self.metadata.on_change(log_state_changes)
         watch = PeerWatch(self.node_id, self.peers, self.background, self._declare_dead)
         watch.follow(EMPTY_IMAGE, self.metadata.image, ())
         self.metadata.on_change(watch.follow)

@@ -7,6 +7,7 @@ Settings count from the next look on.
 """
 
 import asyncio
+import logging
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
@@ -19,6 +20,8 @@ from moldau.storage.compaction.log_cleaner import CleanerConfig, CleaningJob, Lo
 from moldau.storage.directory.logs import Logs
 from moldau.storage.files import Files, OsFiles
 from moldau.storage.log.log import Log
+
+log = logging.getLogger("moldau.storage.cleaner")
 
 _SHORTEST_SECONDS = 0.1
 #: An upper bound; a thread is started only when there is something for it to do.
@@ -97,6 +100,7 @@ class LogCleaning:
             unfinished = self.cleaner.finish_cleaning(unfinished, self._clock.now_ms())
         self.last_seconds = self._clock.monotonic() - began
         self.cleanings += 1
+        log.info("compacted %s in %.3f s", job.log.topic_partition, self.last_seconds)
         for checkpoint in self.cleaner.begin_checkpoint():
             await self._run(checkpoint.run)
             self.cleaner.finish_checkpoint(checkpoint)

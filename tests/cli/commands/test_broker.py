@@ -184,10 +184,13 @@ def test_the_ready_line() -> None:
         node_id=3,
         services=SimpleNamespace(cluster_id="cid"),
         settings=SimpleNamespace(log_dirs=["/d", "/e"]),
+        monitoring=None,
     )
     assert ready_line(node, 0.1234) == (
         "moldau ready: PLAINTEXT://a:1,INTERNAL://b:2 (node 3, cluster cid, data /d,/e, 0.12 s)"
     )
+    node.monitoring = SimpleNamespace(address=("127.0.0.1", 9404))
+    assert ready_line(node, 0.1).endswith("data /d,/e, metrics http://127.0.0.1:9404/metrics, 0.10 s)")
 
 
 def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:

@@ -208,8 +208,8 @@ def test_from_options_to_commands(tmp_path: Path) -> None:
     command = broker_service(options, allow_free_port=False).command
     given = " ".join(command[3:])
     assert given == (
-        f"broker --log-level info --host 127.0.0.1 --port 0 --data-dir {tmp_path} --data-dir /more "
-        "--set num.partitions=3"
+        f"broker --log-level info --host 127.0.0.1 --port 0 --metrics-port 0 --data-dir {tmp_path} "
+        "--data-dir /more --set num.partitions=3"
     )
     command = registry_service(options, "127.0.0.1:1234", allow_free_port=False).command
     assert " ".join(command[3:]) == "registry --host 127.0.0.1 --port 0 -b 127.0.0.1:1234"
@@ -226,6 +226,11 @@ def test_where_a_broker_listens() -> None:
         match = re.search(broker_ready(protocol), line)
         assert match is not None
         assert local_address(match[1]) == f"127.0.0.1:{port}"
+        assert match[2] is None
+    with_metrics = line.replace(", 0.2 s", ", metrics http://127.0.0.1:9404/metrics, 0.2 s")
+    match = re.search(broker_ready("SSL"), with_metrics)
+    assert match is not None
+    assert match[2] == "http://127.0.0.1:9404/metrics"
     assert re.search(broker_ready("SASL_SSL"), line) is None
     assert local_address("[::]:1") == "[::1]:1"
     assert local_address("host:1") == "host:1"

@@ -57,6 +57,11 @@ _DEATH_SECONDS = 2.0
     type=click.IntRange(0, 65535),
     help=f"Of the web console; default {DEFAULT_CONSOLE_PORT} or the next free one, 0 is any.",
 )
+@click.option(
+    "--metrics-port",
+    type=click.IntRange(0, 65535),
+    help="Where the first broker shows metrics and health, the others follow; default a free one for each.",
+)
 @click.option("--host", help="The address to listen on; default 127.0.0.1, this machine only.")
 @click.option(
     "--data-dir",
@@ -103,6 +108,7 @@ def up(
     registry_port: int | None,
     rest_port: int | None,
     console_port: int | None,
+    metrics_port: int | None,
     host: str | None,
     data_dirs: tuple[str, ...],
     config_file: Path | None,
@@ -141,6 +147,7 @@ def up(
         with_rest,
         console_port,
         not no_console,
+        metrics_port,
     )
     if demo:
         from moldau.cli.up.demo import demonstrate
@@ -191,6 +198,11 @@ async def start_platform(
     rows = [
         (each.name, address, str(processes.log_of(each.name)))
         for each, address in zip(services, addresses, strict=True)
+    ]
+    rows += [
+        (f"{each.name} metrics", match[2], "")
+        for each, match in zip(services, found, strict=True)
+        if match[2] is not None
     ]
     restartable = {each.name: each for each in services} if options.brokers > 1 else {}
     more, console = await _start_services(options, processes, ",".join(addresses), allow_free_port)

@@ -79,26 +79,33 @@ async def _write_and_read(cluster: Cluster, outcome: ProbeOutcome, token: bytes)
             asyncio.create_task(_write(producer, place, probed, token, began))
             for place, probed in outcome.partitions.items()
         ]
-        missing = set(outcome.partitions)
-        try:
-            async for record in consumer:
-                place = TopicPartition(record.topic, record.partition)
-                if record.value == token and place in missing:
-                    missing.discard(place)
-                    probed = outcome.partitions[place]
-                    probed.total_ms = (stopwatch() - began) * 1000
-                    probed.error = None
-                if not missing:
-                    break
-        finally:
-            await asyncio.gather(*writing, return_exceptions=True)
+        reading = asyncio.create_task(_read(consumer, outcome, token, began))
+        written = await asyncio.gather(*writing)
+        if not any(written):
+            reading.cancel()  # nothing will come
+        await asyncio.gather(reading, return_exceptions=True)
+
+
+async def _read(consumer: Consumer, outcome: ProbeOutcome, token: bytes, began: float) -> None:
+    missing = set(outcome.partitions)
+    async for record in consumer:
+        place = TopicPartition(record.topic, record.partition)
+        if record.value == token and place in missing:
+            missing.discard(place)
+            probed = outcome.partitions[place]
+            probed.total_ms = (stopwatch() - began) * 1000
+            probed.error = None
+        if not missing:
+            return
 
 
 async def _write(
     producer: Producer, place: TopicPartition, probed: Probed, token: bytes, began: float
-) -> None:
+) -> bool:
     try:
         await (await producer.send(place.topic, token, partition=place.partition))
         probed.write_ms = (stopwatch() - began) * 1000
     except KafkaError as error:
         probed.error = f"not written: {error}"
+        return False
+    return True

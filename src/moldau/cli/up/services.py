@@ -59,6 +59,8 @@ class UpOptions:
     with_rest: bool = True
     console_port: int | None = None
     with_console: bool = True
+    #: Of the first broker, the others follow; a free one for each where it is None.
+    metrics_port: int | None = None
 
     @property
     def directory(self) -> Path:
@@ -83,7 +85,7 @@ def broker_service(options: UpOptions, *, allow_free_port: bool) -> Service:
         port = chosen_port(host, options.port, DEFAULT_PORT, "--port", allow_free_port)
         listener = ["--host", host, "--port", str(port)]
     settings = (f"zookeeper.connect={options.zookeeper}",) if options.zookeeper else ()
-    return _broker("broker", options, listener, options.data_dirs, settings)
+    return _broker("broker", options, [*listener, *_metrics(options, 0)], options.data_dirs, settings)
 
 
 def cluster_services(options: UpOptions) -> list[Service]:
@@ -105,9 +107,17 @@ def cluster_services(options: UpOptions) -> list[Service]:
             str(Path(each) / f"broker-{number}") for each in options.data_dirs or (str(options.directory),)
         ]
         settings = (f"node.id={number}", shared)
-        listener = ["--host", host, "--port", str(port)]
+        listener = ["--host", host, "--port", str(port), *_metrics(options, number - 1)]
         services.append(_broker(f"broker-{number}", options, listener, directories, settings))
     return services
+
+
+def _metrics(options: UpOptions, number: int) -> list[str]:
+    """Where a broker shows its metrics."""
+    if options.config_file is not None and options.metrics_port is None:
+        return []  # the file says it, or not
+    first = options.metrics_port or 0
+    return ["--metrics-port", str(first + number if first else 0)]
 
 
 def _broker(
@@ -128,8 +138,10 @@ def _broker(
 
 
 def broker_ready(security_protocol: str) -> str:
-    """A pattern for the broker's ready line; its group is the address of a listener with this protocol."""
-    return rf"moldau ready: (?:\S*,)?{security_protocol}://(\S+?)[,\s]"
+    """A pattern for the broker's ready line: the address of a listener with this protocol, and its
+    metrics.
+    """
+    return rf"moldau ready: (?:\S*,)?{security_protocol}://(\S+?)[,\s](?:.*, metrics (http:\S+?)[,\s])?"
 
 
 def registry_service(options: UpOptions, bootstrap_servers: str, *, allow_free_port: bool) -> Service:
