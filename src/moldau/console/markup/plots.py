@@ -16,7 +16,7 @@ Points = Sequence[tuple[int, float]]
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    width: int = 640
+    width: int = 440
     height: int = 150
 
 

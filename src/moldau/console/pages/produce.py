@@ -212,6 +212,7 @@ async def send_again(call: ConsoleCall) -> Any:
     if found is None:
         raise WrongInput("The record is not there any more.")
     record, to = found[1], given.get("to", "").strip() or topic.name
+    await (await workspace.cluster()).topic(to, refresh=True)  # one that is not there is said at once
     sending = send(workspace, to, record.value, record.key, None, list(record.headers))
     sent = await changing(call, "send again", f"{partition}@{offset} to {to}", sending)
     return call.done(
