@@ -22,7 +22,7 @@ class Size:
 
 LARGE = Size()
 #: For a plot over the whole width of a page.
-WIDE = Size(1120, 190)
+WIDE = Size(900, 170)
 SMALL = Size(110, 26)
 _MARGIN_LEFT, _MARGIN_RIGHT, _MARGIN_TOP, _MARGIN_BOTTOM = 56, 8, 10, 20
 

@@ -207,7 +207,7 @@ async def send_again(call: ConsoleCall) -> Any:
     if any(masks.hides_part(part) for part in ("key", "value", "headers")):
         raise WrongInput("Something in this topic is hidden, so its records cannot be sent on.")
     partition = TopicPartition(topic.name, whole_number(given.get("partition", ""), "The partition", least=0))
-    offset = whole_number(given.get("offset", ""), "The offset", least=0)
+    offset = whole_number(given.get("offset", ""), "The offset", least=0, most=10**18)
     found = await one(workspace, masks, partition, offset)
     if found is None:
         raise WrongInput("The record is not there any more.")
