@@ -114,6 +114,7 @@ bench: $(READY_BENCH)
 	@$(BIN)/python -m benchmarks.compare
 	@$(BIN)/python -m benchmarks.serde
 	@$(BIN)/python -m benchmarks.registry
+	@$(BIN)/python -m benchmarks.console
 
 bench-spark: $(READY_BENCH)
 	@$(BIN)/python -m benchmarks.spark_compare
