@@ -118,6 +118,7 @@ bench: $(READY_BENCH)
 	@$(BIN)/python -m benchmarks.security
 	@$(BIN)/python -m benchmarks.rest
 	@$(BIN)/python -m benchmarks.mirror
+	@$(BIN)/python -m benchmarks.console
 
 bench-spark: $(READY_BENCH)
 	@$(BIN)/python -m benchmarks.spark_compare

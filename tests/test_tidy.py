@@ -181,6 +181,7 @@ PURE = [
     "console/markup/layout.py",
     "console/masks.py",
     "console/naming.py",
+    "console/typed.py",
     "console/markup/plots.py",
     "console/markup/words.py",
     "connect/compatibility.py",

@@ -7,7 +7,7 @@ import httpx
 import pytest
 from tests.console.conftest import Browser, running_console
 
-from moldau.console.application import HEADERS, application
+from moldau.console.application import HEADERS
 from moldau.console.routes import ROUTES
 from moldau.console.settings import ClusterSettings, ConsoleSettings
 from moldau.testing import Broker
@@ -80,17 +80,14 @@ def test_read_only_changes_nothing(make_console: Callable[..., Any], broker: Bro
     assert "read-only" in console.get("/topics").words
 
 
-def test_a_token_does_not_help_where_it_is_read_only(broker: Broker) -> None:
-    from tests.console.conftest import settings_for
-
-    made, console = application(settings_for(broker, read_only=True))
-    session = console.sessions.begin()
-    assert made.authenticates
-    assert console.sessions.is_token(session, console.sessions.token(session))
-    with running_console(settings_for(broker, read_only=True)) as url:
-        browser = Browser(url)
-        assert browser.get("/topics").status == 200
-        browser.http.close()
+def test_a_refresh_takes_no_message_away(console: Any, broker: Broker) -> None:
+    broker.create_topic("t")
+    form = {"token": console.get("/topics/t").token, "partitions": "2"}
+    console.http.post("/c/local/topics/t/partitions", data=form, follow_redirects=False)
+    again = console.http.get("/c/local/topics", headers={"X-Moldau-Refresh": "1"})
+    assert "t has 2 partitions now" not in again.text
+    assert "t has 2 partitions now" in console.get("/topics/t").words
+    assert "t has 2 partitions now" not in console.get("/topics/t").words
 
 
 def test_several_clusters_and_one_that_is_away(broker: Broker) -> None:

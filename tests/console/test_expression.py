@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from moldau.console.expression import MAX_LENGTH, InvalidExpression, compile_expression, like
@@ -147,6 +147,7 @@ _JSON = st.recursive(
 )
 
 
+@settings(max_examples=50)
 @given(st.lists(_WORDS, max_size=25).map(" ".join) | st.text(max_size=60), _JSON)
 def test_any_source_is_refused_or_answers(source: str, value: object) -> None:
     try:
@@ -156,6 +157,7 @@ def test_any_source_is_refused_or_answers(source: str, value: object) -> None:
     assert wanted({**RECORD, "value": value}) in (True, False)
 
 
+@settings(max_examples=50)
 @given(st.text("ab*?", max_size=12), st.text("ab", max_size=12))
 def test_patterns_are_those_of_the_shell(pattern: str, text: str) -> None:
     import fnmatch

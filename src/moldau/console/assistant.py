@@ -17,7 +17,6 @@ from moldau.base.names import TopicPartition
 from moldau.cli.reports.cluster_why import reasons as cluster_reasons
 from moldau.cli.reports.group_lag import reasons as group_reasons
 from moldau.cli.reports.group_lag import take_group_snapshot
-from moldau.cli.times import parse_time
 from moldau.client.admin.admin import raise_errors
 from moldau.client.admin.descriptions import EARLIEST, READ_COMMITTED, ConfigResource, NewTopic, ResourceType
 from moldau.client.transport.cluster import Topic
@@ -28,6 +27,7 @@ from moldau.console.naming import name_problem
 from moldau.console.pages.overview import descriptions
 from moldau.console.pages.produce import send
 from moldau.console.records import ShownRecord, ends_of, newest, search
+from moldau.console.typed import time_ms
 from moldau.console.workspace import Workspace
 from moldau.protocol.errors import ErrorCode, KafkaError
 
@@ -178,9 +178,9 @@ class Tools:
         wanted = compile_expression(filter)
         starts = await self._workspace.offsets(partitions, EARLIEST)
         if start != "earliest":
-            time_ms = parse_time(start, self._workspace.clock.now_ms())
+            moment_ms = time_ms(start, self._workspace.clock.now_ms())
             ends = await ends_of(self._workspace, partitions, READ_COMMITTED)
-            at_time = await self._workspace.offsets(partitions, time_ms)
+            at_time = await self._workspace.offsets(partitions, moment_ms)
             starts = {each: ends[each] if at_time.get(each, -1) < 0 else at_time[each] for each in ends}
         records: list[ShownRecord] = []
         scanned, ended = 0, ""

@@ -28,6 +28,8 @@ from moldau.web.problems import http_problem
 
 #: Streams (live tails and searches) that may run at the same time.
 MAX_STREAMS = 64
+#: The header of a page that asks for itself again.
+REFRESH = "x-moldau-refresh"
 _MAX_FIELDS = 200
 
 
@@ -123,8 +125,11 @@ class ConsoleCall(Call):
     # --- answers --------------------------------------------------------------------------------
 
     def show(self, title: str, *content: Content, active: str = "", status: int = 200) -> Any:
-        messages = list(self.session.messages)
-        self.session.messages.clear()
+        messages: list[tuple[str, str]] = []
+        if REFRESH not in self.request.headers:
+            # A page that refreshes itself has no place for them: the one that the form leads to shows them.
+            messages = list(self.session.messages)
+            self.session.messages.clear()
         frame = Frame(
             title=title,
             active=active,

@@ -6,6 +6,7 @@ thread.
 """
 
 import asyncio
+import heapq
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
@@ -62,6 +63,8 @@ class Found(NamedTuple):
     positions: dict[TopicPartition, int]
     #: False where the time was over before everything was read.
     complete: bool
+    #: Whether there is another page.
+    more: bool = False
 
 
 @dataclass(slots=True)
@@ -145,15 +148,15 @@ async def newest(
         if partition in begins and end > begins[partition]
     }
     records, _, complete = await _read(workspace, ranges, each * max(1, len(ranges)), level)
-    records.sort(key=lambda record: (record.timestamp, record.offset), reverse=True)
-    chosen = records[:limit]
+    chosen = _merged(records, limit, newest_first=True)
     positions = {partition: end for partition, (_, end) in ranges.items()}
     for partition, (start, _) in ranges.items():
         own = [record.offset for record in chosen if _partition(record) == partition]
         whole = len(own) == sum(1 for record in records if _partition(record) == partition)
         # All that was read of it is shown, or nothing: go on before the window, or at the window's end.
         positions[partition] = start if whole else min(own, default=positions[partition])
-    return Found(await _prepared(workspace, masks, chosen), positions, complete)
+    more = any(offset > begins[partition] for partition, offset in positions.items())
+    return Found(await _prepared(workspace, masks, chosen), positions, complete, more)
 
 
 async def onwards(
@@ -174,8 +177,7 @@ async def onwards(
         if partition in ends and max(start, begins.get(partition, 0)) < ends[partition]
     }
     records, reached, complete = await _read(workspace, ranges, limit, level, each=each)
-    records.sort(key=lambda record: (record.timestamp, record.partition, record.offset))
-    chosen = records[:limit]
+    chosen = _merged(records, limit, newest_first=False)
     positions = dict(starts)
     for partition in ranges:
         own = [record.offset for record in chosen if _partition(record) == partition]
@@ -184,7 +186,19 @@ async def onwards(
             positions[partition] = reached.get(partition, starts[partition])
         elif own:
             positions[partition] = max(own) + 1
-    return Found(await _prepared(workspace, masks, chosen), positions, complete)
+    more = any(offset < ends.get(partition, 0) for partition, offset in positions.items())
+    return Found(await _prepared(workspace, masks, chosen), positions, complete, more)
+
+
+def _merged(records: list[ConsumerRecord], limit: int, *, newest_first: bool) -> list[ConsumerRecord]:
+    """By time, but each partition in the order of its offsets: the next page begins where this one ends."""
+    partitions: dict[int, list[ConsumerRecord]] = {}
+    for record in records:
+        partitions.setdefault(record.partition, []).append(record)
+    for own in partitions.values():
+        own.sort(key=lambda record: record.offset, reverse=newest_first)
+    merged = heapq.merge(*partitions.values(), key=lambda record: record.timestamp, reverse=newest_first)
+    return list(islice(merged, limit))
 
 
 def _partition(record: ConsumerRecord) -> TopicPartition:

@@ -3,7 +3,7 @@
 from html.parser import HTMLParser
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.shared.hostile_texts import HOSTILE
 
@@ -45,6 +45,7 @@ def test_hostile_texts_stay_texts(hostile: str) -> None:
     check(hostile)
 
 
+@settings(max_examples=50)
 @given(st.text())
 def test_any_text_stays_a_text(content: str) -> None:
     check(content)

@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from moldau.console.markup.plots import bar, line_plot, short, sparkline
@@ -32,6 +32,7 @@ def test_too_few_points_are_said_in_words() -> None:
     assert "<svg" in sparkline([(1, 0), (2, 3)], "x")
 
 
+@settings(max_examples=50)
 @given(st.lists(st.tuples(st.integers(0, 2**41), st.floats(0, 1e15)), min_size=2).map(sorted))
 def test_all_points_are_inside(points: list[tuple[int, float]]) -> None:
     assert all(10 <= y <= 130 for y in ys(line_plot(points, "x")))

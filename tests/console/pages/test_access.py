@@ -90,3 +90,18 @@ def test_people_log_in_and_act_as_themselves(make_console: Callable[..., Any], s
     assert ann.get("/topics").response.url.path == "/login"
     assert admin.get("/topics").response.url.path == "/c/local/topics"
     ann.http.close()
+
+
+def test_a_token_does_not_help_where_it_is_read_only(
+    make_console: Callable[..., Any], secured: Broker
+) -> None:
+    client = {name: CLIENT[name] for name in ("security.protocol", "sasl.mechanism")}
+    admin = make_console(broker=secured, client=client, login=True, read_only=True)
+    form = {"token": admin.get("/topics").token, "user": "admin", "password": "s"}
+    admin.http.post("/login", data=form)
+    token = admin.get("/topics").token  # of the button that logs out
+    refused = admin.http.post("/c/local/new-topic", data={"token": token, "name": "t"})
+    assert refused.status_code == 403
+    assert "read-only" in refused.text
+    assert "t" not in secured.topics()
+    assert admin.http.post("/logout", data={"token": token}).url.path == "/login"

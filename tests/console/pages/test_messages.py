@@ -69,6 +69,37 @@ def test_pages_onwards_show_each_once(console: Any, orders: Broker) -> None:
     assert seen == list(range(120))
 
 
+def test_times_out_of_order_lose_nothing(console: Any, broker: Broker) -> None:
+    from tests.console.conftest import Page
+
+    broker.create_topic("mixed", 2)
+    for number in range(60):
+        moment = 1_000_000 + (number * 37 % 60) * 1_000
+        broker.produce("mixed", json.dumps({"id": number}), partition=number % 2, timestamp_ms=moment)
+    for first, following in (({"limit": 7}, "before"), ({"limit": 7, "from_": "earliest"}, "at")):
+        page = console.get("/topics/mixed/messages", **first)
+        seen = ids(page)
+        while (
+            link := re.search(rf'<a href="([^"]*[?&;]{following}=[^"]*)">(?:Next|←)', page.text)
+        ) is not None:
+            page = Page(console.http.get(link[1].replace("&amp;", "&")))
+            seen += ids(page)
+        assert sorted(seen) == list(range(60))
+
+
+@pytest.mark.parametrize("name", ["from_", "at", "before", "partition", "limit", "filter", "key"])
+def test_numbers_that_nobody_has(console: Any, orders: Broker, name: str) -> None:
+    for value in (
+        "9" * 5000,
+        "-" + "9" * 30,
+        "1e999",
+        "0:" + "9" * 5000,
+        "99999999w ago",
+        "9" * 400 + "w ago",
+    ):
+        assert console.get("/topics/orders/messages", **{name: value}).status in (200, 400), value
+
+
 def test_filters_without_a_script(console: Any, orders: Broker) -> None:
     page = console.get("/topics/orders/messages", filter="value.price >= 1170 or offset == 0", noscript="1")
     assert sorted(ids(page)) == [0, 1, 117, 118, 119]

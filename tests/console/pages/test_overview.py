@@ -12,7 +12,7 @@ def test_rates_are_seen(console: Any, broker: Broker) -> None:
     broker.create_topic("orders", 2)
     page = console.get()
     assert "Brokers 1" in page.words
-    assert "Topics 1 2 partitions" in page.words
+    assert "Topics 1 without internal ones Partitions 2 all in sync" in page.words
     assert "no group is left alone" in page.words
 
     def busy() -> Any:

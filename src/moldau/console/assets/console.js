@@ -26,7 +26,7 @@
     const parts = [...document.querySelectorAll("[data-live]")];
     if (!parts.length) return;
     let answer;
-    try { answer = await fetch(location.href, { headers: { Accept: "text/html" } }); } catch { return; }
+    try { answer = await fetch(location.href, { headers: { Accept: "text/html", "X-Moldau-Refresh": "1" } }); } catch { return; }
     if (!answer.ok || answer.redirected) return;
     const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
     for (const part of parts) {

@@ -16,13 +16,13 @@ Points = Sequence[tuple[int, float]]
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    width: int = 640
+    width: int = 440
     height: int = 150
 
 
 LARGE = Size()
 #: For a plot over the whole width of a page.
-WIDE = Size(1120, 190)
+WIDE = Size(900, 170)
 SMALL = Size(110, 26)
 _MARGIN_LEFT, _MARGIN_RIGHT, _MARGIN_TOP, _MARGIN_BOTTOM = 56, 8, 10, 20
 

@@ -4,6 +4,7 @@ Invariant: a password is hashed before it leaves the console and is kept nowhere
 not have, or does not show to this user, says so.
 """
 
+import math
 import secrets
 from typing import Any
 
@@ -320,6 +321,8 @@ async def set_quota(call: ConsoleCall) -> Any:
     text = given.get("value", "").strip()
     try:
         value = float(text) if text else None
+        if value is not None and not math.isfinite(value):
+            raise ValueError(text)
     except ValueError:
         raise WrongInput(f"A quota is a number, not {text!r}.") from None
     name = given.get("quota", "")

@@ -9,7 +9,7 @@ from moldau.base.names import TopicPartition
 from moldau.cli.offset_resets import NewOffsets, NoCommittedOffset, Reset, ResetTo, new_offsets
 from moldau.cli.reports.diagnosis import Severity
 from moldau.cli.reports.group_lag import GroupSnapshot, reasons, take_group_snapshot
-from moldau.cli.times import HOW_TO_WRITE, parse_time
+from moldau.cli.times import HOW_TO_WRITE
 from moldau.client.admin.admin import raise_errors
 from moldau.client.groups.descriptions import CommittedOffset, GroupListing
 from moldau.console.call import ConsoleCall, WrongInput, changing
@@ -30,11 +30,13 @@ from moldau.console.markup.layout import (
 )
 from moldau.console.markup.plots import WIDE, line_plot, sparkline
 from moldau.console.markup.words import count, plural
+from moldau.console.typed import digits, time_ms
 from moldau.console.workspace import Workspace
 from moldau.protocol.errors import KafkaError
 
 PAGE = 50
 _MOST_ROWS = 500
+_LARGEST_PARTITION = (1 << 31) - 1
 _STATES = {
     Severity.OK: "good",
     Severity.NOTE: "note",
@@ -303,15 +305,15 @@ def _reset_of(given: dict[str, str], now_ms: int) -> Reset:
     to, number = given.get("to", ""), given.get("number", "").strip()
     try:
         if to == "timestamp":
-            return Reset(ResetTo.TIMESTAMP, parse_time(number, now_ms))
+            return Reset(ResetTo.TIMESTAMP, time_ms(number, now_ms))
         if to in ("offset", "shift"):
-            return Reset(ResetTo(to), int(number))
+            return Reset(ResetTo(to), max(-(10**18), min(int(number), 10**18)))
         return Reset({"earliest": ResetTo.EARLIEST, "latest": ResetTo.LATEST}[to])
     except KeyError:
         raise WrongInput("Choose what to reset to.") from None
     except ValueError:
         wanted = HOW_TO_WRITE if to == "timestamp" else "a whole number"
-        raise WrongInput(f"{number!r} cannot be used: give {wanted}.") from None
+        raise WrongInput(f"{number[:40]!r} cannot be used: give {wanted}.") from None
 
 
 async def reset_group(call: ConsoleCall) -> Any:
@@ -382,10 +384,11 @@ async def _apply(call: ConsoleCall, workspace: Workspace, name: str, plan: str) 
     offsets: dict[TopicPartition, CommittedOffset] = {}
     for part in plan.split(";"):
         topic, _, rest = part.partition(":")
-        index, _, offset = rest.partition(":")
-        if not (topic and index.isdecimal() and offset.isdecimal()):
+        before, _, after = rest.partition(":")
+        index, offset = digits(before), digits(after)
+        if not topic or index is None or index > _LARGEST_PARTITION or offset is None:
             raise WrongInput("The plan cannot be read: make it again.")
-        offsets[TopicPartition(topic, int(index))] = CommittedOffset(int(offset))
+        offsets[TopicPartition(topic, index)] = CommittedOffset(offset)
     asked = await workspace.groups()
 
     async def work() -> None:

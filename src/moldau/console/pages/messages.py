@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from moldau.base.names import TopicPartition
-from moldau.cli.times import HOW_TO_WRITE, parse_time
+from moldau.cli.times import HOW_TO_WRITE
 from moldau.client.admin.descriptions import EARLIEST
 from moldau.client.groups.descriptions import CommittedOffset
 from moldau.client.transport.cluster import Topic
@@ -33,11 +33,14 @@ from moldau.console.markup.layout import badge, card, hidden, labelled, select, 
 from moldau.console.markup.words import count, looked_at, moment, size
 from moldau.console.pages.topic import found_topic, frame
 from moldau.console.records import Found, ShownRecord, ends_of, level_of, newest, one, onwards, search
+from moldau.console.typed import digits, time_ms
 from moldau.console.workspace import Workspace
 from moldau.web.pages import download
 
 PAGE = 50
 _PREVIEW = 400
+#: A larger number is a time in milliseconds, a smaller one an offset.
+_SMALLEST_TIME_MS = 10**11
 #: Longer ways to go on would not fit into an address.
 _MOST_POSITIONS = 150
 #: How long a search without a script may take.
@@ -80,9 +83,10 @@ async def asked(call: ConsoleCall) -> Asked:
     chosen = call.text("partition") or ""
     indexes = [each.index for each in topic.partitions]
     if chosen:
-        if not chosen.isdecimal() or int(chosen) not in indexes:
-            raise WrongInput(f"The topic has no partition {chosen}; it has 0 to {len(indexes) - 1}.")
-        indexes = [int(chosen)]
+        index = digits(chosen)
+        if index not in indexes:
+            raise WrongInput(f"The topic has no partition {chosen[:20]!r}; it has 0 to {len(indexes) - 1}.")
+        indexes = [index]
     return Asked(
         topic,
         tuple(TopicPartition(topic.name, index) for index in indexes),
@@ -103,11 +107,12 @@ def read_positions(text: str, given: tuple[TopicPartition, ...]) -> dict[TopicPa
     found: dict[TopicPartition, int] = {}
     by_index = {each.partition: each for each in given}
     for part in text.split(","):
-        index, colon, offset = part.partition(":")
-        if not (colon and index.isdecimal() and offset.isdecimal()):
-            raise WrongInput(f"{text!r} names no places: they are written PARTITION:OFFSET,…")
-        if int(index) in by_index:
-            found[by_index[int(index)]] = int(offset)
+        before, _, after = part.partition(":")
+        index, offset = digits(before), digits(after)
+        if index is None or offset is None:
+            raise WrongInput(f"{text[:40]!r} names no places: they are written PARTITION:OFFSET,…")
+        if index in by_index:
+            found[by_index[index]] = offset
     return found
 
 
@@ -125,16 +130,17 @@ async def starts_of(
         return None
     if place == "earliest":
         return await workspace.offsets(wanted.partitions, EARLIEST)
-    if place.isascii() and place.isdecimal() and len(place) < 12:
-        return dict.fromkeys(wanted.partitions, int(place))
+    number = digits(place)
+    if number is not None and number < _SMALLEST_TIME_MS:
+        return dict.fromkeys(wanted.partitions, number)
     try:
-        time_ms = parse_time(place.removeprefix("@"), workspace.clock.now_ms())
+        moment_ms = time_ms(place.removeprefix("@"), workspace.clock.now_ms())
     except ValueError:
         raise WrongInput(
-            f"{place!r} is no place: it is an offset, 'earliest', 'latest', or {HOW_TO_WRITE}."
+            f"{place[:40]!r} is no place: it is an offset, 'earliest', 'latest', or {HOW_TO_WRITE}."
         ) from None
     ends = await ends_of(workspace, wanted.partitions, level_of(wanted.everything))
-    found = await workspace.offsets(wanted.partitions, time_ms)
+    found = await workspace.offsets(wanted.partitions, moment_ms)
     return {tp: ends.get(tp, 0) if found.get(tp, -1) < 0 else found[tp] for tp in wanted.partitions}
 
 
@@ -183,7 +189,7 @@ async def messages(call: ConsoleCall) -> Any:
         more = _older(call, wanted, found, here)
     else:
         found = await onwards(workspace, masks, starts, wanted.limit, level=level)
-        if found.records and len(found.positions) <= _MOST_POSITIONS:
+        if found.more and len(found.positions) <= _MOST_POSITIONS:
             more = link(query(here, **_kept(call, wanted), at=positions_text(found.positions)), "Next →")
     if not found.complete:
         note = "The cluster was slow: not everything could be read in ten seconds."
@@ -212,7 +218,7 @@ def _kept(call: ConsoleCall, wanted: Asked) -> dict[str, Any]:
 
 
 def _older(call: ConsoleCall, wanted: Asked, found: Found, here: str) -> Content:
-    if not found.records or len(found.positions) > _MOST_POSITIONS:
+    if not found.more or len(found.positions) > _MOST_POSITIONS:
         return None
     return link(query(here, **_kept(call, wanted), before=positions_text(found.positions)), "← Older")
 

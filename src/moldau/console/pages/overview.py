@@ -90,24 +90,22 @@ def _figures(workspace: Workspace, snapshot: Snapshot, groups: list[GroupListing
     own = [topic for topic in snapshot.topics.values() if not topic.is_internal]
     live_brokers = len(snapshot.cluster.brokers) - len(snapshot.cluster.fenced)
     lag = workspace.history.total_lag.last
+    bad = [f"{count(under)} under-replicated"] if under else []
+    bad += [f"{count(offline)} without a leader"] if offline else []
+    number = None if isinstance(groups, KafkaError) else count(len(groups))
     return tag(
         "div",
         figure("Brokers", count(live_brokers), f"controller {snapshot.cluster.controller_id}"),
-        figure("Topics", count(len(own)), f"{count(len(partitions))} partitions"),
+        figure("Topics", count(len(own)), "without internal ones"),
+        figure(
+            "Partitions",
+            count(len(partitions)),
+            ", ".join(bad) or "all in sync",
+            state="bad" if bad else "",
+        ),
         figure("Records in", rate(workspace.history.total_rate.last), "over the last look"),
-        figure(
-            "Groups",
-            "–" if isinstance(groups, KafkaError) else count(len(groups)),
-            "not to be seen" if isinstance(groups, KafkaError) else None,
-        ),
+        figure("Groups", number or "–", None if number else "not to be seen"),
         figure("Lag", "–" if lag is None else count(lag), "records behind, all groups"),
-        figure(
-            "Under-replicated",
-            count(under),
-            "partitions",
-            state="bad" if under else "good",
-        ),
-        figure("Without a leader", count(offline), "partitions", state="bad" if offline else "good"),
         class_="figures",
     )
 

@@ -207,11 +207,12 @@ async def send_again(call: ConsoleCall) -> Any:
     if any(masks.hides_part(part) for part in ("key", "value", "headers")):
         raise WrongInput("Something in this topic is hidden, so its records cannot be sent on.")
     partition = TopicPartition(topic.name, whole_number(given.get("partition", ""), "The partition", least=0))
-    offset = whole_number(given.get("offset", ""), "The offset", least=0)
+    offset = whole_number(given.get("offset", ""), "The offset", least=0, most=10**18)
     found = await one(workspace, masks, partition, offset)
     if found is None:
         raise WrongInput("The record is not there any more.")
     record, to = found[1], given.get("to", "").strip() or topic.name
+    await (await workspace.cluster()).topic(to, refresh=True)  # one that is not there is said at once
     sending = send(workspace, to, record.value, record.key, None, list(record.headers))
     sent = await changing(call, "send again", f"{partition}@{offset} to {to}", sending)
     return call.done(

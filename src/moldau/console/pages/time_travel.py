@@ -7,7 +7,7 @@ makes a topic of its own.
 from typing import Any
 
 from moldau.base.names import TopicPartition
-from moldau.cli.times import HOW_TO_WRITE, parse_time
+from moldau.cli.times import HOW_TO_WRITE
 from moldau.client.admin.descriptions import EARLIEST, READ_COMMITTED
 from moldau.client.snapshots.time_travel import ends_as_of, fork_topic, table_as_of
 from moldau.console.call import ConsoleCall, WrongInput, changing
@@ -18,6 +18,7 @@ from moldau.console.markup.words import count, moment
 from moldau.console.naming import name_problem
 from moldau.console.pages.topic import found_topic, frame
 from moldau.console.records import newest, prepare
+from moldau.console.typed import time_ms
 
 _SHOWN = 200
 #: A table is made by reading everything up to the time; more than this is work for a program.
@@ -26,9 +27,9 @@ _MOST_OFFSETS = 500_000
 
 def _time(text: str, now_ms: int) -> int:
     try:
-        return parse_time(text, now_ms)
+        return time_ms(text, now_ms)
     except ValueError:
-        raise WrongInput(f"{text!r} is no time: give {HOW_TO_WRITE}.") from None
+        raise WrongInput(f"{text[:40]!r} is no time: give {HOW_TO_WRITE}.") from None
 
 
 async def time_travel(call: ConsoleCall) -> Any:
@@ -80,10 +81,10 @@ async def time_travel(call: ConsoleCall) -> Any:
     )
 
 
-async def _as_of(call: ConsoleCall, topic: str, partitions: list[TopicPartition], time_ms: int) -> Content:
+async def _as_of(call: ConsoleCall, topic: str, partitions: list[TopicPartition], moment_ms: int) -> Content:
     workspace = await call.workspace()
-    ends = await ends_as_of(await workspace.cluster(), partitions, time_ms, isolation_level=READ_COMMITTED)
-    title = f"As of {moment(time_ms)} UTC"
+    ends = await ends_as_of(await workspace.cluster(), partitions, moment_ms, isolation_level=READ_COMMITTED)
+    title = f"As of {moment(moment_ms)} UTC"
     if call.text("show") == "table":
         begins = await workspace.offsets(partitions, EARLIEST)
         if sum(max(0, ends[each] - begins.get(each, 0)) for each in partitions) > _MOST_OFFSETS:
@@ -92,7 +93,7 @@ async def _as_of(call: ConsoleCall, topic: str, partitions: list[TopicPartition]
                 f"'moldau consume {topic} --as-of … --table' makes its table."
             )
             return card(title, p(words, class_="note"))
-        return await _table(call, topic, title, partitions, time_ms)
+        return await _table(call, topic, title, partitions, moment_ms)
     records = (await newest(workspace, call.console.masks.of(topic), ends, 50)).records
     rows = [
         [
@@ -109,12 +110,12 @@ async def _as_of(call: ConsoleCall, topic: str, partitions: list[TopicPartition]
 
 
 async def _table(
-    call: ConsoleCall, topic: str, title: str, partitions: list[TopicPartition], time_ms: int
+    call: ConsoleCall, topic: str, title: str, partitions: list[TopicPartition], moment_ms: int
 ) -> Content:
     """The last value of every key at that time."""
     workspace = await call.workspace()
     masks = call.console.masks.of(topic)
-    found = await table_as_of(await workspace.cluster(), partitions, time_ms)
+    found = await table_as_of(await workspace.cluster(), partitions, moment_ms)
     some = found.rows[:_SHOWN]
     prepared = await workspace.blocking(lambda: [prepare(workspace, masks, each) for each in some])
     rows = [
@@ -150,7 +151,7 @@ async def fork(call: ConsoleCall) -> Any:
     if problem is not None:
         raise WrongInput(problem)
     text = given.get("at", "").strip()
-    time_ms = _time(text, workspace.clock.now_ms()) if text else None
-    work = fork_topic(await workspace.cluster(), topic.name, name, timestamp_ms=time_ms)
+    moment_ms = _time(text, workspace.clock.now_ms()) if text else None
+    work = fork_topic(await workspace.cluster(), topic.name, name, timestamp_ms=moment_ms)
     await changing(call, "fork topic", f"{topic.name} to {name} at {text or 'now'}", work)
     return call.done(f"{name} is a fork of {topic.name}.", call.here("topics", name))

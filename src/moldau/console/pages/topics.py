@@ -25,6 +25,7 @@ from moldau.console.markup.layout import (
 from moldau.console.markup.plots import sparkline
 from moldau.console.markup.words import count, plural, rate, size
 from moldau.console.naming import name_problem
+from moldau.console.typed import digits
 from moldau.console.workspace import Workspace
 
 PAGE = 50
@@ -237,13 +238,16 @@ async def create_topic(call: ConsoleCall) -> Any:
     return call.done(f"Topic {name} is there.", call.here("topics", name))
 
 
-def whole_number(text: str, what: str, *, default: int = -1, least: int = 1) -> int:
+def whole_number(
+    text: str, what: str, *, default: int = -1, least: int = 1, most: int = 2_000_000_000
+) -> int:
     given = text.strip()
     if not given:
         return default
-    if not given.isascii() or not given.isdecimal() or not least <= int(given) <= 2_000_000_000:
-        raise WrongInput(f"{what} is a whole number, at least {least}, not {given!r}.")
-    return int(given)
+    number = digits(given)
+    if number is None or not least <= number <= most:
+        raise WrongInput(f"{what} is a whole number, at least {least}, not {given[:40]!r}.")
+    return number
 
 
 def _configs(given: dict[str, str]) -> dict[str, str | None]:
