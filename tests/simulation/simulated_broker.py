@@ -25,6 +25,7 @@ from moldau.broker.coordination.groups import group_coordinator
 from moldau.broker.coordination.transactions import Transactions
 from moldau.broker.fetch_sessions import FetchSessions
 from moldau.broker.metadata_changes import MetadataChanges
+from moldau.broker.monitoring.requests import RequestMetrics
 from moldau.broker.purgatory import Parked, Purgatory
 from moldau.cluster.configs.broker_settings import load_broker_settings
 from moldau.cluster.image import EMPTY_IMAGE, ClusterImage
@@ -105,6 +106,7 @@ class Services:
         self.groups = process.groups
         self.transactions = process.transactions
         self.authorization = None
+        self.requests = RequestMetrics()
         self.stopping = False
 
     @property
