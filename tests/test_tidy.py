@@ -40,7 +40,7 @@ BELOW = {
     "spark": "base protocol schemas client serde",
     "streams": "base protocol schemas client serde",
     "pipelines": "base protocol schemas client serde spark",
-    "connect": "base protocol schemas client serde web",
+    "connect": "base protocol schemas client serde spark web",
     "web": "base",
     "registry": "base protocol schemas client web",
     "cli": "base protocol schemas security client cluster node importing web registry serde spark pipelines "

@@ -49,6 +49,10 @@ COMMANDS = {
         "moldau.cli.commands.connect:connect_standalone",
         "Run connectors in one process, as Kafka's connect-standalone does.",
     ),
+    "connectors": (
+        "moldau.cli.commands.connectors:connectors",
+        "List, pause, resume, restart and delete connectors; why one fails.",
+    ),
     "registry": ("moldau.cli.commands.registry:registry", "Run a schema registry in the foreground."),
     "schemas": (
         "moldau.cli.commands.schemas:schemas",
