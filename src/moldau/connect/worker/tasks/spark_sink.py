@@ -39,8 +39,10 @@ def runs_on_spark(config: Mapping[str, str], worker: WorkerSettings) -> bool:
     return chosen == "spark"
 
 
-def check_spark(config: Mapping[str, str], worker: WorkerSettings) -> None:
+def check_spark(kind: type[SinkConnector], config: Mapping[str, str], worker: WorkerSettings) -> None:
     """Raises ConfigException for a sink that cannot run as a query."""
+    if kind.holds_back:
+        raise ConfigException(f"This sink holds records back between batches and needs {RUNTIME}=python")
     if config.get("errors.deadletterqueue.topic.name", "").strip():
         raise ConfigException(f"Dead letters need {RUNTIME}=python")
     if not worker.given.get(_CHECKPOINTS):
@@ -62,7 +64,7 @@ class SparkSinkBody:
     def __init__(
         self, parts: TaskParts, connector: SinkConnector, config: Mapping[str, str], worker: WorkerSettings
     ) -> None:
-        check_spark(config, worker)
+        check_spark(type(connector), config, worker)
         self._parts = parts
         self._connector = connector
         self._config = whole_config(config, worker)
