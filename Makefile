@@ -101,8 +101,8 @@ servers: $(READY_DEV)
 servers-all: $(READY_DEV)
 	@$(BIN)/python tools/servers.py all
 
-test-connect: servers-all
-	@MOLDAU_TEST_CONNECT=1 $(BIN)/pytest tests/connect/connectors --timeout 600
+test-connect: servers-all java
+	@MOLDAU_TEST_CONNECT=1 $(BIN)/pytest tests/connect/connectors tests/connect/worker/tasks --timeout 600
 
 test: lint java servers
 	@$(BIN)/python -m moldau.spark.session.warm_up

@@ -123,16 +123,16 @@ def test_a_copy_is_the_same_after_every_kill(broker: Broker, server: Server, tmp
         process = copy.start()
         copy.change(chance)
         if number % 2:  # sometimes in the middle of the work, sometimes behind it
-            wait_until(lambda: copy.rows("orders") == copy.rows("copied"), copy.log)
+            wait_until(lambda: copy.rows("orders") == copy.rows("copied"), copy.log, seconds=200)
         process.kill()
         process.wait(60)
         copy.change(chance)
     process = copy.start()
     try:
-        wait_until(lambda: copy.rows("orders") == copy.rows("copied"), copy.log)
+        wait_until(lambda: copy.rows("orders") == copy.rows("copied"), copy.log, seconds=200)
         copy.query("ALTER TABLE orders ADD COLUMN extra TEXT")
         copy.query("UPDATE orders SET amount = -1 WHERE id = (SELECT min(id) FROM orders)")
-        wait_until(lambda: copy.rows("orders") == copy.rows("copied"), copy.log)
+        wait_until(lambda: copy.rows("orders") == copy.rows("copied"), copy.log, seconds=200)
     finally:
         process.terminate()
         process.wait(60)

@@ -1,6 +1,7 @@
 """A sink as a Spark query: the rows that the plain runtime would write, once, also over a restart."""
 
 import json
+import os
 import sqlite3
 from pathlib import Path
 
@@ -10,7 +11,10 @@ from waiting import wait_until
 
 from moldau.testing import Broker
 
-pytestmark = pytest.mark.slow
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not os.environ.get("MOLDAU_TEST_CONNECT"), reason="part of make test-connect"),
+]
 
 
 def rows(file: Path) -> list[tuple[int, int]]:
