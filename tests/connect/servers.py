@@ -10,6 +10,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -299,3 +300,29 @@ def _redis_answers(server: Server) -> bool:
             return bool(client.ping())
     except redis.ConnectionError:
         return False
+
+
+# --- S3 -----------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def s3_server() -> Iterator[Server]:
+    """moto: it keeps objects in memory and takes any key."""
+    pytest.importorskip("obstore")
+    place = FOLDER / "moto"
+    if not place.exists():
+        missing("moto, which speaks S3,")
+    with _folder(None) as folder:
+        port = free_port()
+        command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
+        server = Server(command, port, folder, _http_answers, None, {"PYTHONPATH": str(place)})
+        server.start()
+        try:
+            yield server
+        finally:
+            server.stop()
+
+
+def _http_answers(server: Server) -> bool:
+    with socket.socket() as tried:
+        return tried.connect_ex(("127.0.0.1", server.port)) == 0

@@ -57,6 +57,10 @@ COMMANDS = {
     "migrate": ("moldau.cli.commands.migrate:migrate", "Move a whole cluster to Moldau."),
     "console": ("moldau.cli.commands.console:console", "Run the web console in the foreground."),
     "mcp": ("moldau.cli.commands.mcp:mcp", "Let an assistant look at a cluster (Model Context Protocol)."),
+    "connectors": (
+        "moldau.cli.commands.connectors:connectors",
+        "List, pause, resume, restart and delete connectors; why one fails.",
+    ),
     "registry": ("moldau.cli.commands.registry:registry", "Run a schema registry in the foreground."),
     "rest": ("moldau.cli.commands.rest:rest", "Run a REST proxy in the foreground: topics over HTTP."),
     "schemas": (

@@ -146,6 +146,8 @@ class SourceConnector(Connector):
 
 class SinkConnector(Connector):
     kind: ClassVar[str] = "sink"
+    #: Whether its tasks hold records back beyond a flush (``SinkTask.kept``).
+    holds_back: ClassVar[bool] = False
 
     def task_settings(self, max_tasks: int) -> list[dict[str, str]]:
         return [dict(self.given) for _ in range(max_tasks)]

@@ -20,6 +20,8 @@ from moldau.connect.config.framework import known_class
 from moldau.connect.config.validators import Checked, Validator
 from moldau.connect.errors import ConfigException
 from moldau.connect.transforms.catalogue import PREDICATES, TRANSFORMS
+from moldau.connect.transforms.python import TYPE as PYTHON
+from moldau.connect.transforms.python import PythonTransform
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,10 +63,11 @@ def transform_keys(given: Mapping[str, object]) -> list[ConfigKey]:
     keys: list[ConfigKey] = []
     for alias in _aliases(given, "transforms"):
         prefix, group = f"transforms.{alias}.", f"Transforms: {alias}"
-        keys += _type_keys(
-            prefix, group, "Transformation", {name: config for name, (_, config) in TRANSFORMS.items()}
-        )
-        config = TRANSFORMS.get(_text(given, f"{prefix}type"), (None, None))[1]
+        known = {name: config for name, (_, config) in TRANSFORMS.items()}
+        if _text(given, f"{prefix}type") == PYTHON:
+            known[PYTHON] = PythonTransform.config
+        keys += _type_keys(prefix, group, "Transformation", known)
+        config = known.get(_text(given, f"{prefix}type"))
         if config is not None:
             keys += embedded(prefix, group, [*config, *_PREDICATE_KEYS])
     return keys

@@ -22,6 +22,8 @@ from moldau.connect.connector import Connector, SinkConnector, SourceConnector
 from moldau.connect.data.text import java_text
 from moldau.connect.errors import ConfigException
 from moldau.connect.plugins import Plugins
+from moldau.connect.transforms.python import TYPE as PYTHON
+from moldau.connect.transforms.python import load
 from moldau.connect.worker import state as records
 from moldau.connect.worker.offsets import OffsetStore
 from moldau.connect.worker.settings import WorkerSettings
@@ -33,6 +35,7 @@ from moldau.connect.worker.tasks.processing import processing_of
 from moldau.connect.worker.tasks.running_task import Body, RunningTask
 from moldau.connect.worker.tasks.sink_body import SinkBody
 from moldau.connect.worker.tasks.source_body import SourceBody
+from moldau.connect.worker.tasks.spark_sink import SparkSinkBody, check_spark, runs_on_spark
 from moldau.connect.worker.tasks.task_parts import TaskParts
 from moldau.connect.worker.tasks.traces import headline, trace_of
 from moldau.protocol.errors import KafkaError
@@ -365,6 +368,7 @@ class Herder:
         given = {name: value for name, value in config.items() if value is not None}
         try:
             settings = resolved(given, self.worker.providers)
+            _check_runtime(connector, settings, self.worker)
             for path in connector.paths(settings):
                 self.worker.allowed_paths.resolve(path)
             for host in connector.hosts(settings):
@@ -381,6 +385,8 @@ class Herder:
         try:
             connector = self.plugin_of(dict(config))(resolved(config, self.worker.providers))
             count = int(config.get("tasks.max", "1"))
+            # Spark spreads the work of one query itself.
+            count = 1 if connector.kind == "sink" and runs_on_spark(config, self.worker) else count
             settings = connector.task_settings(count)[:count]
         except Exception as error:
             log.warning("connector %s cannot plan its tasks: %s", name, headline(error))
@@ -513,6 +519,8 @@ class Herder:
         if isinstance(live.connector, SourceConnector):
             return SourceBody(parts, live.connector)
         assert isinstance(live.connector, SinkConnector)
+        if runs_on_spark(config, self.worker):
+            return SparkSinkBody(parts, live.connector, config, self.worker)
         return SinkBody(parts, live.connector)
 
     def _tell_connector(self, name: str, live: _Live) -> None:
@@ -520,6 +528,20 @@ class Herder:
             status = Status(_STATES[live.target], self.worker_id, live.connector.version)
             if self.statuses.connector(name) != status:
                 self.statuses.set_connector(name, status)
+
+
+def _check_runtime(connector: type[Connector], settings: Mapping[str, str], worker: WorkerSettings) -> None:
+    """Options of Spark belong to the worker, because some of them load code and read files; so does the list
+    of modules that may be loaded."""
+    for name, value in settings.items():
+        if value == PYTHON and name.startswith("transforms.") and name.endswith(".type"):
+            load(settings.get(f"{name.removesuffix('type')}function", ""), worker.python_modules)
+        if name.startswith(("spark.", "moldau.spark.")):
+            raise ConfigException(f"The setting {name} is the worker's, not a connector's")
+    if runs_on_spark(settings, worker) and issubclass(connector, SinkConnector):
+        check_spark(connector, settings, worker)
+    elif settings.get("moldau.runtime") == "spark":
+        raise ConfigException("moldau.runtime=spark is for sinks; sources run in the worker")
 
 
 def _failed(status: Status | None) -> bool:

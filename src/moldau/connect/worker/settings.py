@@ -12,6 +12,7 @@ from moldau.connect.config.hosts import AllowedHosts
 from moldau.connect.config.providers import AllowedPaths, ConfigProvider, providers_of, resolved
 from moldau.connect.config.validators import OneOf, Range
 from moldau.connect.errors import ConfigException
+from moldau.connect.transforms.python import MODULES
 
 DEFAULT_PORT = 8083
 _HIGH, _LOW = Importance.HIGH, Importance.LOW
@@ -120,6 +121,11 @@ class WorkerSettings:
     allowed_paths: AllowedPaths
     allowed_hosts: AllowedHosts
     providers: Mapping[str, ConfigProvider] = field(repr=False)
+
+    @property
+    def python_modules(self) -> list[str]:
+        """Modules whose functions may be transforms."""
+        return [each.strip() for each in self.given.get(MODULES, "").split(",") if each.strip()]
 
     def converter(self, side: str) -> tuple[str, dict[str, str]]:
         """Class and settings of the converter for a side: key, value or header."""

@@ -128,3 +128,36 @@ def test_avro_through_a_real_registry(broker: Broker, tmp_path: Path) -> None:
         assert registry.http.get("/subjects").json() == ["avro-value"]
         assert registry.http.get("/subjects/avro-value/versions/latest/schema").text == '"string"'
     assert payloads(broker, "avro")[0][5:] == b"\x06one"
+
+
+def test_a_source_may_have_dead_letters(worker: Worker, broker: Broker, tmp_path: Path) -> None:
+    """Beyond Kafka: what cannot be converted is kept, with its place in the source."""
+    file = tmp_path / "s.txt"
+    file.write_text("1\nx\n3\n")
+    letters = {
+        "errors.tolerance": "all",
+        "errors.deadletterqueue.topic.name": "s-letters",
+        "errors.deadletterqueue.topic.replication.factor": "1",
+        "errors.deadletterqueue.context.headers.enable": "true",
+    }
+    source(worker, "s-dead", file, **CAST, **letters)
+    wait_until(lambda: position(worker, "s-dead") == 6, lambda: worker.task("s-dead"))
+    (letter,) = broker.records("s-letters")
+    assert bytes(letter.value or b"") == b"x"
+    said = {str(name): bytes(value or b"").decode() for name, value in letter.headers}
+    assert said["__connect.errors.stage"] == "TRANSFORMATION"
+    assert said["__connect.errors.source.offset"] == '{"position": 4}'
+
+
+def test_functions_of_modules_that_are_not_listed_are_refused(worker: Worker, tmp_path: Path) -> None:
+    config = {
+        "connector.class": "FileStreamSource",
+        "file": str(tmp_path / "x"),
+        "topic": "x",
+        "transforms": "p",
+        "transforms.p.type": "python",
+        "transforms.p.function": "os:system",
+    }
+    answer = worker.http.post("/connectors", json={"name": "evil", "config": config})
+    assert answer.status_code == 400
+    assert "The module os is not permitted" in answer.json()["message"]

@@ -78,6 +78,7 @@ class ArchiveSink(SinkConnector):
     task_class_name = "io.moldau.connect.archive.ArchiveSinkTask"
     synonyms = ("io.confluent.connect.s3.S3SinkConnector",)
     path_settings = ("archive.path",)
+    holds_back = True
     config = ConfigDef(
         *STORE,
         ConfigKey(

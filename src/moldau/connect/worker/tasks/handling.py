@@ -3,11 +3,13 @@
 Invariant: pure; pauses and writes are done by those who run tasks.
 """
 
+import json
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from moldau.connect.config.framework import SINK
+from moldau.connect.data.text import java_text
 from moldau.connect.errors import RetriableException
 from moldau.connect.records import SourceRecord
 from moldau.connect.worker.tasks.processing import RawRecord, StepFailed
@@ -81,19 +83,42 @@ def dead_letter(
     failed: StepFailed, raw: RawRecord, handling: ErrorHandling, connector: str, task: int
 ) -> RawRecord:
     """The record as it came, for the topic of dead letters, with headers that say what was wrong with it."""
-    headers = list(raw.headers)
-    if handling.with_context:
-        for name, value in (
-            ("topic", raw.topic),
-            ("partition", str(raw.partition)),
-            ("offset", str(raw.offset)),
-            ("connector.name", connector),
-            ("task.id", str(task)),
-            ("stage", failed.stage.value),
-            ("class.name", failed.class_name),
-            ("exception.class.name", class_of(failed.error)),
-            ("exception.message", failed.error.message),
-            ("exception.stacktrace", trace_of(failed.error)),
-        ):
-            headers.append((PREFIX + name, value.encode("utf-8", "replace")))
+    place = [("topic", raw.topic), ("partition", str(raw.partition)), ("offset", str(raw.offset))]
+    headers = [*raw.headers, *_context(failed, handling, connector, task, place)]
     return RawRecord(handling.dead_letters, None, raw.key, raw.value, tuple(headers), raw.timestamp)
+
+
+def source_dead_letter(
+    failed: StepFailed, record: SourceRecord, handling: ErrorHandling, connector: str, task: int
+) -> RawRecord:
+    """A record of a source that could not be converted, as text, with the place where it came from."""
+    place = [
+        ("topic", record.topic),
+        ("source.partition", json.dumps(record.source_partition, default=str)),
+        ("source.offset", json.dumps(record.source_offset, default=str)),
+    ]
+    key, value = (None if each is None else java_text(each).encode() for each in (record.key, record.value))
+    headers = tuple(_context(failed, handling, connector, task, place))
+    return RawRecord(handling.dead_letters, None, key, value, headers, record.timestamp)
+
+
+def _context(
+    failed: StepFailed,
+    handling: ErrorHandling,
+    connector: str,
+    task: int,
+    place: Sequence[tuple[str, str]],
+) -> Iterator[tuple[str, bytes]]:
+    if not handling.with_context:
+        return
+    for name, value in (
+        *place,
+        ("connector.name", connector),
+        ("task.id", str(task)),
+        ("stage", failed.stage.value),
+        ("class.name", failed.class_name),
+        ("exception.class.name", class_of(failed.error)),
+        ("exception.message", failed.error.message),
+        ("exception.stacktrace", trace_of(failed.error)),
+    ):
+        yield PREFIX + name, value.encode("utf-8", "replace")

@@ -20,6 +20,8 @@ from moldau.connect.records import ConnectRecord, Header, SinkRecord, SourceReco
 from moldau.connect.transforms.base import R, Transformation
 from moldau.connect.transforms.catalogue import predicate, transformation
 from moldau.connect.transforms.predicates import Predicate
+from moldau.connect.transforms.python import TYPE as PYTHON
+from moldau.connect.transforms.python import PythonTransform
 from moldau.connect.worker.settings import WorkerSettings, converter_of
 
 _In = TypeVar("_In")
@@ -205,10 +207,10 @@ def processing_of(given: Mapping[str, str], worker: WorkerSettings) -> Processin
         name, settings = converter_of(given, side) or worker.converter(side)
         return Named(name, converter(name, settings, side, mode))
 
-    return Processing(named("key"), named("value"), named("header"), _chain(given, mode))
+    return Processing(named("key"), named("value"), named("header"), _chain(given, mode, worker))
 
 
-def _chain(given: Mapping[str, str], mode: Compatibility) -> tuple[Step, ...]:
+def _chain(given: Mapping[str, str], mode: Compatibility, worker: WorkerSettings) -> tuple[Step, ...]:
     predicates = {
         alias: predicate(given.get(f"predicates.{alias}.type", ""), _below(given, f"predicates.{alias}."))
         for alias in _aliases(given, "predicates")
@@ -222,7 +224,11 @@ def _chain(given: Mapping[str, str], mode: Compatibility) -> tuple[Step, ...]:
         negate = parse_value("negate", settings.get("negate", "false"), ConfigType.BOOLEAN) is True
         name = settings.get("type", "")
         chosen = None if wanted is None else predicates[wanted]
-        steps.append(Step(name, transformation(name, settings, mode), chosen, negate))
+        if name == PYTHON:
+            made: Transformation = PythonTransform(settings, worker.python_modules)
+        else:
+            made = transformation(name, settings, mode)
+        steps.append(Step(name, made, chosen, negate))
     return tuple(steps)
 
 

@@ -11,6 +11,7 @@ from moldau.client.producer.producer import Delivery, Producer
 from moldau.connect.connector import Place, SourceConnector, SourceTaskContext
 from moldau.connect.records import SourceRecord
 from moldau.connect.worker.offsets import offset_key
+from moldau.connect.worker.tasks.handling import source_dead_letter
 from moldau.connect.worker.tasks.processing import RawRecord, StepFailed, process
 from moldau.connect.worker.tasks.running_task import Control
 from moldau.connect.worker.tasks.task_parts import TaskParts, ensure_topic, send, settle
@@ -63,7 +64,7 @@ class SourceBody:
                     record,
                     partial(self._parts.processing.outgoing, record),
                     control,
-                    self._bury,
+                    partial(self._bury, producer, record),
                 )
                 await self._send(producer, [made])
                 done += 1
@@ -92,8 +93,18 @@ class SourceBody:
         self._topics.add(topic)
         self._parts.saw_topic(topic)
 
-    async def _bury(self, failed: StepFailed) -> None:
-        """Sources have no dead letters in Kafka: the record is left out."""
+    async def _bury(self, producer: Producer, record: SourceRecord, failed: StepFailed) -> None:
+        """Kafka leaves such a record of a source out; here it may become a dead letter, as far as it can be
+        shown: as text, with the place in the source."""
+        parts = self._parts
+        if not parts.handling.dead_letters:
+            return
+        if parts.handling.dead_letters not in self._topics:
+            replicas = parts.handling.dead_letter_replicas
+            await ensure_topic(parts.cluster, parts.handling.dead_letters, 1, replicas)
+            self._topics.add(parts.handling.dead_letters)
+        shown = source_dead_letter(failed, record, parts.handling, parts.connector, parts.task)
+        await (await send(producer, shown))
 
     def _keep_places(self, records: Sequence[SourceRecord]) -> None:
         last: dict[str, tuple[Place, Place]] = {}

@@ -1,0 +1,206 @@
+"""A sink connector as a Spark query: all partitions of its topics at once, on all cores or a whole cluster.
+
+The query reads by ``format("moldau")`` as the group ``connect-NAME`` and gives each partition of a batch to a
+sink task of its own, in Spark's Python workers. A batch that Spark runs again after a crash brings the same
+records with the same offsets, so that sinks which know offsets (JDBC) or write by key count each record once.
+
+Invariant: offsets are committed after all tasks of a batch have flushed. Settings and converters are those of
+the plain runtime; dead letters are not written here, and such a configuration is refused.
+"""
+
+import asyncio
+import logging
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from moldau.connect.connector import SinkConnector, SinkTaskContext
+from moldau.connect.errors import ConfigException, ConnectException, RetriableException
+from moldau.connect.records import SinkRecord, TimestampType
+from moldau.connect.transforms.python import MODULES
+from moldau.connect.worker.settings import WorkerSettings, converter_of, standalone_settings
+from moldau.connect.worker.tasks.handling import ErrorHandling
+from moldau.connect.worker.tasks.processing import RawRecord, StepFailed, processing_of
+from moldau.connect.worker.tasks.running_task import Control
+from moldau.connect.worker.tasks.task_parts import TaskParts
+
+log = logging.getLogger("moldau.connect.worker")
+
+RUNTIME = "moldau.runtime"
+_CHECKPOINTS = "moldau.spark.checkpoints"
+_LOOK_SECONDS = 0.5
+_PUT_RECORDS = 2000
+
+
+def runs_on_spark(config: Mapping[str, str], worker: WorkerSettings) -> bool:
+    chosen = config.get(RUNTIME, worker.given.get(RUNTIME, "python"))
+    if chosen not in ("python", "spark"):
+        raise ConfigException.of(RUNTIME, chosen, "String must be one of: python, spark")
+    return chosen == "spark"
+
+
+def check_spark(kind: type[SinkConnector], config: Mapping[str, str], worker: WorkerSettings) -> None:
+    """Raises ConfigException for a sink that cannot run as a query."""
+    if kind.holds_back:
+        raise ConfigException(f"This sink holds records back between batches and needs {RUNTIME}=python")
+    if config.get("errors.deadletterqueue.topic.name", "").strip():
+        raise ConfigException(f"Dead letters need {RUNTIME}=python")
+    if not worker.given.get(_CHECKPOINTS):
+        raise ConfigException(f"{RUNTIME}=spark needs {_CHECKPOINTS} in the worker's settings: a folder")
+
+
+def whole_config(config: Mapping[str, str], worker: WorkerSettings) -> dict[str, str]:
+    """A configuration with the worker's converters in it, for a process that has no worker."""
+    found = {"compatibility": worker.compatibility.value, **config, MODULES: ",".join(worker.python_modules)}
+    for side in ("key", "value", "header"):
+        if converter_of(config, side) is None:
+            name, settings = worker.converter(side)
+            found[f"{side}.converter"] = name
+            found |= {f"{side}.converter.{key}": value for key, value in settings.items()}
+    return found
+
+
+class SparkSinkBody:
+    def __init__(
+        self, parts: TaskParts, connector: SinkConnector, config: Mapping[str, str], worker: WorkerSettings
+    ) -> None:
+        check_spark(type(connector), config, worker)
+        self._parts = parts
+        self._connector = connector
+        self._config = whole_config(config, worker)
+        self._worker = worker
+
+    async def __call__(self, control: Control) -> None:
+        while await control.ready():
+            query = await asyncio.to_thread(self._start)
+            try:
+                while not control.paused and not control.stopping.is_set():
+                    if not await asyncio.to_thread(_is_active, query):
+                        raise _reason(query)
+                    await control.rest(_LOOK_SECONDS)
+            finally:
+                await asyncio.to_thread(query.stop)
+
+    def _start(self) -> Any:
+        from moldau.spark import spark_session
+
+        name = self._parts.connector
+        session = spark_session(
+            "moldau connect",
+            master=self._worker.given.get("moldau.spark.master"),
+            spark_scheduler_mode="FAIR",
+        )
+        session.sparkContext.setLocalProperty("spark.scheduler.pool", name)
+        reader = session.readStream.format("moldau").options(**self._reading())
+        folder = Path(self._worker.given[_CHECKPOINTS]) / name.replace("/", "%2F")
+        write = _Write(self._connector.class_name, name, dict(self._parts.settings), self._config)
+        writer = reader.load().writeStream.queryName(f"connect-{name}")
+        return (
+            writer.option("checkpointLocation", str(folder))
+            .foreachBatch(lambda frame, batch_id: frame.foreachPartition(write))
+            .start()
+        )
+
+    def _reading(self) -> dict[str, str]:
+        settings = self._parts.settings
+        topics, regex = settings.get("topics", "").strip(), settings.get("topics.regex", "").strip()
+        options = {
+            "kafka.bootstrap.servers": self._worker.bootstrap_servers,
+            "group.id": f"connect-{self._parts.connector}",
+            "startingOffsets": "earliest",
+            "includeHeaders": "true",
+        }
+        security = ("security.protocol", "sasl.", "ssl.")
+        given = self._worker.given.items()
+        options |= {f"kafka.{key}": value for key, value in given if key.startswith(security)}
+        return options | ({"subscribe": topics} if topics else {"subscribePattern": regex})
+
+
+class _Write:
+    """What a Python worker of Spark does with one partition of a batch."""
+
+    def __init__(
+        self, class_name: str, connector: str, settings: dict[str, str], config: dict[str, str]
+    ) -> None:
+        self._class_name = class_name
+        self._connector = connector
+        self._settings = settings
+        self._config = config
+
+    def __call__(self, rows: Iterable[Any]) -> None:
+        from moldau.connect.connectors.catalogue import CONNECTORS
+        from moldau.connect.plugins import Plugins, installed
+
+        kind = Plugins([*CONNECTORS, *installed()]).connector(self._class_name)
+        assert kind is not None
+        assert issubclass(kind, SinkConnector)
+        task = kind(self._config).make_task()
+        started = False
+        try:
+            for records in self._batches(rows):
+                if not started:
+                    task.start(self._settings, SinkTaskContext(self._connector, 0))
+                    started = True
+                task.put(records)
+            if started:
+                task.flush()
+        finally:
+            task.stop()
+
+    def _batches(self, rows: Iterable[Any]) -> Iterable[list[SinkRecord]]:
+        processing = processing_of(self._config, _no_worker(self._config))
+        handling = ErrorHandling.of(self._config)
+        found: list[SinkRecord] = []
+        for row in rows:
+            raw = _raw(row)
+            try:
+                record = processing.incoming(raw)
+            except StepFailed as failed:
+                handling.report(failed, f"{self._connector}-0", raw)
+                if not handling.tolerates_all:
+                    raise ConnectException("Tolerance exceeded in error handler") from failed.error
+                continue
+            if record is not None:
+                found.append(record)
+            if len(found) >= _PUT_RECORDS:
+                yield found
+                found = []
+        if found:
+            yield found
+
+
+def _no_worker(config: Mapping[str, str]) -> WorkerSettings:
+    """Everything that a worker would say stands in the configuration already."""
+    nothing = dict.fromkeys(("key.converter", "value.converter", "offset.storage.file.filename"), "-")
+    return standalone_settings({**nothing, MODULES: config[MODULES]})
+
+
+def _raw(row: Any) -> RawRecord:
+    headers = tuple(
+        (str(each["key"]), None if each["value"] is None else bytes(each["value"]))
+        for each in row["headers"] or ()
+    )
+    kind = TimestampType.LOG_APPEND_TIME if row["timestampType"] == 1 else TimestampType.CREATE_TIME
+    return RawRecord(
+        row["topic"],
+        row["partition"],
+        None if row["key"] is None else bytes(row["key"]),
+        None if row["value"] is None else bytes(row["value"]),
+        headers,
+        None if row["timestamp"] is None else round(row["timestamp"].timestamp() * 1000),
+        row["offset"],
+        kind,
+    )
+
+
+def _is_active(query: Any) -> bool:
+    return bool(query.isActive)
+
+
+def _reason(query: Any) -> Exception:
+    error = query.exception()
+    text = "the query ended" if error is None else str(error)
+    passes = RetriableException.__name__ in text or "NOT_COORDINATOR" in text or "ConnectionError" in text
+    lines = [line for line in text.splitlines() if "moldau.connect.errors" in line]
+    said = (lines[-1] if lines else text.partition("\n")[0]).strip()
+    return (RetriableException if passes else ConnectException)(said[:1000])

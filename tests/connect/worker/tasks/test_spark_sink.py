@@ -1,0 +1,68 @@
+"""A sink as a Spark query: the rows that the plain runtime would write, once, also over a restart."""
+
+import json
+import os
+import sqlite3
+from pathlib import Path
+
+import pytest
+from tests.connect.conftest import Worker, running
+from waiting import wait_until
+
+from moldau.testing import Broker
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not os.environ.get("MOLDAU_TEST_CONNECT"), reason="part of make test-connect"),
+]
+
+
+def rows(file: Path) -> list[tuple[int, int]]:
+    with sqlite3.connect(file) as database:
+        try:
+            return database.execute("SELECT n, twice FROM numbers ORDER BY n").fetchall()
+        except sqlite3.OperationalError:
+            return []
+
+
+def send(broker: Broker, numbers: range) -> None:
+    for number in numbers:
+        broker.produce(
+            "numbers", json.dumps({"n": number, "twice": 2 * number}).encode(), partition=number % 2
+        )
+
+
+@pytest.mark.timeout(400)
+def test_a_sink_on_spark(spark: object, broker: Broker, tmp_path: Path) -> None:
+    file = tmp_path / "numbers.db"
+    sqlite3.connect(file).close()
+    broker.create_topic("numbers", partitions=2)
+    send(broker, range(10))
+    config = {
+        "connector.class": "JdbcSinkConnector",
+        "connection.url": f"jdbc:sqlite:{file}",
+        "topics": "numbers",
+        "auto.create": "true",
+        "moldau.runtime": "spark",
+        "value.converter": "org.apache.kafka.connect.json.JsonConverter",
+        "value.converter.schemas.enable": "false",
+    }
+
+    def state(worker: Worker) -> object:
+        return worker.task("numbers"), rows(file)
+
+    folder = tmp_path / "checkpoints"
+    with running(broker, tmp_path, **{"moldau.spark.checkpoints": str(folder)}) as worker:
+        refused = worker.http.post(
+            "/connectors", json={"name": "x", "config": {**config, "spark.jars": "/tmp/evil.jar"}}
+        )
+        assert refused.status_code == 400
+        assert "is the worker's" in refused.json()["message"]
+        worker.call("POST", "/connectors", {"name": "numbers", "config": config})
+        wait_until(lambda: len(rows(file)) >= 10, lambda: state(worker), seconds=150)
+        worker.call("PUT", "/connectors/numbers/pause")
+        send(broker, range(10, 20))
+        worker.call("PUT", "/connectors/numbers/resume")
+        wait_until(lambda: len(rows(file)) >= 20, lambda: state(worker), seconds=150)
+        worker.call("DELETE", "/connectors/numbers")
+    assert rows(file) == [(number, 2 * number) for number in range(20)]
