@@ -7,6 +7,7 @@ stay in the processes of the tasks and are not compared.
 
 import json
 import random
+import re
 import sys
 from collections import defaultdict
 from dataclasses import replace
@@ -337,8 +338,12 @@ def _row(record: Any) -> dict[str, Any]:
 
 
 def playable_on_spark(vector: Vector) -> bool:
-    """Vectors that are refused when they are built or started never reach Spark."""
-    return bool(vector.get("inputs")) and vector.get("error", {}).get("at") not in ("build", "start")
+    """Vectors that are refused when they are built or started never reach Spark; nor do topics of no name."""
+    if not vector.get("inputs") or vector.get("error", {}).get("at") in ("build", "start"):
+        return False
+    steps = vector["topology"]
+    topics = [topic for step in steps for topic in step.get("topics") or [step.get("topic")] if topic]
+    return all(re.fullmatch(r"[a-zA-Z0-9._-]{1,249}", topic) for topic in topics)
 
 
 def fails_to_decode(vector: Vector) -> bool:

@@ -11,7 +11,7 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "integration"))
 from broker_process import BrokerProcess
 from kills import Trial
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(900)]
 
 
 def test_a_driver_is_killed(tmp_path: Path, spark: object) -> None:

@@ -14,7 +14,8 @@ from moldau.streams.runner.application import RunningApplication, StreamsOptions
 from moldau.streams.runner.programs import program_of, program_of_file
 from moldau.testing import Broker
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow]
+#: A machine that is busy with other things takes long to start processes.
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(900)]
 EXAMPLES = Path(__file__).parents[3] / "examples" / "streams"
 VECTORS = sorted((Path(__file__).parents[1] / "vectors").glob("*.json"))
 
