@@ -39,7 +39,8 @@ HERE = Path(__file__).resolve().parent
 _PARTITIONS = 4
 _KEYS = 1_000
 _WARM = 20_000
-_START_MS = 1_700_000_000_000
+#: Of today: retention removes what is old.
+_START_MS = int(time.time() * 1000) - 3_600_000
 _PATIENCE_SECONDS = 300.0
 _POLL_SECONDS = 0.05
 #: Results of a record, where not one.
@@ -74,7 +75,7 @@ class Input:
         admin = AdminClient({"bootstrap.servers": servers})
         for made in admin.create_topics([NewTopic(t, _PARTITIONS) for t in ("in", "table")]).values():
             made.result(60)
-        self._send("table", [(f"key-{n}", n, 1) for n in range(_KEYS)])
+        self._send("table", [(f"key-{n}", n, _START_MS) for n in range(_KEYS)])
 
     def fill(self, rows: int) -> None:
         first, self._rows = self._rows, self._rows + rows

@@ -70,7 +70,7 @@ def test_stores_are_answered_over_http_and_as_a_frame(spark: Any, broker: Broker
     from moldau.streams.runner.tables import StoreTable
 
     program = program_of_file(EXAMPLES / "stock_statistics.py")
-    broker.create_topic("stocks", 2)
+    broker.create_topic("stocks", 2, {"retention.ms": -1})
     for number in range(4):
         trade = json.dumps({"ticker": "IBM", "price": 160 + number, "size": 1})
         broker.produce("stocks", trade, key="IBM", partition=1, timestamp_ms=7_000 + number)
