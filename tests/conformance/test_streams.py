@@ -1,4 +1,4 @@
-"""The same programs in Java Kafka Streams 4.3 and in Moldau's streams, on the same topics, record by record."""
+"""The same programs in Java Kafka Streams 4.3 and in ours, on the same topics, compared record by record."""
 
 import random
 import subprocess
