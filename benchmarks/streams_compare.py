@@ -39,7 +39,8 @@ HERE = Path(__file__).resolve().parent
 _PARTITIONS = 4
 _KEYS = 1_000
 _WARM = 20_000
-_START_MS = 1_700_000_000_000
+#: Of today: retention removes what is old.
+_START_MS = int(time.time() * 1000) - 3_600_000
 _PATIENCE_SECONDS = 300.0
 _POLL_SECONDS = 0.05
 #: Results of a record, where not one.
@@ -71,10 +72,13 @@ class Input:
         self.servers = servers
         self._dice = random.Random(1)
         self._rows = 0
-        admin = AdminClient({"bootstrap.servers": servers})
-        for made in admin.create_topics([NewTopic(t, _PARTITIONS) for t in ("in", "table")]).values():
+        self.create("in", "table")
+        self._send("table", [(f"key-{n}", n, _START_MS) for n in range(_KEYS)])
+
+    def create(self, *topics: str) -> None:
+        admin = AdminClient({"bootstrap.servers": self.servers})
+        for made in admin.create_topics([NewTopic(topic, _PARTITIONS) for topic in topics]).values():
             made.result(60)
-        self._send("table", [(f"key-{n}", n, 1) for n in range(_KEYS)])
 
     def fill(self, rows: int) -> None:
         first, self._rows = self._rows, self._rows + rows
@@ -191,7 +195,7 @@ def _cpu(pid: int) -> tuple[float, float]:
 
 def measure_java(data: Input, program: str, rows: int, state: Path) -> Figure:
     topic = f"java-{program}"
-    AdminClient({"bootstrap.servers": data.servers}).create_topics([NewTopic(topic, _PARTITIONS)])
+    data.create(topic)
     arguments = [data.servers, program, f"java-{program}", "exactly_once_v2", str(state / program), topic]
     command = apache_kafka.java("StreamsPrograms", *arguments, jvm_options=["-Xmx1g"])
     return measure_command(data, "java", program, rows, command, topic)
@@ -201,7 +205,7 @@ def measure_peer(data: Input, side: str, program: str, rows: int, python: Path) 
     if program != "count":
         raise RuntimeError("only count is written for it")
     topic = f"{side}-{program}"
-    AdminClient({"bootstrap.servers": data.servers}).create_topics([NewTopic(topic, _PARTITIONS)])
+    data.create(topic)
     command = [str(python), str(HERE / "streams_peers" / f"{side}_count.py"), data.servers, topic]
     return measure_command(data, side, program, rows, command, topic)
 

@@ -318,7 +318,6 @@ CROSS_CUTTING = {
     "spark/typed/test_reading": "every format, read",
     "spark/typed/test_with_spark": "every format on a real Spark",
     "spark/write/test_exactly_once_kills": "exactly once while processes are killed",
-    "streams/runner/test_kills": "a streams application while processes are killed",
     "streams/runner/test_with_spark": "streams applications on a real Spark and a real broker",
     "streams/test_examples": "the examples of streams",
     "streams/test_page": "the page of the documentation",

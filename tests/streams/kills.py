@@ -95,6 +95,8 @@ class Trial:
         self.kills: list[str] = []
         self.lives = 0
         self.rows = 0
+        # Of today: retention removes what is old.
+        self._first_ms = int(time.time() * 1000) - 3_600_000
         admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
         for made in admin.create_topics([NewTopic("events", _PARTITIONS)]).values():
             made.result(30)
@@ -109,7 +111,7 @@ class Trial:
                 "events",
                 ("red", "green", "blue")[number % 3],
                 f"user-{self._dice.randrange(50)}",
-                timestamp=max(number * 10 - late, 1),
+                timestamp=self._first_ms + number * 10 - late,
             )
             producer.poll(0)
         assert producer.flush(60) == 0

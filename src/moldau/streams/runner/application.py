@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 from moldau.base.clock import SystemClock
 from moldau.base.names import TopicPartition
+from moldau.client.groups.descriptions import CommittedOffset
+from moldau.client.groups.groups import Groups
 from moldau.spark.background_loop import connect
 from moldau.spark.options import ClusterOptions, WriteOptions, read_options
 from moldau.spark.query.group import QueryGroup
@@ -137,8 +139,18 @@ class RunningApplication:
         self._group = QueryGroup(self._loop, application.application_id, query=query)
         self._decisions = self._loop.run(self._opened())
         #: How far the topics were taken by batches that are decided.
-        self.seen: dict[TopicPartition, int] = {}
+        self.seen: dict[TopicPartition, int] = self._committed()
         self.query: StreamingQuery | None = None
+
+    def _committed(self) -> dict[TopicPartition, int]:
+        """Where the last run ended, as its group shows it."""
+        places = set(self.application.layout.all_places())
+        found = self._loop.run(Groups(self._loop.cluster).committed(self.application.application_id))
+        return {
+            place: each.offset
+            for place, each in found.items()
+            if isinstance(each, CommittedOffset) and place in places
+        }
 
     async def _opened(self) -> Decisions:
         decisions = await Decisions.open(self._loop.cluster, self.application.query)

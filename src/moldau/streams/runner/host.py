@@ -14,10 +14,13 @@ import traceback
 from contextlib import suppress
 from multiprocessing.connection import Client, Connection, Listener
 
+from moldau.base.clock import SystemClock
 from moldau.streams.runner.orders import Done, Order
 from moldau.streams.runner.worker import Worker
 
 _WATCH_SECONDS = 1.0
+#: A host without orders ends after so long; the state of its tasks is read again if they go on.
+_IDLE_SECONDS = 600.0
 #: What a host says when it listens.
 READY = b"ready"
 
@@ -26,9 +29,27 @@ class HostFailed(Exception):
     """An order that failed; the message is that of the host."""
 
 
+class _Activity:
+    """When an order was last at work."""
+
+    def __init__(self) -> None:
+        self._clock = SystemClock()
+        self.is_busy = False
+        self._since = self._clock.monotonic()
+
+    def ended(self) -> None:
+        self.is_busy = False
+        self._since = self._clock.monotonic()
+
+    @property
+    def is_idle(self) -> bool:
+        return not self.is_busy and self._clock.monotonic() - self._since > _IDLE_SECONDS
+
+
 def serve(path: str, parent: int) -> None:
-    """Serves until the parent is gone."""
-    watch = threading.Thread(target=_watch, args=(path, parent), daemon=True)
+    """Serves until the parent is gone, or nobody has asked for long."""
+    activity = _Activity()
+    watch = threading.Thread(target=_watch, args=(path, parent, activity), daemon=True)
     watch.start()
     worker = Worker()
     with Listener(path, "AF_UNIX", backlog=16) as listener:
@@ -36,10 +57,13 @@ def serve(path: str, parent: int) -> None:
         os.dup2(2, 1)  # whatever a program prints goes to the log
         while True:
             with listener.accept() as connection:
+                activity.is_busy = True
                 try:
                     _answer(worker, connection)
                 except (EOFError, OSError):
                     continue  # whoever asked is gone
+                finally:
+                    activity.ended()
 
 
 def _answer(worker: Worker, connection: Connection) -> None:
@@ -69,9 +93,9 @@ def ask(path: str, order: Order) -> Done:
     raise HostFailed(f"{sentence}\n{trace}" if os.environ.get("MOLDAU_TRACEBACK") else sentence)
 
 
-def _watch(path: str, parent: int) -> None:
+def _watch(path: str, parent: int, activity: _Activity) -> None:
     stopped = threading.Event()
-    while _is_alive(parent):
+    while _is_alive(parent) and not activity.is_idle:
         stopped.wait(_WATCH_SECONDS)
     for each in (path, f"{path}.lock", f"{path}.log"):
         with suppress(OSError):

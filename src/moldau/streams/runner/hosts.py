@@ -25,7 +25,9 @@ def run_order(order: Order, number: int) -> Done:
         fcntl.flock(lock, fcntl.LOCK_EX)
         try:
             return ask(str(path), order)
-        except (FileNotFoundError, ConnectionRefusedError):
+        except (EOFError, OSError):
+            # There is none yet, or it ended, perhaps in the middle of this order. Then the transaction that
+            # it left open is aborted when its id is used again.
             _start(path)
             return ask(str(path), order)
 

@@ -166,7 +166,10 @@ def _groups(
                 tuple(names[topic] for topic in topics),
                 tuple(names[topic] for topic in sorted(global_topics)) if wants_globals else (),
                 max((counts[topic] for topic in topics), default=1),
-                state_topic_name(application_id, number) if _remembers(topology, all_nodes) else None,
+                # With several topics, one may wait for another: how far each was taken is state, too.
+                state_topic_name(application_id, number)
+                if len(topics) > 1 or _remembers(topology, all_nodes)
+                else None,
             )
         )
     return found

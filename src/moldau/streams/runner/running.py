@@ -81,6 +81,7 @@ class RunningProgram:
         self._lag_at = -_LAG_SECONDS - 1
         self._progress = Progress()
         self._error: str | None = None
+        self._is_ours = False
         self._state = PipelineState(
             application_id,
             str(Path(program.name).absolute()),
@@ -114,6 +115,7 @@ class RunningProgram:
     def start(self, spark: "SparkSession | None" = None) -> None:
         settings = self.settings
         self._stack.enter_context(self.directory.running())
+        self._is_ours = True
         self._stack.enter_context(log_to(self.directory.log_path))
         self._write()
         application = self._prepared()
@@ -203,7 +205,8 @@ class RunningProgram:
                 self.running.stop()
             failed = error is not None and not isinstance(error, KeyboardInterrupt)
             self._error = str(error) if failed else None
-            if self._stack._exit_callbacks:  # type: ignore[attr-defined]
+            # Where another process runs the application, its state is not ours to write.
+            if self._is_ours:
                 self._state = replace(self._state, state=FAILED if failed else STOPPED)
                 self._write()
                 log.info("application %s %s", self.application_id, self._state.state)

@@ -84,22 +84,21 @@ class StreamsReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         application = self._application
         places = application.layout.all_places()
         loop = connect(application.cluster)
-        wanted = dict.fromkeys(places, EARLIEST if application.start_at == "earliest" else LATEST)
-        starts = loop.run(list_offsets(loop.cluster, wanted, committed=True))
-        firsts = starts
-        if application.start_at != "earliest":
-            # What the program sends to itself, and tables that every task has whole, are read from the start.
-            firsts = loop.run(list_offsets(loop.cluster, dict.fromkeys(places, EARLIEST), committed=True))
-        whole = {t for group in application.layout.groups for t in group.global_topics}
-        whole |= {topic.name for topic in application.layout.internal_topics}
+        firsts = loop.run(list_offsets(loop.cluster, dict.fromkeys(places, EARLIEST), committed=True))
+        ends = loop.run(list_offsets(loop.cluster, dict.fromkeys(places, LATEST), committed=True))
         found = loop.run(Groups(loop.cluster).committed(application.application_id))
-        for place, committed in found.items():
-            if isinstance(committed, CommittedOffset) and place in starts and committed.offset >= 0:
-                starts[place] = committed.offset
-        # A global table is read whole by each task, so its topic begins at 0.
-        offsets = {place: 0 if place.topic in whole else offset for place, offset in starts.items()}
-        offsets |= {place: firsts[place] for place in offsets if place.topic in whole and place not in found}
-        return _to_json(offsets, (), 0)
+        # What the program sends to itself, and tables that every task has whole, are read from the start.
+        whole = {topic for group in application.layout.groups for topic in group.global_topics}
+        own = {topic.name for topic in application.layout.internal_topics}
+        begins = {}
+        for place in places:
+            committed = found.get(place)
+            from_end = application.start_at == "latest" and place.topic not in whole | own
+            begins[place] = ends[place] if from_end else firsts[place]
+            if isinstance(committed, CommittedOffset) and place.topic not in whole:
+                is_there = firsts[place] <= committed.offset <= ends[place]
+                begins[place] = committed.offset if is_there else begins[place]
+        return _to_json(begins, (), 0)
 
     def getDefaultReadLimit(self) -> ReadLimit:
         return ReadAllAvailable()
