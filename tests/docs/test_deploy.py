@@ -36,7 +36,8 @@ def generator() -> ModuleType:
     spec = importlib.util.spec_from_file_location(
         "generate_dashboard", DEPLOY / "grafana/generate_dashboard.py"
     )
-    assert spec is not None and spec.loader is not None
+    assert spec is not None
+    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module

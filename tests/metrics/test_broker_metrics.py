@@ -57,5 +57,6 @@ def test_every_metric_says_what_it_is_and_no_name_means_two_things() -> None:
     assert broker_metrics.STATE in list(TABLE)
     kinds: dict[str, Kind] = {}
     for metric in TABLE:
-        assert metric.help and not metric.help.endswith("."), metric.object_name
+        assert metric.help, metric.object_name
+        assert not metric.help.endswith("."), metric.object_name
         assert kinds.setdefault(metric.prometheus, metric.kind) is metric.kind

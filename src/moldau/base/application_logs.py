@@ -59,7 +59,7 @@ class _OneLine(logging.Formatter):
 class _Quiet(RotatingFileHandler):
     """A full disk costs lines of the log, not an error on standard error for each of them."""
 
-    def handleError(self, record: logging.LogRecord) -> None:
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802
         pass
 
 

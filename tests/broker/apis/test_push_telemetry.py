@@ -78,8 +78,6 @@ def test_what_was_pushed_is_shown_and_differences_add_up(ask: Ask) -> None:
     assert push(ask, client, subscription, otlp_sum(name, 40.0)) == 0
     ask.broker.clock.advance(301)
     assert push(ask, client, subscription, otlp_sum(name, 2.0)) == 0
-    lines = [
-        line for line in ask.broker.node.services.telemetry.exposition() if 'client_id="tester"' in line
-    ]
+    lines = [line for line in ask.broker.node.services.telemetry.exposition() if 'client_id="tester"' in line]
     shown = [line for line in lines if line.startswith("org_apache_kafka_producer_record_send_total{")]
     assert shown[-1].endswith(" 42.0\n")

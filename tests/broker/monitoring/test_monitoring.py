@@ -30,7 +30,8 @@ class Seen:
 
     def __init__(self, broker: Broker) -> None:
         monitoring = broker.node.monitoring
-        assert monitoring is not None and monitoring.address is not None
+        assert monitoring is not None
+        assert monitoring.address is not None
         self.url = "http://{}:{}".format(*monitoring.address)
 
     def get(self, path: str, body: Any = None, **headers: str) -> tuple[int, str]:

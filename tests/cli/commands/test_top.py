@@ -12,7 +12,8 @@ def test_brokers_are_shown_as_json_and_as_tables() -> None:
     with Broker({"moldau.metrics.port": 0}) as broker:
         broker.create_topic("orders", 2)
         monitoring = broker.node.monitoring
-        assert monitoring is not None and monitoring.address is not None
+        assert monitoring is not None
+        assert monitoring.address is not None
         address = "{}:{}".format(*monitoring.address)
         arguments = ["top", address, "127.0.0.1:1", "--every", "0.2", "--count", "1"]
         result = CliRunner().invoke(cli, [*arguments, "--json"])

@@ -49,7 +49,8 @@ def test_transcripts(name: str, tool_at: Callable[..., Any], transcript: Callabl
         lines = list(block.stdout)
         if "--generate-name" in block.command:
             ours, theirs = (_GENERATED.search(each) for each in (result.lines[0], lines[0]))
-            assert ours is not None and theirs is not None
+            assert ours is not None
+            assert theirs is not None
             generated[theirs[0]] = ours[0]
         for theirs_, ours_ in generated.items():
             lines = [line.replace(theirs_, ours_) for line in lines]
