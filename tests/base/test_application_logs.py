@@ -12,11 +12,19 @@ from moldau.base.application_logs import LOG_FILES, ApplicationLogs
 
 @pytest.fixture(autouse=True)
 def loud() -> Iterator[None]:
-    root = logging.getLogger()
-    level = root.level
-    root.setLevel(logging.INFO)
+    """Whatever level other tests have left: the loggers of these tests say what they are told."""
+    named = ("moldau.node", "moldau.cluster.controller", "moldau.state", "moldau.request")
+    loggers = [
+        logging.getLogger(name) for name in (*named, "moldau.storage.cleaner", "kafka.authorizer.logger")
+    ]
+    before = [(logger, logger.level, logger.disabled) for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.INFO)
+        logger.disabled = False
     yield
-    root.setLevel(level)
+    for logger, level, disabled in before:
+        logger.setLevel(level)
+        logger.disabled = disabled
 
 
 def test_each_line_is_in_its_file(tmp_path: Path) -> None:

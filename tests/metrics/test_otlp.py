@@ -2,8 +2,8 @@
 rubbish.
 """
 
-import contextlib
 import struct
+from contextlib import suppress
 
 import pytest
 from hypothesis import given
@@ -73,5 +73,5 @@ def test_rubbish_is_refused(data: bytes) -> None:
 
 @given(st.binary(max_size=200))
 def test_any_bytes_are_read_or_refused(data: bytes) -> None:
-    with contextlib.suppress(NotOtlp):
+    with suppress(NotOtlp):
         list(decode_metrics(data))

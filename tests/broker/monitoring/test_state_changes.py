@@ -11,9 +11,11 @@ from moldau.testing import Broker
 
 
 def test_a_brokers_logs_are_files(tmp_path: Path) -> None:
-    logger = logging.getLogger("moldau")
-    level = logger.level
-    logger.setLevel(logging.INFO)
+    names = ("moldau.state", "moldau.request", "moldau.cluster.controller")
+    loggers = [logging.getLogger(name) for name in names]
+    levels = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.INFO)
     try:
         settings = {"moldau.logs.dir": str(tmp_path), "moldau.request.log": True}
         with Broker(settings) as broker:
@@ -26,4 +28,5 @@ def test_a_brokers_logs_are_files(tmp_path: Path) -> None:
             assert "is the controller" in (tmp_path / "controller.log").read_text()
             assert "METADATA v1" not in (tmp_path / "server.log").read_text()
     finally:
-        logger.setLevel(level)
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)
