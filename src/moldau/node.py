@@ -7,7 +7,6 @@ stops. Everything is built here and handed to constructors; nothing below looks 
 import asyncio
 import gc
 import logging
-import os
 import random
 import signal
 from collections.abc import Callable, Coroutine, Mapping
@@ -24,7 +23,8 @@ from moldau.base.descriptors import (
     raise_descriptor_limit,
     share_descriptors,
 )
-from moldau.base.names import TopicPartition, Uuid
+from moldau.base.names import TopicPartition
+from moldau.base.new_ids import new_uuid
 from moldau.base.tasks import Background, Timers, new_event_loop
 from moldau.broker.access.entrances import entrances, exchange_certificates
 from moldau.broker.access.guarding import Guarding
@@ -562,14 +562,6 @@ class Node:
             await asyncio.get_running_loop().run_in_executor(closing, close)
 
 
-def new_uuid() -> Uuid:
-    """An id that does not begin with a dash in its written form: tools take that for an option."""
-    while True:
-        value = os.urandom(16)
-        if value[0] >> 2 != 62 and value != bytes(16):
-            return value
-
-
 def run(
     properties: Mapping[str, str],
     overrides: Mapping[str, str] | None = None,
@@ -596,9 +588,8 @@ async def _run(node: Node, ready: Callable[[Node], None]) -> int:
     gc.freeze()
     gc.set_threshold(50_000, 20, 20)
     ready(node)
-    loop.call_later(
-        _AFTER_START_SECONDS, reuse_freed_memory
-    )  # needs an import that the start need not wait for
+    # It needs an import that the start need not wait for.
+    loop.call_later(_AFTER_START_SECONDS, reuse_freed_memory)
     assert node.failure is not None
     node.failure.add_done_callback(lambda _: stop.set())
     await stop.wait()

@@ -154,8 +154,7 @@ BROKER_SETTINGS = SettingsTable({
                 "Users of PLAIN as options user_<name>=<password>; by listener and mechanism as "
                 "listener.name.<listener>.<mechanism>.sasl.jaas.config.", None, _EACH),
         Setting("sasl.kerberos.principal.to.local.rules", LIST, ("DEFAULT",),
-                "How a Kerberos name becomes a user's, by Kafka's rules; DEFAULT is the first part of a name "
-                "of the broker's realm.", Items(), _EACH),
+                "How a Kerberos name becomes a user's, by Kafka's rules; DEFAULT: its first part.", Items(), _EACH),
         Setting("sasl.server.max.receive.size", INT, 524288, "Largest request before a login.",
                 at_least(0)),
         Setting("connections.max.reauth.ms", LONG, 0,
@@ -584,8 +583,7 @@ BROKER_SETTINGS = SettingsTable({
         Setting("transaction.remove.expired.transaction.cleanup.interval.ms", INT, 3600000,
                 "How often forgotten transactional ids are looked for.", at_least(1)),
         Setting("transaction.partition.verification.enable", BOOLEAN, True,
-                "Checks that a partition is part of the transaction before it takes records of it.", None,
-                _ALL),
+                "Checks that a partition is in the transaction before it takes records of it.", None, _ALL),
         Setting("transaction.two.phase.commit.enable", BOOLEAN, True,
                 "Allows transactions that a coordinator outside ends; Kafka's own default is false."),
     ),
