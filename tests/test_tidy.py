@@ -138,7 +138,7 @@ PURE = [
     "cluster/configs/broker_settings.py",
     "cluster/configs/without_effect.py",
     "replication/partition.py",
-    "replication/peer_security.py",
+    "replication/links/peer_security.py",
     "registry/records.py",
     "registry/errors.py",
     "registry/subjects.py",

@@ -53,16 +53,16 @@ from moldau.cluster.store.contract import MetadataStore
 from moldau.cluster.store.opening import metadata_store
 from moldau.protocol.errors import KafkaError
 from moldau.replication.branching import Branching
-from moldau.replication.controller_channel import ControllerChannel
 from moldau.replication.following import Following, fetch_settings
 from moldau.replication.heavy_batches import BatchLimits, HeavyBatches
 from moldau.replication.isr_changes import IsrChanges
 from moldau.replication.isr_proposals import IsrProposals
+from moldau.replication.links.controller_channel import ControllerChannel
+from moldau.replication.links.peer_security import peer_security
+from moldau.replication.links.peer_watch import PeerWatch
+from moldau.replication.links.peers import Peers
 from moldau.replication.log_cleaning import LogCleaning
 from moldau.replication.log_upkeep import LogUpkeep
-from moldau.replication.peer_security import peer_security
-from moldau.replication.peer_watch import PeerWatch
-from moldau.replication.peers import Peers
 from moldau.replication.replicas import Replicas
 from moldau.replication.throttle import ReplicationThrottle
 from moldau.storage.branches.branch import remove_unfinished_branches

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from moldau.broker.schema_validation import SchemaValidator
     from moldau.coordinators.groups.shard import GroupShard
     from moldau.replication.branching import Branching
-    from moldau.replication.controller_channel import ControllerChannel
+    from moldau.replication.links.controller_channel import ControllerChannel
 
 
 class CloseConnection(Exception):

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from moldau.broker.context import RequestContext
     from moldau.broker.dispatch import Dispatch
     from moldau.cluster.metadata import Metadata
-    from moldau.replication.controller_channel import ControllerChannel
+    from moldau.replication.links.controller_channel import ControllerChannel
 
 
 class Forwarding:

@@ -17,7 +17,7 @@ from moldau.cluster.metadata import Metadata
 from moldau.cluster.records import Record
 from moldau.protocol.errors import ErrorCode, KafkaError
 from moldau.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
-from moldau.replication.controller_channel import ControllerChannel
+from moldau.replication.links.controller_channel import ControllerChannel
 
 log = logging.getLogger("moldau.broker.registration")
 

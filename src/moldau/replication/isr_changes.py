@@ -19,7 +19,7 @@ from moldau.protocol.messages.alter_partition import (
     PartitionDataRequest,
     TopicDataRequest,
 )
-from moldau.replication.controller_channel import ControllerChannel
+from moldau.replication.links.controller_channel import ControllerChannel
 
 _KNOWN_CODES = frozenset(map(int, ErrorCode))
 

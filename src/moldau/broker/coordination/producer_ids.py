@@ -9,7 +9,7 @@ import asyncio
 from moldau.cluster.metadata import Metadata
 from moldau.protocol.errors import ErrorCode, KafkaError
 from moldau.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest
-from moldau.replication.controller_channel import ControllerChannel
+from moldau.replication.links.controller_channel import ControllerChannel
 
 
 class ProducerIds:

@@ -4,7 +4,7 @@ import pytest
 
 from moldau.protocol.errors import ErrorCode, KafkaError
 from moldau.protocol.messages.metadata import MetadataRequest
-from moldau.replication.peers import Peers
+from moldau.replication.links.peers import Peers
 from moldau.testing import Cluster
 
 

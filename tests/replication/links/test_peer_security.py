@@ -4,7 +4,7 @@ import pytest
 
 from moldau.base.settings import SettingError
 from moldau.client.transport.security import Security
-from moldau.replication.peer_security import peer_client_settings
+from moldau.replication.links.peer_security import peer_client_settings
 
 JAAS = (
     'org.apache.kafka.common.security.plain.PlainLoginModule required username="b" password="s" user_b="s";'

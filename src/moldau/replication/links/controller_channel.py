@@ -12,7 +12,7 @@ from typing import Any
 
 from moldau.cluster.metadata import Metadata
 from moldau.protocol.errors import ErrorCode, KafkaError
-from moldau.replication.peers import Peers
+from moldau.replication.links.peers import Peers
 
 log = logging.getLogger("moldau.replication.controller")
 

@@ -10,7 +10,7 @@ from moldau.base.tasks import Background
 from moldau.cluster.image import EMPTY_IMAGE, ClusterImage
 from moldau.cluster.records import BrokerFenced, BrokerRegistered, Endpoint
 from moldau.protocol.errors import ErrorCode, KafkaError
-from moldau.replication.peer_watch import PeerWatch
+from moldau.replication.links.peer_watch import PeerWatch
 
 
 class Connection:

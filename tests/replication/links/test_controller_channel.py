@@ -12,7 +12,7 @@ from moldau.protocol.messages.allocate_producer_ids import (
     AllocateProducerIdsRequest,
     AllocateProducerIdsResponse,
 )
-from moldau.replication.controller_channel import ControllerChannel
+from moldau.replication.links.controller_channel import ControllerChannel
 
 OURS = 1
 REQUEST = AllocateProducerIdsRequest(OURS, 7)

@@ -16,9 +16,9 @@ from moldau.base.tasks import Background
 from moldau.cluster.image import BrokerImage, ClusterImage
 from moldau.cluster.records import Record
 from moldau.protocol.errors import KafkaError
-from moldau.replication.peers import Peers
+from moldau.replication.links.peers import Peers
 
-log = logging.getLogger("moldau.replication.peers")
+log = logging.getLogger("moldau.replication.links.peers")
 
 _REFUSALS = 3
 _PAUSE_SECONDS = 0.1
