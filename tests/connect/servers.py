@@ -13,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -105,11 +105,15 @@ def _libraries(package: str) -> dict[str, str]:
 _INITDB = ["-A", "trust", "-U", "postgres", "-E", "UTF8", "--locale=C.UTF-8"]
 
 
-def _postgresql_programs() -> Path:
+def _postgresql_programs(who: dict[str, Any]) -> Path:
+    """Where a PostgreSQL is that runs here for this user, who may not be allowed into every folder."""
     debian = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"))
     for found in (shutil.which("initdb"), *reversed(debian), *FOLDER.glob("**/bin/initdb")):
-        if found:
-            return Path(found).parent
+        if found is None:
+            continue
+        with suppress(OSError):
+            if subprocess.run([found, "--version"], capture_output=True, cwd="/", **who).returncode == 0:
+                return Path(found).parent
     return missing("PostgreSQL")
 
 
@@ -118,10 +122,10 @@ def postgresql() -> Iterator[Server]:
     """The user is postgres, without a password; a database of that name is there. Logical replication is
     on."""
     pytest.importorskip("psycopg")
-    programs = _postgresql_programs()
     owner = "nobody" if os.geteuid() == 0 else None
+    who: dict[str, Any] = {"user": owner, "group": "nogroup", "extra_groups": []} if owner else {}
+    programs = _postgresql_programs(who)
     with _folder(owner) as folder:
-        who: dict[str, Any] = {"user": owner, "group": "nogroup", "extra_groups": []} if owner else {}
         data, port = folder / "data", free_port()
         made = subprocess.run(
             [
@@ -129,7 +133,7 @@ def postgresql() -> Iterator[Server]:
                 "-D",
                 data,
                 "-N",
-                *["-A", "trust", "-U", "postgres", "-E", "UTF8", "--locale=C.UTF-8"],
+                *_INITDB,
             ],
             capture_output=True,
             cwd=folder,
