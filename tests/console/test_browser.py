@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from tests.shared.hostile_texts import HOSTILE
-from tests.shared.waiting import wait_until
+from hostile_texts import HOSTILE
+from waiting import wait_until
 
 from moldau.testing import Broker
 

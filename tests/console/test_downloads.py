@@ -5,7 +5,7 @@ import io
 import json
 
 import pytest
-from tests.shared.hostile_texts import HOSTILE
+from hostile_texts import HOSTILE
 
 from moldau.console import downloads
 from moldau.console.decoding import Decoded

@@ -6,7 +6,7 @@ import pytest
 from confluent_kafka import Consumer, KafkaException, Producer
 from confluent_kafka import TopicPartition as Place
 from tests.mirror.flows import SETTINGS, ask, content, log_bounds, log_bytes, running, settings
-from tests.shared.waiting import wait_until
+from waiting import wait_until
 
 from moldau.base.names import TopicPartition
 from moldau.client.admin.admin import Admin, raise_errors

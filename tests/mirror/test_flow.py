@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 from tests.mirror.flows import SETTINGS, ask, committed, content, log_bounds, running, settings, settings_with
-from tests.shared.waiting import wait_until
+from waiting import wait_until
 
 from moldau.client.producer.producer import Producer
 from moldau.client.transport.cluster import Cluster as ClientCluster

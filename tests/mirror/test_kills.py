@@ -16,7 +16,7 @@ from threading import Event, Thread
 import pytest
 from confluent_kafka import Producer
 from tests.mirror.flows import FAST, SETTINGS, committed, content, log_bounds, log_bytes
-from tests.shared.waiting import wait_until
+from waiting import wait_until
 
 from moldau.testing import Broker
 

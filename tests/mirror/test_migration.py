@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 from tests.mirror.flows import SETTINGS, ask, content, log_bounds, running, settings
-from tests.shared.waiting import wait_until
+from waiting import wait_until
 
 from moldau.base.names import TopicPartition
 from moldau.cli.main import cli

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, Producer
 from tests.mirror.flows import SETTINGS, ask, committed, running, settings, settings_with
-from tests.shared.waiting import wait_until
+from waiting import wait_until
 
 from moldau.base.names import TopicPartition
 from moldau.client.admin.admin import Admin

@@ -169,7 +169,7 @@ class TestLostReplicas:
     def test_only_where_nobody_counts_on_it(
         self, isr: tuple[int, ...], elr: tuple[int, ...], leader: int, anew: bool
     ) -> None:
-        node = Node({"min.insync.replicas": 1})
+        node = Node({"min.insync.replicas": 1, "moldau.mirror.state": "none"})
         place = TopicPartition("orders", 0)
         node.logs.open_partition(place, ORDERS, LogConfig())
         node.logs.failed[place] = "it is damaged"

@@ -26,6 +26,7 @@ from moldau.broker.coordination.transactions import Transactions
 from moldau.broker.fetch_sessions import FetchSessions
 from moldau.broker.metadata_changes import MetadataChanges
 from moldau.broker.monitoring.requests import RequestMetrics
+from moldau.broker.monitoring.topic_failures import TopicFailures
 from moldau.broker.purgatory import Parked, Purgatory
 from moldau.cluster.configs.broker_settings import load_broker_settings
 from moldau.cluster.image import EMPTY_IMAGE, ClusterImage
@@ -107,6 +108,7 @@ class Services:
         self.transactions = process.transactions
         self.authorization = None
         self.requests = RequestMetrics()
+        self.topic_failures = TopicFailures()
         self.stopping = False
 
     @property

@@ -7,7 +7,7 @@ import socket
 import threading
 
 import pytest
-from tests.shared.waiting import wait_until
+from waiting import wait_until
 
 from moldau.web.application import Application, Service
 from moldau.web.authentication import BasicAuthentication
@@ -149,7 +149,7 @@ def test_a_client_that_hangs_up_in_a_body_is_no_error(run_service, caplog):
             POST + b"Expect: 100-continue\r\nContent-Length: 100\r\n\r\n",
         ):
             sent(serving, request, hang_up=True)
-        wait_until(lambda: sum(" 400 " in each.message for each in caplog.records) == 3)
+        wait_until(lambda: sum(" 400 " in each.getMessage() for each in caplog.records) == 3)
         assert http.get("/text").status_code == 200
     assert [each for each in caplog.records if each.levelno > logging.INFO or each.exc_info] == []
 

@@ -3,7 +3,7 @@
 import asyncio
 import threading
 
-from tests.shared.waiting import wait_until
+from waiting import wait_until
 
 from moldau.web.application import Application, Service
 from moldau.web.openapi import Description

@@ -60,12 +60,9 @@ async def answer_to_connection(services: Services, request: Any) -> Any:
     """
     if services.is_controller and request.broker_id == services.node_id:
         fail = _HANDLERS[type(request)][1]
-        registers = isinstance(request, BrokerRegistrationRequest)
-        return fail(
-            error_code=ErrorCode.DUPLICATE_BROKER_REGISTRATION
-            if registers
-            else ErrorCode.CLUSTER_AUTHORIZATION_FAILED
-        )
+        if isinstance(request, BrokerRegistrationRequest):
+            return fail(error_code=ErrorCode.DUPLICATE_BROKER_REGISTRATION)
+        return fail(error_code=ErrorCode.STALE_BROKER_EPOCH)  # it is not this life of the broker that speaks
     return await answer(services, request)
 
 

@@ -11,8 +11,6 @@ from moldau.cli.certificates import Authority
 from moldau.cli.reports.diagnosis import Finding, Severity
 from moldau.cli.reports.security_checks import examine_settings
 
-_NOW = datetime.datetime.now(datetime.UTC)
-
 
 @pytest.fixture(scope="module")
 def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
@@ -41,9 +39,12 @@ def safe(authority: Authority, tmp_path: Path) -> dict[str, str]:
 
 
 def _examined(
-    settings: Mapping[str, str], path: Path | None = None, now: datetime.datetime = _NOW
+    settings: Mapping[str, str], path: Path | None = None, now: datetime.datetime | None = None
 ) -> dict[str, Finding]:
-    return {finding.subject: finding for finding in examine_settings(settings, path, now)}
+    return {
+        finding.subject: finding
+        for finding in examine_settings(settings, path, now or datetime.datetime.now(datetime.UTC))
+    }
 
 
 def test_a_safe_broker(safe: dict[str, str]) -> None:

@@ -3,9 +3,9 @@
 from html.parser import HTMLParser
 
 import pytest
+from hostile_texts import HOSTILE
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.shared.hostile_texts import HOSTILE
 
 from moldau.console.markup.html import Markup, check_address, joined, link, path, query, table, tag, text
 

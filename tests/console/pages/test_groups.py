@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Consumer
-from tests.shared.waiting import wait_until
+from waiting import wait_until
 
 from moldau.base.names import TopicPartition
 from moldau.client.groups.descriptions import CommittedOffset

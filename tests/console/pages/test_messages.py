@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from tests.shared.hostile_texts import HOSTILE
+from hostile_texts import HOSTILE
 
 from moldau.testing import Broker
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from tests.shared.waiting import wait_until
+from waiting import wait_until
 
 from moldau.testing import Broker, Cluster
 

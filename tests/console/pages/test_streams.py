@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from tests.shared.waiting import wait_until
+from waiting import wait_until
 
 from moldau.testing import Broker
 

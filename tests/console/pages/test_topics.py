@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from tests.shared.waiting import wait_until
+from waiting import wait_until
 
 from moldau.testing import Broker
 

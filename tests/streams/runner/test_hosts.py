@@ -2,7 +2,9 @@
 
 import os
 import signal
+from collections.abc import Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -12,6 +14,7 @@ from moldau.base.names import TopicPartition
 from moldau.spark.background_loop import connect
 from moldau.spark.write.exactly_once import end_all
 from moldau.streams import Consumed, Produced, Serdes, StreamsBuilder
+from moldau.streams.runner import hosts
 from moldau.streams.runner.application import StreamsOptions, prepared
 from moldau.streams.runner.host import HostFailed
 from moldau.streams.runner.hosts import run_order
@@ -32,10 +35,28 @@ def hosts_in(directory: Path) -> list[int]:
     return found
 
 
+@pytest.fixture
+def short_path() -> Iterator[Path]:
+    """The path of a socket may not be as long as that of a test's own folder."""
+    with TemporaryDirectory(prefix="m-", dir="/tmp") as folder:
+        yield Path(folder)
+
+
+def test_sockets_are_below_tmp_where_the_own_folder_is_too_long(
+    short_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(short_path))
+    assert hosts._directory().parent == short_path
+    longer = short_path / ("x" * 90)
+    longer.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(longer))
+    assert hosts._directory().parent == Path("/tmp")
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-def test_a_host_that_was_killed_is_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+def test_a_host_that_was_killed_is_replaced(short_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(short_path))
     builder = StreamsBuilder()
     values = builder.stream("in", Consumed.with_(Serdes.string(), Serdes.string())).map_values(int)
     values.group_by_key().reduce(max, "most").to_stream().to(
@@ -59,12 +80,12 @@ def test_a_host_that_was_killed_is_replaced(tmp_path: Path, monkeypatch: pytest.
                 return done
 
             assert batch(0).restored == 1
-            (host,) = hosts_in(tmp_path)
+            (host,) = hosts_in(short_path)
             os.kill(host, signal.SIGKILL)
             assert batch(1).restored == 1
             assert [int.from_bytes(r.value, "big") for r in broker.records("out")] == [1, 2]
             with pytest.raises(HostFailed, match=r"Exception caught in process.*ValueError"):
                 batch(2)
     finally:
-        for host in hosts_in(tmp_path):
+        for host in hosts_in(short_path):
             os.kill(host, signal.SIGKILL)

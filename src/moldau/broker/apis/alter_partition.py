@@ -8,7 +8,7 @@ from typing import Any
 
 from moldau.broker.access.asks import cluster
 from moldau.broker.context import RequestContext
-from moldau.broker.controller_requests import answer_to_connection
+from moldau.broker.controller_requests import answer
 from moldau.protocol.errors import KafkaError
 from moldau.protocol.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
 from moldau.security.acls import Operation
@@ -18,7 +18,7 @@ ASKS = (cluster(Operation.CLUSTER_ACTION),)
 
 async def handle(request: AlterPartitionRequest, context: RequestContext) -> AlterPartitionResponse:
     context.check_between_brokers()
-    answered: AlterPartitionResponse = await answer_to_connection(context.services, request)
+    answered: AlterPartitionResponse = await answer(context.services, request)
     return answered
 
 

@@ -154,7 +154,7 @@ BROKER_SETTINGS = SettingsTable({
                 "Users of PLAIN as options user_<name>=<password>; by listener and mechanism as "
                 "listener.name.<listener>.<mechanism>.sasl.jaas.config.", None, _EACH),
         Setting("sasl.kerberos.principal.to.local.rules", LIST, ("DEFAULT",),
-                "How Kerberos names become users, by Kafka's rules; DEFAULT: first part", Items(), _EACH),
+                "How Kerberos names become users, by Kafka's rules; DEFAULT: first part.", Items(), _EACH),
         Setting("sasl.server.max.receive.size", INT, 524288, "Largest request before a login.",
                 at_least(0)),
         Setting("connections.max.reauth.ms", LONG, 0,

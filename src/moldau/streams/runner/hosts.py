@@ -15,6 +15,9 @@ from pathlib import Path
 from moldau.streams.runner.host import READY, ask
 from moldau.streams.runner.orders import Done, Order
 
+#: The path of a socket has at most 107 bytes; the names in the directory are below 20.
+_LONGEST_DIRECTORY = 85
+
 
 def run_order(order: Order, number: int) -> Done:
     """Has an order carried out by the worker of that number."""
@@ -34,7 +37,10 @@ def run_order(order: Order, number: int) -> Done:
 
 def _directory() -> Path:
     """Short, as the path of a socket must be; only for this user, and for this executor."""
-    directory = Path(tempfile.gettempdir()) / f"moldau-streams-{os.getuid()}-{os.getppid()}"
+    name = f"moldau-streams-{os.getuid()}-{os.getppid()}"
+    directory = Path(tempfile.gettempdir()) / name
+    if len(os.fsencode(directory)) > _LONGEST_DIRECTORY:
+        directory = Path("/tmp") / name
     directory.mkdir(mode=0o700, exist_ok=True)
     found = directory.stat()
     if found.st_uid != os.getuid() or found.st_mode & 0o077:
