@@ -570,11 +570,9 @@ def run(
 ) -> int:
     """Runs one broker in this process until SIGTERM or SIGINT; the exit code."""
     raise_descriptor_limit()
-    loop = new_event_loop()
-    try:
-        return loop.run_until_complete(_run(Node(properties, overrides), ready))
-    finally:
-        loop.close()
+    # The loop is not closed: the process ends, and uvloop's close() may wait for ever for a connection that
+    # was being made to another broker.
+    return new_event_loop().run_until_complete(_run(Node(properties, overrides), ready))
 
 
 async def _run(node: Node, ready: Callable[[Node], None]) -> int:

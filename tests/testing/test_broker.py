@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import aiokafka
 import confluent_kafka as ck
@@ -21,6 +22,7 @@ from moldau.base.settings import SettingError
 from moldau.client.transport.connection import Connection
 from moldau.protocol.errors import ErrorCode, KafkaError
 from moldau.testing import Broker, SteppedClock
+from moldau.testing import broker as broker_module
 
 
 def producer_of(broker: Broker, **settings: object) -> ck.Producer:
@@ -470,3 +472,27 @@ def test_producers_that_are_silent_for_a_day_are_forgotten() -> None:
         broker.clock.advance(2 * 86_400)
         broker.run(turns())
         assert broker.run(producers()) == 0
+
+
+def test_a_loop_that_does_not_close_holds_up_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    """uvloop may wait for ever for a connection that was being made."""
+    monkeypatch.setattr(broker_module, "_CLOSE_SECONDS", 0.05)
+    released, new_loop = threading.Event(), broker_module.new_event_loop
+
+    class Stuck:
+        def __init__(self) -> None:
+            self._loop = new_loop()
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self._loop, name)
+
+        def close(self) -> None:
+            released.wait(60)
+            self._loop.close()
+
+    monkeypatch.setattr(broker_module, "new_event_loop", Stuck)
+    monkeypatch.setattr(broker_module.asyncio, "set_event_loop", lambda loop: None)
+    broker = Broker().start()
+    broker.stop()
+    assert not broker.running
+    released.set()

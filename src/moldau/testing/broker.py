@@ -47,6 +47,8 @@ _END_OF_TIME_MS = 1 << 62
 _PATIENT = {"log.initial.task.delay.ms": "3600000"}
 #: Stands for ``num.partitions`` where a topic is created.
 _BROKERS_DEFAULT = -1
+#: How long the thread of a broker that has ended may take to end as well.
+_CLOSE_SECONDS = 10.0
 _OWN_THREAD = "the broker's own thread cannot wait for itself: not in an interceptor"
 
 
@@ -114,9 +116,13 @@ class Broker:
         if threading.current_thread() is thread:
             raise RuntimeError(_OWN_THREAD)
         loop.call_soon_threadsafe(loop.stop)
-        thread.join()
-        self._thread = self._loop = self._node = None
-        self._ended.result()
+        try:
+            self._ended.result()
+        finally:
+            # uvloop's close() may wait for ever for a connection that was being made when the broker ended:
+            # nothing of the broker is left by then, so the thread is not waited for without a bound.
+            thread.join(_CLOSE_SECONDS)
+            self._thread = self._loop = self._node = None
 
     @property
     def running(self) -> bool:
