@@ -570,8 +570,8 @@ def run(
 ) -> int:
     """Runs one broker in this process until SIGTERM or SIGINT; the exit code."""
     raise_descriptor_limit()
-    # The loop is not closed: the process ends, and uvloop's close() may wait for ever for a connection that
-    # was being made to another broker.
+    # The loop is not closed: the process ends, and uvloop's close() may wait for ever for a TLS handshake
+    # that is under way.
     return new_event_loop().run_until_complete(_run(Node(properties, overrides), ready))
 
 

@@ -10,6 +10,7 @@ import re
 import threading
 from collections.abc import Callable, Coroutine, Mapping
 from concurrent.futures import Future
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from moldau.base.clock import SteppedClock
@@ -119,7 +120,7 @@ class Broker:
         try:
             self._ended.result()
         finally:
-            # uvloop's close() may wait for ever for a connection that was being made when the broker ended:
+            # uvloop's close() may wait for ever for a TLS handshake that was under way when the broker ended:
             # nothing of the broker is left by then, so the thread is not waited for without a bound.
             thread.join(_CLOSE_SECONDS)
             self._thread = self._loop = self._node = None
@@ -182,7 +183,9 @@ class Broker:
             self._ended.set_result(None)
         finally:
             asyncio.set_event_loop(None)
-            loop.close()
+            # A TLS handshake that was under way goes on inside uvloop's close(), and finds its loop closed.
+            with suppress(RuntimeError):
+                loop.close()
 
     async def _end(self, node: Node) -> None:
         """Stops the broker and cancels what still waits on its loop."""
