@@ -110,7 +110,9 @@ def under(attack: str, seconds: float, seed: int, broker: BrokerProcess, witness
             peak = max(peak, rss_mb(broker.pid))
             time.sleep(0.05)  # looks at the memory so often while the attack lasts
         assert process.stdout is not None
-        requests, connections = map(int, process.stdout.read().split())
+        said = process.stdout.read().split()
+    assert len(said) == 2, f"{attack} ended with {process.returncode}; the broker said:\n{broker.log[-4000:]}"
+    requests, connections = map(int, said)
     waits = sorted(witness.take()) or [float("inf")]
     return Figures(
         attack,

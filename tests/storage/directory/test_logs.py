@@ -252,6 +252,44 @@ class TestTopics:
         assert not files.exists(f"{root}/{name}")
         assert node.log(topic_partition=topic_partition).log_end_offset == 0
 
+    def test_a_flush_under_way_when_its_partition_is_deleted(
+        self, node: Any, make_batch: MakeBatch, files: Files
+    ) -> None:
+        """Found by ``make soak-hostile``: the broker took its only directory offline, and stopped."""
+        log, other = node.log(), node.log(topic_partition=TopicPartition("other", 0))
+        log.append(make_batch(), 0, NOW)
+        job = log.begin_flush()
+        node.logs.delete(log.topic_partition)
+        job.abandoned = False  # as the thread saw it, which looked just before the directory lost its name
+        job.run()
+        assert isinstance(job.error, FileNotFoundError)
+        log.finish_flush(job)
+        assert node.logs.online == node.logs.directories
+        other.append(make_batch(), 0, NOW)
+
+    def test_a_late_flush_leaves_a_new_topic_of_the_same_name_alone(
+        self, node: Any, make_batch: MakeBatch, files: Files
+    ) -> None:
+        log = node.log()
+        log.append(make_batch(), 7, NOW)
+        job = log.begin_flush()
+        node.logs.delete(log.topic_partition)
+        new = node.logs.open_partition(log.topic_partition, OTHER_ID, LogConfig())
+        new.append(make_batch(), 0, NOW)
+        new.flush()
+        before = files.read_whole(new.leader_epochs.path)
+        job.run()
+        log.finish_flush(job)
+        assert files.read_whole(new.leader_epochs.path) == before
+        assert node.logs.online == node.logs.directories
+
+    def test_segments_dropped_when_their_partition_is_deleted(self, node: Any, make_batch: MakeBatch) -> None:
+        log = node.log()
+        log.handle_disk_error("drop segments", OSError(errno.ENOSPC, "No space left on device"))
+        node.logs.delete(log.topic_partition)
+        log.handle_disk_error("drop segments", FileNotFoundError(errno.ENOENT, "No such file or directory"))
+        assert node.logs.online == node.logs.directories
+
     def test_leftovers_of_deletion_go_after_a_start(self, node: Any, files: Files) -> None:
         node.log()
         node.logs.delete(TopicPartition("orders", 0))

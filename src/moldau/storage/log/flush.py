@@ -24,7 +24,17 @@ _THREADS = 16
 class FlushJob:
     """Everything that has to be flushed before the recovery point may advance to ``offset``."""
 
-    __slots__ = ("_contents", "_files", "_logs", "directories", "disk_full", "error", "offset", "paths")
+    __slots__ = (
+        "_contents",
+        "_files",
+        "_logs",
+        "abandoned",
+        "directories",
+        "disk_full",
+        "error",
+        "offset",
+        "paths",
+    )
 
     def __init__(
         self,
@@ -39,6 +49,8 @@ class FlushJob:
         self.error: OSError | None = None
         #: The records are flushed, but the disk is too full for a small file that belongs to them.
         self.disk_full = False
+        #: The log is out of use: its directory may be another's by now, with a topic of the same name.
+        self.abandoned = False
         self._files = files
         self._logs = logs
         self.paths = paths
@@ -70,6 +82,8 @@ class FlushJob:
     def _write_contents(self) -> None:
         try:
             for path, content in self._contents.items():
+                if self.abandoned:
+                    return
                 self._files.write_atomically(path, content)
         except OSError as error:
             if error.errno not in DISK_FULL:
@@ -117,6 +131,11 @@ class FlushState:
         self.directories = job.directories + self.directories
         self.requested = True
         return True
+
+    def abandon(self) -> None:
+        """The log is out of use; a job that is under way writes no more files by their names."""
+        if self.job is not None:
+            self.job.abandoned = True
 
     def finish(self, job: FlushJob, log_end_offset: int) -> None:
         if job is self.job:

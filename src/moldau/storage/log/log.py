@@ -336,16 +336,30 @@ class Log:
 
     def handle_disk_error(self, attempt: str, error: OSError) -> None:
         """Logs the error. A full disk may have space again later; after any other error it is offline."""
+        if self._is_beside_the_point(attempt, error):
+            return
         passing = error.errno in MAY_PASS
         step = f". Next: {next_step(error)}; the log goes on by itself" if passing else ""
         logger.error("%s: cannot %s: %s%s", self.topic_partition, attempt, error, step)
         if not passing:
             self._on_failure(self.directory, error)
 
+    def _is_beside_the_point(self, attempt: str, error: OSError) -> bool:
+        """Whether the log was taken out of use while a thread worked on its files.
+
+        A partition that is deleted loses its directory under such a thread. That says nothing about the
+        disk, and must not take every other partition of the data directory offline.
+        """
+        if self.offline is None:
+            return False
+        logger.debug("%s: cannot %s: %s, but %s", self.topic_partition, attempt, error, self.offline)
+        return True
+
     def mark_offline(self, reason: str) -> None:
         """Takes the log offline until the broker is restarted."""
         if self.offline is None:
             self.offline = reason
+            self.flush_state.abandon()
 
     # -- rolling
 
@@ -474,7 +488,7 @@ class Log:
         """Advances the recovery point, or takes the data directory offline if the job failed."""
         self.flush_state.finish(job, self.log_end_offset)
         self.leader_epochs.dirty |= job.disk_full or job.must_be_repeated
-        if job.error is not None:
+        if job.error is not None and not self._is_beside_the_point("flush", job.error):
             logger.error("%s: cannot flush: %s", self.topic_partition, job.error)
             if not job.must_be_repeated:
                 self._on_failure(self.directory, job.error)
