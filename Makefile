@@ -13,6 +13,9 @@ READY_BENCH := $(VENV)/.ready-bench
 # Where there is Python of ours.
 CODE := src tests benchmarks docs examples tools
 
+# Bytecode is kept whatever the environment says: a test run compiles hundreds of files otherwise, each time.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: help setup run broker test test-fast test-connect lint format bench bench-spark bench-streams conformance soak soak-hostile docs release-check clean
 
 help:

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 TOOL = Path(__file__).parent.parent / "tools" / "run_tests.py"
 FAILS_ONCE = """
 from pathlib import Path

@@ -60,6 +60,7 @@ def sleeps(path: Path) -> Iterator[int]:
             yield node.lineno
 
 
+@pytest.mark.slow
 def test_nobody_sleeps_without_a_reason() -> None:
     silent = []
     for path in sorted(TESTS.rglob("*.py")):

@@ -163,6 +163,7 @@ def test_a_disk_that_is_broken_at_the_start(scene: Scene) -> None:
     assert scene.committed(groups[0]).topics[0].partitions[0].committed_offset == 1
 
 
+@pytest.mark.slow
 def test_a_disk_that_is_not_mounted(scene: Scene, caplog: pytest.LogCaptureFixture) -> None:
     dead = scene.in_dead
     assert scene.produce(dead) == 0

@@ -133,6 +133,7 @@ def test_random_bytes(broker: Broker, healthy: Witness, caplog: pytest.LogCaptur
         throw(broker, healthy, generator.choice((data, raw_frame(data))), caplog)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(REQUESTS_PER_ROUTE))
 def test_odd_requests(broker: Broker, healthy: Witness, seed: int, caplog: pytest.LogCaptureFixture) -> None:
     """Well formed, every API and version: whatever the values, there is an answer and no failure."""

@@ -163,6 +163,7 @@ def test_a_disk_that_cannot_flush(in_memory: tuple[Broker, Client, Faults]) -> N
     assert client.produce(topic="safe") == (STORAGE_ERROR, -1)
 
 
+@pytest.mark.slow
 def test_a_flush_that_fails_while_nobody_waits_for_it(
     in_memory: tuple[Broker, Client, Faults], caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -206,6 +207,7 @@ def test_a_data_directory_in_use_by_this_process(tmp_path: Path) -> None:
         assert broker.topics() == ["t"]
 
 
+@pytest.mark.slow
 def test_a_port_in_use(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
@@ -230,6 +232,7 @@ def prepared(directory: Path) -> Path:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("damage", ["garbage", "cut", "empty", "a hole"])
 def test_damaged_metadata(damage: str, tmp_path: Path) -> None:
     """The broker must not come up as if it were new and let the topics go; it names the file and ends."""

@@ -26,6 +26,8 @@ from moldau.protocol.messages.list_config_resources import (
 from moldau.protocol.messages.metadata import MetadataRequest
 from moldau.testing import Broker
 
+pytestmark = pytest.mark.slow
+
 #: A tenth of what the broker takes, so that the tests are quick; the soak sends the rest.
 ELEMENTS = 2000
 SETTINGS = {

@@ -71,6 +71,7 @@ def test_one_byte_at_a_time() -> None:
     assert echo.frames == BODIES
 
 
+@pytest.mark.slow
 def test_frames_of_all_sizes_in_pieces_of_all_sizes() -> None:
     generator = random.Random(11)
     for _ in range(30):

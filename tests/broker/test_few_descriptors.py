@@ -80,6 +80,7 @@ def test_more_partitions_than_descriptors(broker: BrokerProcess) -> None:
     assert "ERROR" not in broker.log
 
 
+@pytest.mark.slow
 def test_topics_that_nobody_created(broker: BrokerProcess) -> None:
     """1,500 unknown names in one request: some are created, the broker stays as it is, and starts again."""
     names = [MetadataRequestTopic(name=f"unknown-{number}") for number in range(1500)]
@@ -114,6 +115,7 @@ def test_too_many_connections(broker: BrokerProcess) -> None:
     assert "Traceback" not in broker.log
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(resource, "prlimit"), reason="limits of other processes are Linux's")
 def test_no_descriptor_at_all(broker: BrokerProcess) -> None:
     """Who is connected is answered, nobody is let in, and when it is over all is as before."""

@@ -50,6 +50,7 @@ def segments(data: Path) -> list[Path]:
     return sorted((data / "rolls-0").glob("*.log"))
 
 
+@pytest.mark.slow
 def test_a_partition_directory_that_is_gone(data: Path, caplog: pytest.LogCaptureFixture) -> None:
     shutil.rmtree(data / "orders-0")
     for _ in range(2):
@@ -119,6 +120,7 @@ def test_a_segment_that_is_gone(data: Path, caplog: pytest.LogCaptureFixture) ->
         assert len(broker.records("rolls")) == 9
 
 
+@pytest.mark.slow
 def test_segments_that_changed_places(data: Path, caplog: pytest.LogCaptureFixture) -> None:
     first, second = segments(data)[1:3]
     one, other = first.read_bytes(), second.read_bytes()

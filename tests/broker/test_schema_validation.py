@@ -185,6 +185,7 @@ def test_other_topics_are_not_looked_at(replicas):
     assert done[0][1] == {}
 
 
+@pytest.mark.slow
 @in_a_loop
 async def test_a_connection_that_is_gone_leaves_nothing_behind(replicas):
     done, ids = [], Ids()

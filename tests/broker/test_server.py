@@ -249,6 +249,7 @@ def test_stopping_answers_who_waits() -> None:
     run({}, play)
 
 
+@pytest.mark.slow
 def test_stopping_lets_large_answers_out() -> None:
     async def play(house: House) -> None:
         reader, _ = await house.ask(b"big", b"")

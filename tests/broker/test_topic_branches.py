@@ -69,6 +69,7 @@ def values(broker: Broker, topic: str, *, committed: bool) -> list[bytes]:
     return found
 
 
+@pytest.mark.slow
 def test_a_fork_is_a_topic_like_any_other(broker: Broker) -> None:
     broker.create_topic("orders", 2, {"segment.bytes": 1_048_576, "retention.ms": -1})
     for number in range(20):
@@ -149,6 +150,7 @@ def test_a_producer_of_the_source_may_write_to_the_fork(broker: Broker) -> None:
     assert len(broker.records("orders")) == 8
 
 
+@pytest.mark.slow
 def test_transactions(broker: Broker) -> None:
     broker.create_topic("orders")
     producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "transactional.id": "t"})

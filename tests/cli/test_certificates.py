@@ -9,6 +9,7 @@ from cryptography import x509
 from moldau.cli.certificates import Authority
 
 
+@pytest.mark.slow
 def test_secrets_are_for_their_owner(tmp_path: Path) -> None:
     authority = Authority.create(tmp_path / "ca")
     authority.issue("broker", hosts=["localhost", "::1"])
@@ -17,6 +18,7 @@ def test_secrets_are_for_their_owner(tmp_path: Path) -> None:
     assert stat.S_IMODE((tmp_path / "ca").stat().st_mode) == 0o700
 
 
+@pytest.mark.slow
 def test_an_authority_is_opened_again_and_never_replaced(tmp_path: Path) -> None:
     Authority.create(tmp_path)
     with pytest.raises(FileExistsError):

@@ -4,12 +4,15 @@ import re
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 import moldau.client
 from moldau.testing import Broker
 
 PAGE = Path(__file__).parent.parent.parent / "docs" / "client.md"
 
 
+@pytest.mark.slow
 def test_the_examples_run() -> None:
     blocks = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
     assert len(blocks) == 7

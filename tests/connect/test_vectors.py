@@ -33,6 +33,7 @@ def test_the_player_tells_a_wrong_result() -> None:
     assert play(missing).problem is not None
 
 
+@pytest.mark.slow
 def test_the_player_as_a_program() -> None:
     run = subprocess.run(
         [sys.executable, "-m", "tests.connect.play", str(FOLDER / "transforms.json")],

@@ -16,6 +16,7 @@ from moldau.web.server import ListenerOptions
 READS = [route.path for route in ROUTES if route.method == "GET" and "stream" not in route.handler.__name__]
 
 
+@pytest.mark.slow
 def test_every_answer_forbids_what_is_not_the_consoles(console: Any, broker: Broker) -> None:
     broker.create_topic("t")
     for path in READS:
@@ -32,6 +33,7 @@ def test_every_answer_forbids_what_is_not_the_consoles(console: Any, broker: Bro
     assert "default-src 'none'" in policy
 
 
+@pytest.mark.slow
 def test_forms_need_their_token(console: Any, broker: Broker) -> None:
     broker.create_topic("t")
     other = Browser(console.url)
@@ -55,6 +57,7 @@ def test_cookies_are_not_for_scripts(console: Any) -> None:
     assert "HttpOnly; SameSite=Lax" in answer.headers["set-cookie"]
 
 
+@pytest.mark.slow
 def test_only_its_own_names_are_answered(console: Any) -> None:
     """A foreign page whose name leads to this machine (DNS rebinding) sees nothing."""
     for host in ("evil.example", "127.0.0.1.evil.example", "", "[::1", "evil@127.0.0.2"):
@@ -66,6 +69,7 @@ def test_only_its_own_names_are_answered(console: Any) -> None:
         assert answer.status_code == 200, host
 
 
+@pytest.mark.slow
 def test_read_only_changes_nothing(make_console: Callable[..., Any], broker: Broker) -> None:
     broker.produce("t", b"x")
     console = make_console(read_only=True)

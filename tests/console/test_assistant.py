@@ -46,6 +46,7 @@ async def ask(
         await workspace.close()
 
 
+@pytest.mark.slow
 def test_looking(broker: Broker) -> None:
     for number in range(20):
         broker.produce("orders", json.dumps({"id": number, "card": "4111"}), key=f"k{number}")

@@ -147,6 +147,7 @@ _JSON = st.recursive(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=50)
 @given(st.lists(_WORDS, max_size=25).map(" ".join) | st.text(max_size=60), _JSON)
 def test_any_source_is_refused_or_answers(source: str, value: object) -> None:

@@ -92,6 +92,7 @@ def test_as_many_offsets_are_committed_at_once_as_a_topic_has(scene: Scene) -> N
     assert committed(scene, "g") == WIDE
 
 
+@pytest.mark.slow
 def test_a_target_that_does_not_fit_into_a_batch(scene: Scene) -> None:
     members = [f"member-{number}" for number in range(60)]
     for member in members:

@@ -70,6 +70,7 @@ def test_rules_that_are_used_are_recorded() -> None:
     assert used <= recorded
 
 
+@pytest.mark.slow
 def test_alerts_fire_and_clear() -> None:
     promtool = shutil.which("promtool")
     if promtool is None:

@@ -45,6 +45,7 @@ def running(run: Callable[..., Any], servers: str) -> Iterator[str]:
         assert not thread.is_alive()
 
 
+@pytest.mark.slow
 def test_the_service_of_the_page(example: dict[str, Any]) -> None:
     with Broker({"group.initial.rebalance.delay.ms": 0}) as broker:
         servers = broker.bootstrap_servers

@@ -6,9 +6,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[2]
 
 
+@pytest.mark.slow
 def test_a_trace_goes_through_topics() -> None:
     ended = subprocess.run(
         [sys.executable, str(ROOT / "examples" / "tracing.py")],

@@ -4,6 +4,7 @@ import zlib
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -117,6 +118,7 @@ def test_only_headers_are_read_unless_asked(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.slow
 @settings(
     max_examples=150,
     deadline=None,

@@ -301,6 +301,7 @@ _LIBRARIES = {"pickle", "marshal", "shelve"}
 _OWN_PIPE = "storage/compaction/cleaner_worker.py"
 
 
+@pytest.mark.slow
 def test_the_broker_runs_nothing_that_it_was_sent() -> None:
     root = Path(moldau.__file__).parent
     found = []

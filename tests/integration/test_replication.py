@@ -26,6 +26,8 @@ from moldau.protocol.messages.delete_records import (
 )
 from moldau.testing import Cluster
 
+pytestmark = pytest.mark.slow
+
 SETTINGS = {
     "offsets.topic.num.partitions": 4,
     "transaction.state.log.num.partitions": 4,

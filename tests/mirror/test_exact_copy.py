@@ -45,6 +45,7 @@ def write(broker: Broker, topic: str, values: list[bytes], **options: object) ->
     assert producer.flush(60) == 0
 
 
+@pytest.mark.slow
 def test_bytes_offsets_and_transactions(pair: dict[str, Broker]) -> None:
     a, b = pair.values()
     a.create_topic("orders", partitions=2)

@@ -13,6 +13,8 @@ from moldau.protocol.errors import KafkaError
 from moldau.replication.partition import Partition
 from moldau.testing import Broker, Cluster
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def brokers() -> Iterator[dict[str, Broker]]:

@@ -105,6 +105,7 @@ def test_a_point_that_is_not_there(pair: dict[str, Broker]) -> None:
     assert ask(b, lambda cluster: mirror_states(cluster, ["orders"]))["orders"][0] == "mirror"
 
 
+@pytest.mark.slow
 def test_an_interrupted_promotion_is_finished_by_the_next(
     pair: dict[str, Broker], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -128,6 +129,7 @@ def test_an_interrupted_promotion_is_finished_by_the_next(
     write(b, b"2")
 
 
+@pytest.mark.slow
 def test_the_flow_turns_round(pair: dict[str, Broker]) -> None:
     """Failover, writes at the new place, and back: what only the old one has is cut off."""
     a, b = pair.values()
@@ -157,6 +159,7 @@ def test_the_flow_turns_round(pair: dict[str, Broker]) -> None:
     assert b"only at A" not in [r[3] for r in content(a, "orders")]
 
 
+@pytest.mark.slow
 def test_a_mirror_of_a_mirror_is_refused(pair: dict[str, Broker]) -> None:
     a, b = pair.values()
     a.create_topic("orders")

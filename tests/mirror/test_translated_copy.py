@@ -164,6 +164,7 @@ def test_a_group_that_fails_over_reads_each_record_once(pair: dict[str, Broker])
     assert first + second == [b"%d" % at for at in range(300)]
 
 
+@pytest.mark.slow
 def test_it_goes_on_where_it_was(pair: dict[str, Broker]) -> None:
     a, b = pair.values()
     a.create_topic("orders")

@@ -108,6 +108,7 @@ def _messages(cls: type, version: int) -> st.SearchStrategy[Any]:
     return st.builds(cls, **{f.name: _values(f, version) for f in present})
 
 
+@pytest.mark.slow
 @given(st.integers(0, 3).flatmap(lambda version: st.tuples(st.just(version), _messages(Sample, version))))
 def test_what_is_written_is_read(drawn: tuple[int, Sample]) -> None:
     version, message = drawn

@@ -81,6 +81,7 @@ def test_numbers_without_a_codec(number: int) -> None:
         assert caught.value.code is ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
 
 
+@pytest.mark.slow
 @codecs
 @pytest.mark.parametrize("sample", SAMPLES, ids=len)
 @pytest.mark.parametrize("level", [None, 1, 9])
@@ -284,6 +285,7 @@ def bombs() -> dict[str, tuple[Compression, bytes]]:
     }
 
 
+@pytest.mark.slow
 def test_bombs_are_refused() -> None:
     for name, (codec, bomb) in bombs().items():
         code = code_of(codec, bomb)

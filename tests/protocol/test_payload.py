@@ -86,6 +86,7 @@ def test_any_bytes_as_the_plain_way_says(data: bytes, count: int) -> None:
     assert (records_error(data, count) is None) == is_filled_by(data, count)
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(
     st.lists(st.sampled_from([12, 14, 16, 18, 20]), min_size=9, max_size=100),

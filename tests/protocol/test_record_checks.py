@@ -131,6 +131,7 @@ def payload(runs: list[tuple[int, int]], step: int = 1, first: int = 0) -> tuple
 runs = st.lists(st.tuples(st.integers(0, len(SHAPES) - 1), st.integers(1, 40)), min_size=1, max_size=6)
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=60)
 @given(runs, st.sampled_from(STEPS), st.sampled_from([0, -1, 5]), st.integers(-2, 70))
 def test_right_records(runs: list[tuple[int, int]], step: int, first: int, claimed: int) -> None:
@@ -152,6 +153,7 @@ damages = st.lists(
 )
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=300)
 @given(runs, st.sampled_from(STEPS), damages, st.integers(-1, 70))
 def test_damaged_records(
@@ -168,6 +170,7 @@ def test_damaged_records(
     agrees(bytes(damaged), count, claimed)
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=150)
 @given(
     st.integers(0, 4),
@@ -191,6 +194,7 @@ def test_one_wrong_byte_among_equal_records(shape: int, count: int, step: int, d
     agrees(bytes(damaged), count, max(slow_deltas(right, count)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("step", [0, 1000])
 @pytest.mark.parametrize("shape", range(5))
 def test_every_bit_of_the_structure_of_a_record_in_a_run(shape: int, step: int) -> None:
@@ -298,6 +302,7 @@ def test_headers_are_counted_before_they_are_looked_at() -> None:
         check_records(encode_varint(len(claimed)) + bytes(claimed), 1)
 
 
+@pytest.mark.slow
 def test_a_check_keeps_nothing_of_the_records() -> None:
     """Memory does not follow the number of records: 50,000 of nine bytes need little more than a copy."""
     buffer = bytearray()

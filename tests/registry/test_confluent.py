@@ -26,6 +26,8 @@ from confluent_kafka.schema_registry.serde import RuleExecutor
 from confluent_kafka.serialization import MessageField, SerializationContext
 from google.protobuf import descriptor_pb2
 
+pytestmark = pytest.mark.slow
+
 V1 = '{"type":"record","name":"Order","fields":[{"name":"id","type":"long"}]}'
 V2 = (
     '{"type":"record","name":"Order","fields":[{"name":"id","type":"long"},'

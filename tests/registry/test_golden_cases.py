@@ -66,6 +66,7 @@ def register(running, subject, schema):
     return running.http.post(f"/subjects/{subject}/versions", json={"schema": schema})
 
 
+@pytest.mark.slow
 def test_a_field_goes_and_another_comes_and_every_pair_understands_itself(running, client):
     """S3, SER-6, SER-11: both may be registered under FULL, and each reads what the other wrote."""
     assert running.http.put("/config", json={"compatibility": "FULL"}).status_code == 200

@@ -132,6 +132,7 @@ def test_no_bytes_stop_the_reader(key, value):
     read(key, value)
 
 
+@pytest.mark.slow
 @given(st.text(max_size=20), st.integers(1, 2**31 - 1), st.integers(0, 2**31 - 1), st.text(max_size=50))
 def test_what_was_written_is_read(subject, version, number, schema):
     entry = Entry(SchemaKey(subject, version), SchemaValue(subject, version, number, schema))

@@ -252,6 +252,7 @@ RUBBISH = st.recursive(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None)
 @given(RUBBISH, RUBBISH, st.sampled_from([AVRO, JSON]))
 def test_whatever_json_comes_is_parsed_or_refused(first: Any, second: Any, schema_type: SchemaType) -> None:

@@ -67,6 +67,7 @@ def test_schemas_of_every_kind_are_compared_there(kind, text):
     assert run(task(parsing.all_conflicts, Level.FULL, schema, [schema])) == [[[]]]
 
 
+@pytest.mark.slow
 def test_one_that_takes_too_long_is_ended_and_the_next_one_is_not(monkeypatch):
     old, new = (parse(SchemaType.JSON, alternatives(kind, 200)) for kind in ("integer", "number"))
     bomb = task(parsing.all_conflicts, Level.FULL, new, [old])

@@ -1,5 +1,6 @@
 """What a leader knows of its followers: the high watermark, who comes into the ISR and who leaves it."""
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -113,6 +114,7 @@ def test_replicas_come_and_go() -> None:
     assert leading.shrunk_isr(0, NOW, LAG) == (1,), "2 is no replica any more"
 
 
+@pytest.mark.slow
 @settings(max_examples=200)
 @given(
     st.lists(

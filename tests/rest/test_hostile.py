@@ -66,6 +66,7 @@ BODIES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", BODIES)
 def test_bodies(proxy, name):
     """As JSON of v2, as a record of v3, as settings of a consumer."""
@@ -132,6 +133,7 @@ def test_a_record_of_a_stream_has_its_limit(broker, start):
         assert json.loads(answer.text)["error_code"] == 400
 
 
+@pytest.mark.slow
 def test_no_route_is_open_without_a_login(start):
     with start(users={"ann": "secret"}) as proxy:
         for route in TABLE.routes:
@@ -155,6 +157,7 @@ def test_who_asks_too_often_waits(start, refusal):
         assert proxy.http.get("/topics", auth=("bob", "b")).status_code == 200
 
 
+@pytest.mark.slow
 def test_random_bytes_never_break_it(proxy):
     """Damaged copies of good requests."""
     random_ = random.Random(20)

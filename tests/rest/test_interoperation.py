@@ -10,6 +10,8 @@ from confluent_kafka.schema_registry.json_schema import JSONDeserializer, JSONSe
 from confluent_kafka.schema_registry.protobuf import ProtobufDeserializer, ProtobufSerializer
 from google.protobuf.timestamp_pb2 import Timestamp
 
+pytestmark = pytest.mark.slow
+
 AVRO = json.dumps(
     {
         "type": "record",

@@ -16,6 +16,7 @@ values = st.recursive(
 objects = st.dictionaries(st.text(), values, max_size=4)
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None)
 @given(st.lists(objects, max_size=3), st.sampled_from(["", " ", "\r\n"]), st.booleans(), st.integers(1, 20))
 def test_every_cut_gives_the_same(given_objects, between, ascii_only, size):
@@ -48,6 +49,7 @@ def test_an_object_has_its_limit(pieces):
         [list(splitter.feed(piece)) for piece in pieces]
 
 
+@pytest.mark.slow
 def test_single_bytes_take_linear_time():
     """Many bytes, one after the other, of an object that never ends: each is looked at once."""
     splitter = ObjectSplitter(1 << 30)

@@ -224,6 +224,7 @@ def test_names_that_nobody_has_checked_do_not_count_apart(secure, start_at):
     assert found == [401, 401, 429]
 
 
+@pytest.mark.slow
 def test_sessions_are_bounded(secure, start_at, refusal):
     from dataclasses import replace
 

@@ -5,9 +5,12 @@ import re
 import subprocess
 from pathlib import Path
 
+import pytest
+
 PAGE = Path(__file__).parents[2] / "docs" / "rest.md"
 
 
+@pytest.mark.slow
 def test_the_calls_of_the_page(start, registry):
     page = PAGE.read_text()
     section = page[page.index("## v2") : page.index("## v3")]

@@ -56,6 +56,7 @@ def proxies(start):
         yield found
 
 
+@pytest.mark.slow
 def test_any_proxy_will_do(broker, proxies, refusal):
     """A load balancer that gives each request to the next one."""
     turn = iter(range(10**6))
@@ -91,6 +92,7 @@ def test_any_proxy_will_do(broker, proxies, refusal):
     assert sum(len(each.service.consumers) for each in proxies) == 0
 
 
+@pytest.mark.slow
 def test_links_are_those_of_the_proxy_that_was_asked(proxies):
     for number in range(6):
         for each in proxies:

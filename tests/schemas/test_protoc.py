@@ -14,6 +14,7 @@ def test_complaints_are_the_compilers() -> None:
     assert caught.value.complaints.startswith("a.proto:1")
 
 
+@pytest.mark.slow
 def test_a_forked_process_has_a_compiler_of_its_own() -> None:
     code = """
 import os

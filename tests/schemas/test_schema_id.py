@@ -45,6 +45,7 @@ def test_what_has_no_frame(data, said):
     assert said in str(caught.value)
 
 
+@pytest.mark.slow
 @given(st.lists(st.integers(0, 1000), min_size=1, max_size=5))
 def test_indexes_are_confluents(indexes):
     data = write_indexes(indexes)

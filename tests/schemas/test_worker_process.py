@@ -39,6 +39,7 @@ def test_one_child_answers_all_questions(worker: WorkerProcess) -> None:
     assert worker.pid == pid
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("question", [b"sleep", b"die"])
 def test_one_that_takes_too_long_or_dies_is_followed_by_another(
     worker: WorkerProcess, question: bytes

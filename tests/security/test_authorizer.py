@@ -71,6 +71,7 @@ def disagreements(seed: int, rounds: int, questions: int) -> list[object]:
     return found
 
 
+@pytest.mark.slow
 def test_it_agrees_with_the_oracle_over_random_acls() -> None:
     assert disagreements(seed=1, rounds=400, questions=8) == []
 

@@ -37,11 +37,13 @@ def players() -> Iterator[Players]:
         yield players
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", _PLAYED)
 def test_row(players: Players, name: str) -> None:
     assert players.play(_PLAYED[name]) is None
 
 
+@pytest.mark.slow
 def test_what_is_not_served_fails_and_says_so(players: Players) -> None:
     others = {name: row for name, row in _ROWS.items() if name not in _PLAYED}
     reasons = {name: players.play(row) for name, row in others.items()}
@@ -82,6 +84,7 @@ def test_a_rule_that_nobody_can_read_fails(players: Players) -> None:
     assert players.play({"area": "weather", "case": "rain", "result": "wet"}) is not None
 
 
+@pytest.mark.slow
 def test_errors_with_their_places() -> None:
     answer = FetchResponse(responses=[FetchableTopicResponse(partitions=[PartitionData(0, 29)])])
     assert errors_of(answer) == ("Responses[].Partitions[].ErrorCode=TOPIC_AUTHORIZATION_FAILED (29)",)

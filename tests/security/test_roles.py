@@ -86,6 +86,7 @@ def test_what_was_cut_off_is_mended() -> None:
     assert _may_read(acls, _ANN, "orders")
 
 
+@pytest.mark.slow
 def test_random_sequences_against_sets() -> None:
     """After each command a user may read exactly what one of its roles has."""
     draw = random.Random(18)

@@ -16,6 +16,7 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
     return authority
 
 
+@pytest.mark.slow
 def test_one_key_in_every_form(authority: Authority) -> None:
     pem = read_store(str(authority.directory / "one.pem"), "PEM", None)
     assert read_store(str(authority.directory / "one.p12"), "PKCS12", authority.password) == pem

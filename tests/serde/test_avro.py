@@ -95,6 +95,7 @@ class Basket(BaseModel):
     first: Item | None = None
 
 
+@pytest.mark.slow
 def test_the_frame_and_the_subject_of_a_topic(registry, topic):
     write, read = AvroSerializer(registry, ORDER), AvroDeserializer(registry)
     data = write.serialize(topic, {"id": 5})
@@ -331,6 +332,7 @@ def test_failures(registry, topic, url):
         AvroDeserializer(gone).deserialize(topic, data)
 
 
+@pytest.mark.slow
 def test_records_of_a_schema_that_could_not_be_registered_today_are_read(registry, topic, url):
     """Another registry took it once: its default is no number, and its namespace has a dash."""
     text = json.dumps(

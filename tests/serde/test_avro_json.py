@@ -61,6 +61,7 @@ def values(depth=1):
     )
 
 
+@pytest.mark.slow
 @given(values())
 def test_there_and_back(value):
     data = encode(AVRO, value)
@@ -75,6 +76,7 @@ def test_there_and_back(value):
     )
 
 
+@pytest.mark.slow
 @given(st.binary(max_size=40))
 def test_garbage_is_refused_or_read(data):
     with contextlib.suppress(SerdeError):

@@ -129,6 +129,7 @@ def test_ser_3_which_breaks_when_the_type_changes():
     assert wider.deserialize("t", wider.serialize("t", Customer(1, ""))) != Customer(1, "")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("writer", [CUSTOMER, NEW_CUSTOMER])
 @pytest.mark.parametrize("reader", [CUSTOMER, NEW_CUSTOMER])
 def test_ser_6_and_11_the_evolution_of_customers(registry, topic, writer, reader):
@@ -223,6 +224,7 @@ def test_s7_two_versions_in_one_topic_over_the_broker(registry, serde_broker, to
     assert registry.versions(f"{topic}-value") == [1, 2]
 
 
+@pytest.mark.slow
 def test_s8_those_who_do_not_agree_hear_so(registry, topic):
     data = JsonSerializer(registry, '{"type": "object"}').serialize(topic, {})
     with pytest.raises(SerdeError, match=r"of type JSON .* read it with the deserializer of that type"):

@@ -34,6 +34,8 @@ from moldau.serde.json_schema import JsonDeserializer, JsonSerializer  # noqa: E
 from moldau.serde.options import WriterOptions  # noqa: E402
 from moldau.serde.protobuf import ProtobufDeserializer, ProtobufSerializer  # noqa: E402
 
+pytestmark = pytest.mark.slow
+
 ORDER = json.dumps(
     {
         "type": "record",

@@ -91,6 +91,7 @@ class Basket(BaseModel):
     items: list[Item] = []
 
 
+@pytest.mark.slow
 def test_the_frame_and_the_check(registry, topic):
     write, read = JsonSerializer(registry, ORDER), JsonDeserializer(registry)
     data = write.serialize(topic, {"id": 5, "lines": [{"n": 1}]})
@@ -214,6 +215,7 @@ VALUES = st.recursive(
 )
 
 
+@pytest.mark.slow
 @given(VALUES)
 def test_random_values_go_there_and_back(value):
     try:

@@ -3,9 +3,12 @@
 import re
 from pathlib import Path
 
+import pytest
+
 PAGE = Path(__file__).parent.parent.parent / "docs" / "serializers.md"
 
 
+@pytest.mark.slow
 def test_the_examples_run(url, registry, serde_broker):
     names = {"__name__": "page"}
     blocks = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)

@@ -30,6 +30,7 @@ def order(number=5):
     return Order(id=number, lines=[Line(sku="a"), Line(sku="b")], far={"x": 7}, at={"seconds": 9})
 
 
+@pytest.mark.slow
 def test_a_generated_class_there_and_back(registry, topic):
     data = ProtobufSerializer(registry, Order).serialize(topic, order())
     found = registry.version(f"{topic}-value")
@@ -132,6 +133,7 @@ def test_failures(registry, topic):
         unregistered.serialize(f"{topic}-2", order())
 
 
+@pytest.mark.slow
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow], deadline=None)
 @given(st.integers(-(2**63), 2**63 - 1), st.lists(st.text(), max_size=3))
 def test_random_messages_go_there_and_back(registry, number, skus):

@@ -5,6 +5,8 @@ from faults import Faults
 from mutants import MUTANTS, Mutant
 from simulated_run import simulate
 
+pytestmark = pytest.mark.slow
+
 #: Each mutant must be found by one of so many runs.
 RUNS = 12
 #: Those that are found at once stand for the others in every test run; `make soak` takes them all.

@@ -98,6 +98,7 @@ STATES = st.recursive(
 )
 
 
+@pytest.mark.slow
 @given(STATES)
 def test_states_are_what_they_were(state: Any) -> None:
     serde = StateSerde()

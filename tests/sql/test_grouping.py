@@ -133,6 +133,7 @@ def test_what_is_refused(sql: Any, query: str, complaint: str) -> None:
         sql.columns(query)
 
 
+@pytest.mark.slow
 @settings(max_examples=50)
 @given(
     st.lists(st.tuples(st.sampled_from("abc"), st.integers(-5, 5), st.integers(0, 200_000)), max_size=30),

@@ -1,5 +1,6 @@
 """The order in which a batch takes the records of several partitions."""
 
+import pytest
 from clicks import record
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,6 +14,7 @@ def test_the_earliest_head_is_next() -> None:
     assert [each.timestamp for each in by_time([one, [], other])] == [1, 3, 4, 9, 2]
 
 
+@pytest.mark.slow
 @given(st.lists(st.lists(st.integers(0, 20), max_size=6), max_size=4))
 def test_each_partition_keeps_its_order_and_nothing_is_lost(times: list[list[int]]) -> None:
     partitions = [

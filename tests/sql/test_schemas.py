@@ -44,6 +44,7 @@ def test_json_schema_names_all_columns() -> None:
     assert list(json_schema(COLUMNS, "t")["properties"]) == list(TYPES)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["AVRO", "JSON_SR"])
 def test_there_and_back_through_a_registry(form: str, registry_url: str) -> None:
     serde = value_serde(form, COLUMNS, registry_url, "T")

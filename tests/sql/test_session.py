@@ -101,6 +101,7 @@ def test_from_a_topic_to_rows(broker: Broker) -> None:
     work_on(broker, write, read, follow)
 
 
+@pytest.mark.slow
 def test_queries_that_are_kept(broker: Broker) -> None:
     async def start(session: Session, runner: Runner) -> None:
         await results(session, CLICKS)

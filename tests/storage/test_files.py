@@ -155,6 +155,7 @@ def test_space_and_unique_names(files: Files, directory: str) -> None:
 # -- the operating system
 
 
+@pytest.mark.slow
 def test_a_lock_keeps_out_another_process(tmp_path: Path) -> None:
     lock = OsFiles().lock(f"{tmp_path}/.lock")
     program = (
@@ -171,6 +172,7 @@ def test_a_lock_keeps_out_another_process(tmp_path: Path) -> None:
     assert subprocess.run(arguments, capture_output=True, text=True, check=True).stdout == ""
 
 
+@pytest.mark.slow
 def test_descriptors_are_given_back(tmp_path: Path) -> None:
     gc.collect()  # what other tests have left
     before = len(os.listdir("/proc/self/fd"))

@@ -32,6 +32,7 @@ def seen(playing: Play, driver: TestDriver) -> tuple[Any, ...]:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", FAMILIES, ids=lambda path: path.stem)
 def test_a_run_that_is_saved_and_taken_over_at_any_point_equals_one_that_is_not(path: Path) -> None:
     """The whole state goes through bytes before every record that a coin chooses."""
@@ -51,6 +52,7 @@ def test_a_run_that_is_saved_and_taken_over_at_any_point_equals_one_that_is_not(
         assert topics == vector.get("internal_topics", {}), vector["name"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", FAMILIES, ids=lambda path: path.stem)
 def test_after_a_crash_in_any_batch_the_results_are_those_of_an_undisturbed_run(path: Path) -> None:
     """Changes are saved batch by batch. A batch may crash after any of its records; it is then done again."""

@@ -171,6 +171,7 @@ def test_nothing_is_left_behind(place: str, tmp_path: Path) -> None:
     assert open_files() == files
 
 
+@pytest.mark.slow
 def test_a_program_that_forgets_to_stop_it_ends_quietly() -> None:
     program = """
 from moldau.testing import Broker

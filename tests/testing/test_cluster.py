@@ -116,6 +116,7 @@ def test_the_death_of_the_controller(cluster: Cluster) -> None:
     assert cluster[dead].node.metadata.image.topics_by_name.keys() >= {"t", "u"}
 
 
+@pytest.mark.slow
 def test_a_broker_that_stops_hands_over_what_it_leads(cluster: Cluster) -> None:
     admin(cluster, 1).create_topics([NewTopic("t", 3, 3)])["t"].result(10)
     for stopped in (others(cluster)[0], cluster.controller_id):

@@ -22,6 +22,7 @@ def run(*command: str) -> str:
     return ended.stdout
 
 
+@pytest.mark.slow
 def test_the_quickstart(moldau_broker: Broker) -> None:
     said = run("examples/quickstart.py", moldau_broker.bootstrap_servers)
     assert said == "[b'ahoj 0', b'ahoj 1', b'ahoj 2']\n"

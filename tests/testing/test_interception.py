@@ -345,6 +345,7 @@ def test_what_a_connection_asks_next_waits_its_turn(broker: Broker) -> None:
     assert not broker._interceptors.delayed
 
 
+@pytest.mark.slow
 def test_idempotent_producers_bear_delays_with_many_requests_on_the_way(broker: Broker) -> None:
     count = 0
 

@@ -13,6 +13,8 @@ from moldau.web.problems import Problem
 from moldau.web.routes import Route, flag
 from moldau.web.tls import TlsOptions
 
+pytestmark = pytest.mark.slow
+
 
 class Elsewhere(Exception):
     """What a handler raises where another instance decides; its text is the address."""

@@ -15,6 +15,7 @@ json_values = st.recursive(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None)
 @given(json_values)
 def test_what_is_json_is_read(value):

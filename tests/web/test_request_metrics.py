@@ -1,9 +1,12 @@
 """What a service tells of its own requests, scraped from a real one."""
 
+import pytest
+
 from moldau.metrics.readings import Sources
 from moldau.web.request_metrics import RequestCounts
 
 
+@pytest.mark.slow
 def test_requests_are_counted_by_route_and_status(run_service):
     with run_service() as serving, serving.client() as http:
         for name in ("ann", "bob", "nobody"):

@@ -23,6 +23,7 @@ def trusting(tls_files, *, show=None):
     return context
 
 
+@pytest.mark.slow
 def test_tls_and_basic_authentication(run_service, tls_files):
     tls = TlsOptions(tls_files / "server.pem", tls_files / "server.key")
     basic = BasicAuthentication({"ann": "secret"}, "test")
@@ -103,6 +104,7 @@ def waiting_route():
     return begun, go, Route("GET", "/wait", wait, "Wait")
 
 
+@pytest.mark.slow
 def test_what_is_in_flight_finishes_and_nothing_new_begins(run_service):
     begun, go, route = waiting_route()
     answers = []

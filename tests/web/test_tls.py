@@ -69,6 +69,7 @@ def test_a_certificate_and_its_key_in_one_file(options: TlsOptions, tmp_path: Pa
     handshake(options.client_context(), TlsOptions(both).server_context())
 
 
+@pytest.mark.slow
 def test_files_that_cannot_be_used(options: TlsOptions, tls_files: Path, tmp_path: Path) -> None:
     missing = tmp_path / "missing.pem"
     broken = tmp_path / "broken.pem"

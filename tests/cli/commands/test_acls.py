@@ -27,6 +27,7 @@ def run() -> Iterator[Callable[[str], tuple[int, str]]]:
         yield invoke
 
 
+@pytest.mark.slow
 def test_add_check_list_and_remove(run: Callable[[str], tuple[int, str]]) -> None:
     ask = "check --user ann --operation describe --topic orders"
     assert run(ask) == (1, "no: no ACL allows it\n")

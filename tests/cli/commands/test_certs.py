@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import pytest
 from click.testing import CliRunner
 
 from moldau.cli.commands.certs import certs
@@ -12,6 +13,7 @@ def run(*arguments: str) -> tuple[int, str]:
     return result.exit_code, result.output
 
 
+@pytest.mark.slow
 def test_an_authority_a_broker_and_a_client(tmp_path: Path) -> None:
     directory = str(tmp_path / "certs")
     code, said = run("client", "alice", "--directory", directory)

@@ -83,6 +83,7 @@ def test_follow_goes_on(moldau: Any) -> None:
     assert moldau("consume", "orders", "--follow", "--max", "2").stdout == "a\nb\n"
 
 
+@pytest.mark.slow
 def test_following_ends_with_an_interrupt(moldau: Any, broker: Broker) -> None:
     moldau("produce", "orders", input="a\n")
     words = [sys.executable, "-m", "moldau", "consume", "orders", "-f", "-b", broker.bootstrap_servers]
@@ -94,6 +95,7 @@ def test_following_ends_with_an_interrupt(moldau: Any, broker: Broker) -> None:
     assert process.returncode == 130
 
 
+@pytest.mark.slow
 def test_a_reader_that_has_enough(moldau: Any, broker: Broker) -> None:
     moldau("produce", "orders", "--count", "20000")
     words = [sys.executable, "-m", "moldau", "consume", "orders", "-b", broker.bootstrap_servers]
@@ -170,6 +172,7 @@ def test_nothing_commands_a_terminal() -> None:
     assert json.loads(document)["value"] == "\x7f\x9b"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("options", "shown"), [((), b"\\u001b[2Jhi\r\n"), (("--raw",), b"\x1b[2Jhi\r\n")])
 def test_on_a_real_terminal(broker: Broker, options: tuple[str, ...], shown: bytes) -> None:
     """A terminal adds a carriage return to every line."""

@@ -140,6 +140,7 @@ def test_verify_knows_the_metadata(run: Run, data: Path) -> None:
     assert "The metadata is not compared" in run("verify", data).output
 
 
+@pytest.mark.slow
 def test_verify_in_several_processes(run: Run, damaged: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from moldau.cli.commands import log_checks
 

@@ -70,6 +70,7 @@ def test_show(registry, client, moldau, moldau_json):
     assert "Next: 'moldau schemas list'" in refused
 
 
+@pytest.mark.slow
 def test_check(registry, client, moldau, moldau_json, write):
     assert moldau_json("schemas", "check", "orders-value", write(V1))["compatible"] is True
     client.register("orders-value", V1)

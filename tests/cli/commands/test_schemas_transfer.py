@@ -42,6 +42,7 @@ def source(registry):
         yield registry
 
 
+@pytest.mark.slow
 def test_all_of_it_arrives(source, serve_registry, moldau, tmp_path):
     file = str(tmp_path / "schemas.jsonl")
     assert "9 versions of 8 subjects, 2 of them deleted" in moldau("schemas", "export", file).stderr
@@ -64,6 +65,7 @@ def test_all_of_it_arrives(source, serve_registry, moldau, tmp_path):
         assert rows == list(exported(client))
 
 
+@pytest.mark.slow
 def test_through_a_pipe(source, serve_registry, moldau):
     text = moldau("schemas", "export", "-", "--prefix", "numbers").stdout
     assert [json.loads(line).get("subject") for line in text.splitlines()[3:]] == ["numbers"] * 3
@@ -73,6 +75,7 @@ def test_through_a_pipe(source, serve_registry, moldau):
         assert target.versions("numbers") == [2]
 
 
+@pytest.mark.slow
 def test_what_fails_half_way_says_so(registry, moldau, tmp_path):
     file = tmp_path / "bad.jsonl"
     rows = [

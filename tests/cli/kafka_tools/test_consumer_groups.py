@@ -103,6 +103,7 @@ def check(block: Any, broker: Broker, tool: Tool) -> None:
     assert result.code == block.code, told
 
 
+@pytest.mark.slow
 def test_groups_that_live(orders: Broker, tool: Tool, transcript: Callable[[str], list[Any]]) -> None:
     first, second, third, *others = transcript("consumer-groups")
     for block in (first, second, third):
@@ -142,6 +143,7 @@ def test_a_group_that_shifts(
         check(block, orders, tool)
 
 
+@pytest.mark.slow
 def test_static_members_have_a_column(orders: Broker, tool_at: Tool) -> None:
     with member(orders, "g-static", group_instance_id="till-7", session_timeout_ms=6000):
         head, row = tool_at("kafka-consumer-groups", "--describe", "--group", "g-static", "--members").lines[

@@ -215,6 +215,7 @@ def test_decoders_that_come_later(tool: Callable[..., Any], name: str) -> None:
     assert result.code == 1
 
 
+@pytest.mark.slow
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(noise=st.binary(max_size=150))
 def test_no_bytes_make_a_stack_trace(tmp_path: Path, noise: bytes) -> None:

@@ -77,6 +77,7 @@ def test_get_offsets(broker: Broker, tool_at: Callable[..., Any], replay: Callab
     replay("get-offsets")
 
 
+@pytest.mark.slow
 def test_configs(broker: Broker, tool_at: Callable[..., Any], replay: Callable[[str], None]) -> None:
     make_topics(broker, tool_at)
     replay("configs")
@@ -86,6 +87,7 @@ def test_cluster(replay: Callable[[str], None]) -> None:
     replay("cluster")
 
 
+@pytest.mark.slow
 def test_console_producer_then_consumer(
     broker: Broker,
     tool_at: Callable[..., Any],

@@ -113,6 +113,7 @@ def test_a_commit_that_is_refused(numbers: Broker, tool_at: Callable[..., Any]) 
     assert all(not e["success"] and e["error"] and list(e)[-2:] == ["error", "success"] for e in failed)
 
 
+@pytest.mark.slow
 def test_a_signal_ends_it(numbers: Broker, tool_at: Callable[..., Any]) -> None:
     def stop(request: Any) -> None:
         os.kill(os.getpid(), signal.SIGTERM)

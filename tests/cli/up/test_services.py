@@ -28,6 +28,7 @@ def test_the_options_are_handed_on(secured: Any, monkeypatch: pytest.MonkeyPatch
     assert settings == {**secured.settings, "a": "b"}
 
 
+@pytest.mark.slow
 def test_the_producer_logs_in(secured: Any) -> None:
     command = [sys.executable, "-m", "moldau.pipelines.demo.producer", "--bootstrap-servers", secured.address]
     process = subprocess.Popen(

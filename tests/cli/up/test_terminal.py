@@ -8,6 +8,8 @@ import sys
 import termios
 from pathlib import Path
 
+import pytest
+
 
 def take_the_terminal() -> None:
     """In the child: standard input becomes the terminal that it stands before."""
@@ -21,6 +23,7 @@ def read_until(terminal: int, text: bytes) -> bytes:
     return said
 
 
+@pytest.mark.slow
 def test_q_stops_everything(tmp_path: Path) -> None:
     ours, theirs = pty.openpty()
     before = termios.tcgetattr(theirs)

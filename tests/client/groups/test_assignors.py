@@ -1,5 +1,6 @@
 """Sharing partitions among members: the golden assignments, and what holds for all of them."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -53,6 +54,7 @@ def test_members_with_different_topics() -> None:
 TOPICS = st.sampled_from(["t1", "t2", "t3"])
 
 
+@pytest.mark.slow
 @given(
     members=st.dictionaries(st.text(max_size=3), st.lists(TOPICS, unique=True), max_size=6),
     counts=st.dictionaries(TOPICS, st.integers(0, 7)),

@@ -101,6 +101,7 @@ def test_two_members_share_and_the_last_one_has_all(broker: Broker) -> None:
     run(broker, use)
 
 
+@pytest.mark.slow
 def test_progress_is_committed_before_a_round(broker: Broker) -> None:
     for number in range(3):
         broker.produce("orders", b"%d" % number, partition=number)

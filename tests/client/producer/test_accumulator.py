@@ -1,3 +1,4 @@
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -101,6 +102,7 @@ def test_what_failed_goes_first_and_alone() -> None:
     assert not queue.resending
 
 
+@pytest.mark.slow
 @given(st.lists(st.booleans(), max_size=60), st.integers(1, 5))
 def test_the_order_holds_whatever_fails(outcomes: list[bool], in_flight: int) -> None:
     """A broker that takes the batches in the order of their sequences never sees a gap."""

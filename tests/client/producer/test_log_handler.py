@@ -2,10 +2,13 @@
 
 import logging
 
+import pytest
+
 from moldau.client.producer.log_handler import TopicHandler
 from moldau.testing import Broker
 
 
+@pytest.mark.slow
 def test_lines_are_records() -> None:
     with Broker() as broker:
         broker.create_topic("logs")

@@ -200,6 +200,7 @@ def test_a_record_that_is_refused_leaves_only_the_abort(broker: Broker) -> None:
     run(broker, use)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("version")
 @pytest.mark.parametrize("api", ["Produce", "EndTxn", "AddPartitionsToTxn", "TxnOffsetCommit"])
 @pytest.mark.parametrize("handled", [False, True])
@@ -228,6 +229,7 @@ def test_a_lost_request_or_answer_changes_nothing(broker: Broker, api: str, hand
         run(broker, use)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("version")
 def test_consume_transform_produce_exactly_once(broker: Broker) -> None:
     """Work that fails in the middle, again and again, and each record counts once."""

@@ -56,6 +56,7 @@ def refused(status, code):
     return pytest.raises(RegistryError, check=lambda error: (error.status, error.code) == (status, code))
 
 
+@pytest.mark.slow
 def test_from_registration_to_deletion(client):
     first = client.register("orders-value", V1)
     second = client.register("orders-value", V2, normalize=True)
@@ -118,6 +119,7 @@ def test_configs_modes_import_and_contexts(client):
     assert client.by_id(1, ":.eu:orders").text == V2
 
 
+@pytest.mark.slow
 def test_many_threads_share_one_client(client):
     def work(number):
         made = client.register(f"shared-{number % 4}", V1)
@@ -319,6 +321,7 @@ def test_something_that_is_no_registry(servers):
             client.subjects()
 
 
+@pytest.mark.slow
 def test_the_path_of_the_url_stands_before_every_path(servers):
     server = servers((200, {"schema": '"int"'}))
     with RegistryClient(f"{server.url}/registry/") as client:

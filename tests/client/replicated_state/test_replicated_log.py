@@ -9,6 +9,7 @@ from moldau.client.transport.cluster import Cluster
 from moldau.protocol.errors import KafkaError
 
 
+@pytest.mark.slow
 def test_the_next_writer_fences_the_one_before(broker):
     async def work():
         async with await Cluster.open(broker.bootstrap_servers) as cluster:

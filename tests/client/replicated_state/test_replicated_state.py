@@ -44,6 +44,7 @@ class Counter:
         return await self.replicated.change(decide)
 
 
+@pytest.mark.slow
 def test_one_leads_and_the_next_one_takes_over(broker):
     async def work():
         async with await Cluster.open(broker.bootstrap_servers) as cluster:
@@ -63,6 +64,7 @@ def test_one_leads_and_the_next_one_takes_over(broker):
     asyncio.run(work())
 
 
+@pytest.mark.slow
 def test_a_decision_without_records_writes_nothing(broker):
     async def work():
         async with await Cluster.open(broker.bootstrap_servers) as cluster:
@@ -77,6 +79,7 @@ def test_a_decision_without_records_writes_nothing(broker):
     asyncio.run(work())
 
 
+@pytest.mark.slow
 def test_two_instances_with_one_address_have_no_leader(broker, caplog):
     from dataclasses import replace
 

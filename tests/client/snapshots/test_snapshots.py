@@ -102,6 +102,7 @@ def test_the_tools_of_the_system_understand_it(broker: Broker, tmp_path: Path) -
     assert broker.records("again") == broker.records("orders")
 
 
+@pytest.mark.slow
 def test_many_small_pieces(broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(snapshots, "_FILE_BYTES", 300)
     monkeypatch.setattr(snapshots, "_REQUEST_BYTES", 200)
@@ -176,6 +177,7 @@ def damaged(broker: Broker, source: Path, error: type[Exception], match: str) ->
     assert len(broker.node.services.restores) == 0
 
 
+@pytest.mark.slow
 def test_damage_is_noticed(broker: Broker, tmp_path: Path) -> None:
     fill(broker)
     whole = tmp_path / "whole"

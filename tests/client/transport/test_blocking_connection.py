@@ -72,6 +72,7 @@ def asked(peer: Peer, then: Callable[[int], None]) -> ListGroupsResponse:
     return answer
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pieces", [1, 3, 40])
 def test_answers_come_whole_however_they_are_cut(peer: Peer, pieces: int) -> None:
     for count in (0, 1, 30_000, 2):

@@ -139,6 +139,7 @@ def test_a_caller_who_leaves_does_not_disturb_the_others(scripted: Any) -> None:
     asyncio.run(run())
 
 
+@pytest.mark.slow
 def test_frames_are_cut_right_however_they_arrive(scripted: Any) -> None:
     """Byte by byte, many at once, and larger than the buffer for small ones."""
 

@@ -60,6 +60,7 @@ def test_no_listeners(text: str, message: str) -> None:
     assert message in str(caught.value)
 
 
+@pytest.mark.slow
 @given(st.text("PLAINTEXT:/[]0123456789.,- "))
 def test_any_text_is_listeners_or_refused(text: str) -> None:
     try:

@@ -89,6 +89,7 @@ def test_no_room(among: list[BrokerImage], message: str) -> None:
     assert (caught.value.code, caught.value.message) == (ErrorCode.INVALID_REPLICATION_FACTOR, message)
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(
     racks=st.lists(st.sampled_from([None, "a", "b", "c"]), min_size=1, max_size=9),

@@ -132,6 +132,7 @@ def test_an_append_at_another_version_is_refused(cluster: Cluster) -> None:
     run(scenario)
 
 
+@pytest.mark.slow
 def test_rivals_take_turns(cluster: Cluster) -> None:
     """Two brokers count up one number, each as often as the other: no step is lost and none is made twice."""
 
@@ -187,6 +188,7 @@ def test_the_others_changes_are_watched(cluster: Cluster) -> None:
     run(scenario)
 
 
+@pytest.mark.slow
 def test_a_long_log_gives_way_to_a_snapshot(cluster: Cluster) -> None:
     async def scenario() -> None:
         store, late = cluster.store(), cluster.store()
@@ -226,6 +228,7 @@ def test_a_long_log_gives_way_to_a_snapshot(cluster: Cluster) -> None:
     run(scenario)
 
 
+@pytest.mark.slow
 def test_one_session_for_each_broker(cluster: Cluster) -> None:
     async def scenario() -> None:
         one, two = cluster.store(), cluster.store()
@@ -263,6 +266,7 @@ def test_sessions_are_watched(cluster: Cluster) -> None:
     run(scenario)
 
 
+@pytest.mark.slow
 def test_the_office_is_handed_over(cluster: Cluster) -> None:
     async def scenario() -> None:
         one, two, three = (cluster.store() for _ in range(3))

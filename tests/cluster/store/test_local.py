@@ -85,6 +85,7 @@ sys.stdin.readline()
 """
 
 
+@pytest.mark.slow
 def test_the_death_of_a_process_gives_its_session_and_its_office_back(start: Start, tmp_path: Path) -> None:
     other = start(HOLD_ALL)
     other_epoch = int(line(other))
@@ -107,6 +108,7 @@ def test_the_death_of_a_process_gives_its_session_and_its_office_back(start: Sta
     run(scenario)
 
 
+@pytest.mark.slow
 def test_a_process_that_is_paused_keeps_its_session(start: Start, tmp_path: Path) -> None:
     other = start(HOLD_ALL)
     line(other)

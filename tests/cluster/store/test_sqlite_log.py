@@ -98,6 +98,7 @@ def test_a_refused_append_leaves_no_transaction_open(filled: Path) -> None:
         assert two.append(features(1), 3, 1)[0] == 4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("damage", "why"),
     [

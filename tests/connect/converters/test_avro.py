@@ -218,6 +218,7 @@ def values(draw: st.DrawFn) -> SchemaAndValue:
     return SchemaAndValue(schema, Struct(schema, {f"f{n}": draw(made) for n, (_, made) in enumerate(chosen)}))
 
 
+@pytest.mark.slow
 @given(values())
 def test_any_struct_comes_back(found: SchemaAndValue) -> None:
     made = converter(Registry())

@@ -18,6 +18,7 @@ def test_names() -> None:
         converter("Nope", {})
 
 
+@pytest.mark.slow
 def test_the_core_needs_no_extra() -> None:
     blocked = "".join(f"sys.modules[{name!r}] = None\n" for name in EXTRAS)
     modules = (

@@ -163,6 +163,7 @@ def schemas_and_values(draw: st.DrawFn, depth: int = 2) -> SchemaAndValue:
     )
 
 
+@pytest.mark.slow
 @given(schemas_and_values(), st.booleans())
 def test_what_is_written_is_read_back(found: SchemaAndValue, numeric: bool) -> None:
     converter = JsonConverter({"decimal.format": "numeric" if numeric else "base64"})

@@ -47,6 +47,7 @@ def test_floats_have_the_digits_of_java(number: float, text: str) -> None:
     assert float_text(number) == text
 
 
+@pytest.mark.slow
 @given(st.floats(allow_nan=False))
 def test_what_is_printed_is_read_back(number: float) -> None:
     assert parse_double(float_text(number)) == number

@@ -68,6 +68,7 @@ def test_keys_of_maps_may_be_lists() -> None:
     assert parsed("{{1:2}:3}").value == "{{1:2}:3}"
 
 
+@pytest.mark.slow
 @given(
     st.recursive(
         st.integers(-(2**63), 2**63 - 1) | st.booleans() | st.text("abcde ", min_size=1),
@@ -79,6 +80,7 @@ def test_any_text_of_a_value_is_read_without_an_error(value: object) -> None:
     parse(header_text(value))
 
 
+@pytest.mark.slow
 @given(st.text('[]{}:,"\\ 019-.eTZ', max_size=40))
 def test_any_text_is_something(text: str) -> None:
     parse(text)

@@ -32,6 +32,7 @@ def test_a_cluster_without_an_authorizer_says_so(console: Any) -> None:
     assert "SECURITY_DISABLED" in console.get("/access").words
 
 
+@pytest.mark.slow
 def test_permissions_users_and_quotas(make_console: Callable[..., Any], secured: Broker) -> None:
     console = make_console(broker=secured, client=CLIENT)
     acl = {
@@ -60,6 +61,7 @@ def test_permissions_users_and_quotas(make_console: Callable[..., Any], secured:
     assert console.post("/access/quota", quota="producer_byte_rate", value="1").status == 400
 
 
+@pytest.mark.slow
 def test_people_log_in_and_act_as_themselves(make_console: Callable[..., Any], secured: Broker) -> None:
     client = {name: CLIENT[name] for name in ("security.protocol", "sasl.mechanism")}
     admin = make_console(broker=secured, client=client, login=True)

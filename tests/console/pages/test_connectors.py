@@ -60,6 +60,7 @@ def test_connectors(make_console: Callable[..., Any], worker: tuple[str, list[st
     assert console.post("/connect", name="x", action="explode").status == 400
 
 
+@pytest.mark.slow
 def test_without_a_worker(console: Any, make_console: Callable[..., Any]) -> None:
     assert "knows no worker" in console.get("/connect").words
     away = make_console(connect="http://127.0.0.1:9").get("/connect")

@@ -30,6 +30,7 @@ def billing(broker: Broker) -> Broker:
     return broker
 
 
+@pytest.mark.slow
 def test_lag_is_listed_and_explained(console: Any, billing: Broker) -> None:
     assert "billing Empty Classic 0 6" in console.get("/groups").words
     assert "No group fits" in console.get("/groups", q="<nothing>").words
@@ -45,6 +46,7 @@ def test_lag_is_listed_and_explained(console: Any, billing: Broker) -> None:
     assert "billing has no member, and 6 records wait for it" in overview.words
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["..", "a/b", "<script>boom()</script>", "a b&c=d", "%2e%2e", "Ž"])
 def test_groups_of_any_name(console: Any, billing: Broker, name: str) -> None:
     commit(billing, name, orders=1)
@@ -59,6 +61,7 @@ def test_a_group_that_is_not_there(console: Any) -> None:
     assert (page.status, "GROUP_ID_NOT_FOUND" in page.words) == (502, True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("fields", "offset"),
     [

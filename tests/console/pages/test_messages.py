@@ -47,6 +47,7 @@ def test_the_newest_come_first_and_older_ones_follow(console: Any, orders: Broke
     assert seen == list(range(119, -1, -1))
 
 
+@pytest.mark.slow
 def test_places(console: Any, orders: Broker) -> None:
     assert ids(console.get("/topics/orders/messages", from_="earliest"))[:3] == [0, 1, 2]
     assert ids(console.get("/topics/orders/messages", from_="50", partition=0))[:2] == [100, 102]
@@ -69,6 +70,7 @@ def test_pages_onwards_show_each_once(console: Any, orders: Broker) -> None:
     assert seen == list(range(120))
 
 
+@pytest.mark.slow
 def test_times_out_of_order_lose_nothing(console: Any, broker: Broker) -> None:
     from tests.console.conftest import Page
 
@@ -87,6 +89,7 @@ def test_times_out_of_order_lose_nothing(console: Any, broker: Broker) -> None:
         assert sorted(seen) == list(range(60))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["from_", "at", "before", "partition", "limit", "filter", "key"])
 def test_numbers_that_nobody_has(console: Any, orders: Broker, name: str) -> None:
     for value in (

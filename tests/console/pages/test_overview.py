@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
+import pytest
 from waiting import wait_until
 
 from moldau.testing import Broker, Cluster
@@ -28,6 +29,7 @@ def test_rates_are_seen(console: Any, broker: Broker) -> None:
     assert "led by its preferred replica" in brokers
 
 
+@pytest.mark.slow
 def test_a_broker_that_is_gone_is_named(make_console: Callable[..., Any]) -> None:
     with Cluster(2) as cluster:
         console = make_console(broker=cluster)

@@ -63,6 +63,7 @@ def test_versions_differences_and_checks(make_console: Callable[..., Any], regis
     assert console.get("/schemas/view", subject="nothing").status == 502
 
 
+@pytest.mark.slow
 def test_records_are_decoded_and_written_by_their_schema(
     make_console: Callable[..., Any], registry: str, broker: Broker
 ) -> None:

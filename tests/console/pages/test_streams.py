@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
+import pytest
 from waiting import wait_until
 
 from moldau.testing import Broker
@@ -44,6 +45,7 @@ def test_a_page_asks_for_its_stream(console: Any, broker: Broker) -> None:
     assert 'data-stream="/c/local/topics/orders/messages/tail"' in live
 
 
+@pytest.mark.slow
 def test_a_live_tail_shows_what_comes(console: Any, broker: Broker) -> None:
     broker.produce("orders", b"before")
     url = "/c/local/topics/orders/messages/tail"

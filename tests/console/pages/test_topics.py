@@ -9,6 +9,7 @@ from waiting import wait_until
 from moldau.testing import Broker
 
 
+@pytest.mark.slow
 def test_topics_are_listed_searched_and_paged(console: Any, broker: Broker) -> None:
     assert "There is no topic yet" in console.get("/topics").words
     for number in range(55):

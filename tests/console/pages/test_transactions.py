@@ -8,6 +8,7 @@ from confluent_kafka import KafkaException, Producer
 from moldau.testing import Broker
 
 
+@pytest.mark.slow
 def test_an_open_transaction_is_seen_and_aborted(console: Any, broker: Broker) -> None:
     assert "No producer has used transactions" in console.get("/transactions").words
     producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "transactional.id": "billing <b>"})

@@ -116,6 +116,7 @@ _int64 = st.integers(-1, (1 << 63) - 1)
 _epoch = st.integers(-1, 32767)
 
 
+@pytest.mark.slow
 @given(
     transactional_id=st.text(max_size=20).filter(lambda text: text.isprintable()),
     state=st.sampled_from(sorted(WRITTEN - {TransactionState.EMPTY})),

@@ -7,6 +7,7 @@ an end that was decided stays.
 from dataclasses import dataclass, field
 from itertools import pairwise
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from transaction_coordinator import T0, T1, WAITS, Coordinator
@@ -156,6 +157,7 @@ COMMANDS = (
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(
     st.lists(

@@ -175,6 +175,7 @@ def test_what_this_registry_does_not_have_is_said_so(http):
         assert words in http.get(path).json()["message"]
 
 
+@pytest.mark.slow
 def test_other_forms_of_a_schema_wherever_one_is_answered(http):
     text = 'syntax = "proto3";\nmessage M { int32 a = 1; }\n'
     register(http, "s", text, schemaType="PROTOBUF", metadata={"properties": {"k": "v"}})
@@ -187,6 +188,7 @@ def test_other_forms_of_a_schema_wherever_one_is_answered(http):
     assert http.get("/subjects/s/metadata", params=sought).json()["schema"] == expected
 
 
+@pytest.mark.slow
 def test_configs_and_modes(http):
     assert http.get("/config").json() == {"compatibilityLevel": "BACKWARD"}
     assert http.put("/config", json={"compatibility": "FULL"}).json() == {"compatibility": "FULL"}
@@ -205,6 +207,7 @@ def test_configs_and_modes(http):
     assert register(http, "t", V2, id=77, version=3)["id"] == 77
 
 
+@pytest.mark.slow
 def test_deletion_filters_and_pages(http):
     for subject in ("a", "b", "c"):
         register(http, subject, V1)
@@ -228,6 +231,7 @@ def test_deletion_filters_and_pages(http):
     assert http.get("/subjects", params={"deleted": "true"}).json() == ["a", "c"]
 
 
+@pytest.mark.slow
 def test_references_metadata_and_contexts(http):
     address = '{"type":"record","name":"Address","fields":[{"name":"street","type":"string"}]}'
     user = '{"type":"record","name":"User","fields":[{"name":"home","type":"Address"}]}'
@@ -285,6 +289,7 @@ def test_users_limits_and_no_cors(start):
         assert code(http.post("/subjects/s/versions", json=big, auth=("ann", "secret"))) == (413, 413)
 
 
+@pytest.mark.slow
 def test_a_read_only_instance_reads(start):
     with start() as leader, start(read_only=True) as reader:
         register(leader.http, "s", V1)

@@ -284,6 +284,7 @@ def test_types_that_double_at_every_level_are_compared_once() -> None:
     assert 0 < len(unreadable(root(tower("string")), root(tower("int")))) <= 100
 
 
+@pytest.mark.slow
 def test_a_long_chain_of_names_ends_with_an_answer() -> None:
     def chain(leaf: str) -> Any:
         types: list[Any] = [record(("x", leaf), name="C0")]
@@ -515,6 +516,7 @@ def changed_record(draw: st.DrawFn, schema: Any) -> Any:
     return {**schema, "fields": draw(st.permutations(fields))}
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.data())
 def test_what_backward_allows_can_be_read(data: st.DataObject) -> None:
@@ -524,6 +526,7 @@ def test_what_backward_allows_can_be_read(data: st.DataObject) -> None:
     copied(old, new, data.draw(values(old)))
 
 
+@pytest.mark.slow
 def test_unions_of_thousands_of_records_are_compared_name_by_name() -> None:
     def union(kind: str, order: int) -> str:
         records = [

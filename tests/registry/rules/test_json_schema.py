@@ -605,6 +605,7 @@ def test_a_pattern_that_could_run_for_ever_is_not_run() -> None:
     assert f"PROPERTY_REMOVED_IS_COVERED_BY_{MODEL} #/properties/{name}" in answer
 
 
+@pytest.mark.slow
 def test_many_patterns_are_not_tried_on_many_names() -> None:
     names = {f"p{index}": STRING for index in range(1000)}
     patterns = {f"^{index}.*x.*": STRING for index in range(1000)}

@@ -271,6 +271,7 @@ def test_names_of_imports_stay_inside(name: str) -> None:
         check_file_name(name)
 
 
+@pytest.mark.slow
 def test_a_compilation_has_a_time_and_the_next_one_a_worker() -> None:
     files = {"a.proto": proto(m("int32 a = 1;"))}
     assert compile_proto(files, "a.proto")
@@ -301,6 +302,7 @@ OLD_STYLE = proto(
 EDITION = 'edition = "2023"; option features.field_presence = IMPLICIT; message M { string a = 1; }'
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", [RICH, OLD_STYLE, EDITION])
 def test_every_form_of_a_schema_says_the_same(text: str) -> None:
     given = parse(SchemaType.PROTOBUF, text, {})
@@ -351,6 +353,7 @@ def message_class(made: ProtobufSchema) -> Any:
     return message_factory.GetMessageClass(pool.FindMessageTypeByName("M"))
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
 @given(FIELDS, FIELDS, st.data())
 def test_what_is_allowed_reads_old_bytes(

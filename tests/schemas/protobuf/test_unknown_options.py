@@ -36,6 +36,7 @@ def test_a_text_without_them_stays_as_it_is():
     assert with_unknown(TEXT, {"(other)", "(comment)"}) == TEXT
 
 
+@pytest.mark.slow
 def test_they_are_kept_in_the_text_and_in_the_normal_form():
     schema = parse_protobuf(TEXT, {})
     assert schema.text == TEXT.strip()

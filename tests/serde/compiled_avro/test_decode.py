@@ -169,6 +169,7 @@ VALUES = {
 }
 
 
+@pytest.mark.slow
 @given(st.data())
 def test_random_evolutions_are_read_as_fastavro_reads_them(data):
     types = data.draw(st.dictionaries(st.sampled_from("abcdef"), FIELDS, max_size=6))

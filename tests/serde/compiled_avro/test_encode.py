@@ -253,6 +253,7 @@ def test_schemas_that_cannot_be_used(text):
         compile_encoder(parse_avro(text))
 
 
+@pytest.mark.slow
 def test_a_schema_of_many_levels():
     schema = "int"
     for _ in range(40):
@@ -321,6 +322,7 @@ def same(one, other):
     return one == other and type(one) is type(other)
 
 
+@pytest.mark.slow
 @given(st.data())
 def test_random_values_go_there_and_back_as_with_fastavro(data):
     schema, values = data.draw(schemas())
@@ -335,6 +337,7 @@ def test_random_values_go_there_and_back_as_with_fastavro(data):
         assert found == fast(schema, value)
 
 
+@pytest.mark.slow
 @given(st.binary(max_size=60))
 def test_random_bytes_are_read_or_refused(data):
     with contextlib.suppress(SerdeError):

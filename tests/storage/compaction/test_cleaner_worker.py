@@ -34,6 +34,7 @@ def scene(tmp_path: Path) -> Iterator[Scene]:
     scene.logs.close()
 
 
+@pytest.mark.slow
 def test_one_process_for_several_compactions(scene: Scene) -> None:
     assert scene.clean()
     assert [offset for offset, _, _ in scene.table()] == [32, 34, 35, 36, 37, 38, 39]
@@ -61,6 +62,7 @@ def test_a_broken_batch(scene: Scene) -> None:
     assert len(scene.names(".cleaned")) == 0
 
 
+@pytest.mark.slow
 def test_it_is_killed(scene: Scene, caplog: pytest.LogCaptureFixture) -> None:
     job = scene.cleaner.begin_cleaning(NOW, scene.settings)
     assert job is not None
@@ -89,6 +91,7 @@ def test_it_is_stopped(scene: Scene) -> None:
     scene.cleaner.finish_cleaning(job, NOW)
 
 
+@pytest.mark.slow
 def test_it_is_stopped_before_it_begins(scene: Scene) -> None:
     worker = ProcessWorker()
     worker.stop()

@@ -453,6 +453,7 @@ class TestWhen:
         assert scene.clean()
         assert scene.table() == [(1, "a", "2")]
 
+    @pytest.mark.slow
     def test_a_map_that_is_too_small_takes_several_rounds(self, scene: Scene) -> None:
         scene.settings = CleanerConfig(dedupe_buffer_size=3000)
         for at in range(600):

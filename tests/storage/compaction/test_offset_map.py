@@ -2,6 +2,7 @@
 
 import random
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -10,6 +11,7 @@ from moldau.storage.compaction.offset_map import HashedKeys, OffsetMap
 keys = st.lists(st.binary(max_size=4), max_size=300)
 
 
+@pytest.mark.slow
 @given(keys, st.sampled_from([0, 300, 3000, 1 << 20]), st.integers(1, 40))
 def test_as_a_dictionary(sequence: list[bytes], memory: int, step: int) -> None:
     found = OffsetMap(memory)

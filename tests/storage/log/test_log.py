@@ -399,6 +399,7 @@ class TestTimes:
         assert log.offset_for_timestamp(0) is None
         assert log.max_timestamp() is None
 
+    @pytest.mark.slow
     def test_across_segments_and_restarts(self, node: Any, make_batch: MakeBatch) -> None:
         log = node.log(LogConfig(segment_bytes=1000, index_interval_bytes=100))
         for at in range(100):

@@ -278,7 +278,7 @@ class LogMachine(RuleBasedStateMachine):
             assert end == model.end or model.epochs[end] == epoch
 
 
-TestLog = LogMachine.TestCase
+TestLog = pytest.mark.slow(LogMachine.TestCase)
 TestLog.settings = settings(
     max_examples=60, stateful_step_count=40, deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )

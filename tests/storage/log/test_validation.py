@@ -169,6 +169,7 @@ def test_a_batch_must_fit_into_a_segment() -> None:
     assert error.code == ErrorCode.RECORD_LIST_TOO_LARGE
 
 
+@pytest.mark.slow
 def test_a_bomb_is_not_unpacked() -> None:
     bomb = gzip.compress(bytes(80 << 20), 9)
     data = bytearray(batch()[:61] + bomb)
@@ -222,6 +223,7 @@ def test_a_large_batch_is_not_compressed_on_the_loop() -> None:
         assert check(changed) == header
 
 
+@pytest.mark.slow
 def test_memory_for_a_batch_that_is_refused() -> None:
     """Ten thousand bad timestamps in a few kilobytes, as a scaled-down bomb: what is kept of the records does
     not follow their number.

@@ -101,6 +101,7 @@ def two_ways(builder: StreamsBuilder) -> None:
 PROGRAMS = [count, total, smallest, tumbling, hopping, two_ways]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.__name__)
 @settings(max_examples=60, deadline=None)
 @given(

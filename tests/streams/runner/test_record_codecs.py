@@ -21,6 +21,7 @@ VALUES: list[tuple[Any, Any]] = [
 ]
 
 
+@pytest.mark.slow
 @given(st.data())
 def test_columns_are_what_serdes_give(data: st.DataObject) -> None:
     serde, values = data.draw(st.sampled_from(VALUES))

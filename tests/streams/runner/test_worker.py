@@ -52,6 +52,7 @@ def values(broker: Broker, application: Application) -> list[int]:
     return [int.from_bytes(value, "big") for value in rows]
 
 
+@pytest.mark.slow
 def test_state_is_kept_in_memory_and_in_the_topic(broker: Broker) -> None:
     application = counting(broker)
     for _ in range(4):

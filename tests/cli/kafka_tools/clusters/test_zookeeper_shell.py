@@ -45,6 +45,7 @@ def shell(address: str, *command: str, stdin: bytes = b"") -> tuple[int, list[st
     return code, printed[5:], err.getvalue().decode().splitlines()
 
 
+@pytest.mark.slow
 def test_looking(address: str) -> None:
     assert shell(address, "ls", "/") == (0, ["[brokers]"], [])
     assert shell(address, "ls", "/brokers/ids") == (0, ["[0, 1]"], [])
@@ -76,6 +77,7 @@ def test_looking(address: str) -> None:
     assert shell(address, "getAcl", "/brokers") == (0, ["'world,'anyone", ": cdrwa"], [])
 
 
+@pytest.mark.slow
 def test_changing(address: str) -> None:
     assert shell(address, "create", "/demo", "hello") == (0, [], ["Created /demo"])
     assert shell(address, "create", "/demo", "again") == (1, [], ["Node already exists: /demo"])

@@ -84,6 +84,7 @@ def test_what_is_not_known() -> None:
     )
 
 
+@pytest.mark.slow
 @given(
     key=st.none() | st.binary(max_size=20), value=st.none() | st.binary(max_size=40), kind=st.integers(0, 16)
 )

@@ -21,6 +21,8 @@ from kazoo.exceptions import NoAuthError
 from moldau.cluster.store.zookeeper.settings import ZooKeeperSettings
 from moldau.cluster.store.zookeeper.store import ZooKeeperStore
 
+pytestmark = pytest.mark.slow
+
 
 def run(scenario: Callable[[], Coroutine[Any, Any, None]]) -> None:
     asyncio.run(asyncio.wait_for(scenario(), 60))

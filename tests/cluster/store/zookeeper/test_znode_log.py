@@ -17,6 +17,8 @@ from moldau.cluster.store.zookeeper.settings import ZooKeeperSettings
 from moldau.cluster.store.zookeeper.tree import ROOTS
 from moldau.cluster.store.zookeeper.znode_log import CONTROLLER_EPOCH, ROOT, ZnodeLog
 
+pytestmark = pytest.mark.slow
+
 
 def topic(number: int, partitions: int) -> list[Record]:
     topic_id = number.to_bytes(16, "big")

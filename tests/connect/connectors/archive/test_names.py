@@ -1,5 +1,6 @@
 """Names of files in an archive."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -17,6 +18,7 @@ def test_names() -> None:
     assert Flush.parse("topics/_complete/orders/x/1+2", "topics") is None
 
 
+@pytest.mark.slow
 @given(st.text(min_size=1))
 def test_no_value_leads_out_of_its_folder(text: str) -> None:
     folder = folder_of("f", text)

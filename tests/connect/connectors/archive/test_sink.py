@@ -84,6 +84,7 @@ def test_there_and_back(tmp_path: Path) -> None:
     assert more.records == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dies_at", range(1, 13))
 def test_every_offset_once_whatever_dies(tmp_path: Path, dies_at: int) -> None:
     """Folders by field, so that a flush has several files; the group's commit is lost each time."""

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -65,6 +66,7 @@ def test_a_file_that_comes_later_and_long_lines(tmp_path: Path) -> None:
     assert texts(file) == ["x" * 200_000]
 
 
+@pytest.mark.slow
 @given(
     st.lists(st.binary(max_size=8).map(lambda raw: raw.replace(b"\n", b"").replace(b"\r", b""))), st.data()
 )

@@ -51,6 +51,7 @@ def task(db: Database, **more: str) -> SinkTask:
     return found
 
 
+@pytest.mark.slow
 def test_insert_makes_and_widens_a_table(db: Database) -> None:
     given = settings(db, auto_create="true", auto_evolve="true", delivery="at-least-once")
     write(JdbcSink, given, [record(0, "grown", ORDER, id=1, note="ä€😀"), record(1, "grown", ORDER, id=2)])

@@ -28,6 +28,7 @@ def polled(db: Database, count: int, places: Any = None, polls: int = 40, **more
     return read(JdbcSource, given, count=count, places=places, polls=polls)
 
 
+@pytest.mark.slow
 def test_incrementing(db: Database) -> None:
     db.run(
         "CREATE TABLE numbered (id INTEGER PRIMARY KEY NOT NULL, name VARCHAR(20))",

@@ -21,6 +21,7 @@ def record(offset: int, key: object, value: object) -> SinkRecord:
     return SinkRecord(topic="t", partition=0, offset=offset, key=key, value=value)
 
 
+@pytest.mark.slow
 def test_set_and_delete(server: Server) -> None:
     import redis
 
@@ -34,6 +35,7 @@ def test_set_and_delete(server: Server) -> None:
         write(RedisSink, given, [record(0, None, "x")])
 
 
+@pytest.mark.slow
 def test_a_server_that_is_away() -> None:
     with pytest.raises(RetriableException, match="cannot be reached"):
         write(RedisSink, {"redis.hosts": "127.0.0.1:1"}, [record(0, "a", "1")])

@@ -82,6 +82,7 @@ def groups() -> st.SearchStrategy[dict[str, MemberSpec]]:
     return st.dictionaries(st.sampled_from([f"m{n}" for n in range(6)]), spec, min_size=1)
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(
     groups(), st.dictionaries(st.sampled_from(TOPICS), st.integers(1, 7)), st.sampled_from(list(ASSIGNORS))
@@ -101,6 +102,7 @@ def test_everything_is_assigned_once_to_somebody_who_reads_it(
     assert ASSIGNORS[name](dict(reversed(members.items())), topics) == made
 
 
+@pytest.mark.slow
 @settings(max_examples=100, deadline=None)
 @given(groups(), st.dictionaries(st.sampled_from(TOPICS), st.integers(1, 7), min_size=1))
 def test_uniform_is_balanced_topic_by_topic_and_keeps_what_it_made(

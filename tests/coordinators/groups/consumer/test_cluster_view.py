@@ -90,6 +90,7 @@ def test_the_ids_that_are_kept_have_a_bound(view: ClusterView) -> None:
     assert view.ids(frozenset({"orders"})) == {ORDERS.topic_id}
 
 
+@pytest.mark.slow
 def test_the_expressions_that_are_kept_have_a_bound(view: ClusterView) -> None:
     for number in range(1_500):
         view.matching(f"orders{{{number % 3}}}|x{number}")

@@ -446,6 +446,7 @@ def test_no_more_members_than_allowed(new_driver: Any) -> None:
     assert heartbeat_result(consumers.beat(B, 0, ["b3"], instance_id="i"))[0] == 2
 
 
+@pytest.mark.slow
 def test_offsets_of_topics_in_use_cannot_be_deleted_and_do_not_expire(consumers: Any) -> None:
     consumers.beat(A, 0, None, subscribed_topic_regex="b3")
     consumers.advance(0)

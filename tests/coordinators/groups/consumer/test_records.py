@@ -90,6 +90,7 @@ def test_metadata_of_partitions_of_former_releases_is_passed_over() -> None:
     assert records.decode(b"\0\x04\0\x01g", b"\0\0\x01\0") is None
 
 
+@pytest.mark.slow
 @given(st.sampled_from(GOLDEN), st.integers(0, 80), st.binary(max_size=4))
 def test_broken_bytes_are_refused_and_nothing_else(
     case: tuple[str, str | None, Any], at: int, put: bytes

@@ -138,6 +138,7 @@ def test_a_pattern_finds_topics(broker, http, consumer, read, refusal):
     assert refusal(http.post(f"{path}/subscription", json={"topics": ["other"]})) == (409, 40901)
 
 
+@pytest.mark.slow
 def test_members_share_a_topic_and_nobody_waits_for_a_client_that_does_not_poll(broker, http, consumer, read):
     broker.create_topic("t", 3)
     idle, busy = consumer(format="json"), consumer(format="json")
@@ -159,6 +160,7 @@ def test_members_share_a_topic_and_nobody_waits_for_a_client_that_does_not_poll(
     theirs.close()
 
 
+@pytest.mark.slow
 def test_what_is_committed_is_seen_by_others(broker, http, consumer, read):
     fill(broker, count=4)
     path = consumer(format="json", **{"auto.commit.enable": "false"})
@@ -173,6 +175,7 @@ def test_what_is_committed_is_seen_by_others(broker, http, consumer, read):
     assert found.offset == 2
 
 
+@pytest.mark.slow
 def test_a_consumer_that_is_deleted_has_committed(broker, http, consumer, read):
     fill(broker, count=4)
     path = consumer(format="json")

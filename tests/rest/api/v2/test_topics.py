@@ -135,6 +135,7 @@ def test_one_record_that_fails_leaves_the_others(broker, http):
     assert alone[0]["error"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("body", "headers", "status", "error_code"),
     [

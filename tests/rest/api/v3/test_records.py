@@ -153,6 +153,7 @@ def test_a_topic_of_another_cluster(http, records, refusal):
     assert refusal(http.post(other, json={"value": text("v")})) == (404, 404)
 
 
+@pytest.mark.slow
 def test_a_record_that_the_broker_refuses(broker, http, records, refusal):
     large = {"type": "BINARY", "data": base64.b64encode(bytes(1_500_000)).decode()}
     assert refusal(http.post(records, json={"value": large})) == (400, 40002)

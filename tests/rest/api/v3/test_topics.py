@@ -71,6 +71,7 @@ def test_the_way_of_a_topic(http, cluster, refusal):
     assert refusal(http.delete(f"{cluster}/topics/orders")) == (404, 40403)
 
 
+@pytest.mark.slow
 def test_every_link_leads_somewhere(broker, http, cluster):
     broker.create_topic("t", 1)
     seen, waiting = set(), [f"{http.base_url}/v3/clusters"]
@@ -143,6 +144,7 @@ def test_clusters_and_brokers(broker, http, cluster, refusal):
     assert refusal(http.get(f"{cluster}/brokers/x")) == (404, 404)
 
 
+@pytest.mark.slow
 def test_configs_of_topics(broker, http, cluster, refusal):
     broker.create_topic("t", 1)
     path = f"{cluster}/topics/t/configs"
@@ -183,6 +185,7 @@ def test_configs_of_topics(broker, http, cluster, refusal):
     assert {each["topic_name"] for each in everything} == {"t"}
 
 
+@pytest.mark.slow
 def test_configs_of_brokers_and_the_cluster(http, cluster, refusal):
     for path, kind, field in (
         (f"{cluster}/brokers/1/configs", "KafkaBrokerConfig", ("broker_id", 1)),
