@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from moldau.coordinators.groups.shard import GroupShard
     from moldau.replication.branching import Branching
     from moldau.replication.links.controller_channel import ControllerChannel
+    from moldau.replication.log_moves import LogMoves
 
 
 class CloseConnection(Exception):
@@ -61,6 +62,8 @@ class Services:
     metadata: Metadata
     replicas: Replicas
     branching: "Branching"
+    #: Replicas on their way to another data directory.
+    log_moves: "LogMoves"
     restores: "Restores"
     purgatory: "Purgatory"
     fetch_sessions: "FetchSessions"
