@@ -298,6 +298,7 @@ class Node:
                 self.upkeep.write_checkpoints,
             ),
             log_moves=self.upkeep.moves,
+            ask_broker=lambda node_id, ask, ms: self.peers.send(node_id, ask, timeout_ms=ms, purpose="forks"),
             restores=Restores(),
             purgatory=purgatory,
             fetch_sessions=FetchSessions(self.clock, sessions, lambda: random.randrange(1, 1 << 31)),
