@@ -357,6 +357,7 @@ MIRRORED = {
 }
 #: Modules of these packages without one, and the test that covers them. Keep it short.
 WITHOUT_TEST_OF_ITS_OWN = {
+    "broker/apis/branch_partitions": "broker/test_branch_steps",
     "broker/access/answers": "broker/access/test_throttling",
     "broker/monitoring/cluster_sources": "broker/monitoring/test_monitoring",
     "broker/monitoring/log_sources": "broker/monitoring/test_monitoring",

@@ -1,6 +1,5 @@
 """Replicas that move between the data directories of a broker: beside appends, through crashes and cuts."""
 
-import asyncio
 from collections.abc import Iterator
 from typing import Any
 
@@ -235,7 +234,7 @@ def test_a_move_back_ends_one_that_is_under_way(broker: Broker) -> None:
     async def there_and_back() -> None:
         moves = broker.node.services.log_moves
         moves.move(ORDERS, target, exists=True)
-        await asyncio.sleep(0)
+        await turns()
         moves.move(ORDERS, source, exists=True)
         assert list(moves.futures_in(target)) == []
 

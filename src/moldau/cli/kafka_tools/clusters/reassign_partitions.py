@@ -105,6 +105,7 @@ _ALLOWED = {
     "generate": ("disable-rack-aware",),
     "list": (),
 }
+_NUMBERS = ("throttle", "replica-alter-log-dirs-throttle", "timeout")
 _ALWAYS = ("bootstrap-server", "command-config", "help", "version")
 
 
@@ -124,12 +125,24 @@ def main(arguments: Sequence[str], console: Console) -> int:
         if given.has(option.name) and option.name not in fitting:
             raise OptionError(f'Option "[{option.name}]" can\'t be used with action "[{action}]"')
     try:
+        for name in _NUMBERS:
+            _check_number(given, name)
         return asyncio.run(_run(action, given, console))
     except (KafkaError, ToolError) as error:
         causes = error.causes if isinstance(error, ToolError) else ()
         for line in (f"Error: {sentence(error)}", exception_line(error), *causes, ""):
             console.print(line)
         return 1
+
+
+def _check_number(given: Given, name: str) -> None:
+    try:
+        given.value(name)
+    except OptionError as error:
+        bad = ToolError("joptsimple.OptionArgumentConversionException", error.message)
+        reason = f'java.lang.NumberFormatException: For input string: "{given.values(name)[0]}"'
+        bad.causes = [f"Caused by: joptsimple.internal.ReflectionException: {reason}", f"Caused by: {reason}"]
+        raise bad from None
 
 
 async def _run(action: str, given: Given, console: Console) -> int:
