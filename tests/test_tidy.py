@@ -272,6 +272,7 @@ OTHER_FOLDERS = {
 }
 #: Tests in a mirrored folder that are about several modules, and what they are about.
 CROSS_CUTTING = {
+    "cli/kafka_tools/clusters/test_transcripts": "tools of several folders on one cluster, as Kafka's print",
     "security/test_play": "the whole broker against the table of a real one",
     "broker/test_bad_directories": "a whole broker on damaged directories",
     "broker/test_bad_input": "a whole broker and frames that make no sense",
@@ -357,6 +358,7 @@ MIRRORED = {
 }
 #: Modules of these packages without one, and the test that covers them. Keep it short.
 WITHOUT_TEST_OF_ITS_OWN = {
+    "broker/apis/branch_partitions": "broker/test_branch_steps",
     "broker/access/answers": "broker/access/test_throttling",
     "broker/monitoring/cluster_sources": "broker/monitoring/test_monitoring",
     "broker/monitoring/log_sources": "broker/monitoring/test_monitoring",

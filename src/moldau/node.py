@@ -272,7 +272,7 @@ class Node:
     def _build_services(self) -> None:
         settings = self.settings
         self.upkeep = LogUpkeep(
-            self.logs, self.replicas, self._executor, self.background, self.clock, settings
+            self._files, self.logs, self.replicas, self._executor, self.background, self.clock, settings
         )
         self.cleaning = LogCleaning(
             self._files, self.logs, self.replicas, self.background, self.clock, settings
@@ -297,6 +297,8 @@ class Node:
                 self.clock,
                 self.upkeep.write_checkpoints,
             ),
+            log_moves=self.upkeep.moves,
+            ask_broker=lambda node_id, ask, ms: self.peers.send(node_id, ask, timeout_ms=ms, purpose="forks"),
             restores=Restores(),
             purgatory=purgatory,
             fetch_sessions=FetchSessions(self.clock, sessions, lambda: random.randrange(1, 1 << 31)),

@@ -1,8 +1,18 @@
 import sys
 
+import click
 import pytest
 
-from moldau.cli.output import echo, note, print_json, print_json_line, print_table, progress, size_text
+from moldau.cli.output import (
+    echo,
+    note,
+    parse_size,
+    print_json,
+    print_json_line,
+    print_table,
+    progress,
+    size_text,
+)
 
 
 def test_a_table_is_not_cut_where_nobody_watches(capsys: pytest.CaptureFixture[str]) -> None:
@@ -62,3 +72,11 @@ def test_progress_is_silent_where_nobody_watches(capsys: pytest.CaptureFixture[s
 )
 def test_sizes(size: int, text: str) -> None:
     assert size_text(size) == text
+
+
+def test_sizes_as_people_write_them() -> None:
+    given = ("500000", "20MB", "1.5GiB", "3 kb", "7b")
+    assert [parse_size(text) for text in given] == [500_000, 20 << 20, 3 << 29, 3072, 7]
+    for bad in ("", "x", "-1", "0", "20XB"):
+        with pytest.raises(click.BadParameter):
+            parse_size(bad)

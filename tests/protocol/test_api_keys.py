@@ -18,6 +18,7 @@ def test_ours_are_far_away() -> None:
         "MIRROR_BATCHES",
         "CUT_MIRROR",
         "RAISE_LEADER_EPOCHS",
+        "BRANCH_PARTITIONS",
     }
     assert max(key for key in ApiKey if key not in ours) < 200
     assert max(ours) <= 32767, "the header has two bytes for it"

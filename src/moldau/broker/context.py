@@ -4,9 +4,9 @@ Invariant: handlers take ``(request, context)`` and return a value; they hold no
 """
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from moldau.base.clock import Clock
 from moldau.base.names import Uuid
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from moldau.coordinators.groups.shard import GroupShard
     from moldau.replication.branching import Branching
     from moldau.replication.links.controller_channel import ControllerChannel
+    from moldau.replication.log_moves import LogMoves
 
 
 class CloseConnection(Exception):
@@ -61,6 +62,10 @@ class Services:
     metadata: Metadata
     replicas: Replicas
     branching: "Branching"
+    #: Replicas on their way to another data directory.
+    log_moves: "LogMoves"
+    #: Asks another broker: its id, the request, and how many milliseconds it may take.
+    ask_broker: "Callable[[int, Any, int], Awaitable[Any]]"
     restores: "Restores"
     purgatory: "Purgatory"
     fetch_sessions: "FetchSessions"

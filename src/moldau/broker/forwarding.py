@@ -164,6 +164,10 @@ FORWARDED = frozenset(
         ApiKey.UPDATE_FEATURES,
         ApiKey.UNREGISTER_BROKER,
         ApiKey.RAISE_LEADER_EPOCHS,
+        ApiKey.FORK_TOPIC,
+        ApiKey.BEGIN_RESTORE,
+        ApiKey.RESTORE_BATCHES,
+        ApiKey.END_RESTORE,
     }
 )
 #: These are looked at here first: loggers are this broker's own, and so are its settings.

@@ -50,7 +50,7 @@ class Restores:
         if not bounds:
             raise KafkaError(ErrorCode.INVALID_PARTITIONS, "a topic has at least one partition")
         topic_id = services.new_uuid()
-        new = topic_branches.new_topic(services, name, len(bounds), configs)
+        new = topic_branches.restored_topic(services, name, len(bounds), configs)
         topic_branches.check(services, new, topic_id)
         restore = services.branching.begin_restore(
             name, topic_id, bounds, topic_values(services.layers, configs)

@@ -7,6 +7,7 @@ all that goes to one is escaped. rich is imported only when something is drawn.
 
 import json
 import logging
+import re
 import sys
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
@@ -96,6 +97,15 @@ def progress(description: str, total: int | None, *, shown: bool = True) -> tupl
 def note(text: str) -> None:
     """Prints a remark for people, to stderr."""
     echo(text, err=True)
+
+
+def parse_size(text: str) -> int:
+    """A number of bytes as people write it: 500000, 20MB, 1.5GiB; all units are powers of 1024."""
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([kmgt]?)i?b?", text.strip().lower())
+    size = 0 if match is None else int(float(match[1]) * 1024 ** " kmgt".index(match[2] or " "))
+    if size <= 0:
+        raise click.BadParameter(f"{text!r} is no number of bytes, such as 20MB")
+    return size
 
 
 def size_text(size: int) -> str:

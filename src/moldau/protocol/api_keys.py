@@ -109,6 +109,7 @@ class ApiKey(IntEnum):
     MIRROR_BATCHES = 32004
     CUT_MIRROR = 32005
     RAISE_LEADER_EPOCHS = 32006
+    BRANCH_PARTITIONS = 32007
 
 
 class ApiVersions(NamedTuple):
@@ -209,4 +210,5 @@ VERSIONS: dict[ApiKey, ApiVersions] = {
     ApiKey.MIRROR_BATCHES: ApiVersions(0, 0, 0),
     ApiKey.CUT_MIRROR: ApiVersions(0, 0, 0),
     ApiKey.RAISE_LEADER_EPOCHS: ApiVersions(0, 0, 0),
+    ApiKey.BRANCH_PARTITIONS: ApiVersions(0, 0, 0),
 }

@@ -89,6 +89,8 @@ class Branching:
         self._write_checkpoints = write_checkpoints
         #: Topics that are being made: another one of the name would put their data aside.
         self._names: set[str] = set()
+        #: Forks of which this broker has its part, until it is known what becomes of them.
+        self._unpublished: dict[Uuid, UnpublishedTopic] = {}
 
     @contextlib.contextmanager
     def reserved(self, name: str) -> Iterator[None]:
@@ -104,15 +106,23 @@ class Branching:
     # --- forks ----------------------------------------------------------------------------------
 
     async def fork(
-        self, sources: Sequence[Partition], ends: Sequence[int], name: str, topic_id: Uuid
+        self,
+        sources: Sequence[Partition],
+        ends: Sequence[int],
+        epochs: Sequence[int],
+        name: str,
+        topic_id: Uuid,
+        now_ms: int,
     ) -> UnpublishedTopic:
-        """The data of a topic that has what each source has below its end."""
-        epochs = [source.leader_epoch for source in sources]
-        configs = [source.leading_log().config for source in sources]
+        """The data of a topic that has what each source has below its end; ``settle`` says how it goes on.
+
+        ``epochs`` and ``now_ms`` are those of the markers that end open transactions.
+        """
+        configs = [source.readable_log().config for source in sources]
         outcomes = await asyncio.gather(
             *(
-                self._fork_one(source, end, TopicPartition(name, index), topic_id)
-                for index, (source, end) in enumerate(zip(sources, ends, strict=True))
+                self._fork_one(source, end, TopicPartition(name, source.topic_partition.partition), topic_id)
+                for source, end in zip(sources, ends, strict=True)
             ),
             return_exceptions=True,
         )
@@ -121,11 +131,19 @@ class Branching:
             if isinstance(outcome, BaseException):
                 await self._discard(branches)
                 raise outcome
-        return await self._adopt(branches, name, topic_id, configs, epochs)
+        made = await self._adopt(branches, name, topic_id, configs, list(epochs), now_ms)
+        self._unpublished[topic_id] = made
+        return made
+
+    def settle(self, topic_id: Uuid, *, publish: bool) -> None:
+        """The metadata has the topic, or will never have it."""
+        topic = self._unpublished.pop(topic_id, None)
+        if topic is not None:
+            (self.publish if publish else self.withdraw)(topic)
 
     async def _fork_one(self, source: Partition, end: int, target: TopicPartition, topic_id: Uuid) -> ForkJob:
         for _ in range(_ATTEMPTS):
-            partition_log = source.leading_log()
+            partition_log = source.readable_log()
             directory = self._logs.directory_of(source.topic_partition)
             assert directory is not None, f"{source.topic_partition} has a log and no directory"
             # Compaction or retention may have moved the beginning since the end was chosen.
@@ -177,7 +195,8 @@ class Branching:
             raise
         epochs = [max(each.latest_leader_epoch, 0) for each in restore.partitions]
         configs = [each.config for each in restore.partitions]
-        return await self._adopt(branches, restore.name, restore.topic_id, configs, epochs)
+        now_ms = self._clock.now_ms()
+        return await self._adopt(branches, restore.name, restore.topic_id, configs, epochs, now_ms)
 
     async def abandon_restore(self, restore: Restore) -> None:
         await self._discard([each.branch for each in restore.partitions])
@@ -191,6 +210,7 @@ class Branching:
         topic_id: Uuid,
         configs: Sequence[LogConfig],
         leader_epochs: list[int],
+        now_ms: int,
     ) -> UnpublishedTopic:
         """Gives the directories their names and opens them, a partition at a time."""
         topic = UnpublishedTopic(name, topic_id, [], leader_epochs)
@@ -207,8 +227,9 @@ class Branching:
                     branch.log_start_offset,
                 )
                 topic.logs.append(partition_log)
-                abort_transactions(partition_log, branch.open_transactions, epoch, self._clock.now_ms())
+                abort_transactions(partition_log, branch.open_transactions, epoch, now_ms)
                 await self._flush(partition_log)
+                branch.log_directory.high_watermarks[branch.topic_partition] = partition_log.log_end_offset
             await self._write_checkpoints()
         except BaseException:
             self.withdraw(topic)

@@ -14,8 +14,10 @@ from moldau.base.clock import Clock
 from moldau.base.tasks import Background, Timers
 from moldau.cluster.configs.broker_settings import BrokerSettings
 from moldau.protocol.errors import KafkaError
+from moldau.replication.log_moves import LogMoves
 from moldau.replication.replicas import Replicas
 from moldau.storage.directory.logs import Logs
+from moldau.storage.files import Files
 from moldau.storage.jobs import CheckpointJob, FileRemovalJob, RemovalJob
 from moldau.storage.log.log import Log
 from moldau.storage.log.trimming import begin_drop, expire_segments, finish_drop, has_old_segments, must_flush
@@ -30,6 +32,7 @@ _LOGS_AT_A_TIME = 256
 class LogUpkeep:
     def __init__(
         self,
+        files: Files,
         logs: Logs,
         replicas: Replicas,
         executor: Executor,
@@ -46,10 +49,21 @@ class LogUpkeep:
         self._writing = asyncio.Lock()
         self._removing = asyncio.Lock()
         self._retention: asyncio.Task[None] | None = None
+        self.moves = LogMoves(
+            files,
+            logs,
+            replicas,
+            executor,
+            background,
+            clock,
+            lambda: settings["replica.alter.log.dirs.io.max.bytes.per.second"],
+            self.write_checkpoints,
+        )
 
     def schedule(self, timers: Timers) -> None:
         """From now on for as long as the timers run."""
         settings = self._settings
+        self.moves.resume()
         self._background.start(self.check_sealed_segments(), "check of sealed segments")
         timers.every(_FLUSH_CHECK_SECONDS, self.flush_due)
         timers.every(_REMOVAL_CHECK_SECONDS, self.remove_deleted)
@@ -94,7 +108,7 @@ class LogUpkeep:
                 continue
             check = self._logs.sealed_check(log)
             await self._run(check.run)
-            self._logs.finish_sealed_check(log, check)
+            check.report(log)
 
     # --- checkpoints ----------------------------------------------------------------------------
 

@@ -15,6 +15,7 @@ from moldau.protocol.control_records import ControlType, Marker, encode_marker
 from moldau.protocol.errors import ErrorCode, KafkaError
 from moldau.protocol.records import HEADER_SIZE, BatchHeader, read_header
 from moldau.replication.commit_notices import AT_ONCE, CommitNotices
+from moldau.replication.copying import append_copied
 from moldau.replication.isr import LeaderState
 from moldau.replication.schema_validation import Claims, SchemaValidation, claims_of
 from moldau.storage.log.log import Appended
@@ -540,7 +541,7 @@ class Partition:
     def append_as_follower(self, records: memoryview, now_ms: int) -> None:
         """Appends batches of the leader as they are."""
         assert self.log is not None
-        self.log.append_batches(records, now_ms)
+        append_copied(self.log, records, now_ms)
         self.bytes_replicated += len(records)
         if self.append_listeners:
             self._notices.add(self, committed=False)

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from moldau.base.names import TopicPartition
-from moldau.cli.reports.cluster_plan import REPLICA_COST, Layout, NoPlan, Placement
+from moldau.cli.reports.cluster_plan import REPLICA_COST, Layout, NoPlan, Placement, PlannedMove, copy_seconds
 
 RACKS = {1: "a", 2: "a", 3: "b", 4: "b"}
 GIB = 1 << 30
@@ -99,3 +99,10 @@ def test_a_plan_is_never_worse(found: list[tuple[list[int], int]], racks: bool) 
     )
     again.even_out()
     assert again.moves() == []
+
+
+def test_the_busiest_broker_says_how_long_it_takes() -> None:
+    orders = TopicPartition("orders", 0)
+    two = [PlannedMove(orders, (1, 2), (3, 4), 200), PlannedMove(orders, (2,), (3,), 50)]
+    assert copy_seconds(two, 10) == 20.0, "broker 1 sends 200 bytes, broker 3 takes 150"
+    assert copy_seconds([], 10) == 0.0

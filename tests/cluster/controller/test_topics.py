@@ -5,6 +5,7 @@ from collections.abc import Mapping
 import pytest
 
 from moldau.base.names import ZERO_UUID
+from moldau.cluster.controller.commands import ControllerResult
 from moldau.cluster.controller.topics import (
     CreatedTopic,
     DeletedTopic,
@@ -337,18 +338,47 @@ BRANCH = TopicToCreate("copy", assignments=(ReplicaAssignment(0, (1,)), ReplicaA
 
 
 def test_partitions_of_a_branch_start_with_the_leader_epochs_of_their_records() -> None:
-    result = create_branch(
-        ONE_BROKER, BRANCH, topic_id=topic_id(9), leader_epochs=[4, 9], validate_configs=validate_configs
-    )
+    result = branch(ONE_BROKER, BRANCH, [4, 9], [{1: epoch_of(ONE_BROKER, 1)}] * 2)
     changed = [record for record in result.records if isinstance(record, PartitionChanged)]
     assert [(each.partition, each.leader, each.leader_epoch) for each in changed] == [(0, 1, 4), (1, 1, 9)]
     image = ONE_BROKER.apply_all(result.records)
     assert image.topics_by_name["copy"].partitions[1].leader_epoch == 9
     with pytest.raises(KafkaError) as refused:
-        create_branch(
-            image, BRANCH, topic_id=topic_id(8), leader_epochs=[0, 0], validate_configs=validate_configs
-        )
+        branch(image, BRANCH, [0, 0], [{1: epoch_of(image, 1)}] * 2)
     assert refused.value.code is ErrorCode.TOPIC_ALREADY_EXISTS
+
+
+def test_only_brokers_that_have_the_data_of_a_branch_are_in_sync() -> None:
+    wanted = TopicToCreate("copy", assignments=(ReplicaAssignment(0, (1, 2, 3)),))
+    epochs = {each: epoch_of(THREE_BROKERS, each) for each in (1, 2, 3)}
+    for holders, isr in (
+        (epochs, (1, 2)),  # broker 3 is fenced
+        ({2: epochs[2], 3: epochs[3]}, (2,)),
+        ({**epochs, 1: epochs[1] - 1}, (2,)),  # it was restarted since, and may have removed its branch
+    ):
+        result = branch(THREE_BROKERS, wanted, [7], [holders])
+        (changed,) = (record for record in result.records if isinstance(record, PartitionChanged))
+        assert (changed.replicas, changed.isr, changed.leader) == ((1, 2, 3), isr, isr[0])
+    with pytest.raises(KafkaError) as refused:
+        branch(THREE_BROKERS, wanted, [7], [{}])
+    assert refused.value.code is ErrorCode.BROKER_NOT_AVAILABLE
+
+
+def epoch_of(image: ClusterImage, broker_id: int) -> int:
+    return image.brokers[broker_id].broker_epoch
+
+
+def branch(
+    image: ClusterImage, topic: TopicToCreate, leader_epochs: list[int], holders: list[dict[int, int]]
+) -> ControllerResult[CreatedTopic]:
+    return create_branch(
+        image,
+        topic,
+        topic_id=topic_id(9),
+        leader_epochs=leader_epochs,
+        holders=holders,
+        validate_configs=validate_configs,
+    )
 
 
 # --- Add partitions --------------------------------------------------------------------------------------

@@ -90,7 +90,7 @@ def check_of(logs: Any) -> Log:
     (log,) = logs
     check = logs.sealed_check(log)
     check.run()
-    logs.finish_sealed_check(log, check)
+    check.report(log)
     assert isinstance(log, Log)
     return log
 

@@ -48,6 +48,7 @@ BETWEEN_BROKERS = (
     ApiKey.BROKER_REGISTRATION,
     ApiKey.BROKER_HEARTBEAT,
     ApiKey.ALLOCATE_PRODUCER_IDS,
+    ApiKey.BRANCH_PARTITIONS,
 )
 #: Only our own client, which calls itself "moldau", sees these: our own APIs (docs/time-travel.md,
 #: docs/mirror.md), and what brokers say to each other.

@@ -1,8 +1,8 @@
 """DescribeLogDirs.
 
 Behaviour: every log directory with the partitions in it, their sizes, and the space on its volume;
-an offline directory is named with KAFKA_STORAGE_ERROR. A null list of topics asks for all.
-Not done: future replicas (moving a partition between directories).
+an offline directory is named with KAFKA_STORAGE_ERROR. A replica that moves to a directory is named there
+too, as a future one, with the offsets that it still lacks. A null list of topics asks for all.
 """
 
 from typing import Any
@@ -32,11 +32,12 @@ def handle(request: DescribeLogDirsRequest, context: RequestContext) -> Describe
             response.results.append(DescribeLogDirsResult(ErrorCode.KAFKA_STORAGE_ERROR, directory.path))
             continue
         topics: dict[str, DescribeLogDirsTopic] = {}
-        for topic_partition, size in directory.partitions:
-            name, index = topic_partition
+        found = [(place, size, 0, False) for place, size in directory.partitions]
+        found += ((*each, True) for each in context.services.log_moves.futures_in(directory.path))
+        for (name, index), size, offset_lag, is_future in found:
             if wanted is None or index in wanted.get(name, ()):
                 topic = topics.setdefault(name, DescribeLogDirsTopic(name))
-                topic.partitions.append(DescribeLogDirsPartition(index, size, 0, False))
+                topic.partitions.append(DescribeLogDirsPartition(index, size, offset_lag, is_future))
         response.results.append(
             DescribeLogDirsResult(
                 0, directory.path, list(topics.values()), directory.total_bytes, directory.usable_bytes

@@ -3,8 +3,8 @@
 Behaviour: a new topic with the records of another one below a timestamp, below offsets, or all that is
 committed; the same offsets, its own id. Sealed segments are shared on disk, the rest is copied. A
 transaction that is open where the fork ends is aborted in the fork. The topic can be used when the answer
-goes out; before that it is not visible.
-Not done: sources whose partitions are led by other brokers. ``timeout_ms`` has nothing to bound.
+goes out; before that it is not visible. Every broker with a replica of the source makes its own part.
+Forwarded to the controller. Not done: ``timeout_ms`` has nothing to bound.
 """
 
 from typing import Any

@@ -79,6 +79,14 @@ _OS_ERRORS = {
     type=click.IntRange(0, 65535),
     help="Where /metrics, /jolokia, /healthz and /readyz are; 0 takes a free port. Default: nowhere.",
 )
+@click.option(
+    "--processes",
+    type=click.IntRange(1, 100),
+    default=1,
+    show_default=True,
+    metavar="N",
+    help="Use N cores: N brokers of these settings, with ids, ports and directories that follow each other.",
+)
 @click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="A setting; repeatable.")
 @click.option(
     "--log-level",
@@ -92,6 +100,7 @@ def broker(
     data_dirs: tuple[str, ...],
     config_file: Path | None,
     metrics_port: int | None,
+    processes: int,
     settings: tuple[str, ...],
     log_level: str,
 ) -> None:
@@ -104,6 +113,7 @@ def broker(
       moldau broker --port 0 --data-dir /tmp/try --set auto.create.topics.enable=false
       moldau broker --config server.properties --set num.partitions=6
       moldau broker --metrics-port 9404
+      moldau broker --processes 4 --port 9092
     """
     from moldau.base.clock import SystemClock
 
@@ -113,6 +123,12 @@ def broker(
     properties = jaas_file_settings() | ({} if config_file is None else read_properties(config_file))
     metrics = {} if metrics_port is None else {"moldau.metrics.port": str(metrics_port)}
     overrides = metrics | given_settings(properties, port, host, data_dirs, pairs(settings, "--set"))
+    if processes > 1:
+        from moldau.cli.session import run
+        from moldau.cli.up.broker_processes import run_processes
+
+        run(run_processes(processes, config_file, properties, overrides, log_level))
+        return
 
     def ready(node: "Node") -> None:
         with suppress(OSError):  # what is not seen on a full disk is true all the same

@@ -1,6 +1,6 @@
 """``moldau cluster``: the brokers of a cluster, who leads how much, and why it is not well.
 
-The commands that change something are in ``cluster_moves.py``.
+The commands that change something are in ``cluster_moves.py`` and ``cluster_restart.py``.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from moldau.cli.commands.cluster_moves import add, drain, elect, move, rebalance
+from moldau.cli.commands.cluster_restart import restart
 from moldau.cli.output import print_json, print_table
 from moldau.cli.session import cluster_command_options, connected
 
@@ -31,7 +32,7 @@ def cluster() -> None:
     """
 
 
-for _command in (add, drain, rebalance, move, elect):
+for _command in (add, drain, rebalance, move, elect, restart):
     cluster.add_command(_command)
 
 

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from moldau.cli.output import note, print_json, print_table, progress, size_text
+from moldau.cli.commands.cluster_throttle import throttled
+from moldau.cli.output import note, parse_size, print_json, print_table, progress, size_text
 from moldau.cli.session import cluster_command_options, connected
 
 if TYPE_CHECKING:
@@ -21,13 +22,21 @@ if TYPE_CHECKING:
 _F = TypeVar("_F", bound=Callable[..., Any])
 _LOOK_SECONDS = 0.5
 _SHOWN_MOVES = 20
+#: What the estimate of a plan without a throttle supposes, and says so.
+_SUPPOSED_RATE = 50 * 1024 * 1024
 
 
 def plan_options(command: _F) -> _F:
-    """``--dry-run`` and ``--no-wait`` beside those of every command."""
+    """``--dry-run``, ``--no-wait`` and ``--throttle`` beside those of every command."""
     dry = click.option("--dry-run", is_flag=True, help="Show the plan and change nothing.")
     wait = click.option("--no-wait", is_flag=True, help="Return when the moves have begun.")
-    return dry(wait(cluster_command_options(command)))
+    throttle = click.option(
+        "--throttle",
+        metavar="BYTES",
+        callback=lambda context, option, value: None if value is None else parse_size(value),
+        help="At most so many bytes a second for each broker, such as 20MB; removed when the moves are over.",
+    )
+    return dry(wait(throttle(cluster_command_options(command))))
 
 
 @click.command(short_help="Move a fair share of replicas to brokers that were added.")
@@ -214,6 +223,12 @@ def _run(plan: "Callable[[Layout], None]", options: dict[str, Any], needed: Sequ
     """Makes the plan, shows it and, without ``--dry-run``, carries it out and watches."""
     from moldau.cli.reports.cluster_plan import Layout, NoPlan
 
+    if options["no_wait"] and options["throttle"] is not None:
+        raise click.UsageError(
+            "--throttle is removed when the moves are over, so that --no-wait does not go with it: "
+            "'moldau kafka-reassign-partitions --throttle' leaves it to you"
+        )
+
     async def work(cluster: "Cluster") -> int:
         now = await _placements(cluster)
         unknown = [each for each in needed if each not in now.racks]
@@ -227,24 +242,31 @@ def _run(plan: "Callable[[Layout], None]", options: dict[str, Any], needed: Sequ
         except NoPlan as error:
             raise click.ClickException(str(error)) from None
         moves = layout.moves()
-        _show(moves, as_json=options["as_json"])
+        _show(moves, options["throttle"], as_json=options["as_json"])
         if options["dry_run"] or not moves:
             return 0
-        return await _carry_out(cluster, moves, wait=not options["no_wait"])
+        if options["throttle"] is None:
+            return await _carry_out(cluster, moves, wait=not options["no_wait"])
+        async with throttled(cluster, moves, options["throttle"]):
+            return await _carry_out(cluster, moves, wait=True)
 
     code = connected(options["bootstrap_server"], work, timeout_seconds=options["timeout_seconds"])
     if code:
         raise SystemExit(code)
 
 
-def _show(moves: "Sequence[PlannedMove]", *, as_json: bool) -> None:
+def _show(moves: "Sequence[PlannedMove]", throttle: int | None, *, as_json: bool) -> None:
+    from moldau.cli.reports.cluster_plan import copy_seconds
+
     total = sum(each.size for each in moves)
+    rate = _SUPPOSED_RATE if throttle is None else throttle
+    seconds = copy_seconds(moves, rate)
     if as_json:
         listed = [
             {"partition": str(each.partition), "from": each.before, "to": each.after, "bytes": each.size}
             for each in moves
         ]
-        print_json({"moves": listed, "bytes": total})
+        print_json({"moves": listed, "bytes": total, "seconds": round(seconds, 1), "bytes_per_second": rate})
         return
     if not moves:
         click.echo("nothing to do: it is so already")
@@ -256,7 +278,11 @@ def _show(moves: "Sequence[PlannedMove]", *, as_json: bool) -> None:
     print_table(["Partition", "From", "To", "To copy>"], rows)
     if len(moves) > _SHOWN_MOVES:
         click.echo(f"and {len(moves) - _SHOWN_MOVES} more")
-    click.echo(f"{len(moves)} partition(s) change, {size_text(total)} to copy")
+    how = "if" if throttle is None else "as"
+    click.echo(
+        f"{len(moves)} partition(s) change, {size_text(total)} to copy: about {seconds:.0f} s {how} each "
+        f"broker copies {size_text(rate)}/s"
+    )
 
 
 def _listed(replicas: Sequence[int]) -> str:

@@ -3,9 +3,10 @@
 import asyncio
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
-from moldau.base.names import ZERO_UUID, format_uuid, parse_uuid
+from moldau.base.names import ZERO_UUID, TopicPartition, format_uuid, parse_uuid
 from moldau.cli.kafka_tools.framework.bootstrap import (
     BOOTSTRAP_SERVER,
     COMMAND_CONFIG,
@@ -27,6 +28,7 @@ from moldau.client.admin.descriptions import (
     ResourceType,
     TopicDescription,
 )
+from moldau.client.admin.replicas import Move, ongoing_moves
 from moldau.protocol.errors import ErrorCode, KafkaError
 
 _JAVA_CLASS = "org.apache.kafka.tools.TopicCommand"
@@ -242,11 +244,17 @@ class Reports:
     def all_partitions(self) -> bool:
         return not (self.under_replicated or self.under_min_isr or self.at_min_isr or self.unavailable)
 
-    def show(self, partition: PartitionDescription, min_isr: int, live: frozenset[int]) -> bool:
+    def show(
+        self,
+        partition: PartitionDescription,
+        min_isr: int,
+        live: frozenset[int],
+        move: Move | None = None,
+    ) -> bool:
         has_leader = partition.leader_id >= 0
         return (
             self.all_partitions
-            or (self.under_replicated and len(partition.isr) < len(partition.replicas))
+            or (self.under_replicated and len(partition.isr) < _replication_factor(partition, move))
             or (self.unavailable and (not has_leader or partition.leader_id not in live))
             or (self.under_min_isr and (not has_leader or len(partition.isr) < min_isr))
             or (self.at_min_isr and len(partition.isr) == min_isr)
@@ -254,33 +262,51 @@ class Reports:
 
 
 def describe_lines(
-    topic: TopicDescription, configs: Sequence[ConfigEntry], live: frozenset[int], reports: Reports
+    topic: TopicDescription,
+    configs: Sequence[ConfigEntry],
+    live: frozenset[int],
+    reports: Reports,
+    moves: Mapping[int, Move] | None = None,
 ) -> list[str]:
-    """The lines of one topic for ``--describe``."""
+    """The lines of one topic for ``--describe``; ``moves`` of its partitions that are under way."""
+    moves = moves or {}
     lines = []
     changed = [entry for entry in configs if not entry.is_default]
     if reports.all_partitions and (changed or not reports.overrides_only):
-        lines.append(topic_line(topic, changed))
+        factor = _replication_factor(topic.partitions[0], moves.get(0))
+        lines.append(topic_line(topic, changed, factor))
     if not reports.overrides_only:
         min_isr = next((int(c.value) for c in configs if c.name == "min.insync.replicas" and c.value), 1)
-        lines += [partition_line(topic.name, p) for p in topic.partitions if reports.show(p, min_isr, live)]
+        lines += [
+            partition_line(topic.name, p, moves.get(p.index))
+            for p in topic.partitions
+            if reports.show(p, min_isr, live, moves.get(p.index))
+        ]
     return lines
 
 
-def topic_line(topic: TopicDescription, configs: Iterable[ConfigEntry]) -> str:
+def _replication_factor(partition: PartitionDescription, move: Move | None) -> int:
+    """While replicas move, those that come do not count."""
+    return len(partition.replicas) - (0 if move is None else len(move.adding))
+
+
+def topic_line(topic: TopicDescription, configs: Iterable[ConfigEntry], replication_factor: int) -> str:
     topic_id = "" if topic.topic_id == ZERO_UUID else f"\tTopicId: {format_uuid(topic.topic_id)}"
     shown = ",".join(f"{entry.name}={entry.value}" for entry in configs)
     return (
         f"Topic: {topic.name}{topic_id}\tPartitionCount: {len(topic.partitions)}"
-        f"\tReplicationFactor: {topic.replication_factor}\tConfigs: {shown}"
+        f"\tReplicationFactor: {replication_factor}\tConfigs: {shown}"
     )
 
 
-def partition_line(topic: str, partition: PartitionDescription) -> str:
+def partition_line(topic: str, partition: PartitionDescription, move: Move | None = None) -> str:
     leader = str(partition.leader_id) if partition.leader_id >= 0 else "none"
+    moving = ""
+    if move is not None:
+        moving = f"\tAdding Replicas: {_ids(move.adding)}\tRemoving Replicas: {_ids(move.removing)}"
     return (
         f"\tTopic: {topic}\tPartition: {partition.index}\tLeader: {leader}"
-        f"\tReplicas: {_ids(partition.replicas)}\tIsr: {_ids(partition.isr)}"
+        f"\tReplicas: {_ids(partition.replicas)}\tIsr: {_ids(partition.isr)}{moving}"
         f"\tElr: {_ids(partition.eligible_leader_replicas)}\tLastKnownElr: {_ids(partition.last_known_elr)}"
     )
 
@@ -365,11 +391,15 @@ async def _describe(admin: Admin, given: Given, console: Console) -> None:
     if resources:
         configs = await admin.describe_configs(resources)
     live = frozenset(broker.node_id for broker in (await admin.describe_cluster()).brokers)
+    moves: Mapping[TopicPartition, Move] = {}
+    with suppress(KafkaError):  # who may not see them is shown the topics all the same
+        moves = await ongoing_moves(admin.cluster)
     for name, topic in topics.items():
+        own = {place.partition: move for place, move in moves.items() if place.topic == name}
         entries = configs[ConfigResource(ResourceType.TOPIC, name)]
         if isinstance(entries, KafkaError):
             raise entries
-        for line in describe_lines(topic, entries, live, Reports.of(given)):
+        for line in describe_lines(topic, entries, live, Reports.of(given), own):
             console.print(line)
 
 

@@ -35,6 +35,18 @@ class PlannedMove(NamedTuple):
     size: int
 
 
+def copy_seconds(moves: Iterable[PlannedMove], rate: int) -> float:
+    """How long the moves take where each broker sends and takes ``rate`` bytes a second."""
+    through: Counter[tuple[str, int]] = Counter()
+    for each in moves:
+        coming = set(each.after) - set(each.before)
+        for broker in coming:
+            through["in", broker] += each.size // len(coming)
+        if each.before:
+            through["out", each.before[0]] += each.size
+    return max(through.values(), default=0) / max(rate, 1)
+
+
 class NoPlan(ValueError):
     """What was asked for is not possible; the message says why and what to do."""
 

@@ -4,8 +4,8 @@
         match = await processes.start(Service("broker", command, ready=r"moldau ready: (\\S+)"))
         died = await processes.first_death()
 
-Each service has its own process and its own log file. Its output is read here, to see the line which says
-that it is ready, and to show its last lines when it dies.
+Each service has its own process, its own log file and a file with the number of its process. Its output is
+read here, to see the line which says that it is ready, and to show its last lines when it dies.
 
 Invariant: every process that was started is stopped, in the reverse order, by SIGTERM and then by SIGKILL;
 on Linux also when this process is killed. Ctrl-C in a terminal reaches only this process, which stops the
@@ -36,6 +36,8 @@ _MAX_LINE_BYTES = 1024 * 1024
 _UNREADY_STOP_SECONDS = 3.0
 _PR_SET_PDEATHSIG = 1
 
+Seen = Callable[[str, str], None]
+
 
 @dataclass(frozen=True, slots=True)
 class Service:
@@ -63,7 +65,10 @@ class ServiceFailed(Exception):
 class _Running:
     """A service that was started: its process, its log and its last lines."""
 
-    def __init__(self, service: Service, process: asyncio.subprocess.Process, log: Path) -> None:
+    def __init__(
+        self, service: Service, process: asyncio.subprocess.Process, log: Path, seen: "Seen | None"
+    ) -> None:
+        self._seen = seen
         self.service = service
         self.process = process
         self.log = LogFile(log)
@@ -92,6 +97,8 @@ class _Running:
         self.log.write(line)
         text = line.decode("utf-8", "replace").rstrip()
         self.lines.append(text)
+        if self._seen is not None:
+            self._seen(self.service.name, text)
         match = re.search(self.service.ready, text)
         if match is not None and not self.ready.done():
             self.ready.set_result(match)
@@ -107,8 +114,10 @@ class _Running:
 class Processes:
     """The services of one ``moldau up``."""
 
-    def __init__(self, log_directory: Path) -> None:
+    def __init__(self, log_directory: Path, seen: "Seen | None" = None) -> None:
+        """``seen`` gets every line that a service prints, with its name."""
         self._log_directory = log_directory
+        self._seen = seen
         self._running: dict[str, _Running] = {}
 
     async def __aenter__(self) -> "Processes":
@@ -151,8 +160,10 @@ class Processes:
             start_new_session=True,
             preexec_fn=_end_with_the_parent if sys.platform == "linux" else None,
         )
-        running = _Running(service, process, self.log_of(service.name))
+        running = _Running(service, process, self.log_of(service.name), self._seen)
         self._running[service.name] = running
+        with contextlib.suppress(OSError):  # only 'moldau cluster restart' misses it
+            self._pid_file(service.name).write_text(f"{process.pid}\n")
         return running
 
     async def ready(self, name: str) -> re.Match[str]:
@@ -193,6 +204,9 @@ class Processes:
                 return again
             told(f"the {service.name} is back")
 
+    def _pid_file(self, name: str) -> Path:
+        return self._log_directory / f"{name}.pid"
+
     async def stop(self, name: str) -> None:
         """Stops one service and its child processes: SIGTERM, some time, then SIGKILL."""
         running = self._running.pop(name)
@@ -205,6 +219,8 @@ class Processes:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(running.process.pid, signal.SIGKILL)
         await running.ended
+        with contextlib.suppress(OSError):
+            self._pid_file(name).unlink()
         if not running.ready.done():
             running.ready.cancel()
 

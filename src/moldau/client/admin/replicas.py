@@ -16,6 +16,11 @@ from moldau.protocol.messages.alter_partition_reassignments import (
     ReassignablePartition,
     ReassignableTopic,
 )
+from moldau.protocol.messages.alter_replica_log_dirs import (
+    AlterReplicaLogDir,
+    AlterReplicaLogDirsRequest,
+    AlterReplicaLogDirTopic,
+)
 from moldau.protocol.messages.describe_quorum import (
     DescribeQuorumRequest,
     PartitionData,
@@ -28,6 +33,8 @@ from moldau.protocol.messages.list_partition_reassignments import (
     ListPartitionReassignmentsTopics,
 )
 
+#: A partition, and the broker that has a replica of it.
+Replica = tuple[TopicPartition, int]
 PREFERRED, UNCLEAN = 0, 1
 _METADATA_TOPIC = "__cluster_metadata"
 
@@ -104,6 +111,31 @@ async def ongoing_moves(
         for topic in answer.topics
         for each in topic.partitions
     }
+
+
+async def move_log_dirs(cluster: Cluster, wanted: Mapping[Replica, str]) -> dict[Replica, KafkaError | None]:
+    """Begins to move replicas to other directories of their brokers."""
+    outcomes: dict[Replica, KafkaError | None] = {}
+    for broker in sorted({broker for _, broker in wanted}):
+        paths: dict[str, list[TopicPartition]] = defaultdict(list)
+        for (partition, where), path in wanted.items():
+            if where == broker:
+                paths[path].append(partition)
+        request = AlterReplicaLogDirsRequest(
+            [
+                AlterReplicaLogDir(
+                    path,
+                    [AlterReplicaLogDirTopic(topic, indexes) for topic, indexes in _by_topic(each).items()],
+                )
+                for path, each in paths.items()
+            ]
+        )
+        answer = await (await cluster.connection(broker)).send(request)
+        for topic in answer.results:
+            for each in topic.partitions:
+                replica = TopicPartition(topic.topic_name, each.partition_index), broker
+                outcomes[replica] = _error(each.error_code, None)
+    return outcomes
 
 
 async def describe_quorum(cluster: Cluster) -> Quorum:

@@ -137,12 +137,14 @@ def create_branch(
     *,
     topic_id: Uuid,
     leader_epochs: Sequence[int],
+    holders: Sequence[Mapping[int, int]],
     validate_configs: ConfigValidator,
 ) -> ControllerResult[CreatedTopic]:
     """A topic that has its data already (a fork, or a restored snapshot); KafkaError when it is invalid.
 
-    The replicas are assigned to where the data is, and the partitions start with these leader epochs, which
-    are not below those of the records in them.
+    ``holders`` of each partition are the brokers that have its data, with the epochs in which they got it:
+    those that still have them are in sync, and one of them leads. The partitions start with these leader
+    epochs, which are not below those of the records in them.
     """
     assert topic.assignments
     created = create_topics(image, (topic,), topic_ids=(topic_id,), seed=0, validate_configs=validate_configs)
@@ -150,12 +152,28 @@ def create_branch(
     if isinstance(outcome, KafkaError):
         raise outcome
     records = tuple(
-        record._replace(leader_epoch=leader_epochs[record.partition])
+        _with_data(image, topic.name, record, leader_epochs[record.partition], holders[record.partition])
         if isinstance(record, PartitionChanged)
         else record
         for record in created.records
     )
     return ControllerResult(records, outcome)
+
+
+def _with_data(
+    image: ClusterImage, topic: str, record: PartitionChanged, leader_epoch: int, holders: Mapping[int, int]
+) -> PartitionChanged:
+    """The partition as it begins where only some of its replicas have its data."""
+    active = image.active_brokers()
+    isr = tuple(
+        each
+        for each in record.replicas
+        if each in active and each in holders and image.brokers[each].broker_epoch == holders[each]
+    )
+    if not isr:
+        message = f"The brokers that have the data of {topic}-{record.partition} are not in the cluster now."
+        raise KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, message)
+    return record._replace(leader_epoch=leader_epoch, isr=isr, leader=isr[0])
 
 
 def asks_for_too_many(topics: Iterable[TopicToCreate], default_partition_count: int) -> bool:

@@ -164,7 +164,7 @@ class LogCleaner:
         return log.offline is None and self._logs.get(log.topic_partition) is log
 
     def _assess(self, log: Log, now_ms: int) -> LogToClean | None:
-        if not log.config.compact or log.offline is not None or log.cleaning is not None:
+        if not log.config.compact or log.offline is not None or log.cleaning is not None or log.moving:
             return None
         if len(log.segments) == 1 or log.topic_partition in self.uncleanable:
             return None

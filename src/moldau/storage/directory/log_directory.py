@@ -21,6 +21,8 @@ logger = logging.getLogger("moldau.storage")
 
 DELETE_SUFFIX = "-delete"
 STRAY_SUFFIX = "-stray"
+#: A copy that is to take the place of the partition's log in another directory.
+FUTURE_SUFFIX = "-future"
 _MAX_NAME_LENGTH = 255
 _PARTITION_DIRECTORY = re.compile(rf"(.{{1,{MAX_TOPIC_NAME_LENGTH}}})-(\d{{1,10}})")
 #: The log of a KRaft controller looks like a partition, but is not served.
@@ -175,6 +177,16 @@ class LogDirectory:
         names = self._files.list_directory(self.path)
         return [f"{self.path}/{name}" for name in names if _is_deleted(name)]
 
+    def futures(self) -> list[tuple[TopicPartition, str]]:
+        """Copies that were being made when the broker stopped."""
+        found = []
+        for name in self._files.list_directory(self.path):
+            stem = _renamed_stem(name, FUTURE_SUFFIX)
+            topic_partition = None if stem is None else parse_directory_name(stem)
+            if topic_partition is not None:
+                found.append((topic_partition, f"{self.path}/{name}"))
+        return found
+
     def volume_bytes(self) -> tuple[int, int]:
         """The total and the usable bytes of the volume."""
         return self._files.total_bytes(self.path), self._files.free_bytes(self.path)
@@ -216,6 +228,19 @@ def renamed(topic_partition: TopicPartition, unique: str, suffix: str) -> str:
     return topic_partition.topic[: _MAX_NAME_LENGTH - len(tail)] + tail
 
 
+def renamed_path(path: str, unique: str, suffix: str) -> str:
+    """The same for the path of a partition's directory."""
+    root, _, name = path.rpartition("/")
+    topic, _, partition = name.rpartition("-")
+    return f"{root}/{renamed(TopicPartition(topic, int(partition)), unique, suffix)}"
+
+
 def _is_deleted(name: str) -> bool:
-    stem = name.removesuffix(DELETE_SUFFIX)
-    return stem != name and re.fullmatch(r".+-\d+\.[0-9a-f]{32}", stem) is not None
+    return _renamed_stem(name, DELETE_SUFFIX) is not None
+
+
+def _renamed_stem(name: str, suffix: str) -> str | None:
+    """``topic-partition`` of a directory that ``renamed`` has named with this suffix."""
+    stem = name.removesuffix(suffix)
+    match = re.fullmatch(r"(.+-\d+)\.[0-9a-f]{32}", stem)
+    return match[1] if match is not None and stem != name else None

@@ -16,7 +16,8 @@ from moldau.protocol.errors import ErrorCode, KafkaError
 from moldau.storage.directory import checkpoints
 from moldau.storage.directory.closing import close_logs
 from moldau.storage.directory.directories import claim_directories, name_full_disks
-from moldau.storage.directory.log_directory import DELETE_SUFFIX, STRAY_SUFFIX, LogDirectory, renamed
+from moldau.storage.directory.future_logs import settle
+from moldau.storage.directory.log_directory import DELETE_SUFFIX, STRAY_SUFFIX, LogDirectory, renamed_path
 from moldau.storage.directory.lost_partitions import LostPartitionError, refuse_to_begin_empty
 from moldau.storage.directory.preparation import PreparationJob, PreparedDirectory, choose_directories
 from moldau.storage.errors import CorruptFileError, LostFileError, StorageError, repair_steps
@@ -69,6 +70,8 @@ class Logs:
         self._directory_by_partition: dict[TopicPartition, LogDirectory] = {}
         self._removals: list[tuple[int, str]] = []
         self._prepared: dict[tuple[TopicPartition, Uuid], PreparedDirectory] = {}
+        #: Where partitions are to be that this broker does not have yet.
+        self.wanted: dict[TopicPartition, LogDirectory] = {}
 
     @property
     def clean_broker_epoch(self) -> int:
@@ -94,7 +97,7 @@ class Logs:
         self._removals += ((now_ms, path) for directory in self.online for path in directory.leftovers())
         found = self._found()
         work = [
-            (log_directory.path, to_open, self._failure_in(log_directory)) for log_directory, to_open in found
+            (log_directory.path, to_open, self.failure_in(log_directory)) for log_directory, to_open in found
         ]
         outcomes = open_in_parallel(self._files, work, self._recovery_threads)
         for done, ((log_directory, to_open), outcome) in enumerate(zip(found, outcomes, strict=True), 1):
@@ -104,7 +107,7 @@ class Logs:
         name_full_disks(self.online)
 
     def _found(self) -> list[tuple[LogDirectory, LogToOpen]]:
-        found: dict[TopicPartition, tuple[LogDirectory, LogToOpen]] = {}
+        found: dict[TopicPartition, list[tuple[LogDirectory, LogToOpen]]] = {}
         for directory in self.online:
             try:
                 openings = self._openings(directory)
@@ -112,12 +115,11 @@ class Logs:
                 self._fail(directory, str(error))
                 continue
             for to_open in openings:
-                _, first = found.setdefault(to_open.topic_partition, (directory, to_open))
-                if first is not to_open:
-                    message = "%s and %s hold the same partition, and only the second is served: compare "
-                    message += "them with 'moldau log inspect', and move one of them away"
-                    logger.error(message, to_open.directory, first.directory)
-        return list(found.values())
+                found.setdefault(to_open.topic_partition, []).append((directory, to_open))
+        return [
+            candidates[0] if len(candidates) == 1 else settle(self._files, candidates, self._retire)
+            for candidates in found.values()
+        ]
 
     def _openings(self, directory: LogDirectory) -> list[LogToOpen]:
         """What is known of the logs in a directory before they are opened."""
@@ -242,9 +244,13 @@ class Logs:
         """An empty log in the directory with the fewest partitions."""
         assert topic_partition not in self._logs, f"{topic_partition} exists"
         prepared = self._prepared.pop((topic_partition, topic_id), None)
+        wanted = self.wanted.pop(topic_partition, None)
         if prepared is not None and prepared.log_directory.offline is not None:
             prepared = None
-        log_directory = self.directory_for_new_partition() if prepared is None else prepared.log_directory
+        if wanted is not None and wanted.offline is None:
+            log_directory, prepared = wanted, None
+        else:
+            log_directory = self.directory_for_new_partition() if prepared is None else prepared.log_directory
         path = f"{log_directory.path}/{topic_partition}"
         if log_directory.has_checkpointed(topic_partition):
             self._checkpoint_now(log_directory)
@@ -257,7 +263,7 @@ class Logs:
                 self._files.make_directory(path)
                 checkpoints.write_topic_id(self._files, path, topic_id, sync=False)
             created = create_log(
-                self._files, to_open, self._failure_in(log_directory), file_exists=is_prepared
+                self._files, to_open, self.failure_in(log_directory), file_exists=is_prepared
             )
         except OSError as error:
             logger.error("%s cannot be created: %s", path, error)
@@ -318,7 +324,7 @@ class Logs:
         try:
             self._files.rename(prepared, path)
             try:
-                adopted = open_log(self._files, to_open, self._failure_in(log_directory))
+                adopted = open_log(self._files, to_open, self.failure_in(log_directory))
             except (OSError, StorageError):
                 self._files.rename(path, prepared)
                 raise
@@ -353,6 +359,33 @@ class Logs:
         path = self._rename(topic_partition, DELETE_SUFFIX)
         if path is not None:
             self._removals.append((self._clock.now_ms() + config.file_delete_delay_ms, path))
+
+    def exchange(
+        self, log: Log, log_directory: LogDirectory, opening: Callable[[Callable[[], None]], Log]
+    ) -> Log:
+        """``opening`` makes another log that of the partition; it calls what it is given to retire this one.
+
+        Whoever reads the old files is not disturbed: they go after file.delete.delay.ms.
+        """
+        topic_partition = log.topic_partition
+        if log_directory.has_checkpointed(topic_partition):
+            self._checkpoint_now(log_directory)
+
+        delay_ms = log.config.file_delete_delay_ms
+        opened = opening(lambda: log.moved_to(self._retire(log.directory, delay_ms)))
+        self._directory_by_partition[topic_partition].forget(topic_partition)
+        self._register(opened, log_directory)
+        return opened
+
+    def _retire(self, path: str, delay_ms: int = 0) -> str:
+        """The directory is no longer that of a partition, and will be removed."""
+        target = renamed_path(path, self._files.unique_hex(), DELETE_SUFFIX)
+        self._files.rename(path, target)
+        self.remove_later(target, delay_ms)
+        return target
+
+    def remove_later(self, path: str, delay_ms: int = 0) -> None:
+        self._removals.append((self._clock.now_ms() + delay_ms, path))
 
     def _rename_to_stray(self, topic_partition: TopicPartition) -> None:
         path = self._rename(topic_partition, STRAY_SUFFIX)
@@ -389,7 +422,7 @@ class Logs:
             taken.mark_offline("it was deleted")
         elif not self._files.exists(path):
             return None
-        target = f"{log_directory.path}/{renamed(topic_partition, self._files.unique_hex(), suffix)}"
+        target = renamed_path(path, self._files.unique_hex(), suffix)
         try:
             self._files.rename(path, target)
         except OSError as error:
@@ -436,16 +469,6 @@ class Logs:
     def sealed_check(self, log: Log) -> SealedCheck:
         """A check of the names and the order of sealed segments; ``run`` may be called in any thread."""
         return SealedCheck(self._files, log)
-
-    def finish_sealed_check(self, log: Log, check: SealedCheck) -> None:
-        """What was found is logged; a log whose files were exchanged takes no more writes."""
-        steps = repair_steps(log.directory)
-        for first, last in check.holes:
-            message = "%s: offsets %d to %d are in no segment: was a file removed? Next: %s"
-            logger.error(message, log.topic_partition, first, last, steps)
-        if check.damage is not None:
-            logger.error("%s is offline: %s; %s", log.topic_partition, check.damage, steps)
-            log.mark_offline(f"{check.damage}; {steps}")
 
     def expire_producers(self, now_ms: int, expiration_ms: int) -> int:
         """Removes producers that were idle for ``producer.id.expiration.ms``; returns how many."""
@@ -530,7 +553,7 @@ class Logs:
 
     # -- failing and closing
 
-    def _failure_in(self, directory: LogDirectory) -> Callable[[str, OSError], None]:
+    def failure_in(self, directory: LogDirectory) -> Callable[[str, OSError], None]:
         return lambda path, error: self._fail(directory, f"{path}: {error}")
 
     def _fail(self, directory: LogDirectory, reason: str) -> None:

@@ -106,8 +106,12 @@ class Log:
         self.offline: str | None = None
         #: The compaction that is running, during which retention deletes nothing.
         self.cleaning: object | None = None
+        #: It is being copied to another directory, during which it is not compacted.
+        self.moving = False
         #: Called before flushed data is truncated: the lower recovery point must be on disk first.
         self.before_truncation: Callable[[], None] = lambda: None
+        #: Called with the new end when the log was cut, or begun anew: what copies it has to follow.
+        self.after_truncation: Callable[[int], None] = lambda offset: None
         self._files = files
         self._segments = segments
         self._on_failure = on_failure
@@ -552,6 +556,7 @@ class Log:
         self._segments.remove(snapshot_path(self.directory, known) for known in snapshots if known > offset)
         load_producer_states(self._files, self._segments.to_list(), snapshots, self.producers, offset, now_ms)
         logger.info("%s: cut to offset %d", self.topic_partition, offset)
+        self.after_truncation(offset)
 
     def restart_at(self, offset: int, now_ms: int) -> None:
         """Drops everything and goes on at ``offset``: the leader no longer has what would be next here."""
@@ -563,6 +568,12 @@ class Log:
         self.leader_epochs.clear()
         self._changed = True
         logger.warning("%s: begins again at offset %d", self.topic_partition, offset)
+
+    def moved_to(self, directory: str) -> None:
+        """The directory has another name and is out of use; what is being read from it is read on."""
+        self.mark_offline("it was moved")
+        for segment in self._segments:
+            segment.moved_to(directory)
 
     def begin_close(self) -> FlushJob | None:
         """Writes indexes and producer state, so that the next start need not read the log; returns a flush.

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from moldau.storage.errors import ACCEPT_LOST_FILES, CorruptLogError, LostFileError
+from moldau.storage.errors import ACCEPT_LOST_FILES, CorruptLogError, LostFileError, repair_steps
 from moldau.storage.file_names import (
     INDEX_SUFFIXES,
     LOG_SUFFIX,
@@ -135,6 +135,16 @@ class SealedCheck:
                 return
             if end < next_base_offset and not self._compact:
                 self.holes.append((end, next_base_offset - 1))
+
+    def report(self, log: "Log") -> None:
+        """Logs what was found; a log whose files were exchanged takes no more writes."""
+        steps = repair_steps(log.directory)
+        for first, last in self.holes:
+            message = "%s: offsets %d to %d are in no segment: was a file removed? Next: %s"
+            logger.error(message, log.topic_partition, first, last, steps)
+        if self.damage is not None:
+            logger.error("%s is offline: %s; %s", log.topic_partition, self.damage, steps)
+            log.mark_offline(f"{self.damage}; {steps}")
 
     def _end(self, segment: Segment) -> int | None:
         """The offset after the last batch; None where the index does not help, which is not rebuilt here."""

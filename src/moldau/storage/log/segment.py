@@ -143,6 +143,11 @@ class Segment:
 
     # -- appending
 
+    def moved_to(self, directory: str) -> None:
+        if self._file is not None:
+            self._file.path = self.path(LOG_SUFFIX).replace(self.directory, directory, 1)
+        self.directory = directory
+
     def append(self, data: Data, size: int, last_offset: int, max_timestamp: int) -> None:
         """Writes one batch; on OSError nothing has changed."""
         position = self.size

@@ -86,7 +86,10 @@ def parse_file(path: str) -> list[TopicPartition]:
     try:
         text = Path(path).read_text("utf-8")
     except (OSError, UnicodeDecodeError):
-        raise ToolError("java.io.IOException", f"Unable to read file {path}") from None
+        cause = f"java.io.IOException: Unable to read file {path}"
+        unreadable = ToolError("java.lang.RuntimeException", cause)
+        unreadable.causes = [f"Caused by: {cause}", f"Caused by: java.nio.file.NoSuchFileException: {path}"]
+        raise unreadable from None
     try:
         document: Any = json.loads(text)
     except ValueError:
@@ -113,18 +116,21 @@ async def _elect(given: Given, election: int, wanted: list[TopicPartition] | Non
         given.value("bootstrap-server"), properties, console, client_id="adminclient-1", call="electLeaders"
     ) as cluster:
         outcomes = await elect_leaders(cluster, election, wanted)
-    failed = 0
-    for line, is_failure in outcome_lines(_TYPES[election], outcomes):
+    for line in outcome_lines(_TYPES[election], outcomes):
         console.print(line)
-        failed += is_failure
-    if failed:
-        raise ToolError(_FAILED, f"{failed} replica(s) could not be elected")
+    failures = [error for _, error in sorted(outcomes.items()) if _is_failure(error)]
+    if failures:
+        refused = ToolError(_FAILED, f"{len(failures)} replica(s) could not be elected")
+        refused.causes = [f"\tSuppressed: {exception_line(error)}" for error in failures if error is not None]
+        raise refused
 
 
-def outcome_lines(
-    election: str, outcomes: Mapping[TopicPartition, KafkaError | None]
-) -> list[tuple[str, bool]]:
-    """Lines, and whether each is a failure: those elected first, then those where it was not needed."""
+def _is_failure(error: KafkaError | None) -> bool:
+    return error is not None and error.code is not ErrorCode.ELECTION_NOT_NEEDED
+
+
+def outcome_lines(election: str, outcomes: Mapping[TopicPartition, KafkaError | None]) -> list[str]:
+    """Those elected first, then those where it was not needed, then the failures."""
     ordered = sorted(outcomes.items())
     elected = [str(partition) for partition, error in ordered if error is None]
     needless = [
@@ -135,16 +141,13 @@ def outcome_lines(
     lines = []
     if elected:
         listed = ", ".join(elected)
-        lines.append((f"Successfully completed leader election ({election}) for partitions {listed}", False))
+        lines.append(f"Successfully completed leader election ({election}) for partitions {listed}")
     if needless:
-        lines.append((f"Valid replica already elected for partitions {', '.join(needless)}", False))
+        lines.append(f"Valid replica already elected for partitions {', '.join(needless)}")
     for partition, error in ordered:
-        if error is not None and error.code is not ErrorCode.ELECTION_NOT_NEEDED:
+        if error is not None and _is_failure(error):
             lines.append(
-                (
-                    f"Error completing leader election ({election}) for partition: {partition}: "
-                    f"{exception_line(error)}",
-                    True,
-                )
+                f"Error completing leader election ({election}) for partition: {partition}: "
+                f"{exception_line(error)}"
             )
     return lines

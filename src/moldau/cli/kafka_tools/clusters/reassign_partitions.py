@@ -1,6 +1,6 @@
-"""``moldau kafka-reassign-partitions``: move partitions, as Kafka's ReassignPartitionsCommand.
+"""``moldau kafka-reassign-partitions``: move partitions between brokers and between their log directories.
 
-Not done: moves between the log directories of a broker.
+Prints what Kafka's ReassignPartitionsCommand prints, without the stack frames of its errors.
 """
 
 import asyncio
@@ -8,11 +8,19 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from moldau.base.names import TopicPartition
+from moldau.cli.kafka_tools.clusters.directory_moves import (
+    find_places,
+    start_moves,
+    status_lines,
+    under_way,
+)
 from moldau.cli.kafka_tools.clusters.reassignment_plan import (
+    Directories,
     Plan,
     failed,
     move_line,
     parse_brokers,
+    parse_directories,
     parse_plan,
     parse_topics,
     plan_text,
@@ -25,7 +33,7 @@ from moldau.cli.kafka_tools.framework.bootstrap import (
     read_properties,
     with_bootstrap_server,
 )
-from moldau.cli.kafka_tools.framework.exceptions import ToolError, exception_line
+from moldau.cli.kafka_tools.framework.exceptions import ToolError, exception_line, sentence
 from moldau.cli.kafka_tools.framework.options import Given, Option, OptionError, Options
 from moldau.cli.kafka_tools.framework.tool import Console, Tool
 from moldau.client.admin.admin import Admin
@@ -41,7 +49,7 @@ from moldau.cluster.controller.placement import place_replicas
 from moldau.cluster.image import BrokerImage
 from moldau.protocol.errors import KafkaError
 
-_ACTIONS = ("execute", "verify", "generate", "cancel", "list")
+_ACTIONS = ("generate", "execute", "verify", "cancel", "list")
 TOOL = Tool(
     "kafka-reassign-partitions",
     "Moves partitions to other brokers: --generate a plan, --execute it, --verify, --list or --cancel it.",
@@ -58,9 +66,21 @@ TOOL = Tool(
         Option("broker-list", "With --generate: the brokers, as 1,2,3.", "ids"),
         Option("disable-rack-aware", "With --generate: racks do not count."),
         Option("throttle", "With --execute: bytes a second between brokers for these moves.", "rate", int),
+        Option(
+            "replica-alter-log-dirs-throttle",
+            "With --execute: bytes a second between the log directories of each broker.",
+            "rate",
+            int,
+        ),
         Option("additional", "With --execute: also while other moves are under way."),
         Option("preserve-throttles", "With --verify and --cancel: throttles stay."),
-        Option("timeout", "Accepted; each request has its own timeout.", "ms", int),
+        Option(
+            "timeout",
+            "With --execute: how long moves between directories may take to begin.",
+            "ms",
+            int,
+            default=10_000,
+        ),
     ),
     (
         "--bootstrap-server localhost:9092 --topics-to-move-json-file t.json --broker-list 1,2 --generate",
@@ -69,14 +89,24 @@ TOOL = Tool(
     ),
 )
 _RATES = ("leader.replication.throttled.rate", "follower.replication.throttled.rate")
+_DIRECTORY_RATE = "replica.alter.log.dirs.io.max.bytes.per.second"
 _THROTTLED = ("leader.replication.throttled.replicas", "follower.replication.throttled.replicas")
 _REQUIRED = {
     "execute": ("reassignment-json-file",),
     "verify": ("reassignment-json-file",),
     "cancel": ("reassignment-json-file",),
-    "generate": ("broker-list", "topics-to-move-json-file"),
+    "generate": ("topics-to-move-json-file", "broker-list"),
     "list": (),
 }
+_ALLOWED = {
+    "execute": ("additional", "throttle", "replica-alter-log-dirs-throttle", "timeout"),
+    "verify": ("preserve-throttles", "timeout"),
+    "cancel": ("preserve-throttles", "timeout"),
+    "generate": ("disable-rack-aware",),
+    "list": (),
+}
+_NUMBERS = ("throttle", "replica-alter-log-dirs-throttle", "timeout")
+_ALWAYS = ("bootstrap-server", "command-config", "help", "version")
 
 
 def main(arguments: Sequence[str], console: Console) -> int:
@@ -90,20 +120,37 @@ def main(arguments: Sequence[str], console: Console) -> int:
     for name in _REQUIRED[action]:
         if not given.has(name):
             raise OptionError(f'Missing required argument "[{name}]"')
+    fitting = {action, *_ALWAYS, *_REQUIRED[action], *_ALLOWED[action]}
+    for option in TOOL.options.options:
+        if given.has(option.name) and option.name not in fitting:
+            raise OptionError(f'Option "[{option.name}]" can\'t be used with action "[{action}]"')
     try:
+        for name in _NUMBERS:
+            _check_number(given, name)
         return asyncio.run(_run(action, given, console))
-    except KafkaError as error:
-        console.print(f"Error: {exception_line(error)}")
+    except (KafkaError, ToolError) as error:
+        causes = error.causes if isinstance(error, ToolError) else ()
+        for line in (f"Error: {sentence(error)}", exception_line(error), *causes, ""):
+            console.print(line)
         return 1
-    except ToolError as error:
-        console.print(f"Error: {error.message}")
-        return 1
+
+
+def _check_number(given: Given, name: str) -> None:
+    try:
+        given.value(name)
+    except OptionError as error:
+        bad = ToolError("joptsimple.OptionArgumentConversionException", error.message)
+        reason = f'java.lang.NumberFormatException: For input string: "{given.values(name)[0]}"'
+        bad.causes = [f"Caused by: joptsimple.internal.ReflectionException: {reason}", f"Caused by: {reason}"]
+        raise bad from None
 
 
 async def _run(action: str, given: Given, console: Console) -> int:
     plan: Plan = {}
+    directories: Directories = {}
     if action in ("execute", "verify", "cancel"):
-        plan = parse_plan(_text(given.value("reassignment-json-file")))
+        text = _text(given.value("reassignment-json-file"))
+        plan, directories = parse_plan(text), parse_directories(text)
     properties = read_properties(given.value("command-config"))
     async with await open_cluster(
         given.value("bootstrap-server"),
@@ -118,8 +165,8 @@ async def _run(action: str, given: Given, console: Console) -> int:
         if action == "list":
             return await work.list_moves()
         if action == "execute":
-            return await work.execute(plan)
-        return await (work.verify(plan) if action == "verify" else work.cancel(plan))
+            return await work.execute(plan, directories)
+        return await (work.verify if action == "verify" else work.cancel)(plan, directories)
 
 
 def _text(path: str) -> str:
@@ -165,7 +212,10 @@ class _Work:
                     seed=0,
                 )
             except KafkaError as error:
-                raise failed(str(error.message).partition(": ")[2]) from None
+                text = str(error.message).partition(": ")[2]
+                raise ToolError(
+                    "org.apache.kafka.common.errors.InvalidReplicationFactorException", text
+                ) from None
             proposed |= {TopicPartition(topic.name, index): replicas for index, replicas in enumerate(placed)}
         self._print("Current partition replica assignment")
         self._print(plan_text(current, await self._directories(current)))
@@ -180,7 +230,7 @@ class _Work:
             self._print(move_line(partition, move))
         return 0
 
-    async def execute(self, plan: Plan) -> int:
+    async def execute(self, plan: Plan, directories: Directories) -> int:
         if not self._given.has("additional") and await ongoing_moves(self._admin.cluster):
             self._print(
                 "Cannot execute because there is an existing partition assignment.  Use --additional to "
@@ -197,13 +247,7 @@ class _Work:
         self._print("Current partition replica assignment\n")
         self._print(plan_text(current, await self._directories(current)))
         self._print("\nSave this to use as the --reassignment-json-file option during rollback")
-        if self._given.has("throttle"):
-            self._print(
-                "Warning: You must run --verify periodically, until the reassignment completes, to ensure "
-                "the throttle is removed."
-            )
-            await self._throttle(current, plan, self._given.value("throttle"))
-            self._print(f"The inter-broker throttle limit was set to {self._given.value('throttle')} B/s")
+        await self._set_throttles(current, plan, directories)
         outcomes = await reassign(self._admin.cluster, dict(plan))
         errors = {partition: error for partition, error in outcomes.items() if error is not None}
         if errors:
@@ -211,9 +255,10 @@ class _Work:
             raise failed(f"Error reassigning partition(s):\n{lines}")
         listed = ",".join(str(each) for each in sorted(plan))
         self._print(f"Successfully started partition reassignment{'s' if len(plan) > 1 else ''} for {listed}")
+        await start_moves(self._admin, directories, self._given.value("timeout") / 1000, self._print)
         return 0
 
-    async def verify(self, plan: Plan) -> int:
+    async def verify(self, plan: Plan, directories: Directories) -> int:
         moves = await ongoing_moves(self._admin.cluster, plan)
         current = await self._current(plan, missing_is_empty=True)
         self._print("Status of partition reassignment:")
@@ -227,12 +272,14 @@ class _Work:
                     f"There is no active reassignment of partition {partition}, but replica set is "
                     f"{','.join(map(str, current[partition]))} rather than {','.join(map(str, target))}."
                 )
-        self._print()
-        if not moves and not self._given.has("preserve-throttles"):
+        places = await find_places(self._admin, directories)
+        self._print("\n".join(status_lines(directories, places)))
+        busy = moves or under_way(directories, places)
+        if not busy and not self._given.has("preserve-throttles"):
             await self._clear_throttles(plan)
         return 0
 
-    async def cancel(self, plan: Plan) -> int:
+    async def cancel(self, plan: Plan, directories: Directories) -> int:
         moves = await ongoing_moves(self._admin.cluster, plan)
         if moves:
             outcomes = await reassign(self._admin.cluster, dict.fromkeys(moves))
@@ -250,9 +297,12 @@ class _Work:
             )
         else:
             self._print("None of the specified partition reassignments are active.")
-        idle = "None of the specified partition moves are active."
+        back = under_way(directories, await find_places(self._admin, directories))
+        await start_moves(self._admin, back, self._given.value("timeout") / 1000, self._print)
+        idle = "" if back else "None of the specified partition moves are active."
         if self._given.has("preserve-throttles"):
-            self._print(idle)
+            if idle:
+                self._print(idle)
         else:
             await self._clear_throttles(plan, before=idle)
         return 0
@@ -300,6 +350,24 @@ class _Work:
                         found[TopicPartition(topic, partition), broker] = directory.path
         return found
 
+    async def _set_throttles(self, current: Plan, plan: Plan, directories: Directories) -> None:
+        between_brokers = self._given.value("throttle")
+        on_disk = self._given.value("replica-alter-log-dirs-throttle")
+        if between_brokers is None and on_disk is None:
+            return
+        self._print(
+            "Warning: You must run --verify periodically, until the reassignment completes, to ensure "
+            "the throttle is removed."
+        )
+        if between_brokers is not None:
+            await self._throttle(current, plan, between_brokers)
+            self._print(f"The inter-broker throttle limit was set to {between_brokers} B/s")
+        if on_disk is not None:
+            change = ConfigChange(_DIRECTORY_RATE, ConfigOperation.SET, str(on_disk))
+            brokers = sorted({broker for _, broker in directories})
+            await self._alter({ConfigResource(ResourceType.BROKER, str(each)): [change] for each in brokers})
+            self._print(f"The replica-alter-dir throttle limit was set to {on_disk} B/s")
+
     async def _throttle(self, current: Plan, plan: Plan, rate: int) -> None:
         changes = {
             ConfigResource(ResourceType.TOPIC, topic): [
@@ -324,7 +392,7 @@ class _Work:
         await self._alter(
             {
                 ConfigResource(ResourceType.BROKER, str(broker)): [
-                    ConfigChange(name, ConfigOperation.DELETE, None) for name in _RATES
+                    ConfigChange(name, ConfigOperation.DELETE, None) for name in (*_RATES, _DIRECTORY_RATE)
                 ]
                 for broker in brokers
             }

@@ -9,10 +9,14 @@ from typing import Any
 
 from moldau.base.names import TopicPartition
 from moldau.cli.kafka_tools.framework.exceptions import ToolError
-from moldau.client.admin.replicas import Move
+from moldau.client.admin.replicas import Move, Replica
 
 _FAILED = "org.apache.kafka.tools.AdminCommandFailedException"
+_UNUSABLE = "org.apache.kafka.tools.AdminOperationException"
+_ANYWHERE = "any"
 Plan = dict[TopicPartition, tuple[int, ...]]
+#: The directory that each replica is to be in, of those that name one.
+Directories = dict[Replica, str]
 
 
 def failed(message: str) -> ToolError:
@@ -31,16 +35,11 @@ def parse_plan(text: str) -> Plan:
         except (KeyError, TypeError, ValueError) as error:
             raise failed(f"A partition of the plan is incomplete: {error}") from None
         directories = each.get("log_dirs")
-        if directories is not None:
-            if len(directories) != len(replicas):
-                raise failed(
-                    f"Size of replicas list {_java_list(replicas)} is different from size of log dirs list "
-                    f"{_java_list(directories)} for partition {partition}"
-                )
-            if any(directory != "any" for directory in directories):
-                raise failed(
-                    'Moves between log directories are not supported: give "any" for each of log_dirs'
-                )
+        if directories is not None and len(directories) != len(replicas):
+            raise failed(
+                f"Size of replicas list {_java_list(replicas)} is different from size of log dirs list "
+                f"{_java_list(directories)} for partition {partition}"
+            )
         if partition in plan:
             twice.append(str(partition))
         plan[partition] = replicas
@@ -59,6 +58,16 @@ def parse_plan(text: str) -> Plan:
                 f"{partition} contains multiple entries for {entries}"
             )
     return plan
+
+
+def parse_directories(text: str) -> Directories:
+    """The ``log_dirs`` of a plan that ``parse_plan`` has taken."""
+    return {
+        (TopicPartition(str(each["topic"]), int(each["partition"])), int(broker)): str(directory)
+        for each in _list(_document(text), "partitions")
+        for broker, directory in zip(each["replicas"], each.get("log_dirs") or (), strict=False)
+        if directory != _ANYWHERE
+    }
 
 
 def parse_topics(text: str) -> list[str]:
@@ -97,7 +106,7 @@ def plan_text(
             "topic": partition.topic,
             "partition": partition.partition,
             "replicas": list(replicas),
-            "log_dirs": [known.get((partition, broker), "any") for broker in replicas],
+            "log_dirs": [known.get((partition, broker), _ANYWHERE) for broker in replicas],
         }
         for partition, replicas in sorted(plan.items())
     ]
@@ -140,7 +149,7 @@ def _document(text: str) -> Any:
         raise failed("The input string is not a valid JSON") from None
     version = document.get("version", 1) if isinstance(document, dict) else 1
     if version != 1:
-        raise failed(f"Not supported version field value {version}")
+        raise ToolError(_UNUSABLE, f"Not supported version field value {version}")
     return document
 
 

@@ -117,6 +117,8 @@ class ToolError(Exception):
         super().__init__(name, message)
         self.name = name
         self.message = message
+        #: What the stack trace names below it.
+        self.causes: list[str] = []
 
     def __str__(self) -> str:
         return self.message

@@ -156,7 +156,8 @@ def report_failure(error: KafkaError | ToolError, console: Console) -> int:
     """Prints an error as Kafka's admin tools do, and returns the exit code 1."""
     if isinstance(error, ToolError):
         console.error(sentence(error))
-        console.error(exception_line(error))
+        for line in (exception_line(error), *error.causes):
+            console.error(line)
     else:
         console.error(exception_line(error))
         for line in execution_lines(error):
