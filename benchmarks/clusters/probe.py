@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Sequence
+from itertools import pairwise
 
 from confluent_kafka import KafkaError, Message, Producer
 
@@ -72,4 +73,4 @@ class Probe:
     def longest_gap(self, event: float) -> float:
         """The longest time without an acknowledgement from the event on."""
         times = [event, *sorted(at for _, at, _ in self.acknowledged if at > event)]
-        return max((later - earlier for earlier, later in zip(times, times[1:], strict=False)), default=0.0)
+        return max((later - earlier for earlier, later in pairwise(times)), default=0.0)

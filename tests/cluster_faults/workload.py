@@ -2,6 +2,7 @@
 
 import contextlib
 import threading
+import time
 from random import Random
 from typing import Any
 
@@ -16,6 +17,7 @@ _SAFE = {
     "message.timeout.ms": 60_000,
     "topic.metadata.refresh.interval.ms": 1_000,
     "reconnect.backoff.max.ms": 200,
+    "log_level": 0,  # that a broker refuses connections is meant
 }
 
 
@@ -28,6 +30,8 @@ class Writer(threading.Thread):
         super().__init__(name=name, daemon=True)
         self.sent: list[Sent] = []
         self.errors: list[str] = []
+        #: When records were acknowledged, for the picture of the run.
+        self.times: list[float] = []
         self._topic = topic
         self._partitions = partitions
         self._dice = Random(seed)
@@ -61,6 +65,7 @@ class Writer(threading.Thread):
 
         def delivered(error: KafkaError | None, message: Any) -> None:
             if error is None:
+                self.times.append(time.monotonic())
                 into.append(Sent(self.name, partition, value, Fate.ACKNOWLEDGED, message.offset()))
             else:
                 into.append(Sent(self.name, partition, value, Fate.UNKNOWN))
@@ -123,6 +128,7 @@ class Reader(threading.Thread):
                 "auto.offset.reset": "error",
                 "isolation.level": "read_committed" if committed else "read_uncommitted",
                 "reconnect.backoff.max.ms": 200,
+                "log_level": 0,
                 "topic.metadata.refresh.interval.ms": 1_000,
             }
         )
