@@ -47,25 +47,26 @@ DOCS = HERE.parent / "docs"
 
 METHOD = """## Method
 
-- Apache Kafka 4.3.0 from Maven: three nodes that are broker and controller (KRaft), the JVM options of its own
-  start script (heap 1 GB each), no setting but ports and directories. Moldau: three processes of `moldau broker`,
-  metadata in files as `moldau up --brokers 3` has it, no other setting. All on loopback and one disk, so
-  that three brokers, their clients and everything else share the processors.
+- Apache Kafka 4.3.0 from Maven: three nodes that are broker and controller (KRaft), the JVM options of its
+  own start script (heap 1 GB each), no setting but ports and directories. Moldau: three processes of
+  `moldau broker`, metadata in files as `moldau up --brokers 3` has it, no other setting. All on loopback and
+  one disk, so that three brokers, their clients and everything else share the processors.
 - Start: from the first process to an acknowledged write (acks=all) to a topic with three replicas.
-- Producer: Kafka's ProducerPerformance with acks=all and idempotence, a topic with three partitions, a leader on
-  each broker. CPU is of all three brokers, for a gigabyte given to the leaders (which is stored three times).
-  Latency: one record at a time until a consumer with default settings has it. Both clusters run during
-  these, one under load at a time, in turn.
+- Producer: Kafka's ProducerPerformance with acks=all and idempotence, a topic with three partitions, a
+  leader on each broker. CPU is of all three brokers, for a gigabyte given to the leaders (which is stored
+  three times). Latency: one record at a time until a consumer with default settings has it. Both clusters
+  run during these, one under load at a time, in turn.
 - Memory: resident memory of all processes after these runs.
-- Catch-up: a broker is stopped, records of 1,000 bytes are written, it is started again; until it is in sync everywhere.
-- Failover: a librdkafka producer with default settings writes every 10 ms to a partition of the broker that is
-  killed; from the kill to the acknowledgement of a record that was sent after it, there and then in every
+- Catch-up: a broker is stopped, records of 1,000 bytes are written, it is started again; until it is in sync
+  everywhere.
+- Failover: a librdkafka producer with default settings writes every 10 ms to a partition of the broker that
+  is killed; from the kill to the acknowledgement of a record that was sent after it, there and then in every
   partition that it led. The broker is not the active controller, but for the one figure that says so.
 - Controlled shutdown: SIGTERM to the end of the process, with a producer on 50 of its partitions.
-- Creation: requests for a thousand partitions each, until all brokers name a leader for all and the last one takes
-  a record. Metadata: the whole cluster over a bare connection, version 1.
-- Ratios are Moldau divided by Apache Kafka. A figure is the median of its runs; those with 1,000 and more partitions
-  were run once.
+- Creation: requests for a thousand partitions each, until all brokers name a leader for all and the last one
+  takes a record. Metadata: the whole cluster over a bare connection, version 1.
+- Ratios are Moldau divided by Apache Kafka. A figure is the median of its runs; those with 1,000 and more
+  partitions were run once.
 """
 
 
@@ -133,7 +134,8 @@ def _write_document(results: stored.Results) -> int:
     described = ", ".join(f"{name} {value}" for name, value in facts if name != "load average before")
     parts = [
         "# Benchmarks: three brokers of Moldau and of Apache Kafka 4.3.0 side by side\n",
-        "Written by `make bench-cluster`; do not edit. Notes on missed figures: `benchmarks-cluster-notes.md`.\n",
+        "Written by `make bench-cluster`; do not edit. Notes on missed figures: "
+        "`benchmarks-cluster-notes.md`.\n",
         f"{when(results)} Machine: {described}.\n",
         "![Ratios to Apache Kafka, with floors and goals](benchmarks-cluster.png)\n",
         markdown(table_rows(figures)),

@@ -10,6 +10,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 from benchmarks.apache_kafka import CACHE
@@ -92,10 +93,14 @@ def measure_catch_up(session: Session) -> None:
             began = cluster.brokers[SIZE].launch()
             cluster.brokers[SIZE].wait_for_first_answer(began + START_TIMEOUT_S)
             answered = time.perf_counter()
-            cluster.wait_for(lambda cluster=cluster: cluster.view(1).is_whole(SIZE))
+            cluster.wait_for(partial(_in_sync, cluster))
             ended = time.perf_counter()
             session.record("catch-up", cluster, megabytes / (ended - answered))
             session.record("catch-up-from-start", cluster, megabytes / (ended - began))
+
+
+def _in_sync(cluster: BrokerCluster) -> bool:
+    return cluster.view(1).is_whole(SIZE)
 
 
 def measure_failover(session: Session) -> None:

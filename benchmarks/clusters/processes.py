@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Self
 
 from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
 from benchmarks.apache_kafka import ApacheKafka
 from benchmarks.brokers import START_TIMEOUT_S, BrokerProcess

@@ -66,7 +66,9 @@ class Writer(threading.Thread):
         def delivered(error: KafkaError | None, message: Any) -> None:
             if error is None:
                 self.times.append(time.monotonic())
-                into.append(Sent(self.name, partition, value, Fate.ACKNOWLEDGED, message.offset()))
+                # The answer to a repetition that the broker had already says no offset.
+                offset = -1 if message.offset() is None else message.offset()
+                into.append(Sent(self.name, partition, value, Fate.ACKNOWLEDGED, offset))
             else:
                 into.append(Sent(self.name, partition, value, Fate.UNKNOWN))
 
