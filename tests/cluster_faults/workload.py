@@ -17,6 +17,9 @@ _SAFE = {
     "message.timeout.ms": 60_000,
     "topic.metadata.refresh.interval.ms": 1_000,
     "reconnect.backoff.max.ms": 200,
+    # With more than one, librdkafka doubles records of other partitions when the first of them is refused and
+    # the next is out of order (its issue 4953); a disk that is full does that.
+    "max.in.flight.requests.per.connection": 1,
     "log_level": 0,  # that a broker refuses connections is meant
 }
 
