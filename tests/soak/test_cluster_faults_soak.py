@@ -1,4 +1,4 @@
-"""A cluster of real processes under faults for a share of the soak's time, with librdkafka and the Java client.
+"""A cluster of real processes under faults for a share of the soak's time, with librdkafka and Java's client.
 
 make soak SECONDS=7200
 MOLDAU_SOAK_SECONDS=600 .venv/bin/pytest tests/soak/test_cluster_faults_soak.py --timeout 0 -s
