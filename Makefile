@@ -16,7 +16,7 @@ CODE := src tests benchmarks docs examples tools
 # Bytecode is kept whatever the environment says: a test run compiles hundreds of files otherwise, each time.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup run broker test test-fast test-connect lint format bench bench-spark bench-streams conformance soak soak-hostile docs release-check clean
+.PHONY: help setup run broker test test-fast test-connect lint format bench bench-spark bench-streams conformance soak soak-hostile docs release-check clean bench-cluster
 
 help:
 	@echo "make run          broker, schema registry, REST proxy, web console and a live demo on Spark; PORT=9092 DATA_DIR=data; q stops it"
@@ -29,6 +29,7 @@ help:
 	@echo "make bench        Moldau against Apache Kafka (needs Java 17 and Maven; about 45 minutes)"
 	@echo "make bench-spark  our Spark source and sink against Spark's own connector (needs Java 17 and Maven)"
 	@echo "make bench-streams  streams beside Kafka Streams, quixstreams and bytewax (needs Java 17 and Maven; half an hour)"
+	@echo "make bench-cluster  three brokers beside three of Apache Kafka (needs Java 17 and Maven); QUICK=1 is short"
 	@echo "make conformance  Kafka's own tools and clients against Moldau (needs Java 17 and Maven)"
 	@echo "make soak         random load, kills and restarts for SECONDS=600; a million damaged bytes, ten thousand crashes"
 	@echo "make soak-hostile  every attack on one broker in turn for SECONDS=600, with its memory and the longest wait of others"
@@ -140,6 +141,9 @@ bench-spark: $(READY_BENCH)
 
 bench-streams: $(READY_BENCH)
 	@$(BIN)/python -m benchmarks.streams_compare
+
+bench-cluster: $(READY_BENCH)
+	@$(BIN)/python -m benchmarks.cluster $(if $(QUICK),--quick)
 
 conformance: $(READY_BENCH)
 	@command -v kcat >/dev/null || { apt-get update -qq && apt-get install -y -qq kcat; }

@@ -70,6 +70,10 @@ class BrokerProcess(ABC):
         assert self._process is not None, "the broker was not started"
         return self._process.pid
 
+    @property
+    def runs(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
     @abstractmethod
     def prepare(self) -> None:
         """Write files that the command needs; not part of the measured start."""
@@ -79,6 +83,13 @@ class BrokerProcess(ABC):
 
     def start(self) -> Self:
         self.prepare()
+        began = self.launch()
+        self.wait_for_first_answer(began + START_TIMEOUT_S)
+        self.start_s = time.perf_counter() - began
+        return self
+
+    def launch(self) -> float:
+        """Starts the process and waits for nothing; the time at which it was started."""
         with self.log_file.open("ab") as log:
             began = time.perf_counter()
             self._process = subprocess.Popen(
@@ -88,11 +99,9 @@ class BrokerProcess(ABC):
                 stderr=subprocess.STDOUT,
                 cwd=self.directory,
             )
-        self._wait_for_first_answer(began + START_TIMEOUT_S)
-        self.start_s = time.perf_counter() - began
-        return self
+        return began
 
-    def _wait_for_first_answer(self, deadline: float) -> None:
+    def wait_for_first_answer(self, deadline: float) -> None:
         assert self._process is not None
         while not answers_api_versions(self.port):
             if self._process.poll() is not None:
@@ -155,11 +164,11 @@ def answers_api_versions(port: int) -> bool:
 def ask_api_versions(connection: socket.socket) -> bytes:
     body = struct.pack(">hhih", API_VERSIONS_KEY, 0, 1, -1)
     connection.sendall(struct.pack(">i", len(body)) + body)
-    (size,) = struct.unpack(">i", _receive(connection, 4))
-    return _receive(connection, size)
+    (size,) = struct.unpack(">i", receive(connection, 4))
+    return receive(connection, size)
 
 
-def _receive(connection: socket.socket, size: int) -> bytes:
+def receive(connection: socket.socket, size: int) -> bytes:
     received = b""
     while len(received) < size:
         piece = connection.recv(size - len(received))

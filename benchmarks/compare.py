@@ -13,7 +13,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import platform
 import signal
 import sys
 import tempfile
@@ -24,6 +23,7 @@ from typing import Any
 from benchmarks import stored
 from benchmarks.apache_kafka import CACHE, ApacheKafka, compile_sources
 from benchmarks.bench import FULL, QUICK, Bench
+from benchmarks.machine import machine
 from benchmarks.measures import LOG_MEASURES, MEASURES, WITH_OWN_BROKERS
 from benchmarks.measures.produce import ACKS, run_producer
 from benchmarks.moldau_broker import MoldauBroker
@@ -114,7 +114,7 @@ def _run(names: list[str], *, quick: bool) -> dict[str, Any]:
         "date": time.strftime("%Y-%m-%d %H:%M", time.localtime(began)),
         "minutes": round((time.time() - began) / 60, 1),
         "quick": quick,
-        "machine": {**_machine(), "load average before": f"{load_before:.2f}"},
+        "machine": {**machine(), "load average before": f"{load_before:.2f}"},
         "sizes": {name: getattr(bench.sizes, name) for name in bench.sizes.__slots__},
         "samples": bench.samples,
     }
@@ -127,29 +127,6 @@ def _warm_up(bench: Bench, *, quick: bool) -> None:
         for properties in ACKS.values():
             bench.progress(f"warming up {broker.name}")
             run_producer(broker, records, 100, properties)
-
-
-def _machine() -> dict[str, str]:
-    model = next(
-        (
-            line.partition(":")[2].strip()
-            for line in Path("/proc/cpuinfo").read_text().splitlines()
-            if "model name" in line
-        ),
-        platform.processor(),
-    )
-    memory_kb = int(Path("/proc/meminfo").read_text().split()[1])
-    return {
-        "processor": f"{os.cpu_count()} × {model}",
-        "memory": f"{memory_kb / 1e6:.0f} GB",
-        "system": f"{platform.system()} {platform.release()}",
-        "Python": platform.python_version(),
-        "Java": _java_version(),
-    }
-
-
-def _java_version() -> str:
-    return os.popen("java -version 2>&1").readline().strip()
 
 
 if __name__ == "__main__":

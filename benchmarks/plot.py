@@ -27,13 +27,13 @@ def draw_ratios(figures: list[Figure], path: Path) -> None:
     from matplotlib import pyplot
 
     shown = [figure for figure in reversed(figures) if figure.shown > 0]
-    figure, axes = pyplot.subplots(figsize=(11, 0.3 * len(shown) + 1.6), layout="constrained")
+    picture, axes = pyplot.subplots(figsize=(11, 0.3 * len(shown) + 1.6), layout="constrained")
     for row, figure in enumerate(shown):
         _draw_row(axes, row, figure)
     _draw_axes(axes, shown)
-    figure.legend(handles=_legend(), loc="outside lower center", ncols=6, fontsize=8, frameon=False)
-    figure.savefig(path, dpi=120)
-    pyplot.close(figure)
+    picture.legend(handles=_legend(), loc="outside lower center", ncols=6, fontsize=8, frameon=False)
+    picture.savefig(path, dpi=120)
+    pyplot.close(picture)
 
 
 def _draw_row(axes: Any, row: int, figure: Figure) -> None:

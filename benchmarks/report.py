@@ -6,7 +6,9 @@ and is copied beside the figure; this file only ever adds headings to it.
 
 from __future__ import annotations
 
+import math
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
@@ -101,9 +103,9 @@ class Figure:
         return "missed" in self.verdict or "below" in self.verdict
 
 
-def figures_of(results: dict[str, Any]) -> list[Figure]:
+def figures_of(results: dict[str, Any], metrics: Iterable[Metric] = METRICS) -> list[Figure]:
     figures = []
-    for metric in METRICS:
+    for metric in metrics:
         samples = results["samples"].get(metric.key, {})
         kafka, moldau = samples.get("kafka"), samples.get("moldau")
         if kafka and moldau:
@@ -112,8 +114,8 @@ def figures_of(results: dict[str, Any]) -> list[Figure]:
     return figures
 
 
-def print_table(results: dict[str, Any]) -> None:
-    for row in _rows(figures_of(results)):
+def print_table(results: dict[str, Any], metrics: Iterable[Metric] = METRICS) -> None:
+    for row in table_rows(figures_of(results, metrics)):
         print(
             "  ".join(cell.ljust(width) for cell, width in zip(row, (60, 12, 12, 8, 7, 7, 20), strict=False))
         )
@@ -123,7 +125,7 @@ def write_documents(results: dict[str, Any], docs: Path) -> None:
     figures = figures_of(results)
     docs.mkdir(exist_ok=True)
     draw_ratios(figures, docs / "benchmarks.png")
-    notes = _updated_notes(
+    notes = updated_notes(
         docs / "benchmarks-notes.md", [figure.metric for figure in figures if figure.missed]
     )
     (docs / "benchmarks.md").write_text(_document(results, figures, notes))
@@ -146,16 +148,23 @@ def _document(results: dict[str, Any], figures: list[Figure], notes: dict[str, s
     parts = [
         "# Benchmarks: Moldau and Apache Kafka 4.3.0 side by side\n",
         "Written by `make bench`; do not edit. Notes on missed figures: `benchmarks-notes.md`.\n",
-        f"{_when(results)} Machine: {machine}.\n",
+        f"{when(results)} Machine: {machine}.\n",
         "![Ratios to Apache Kafka, with floors and goals](benchmarks.png)\n",
-        _markdown(_rows(figures)),
+        markdown(table_rows(figures)),
         f"## What to make of it\n\n{notes['general']}\n" if "general" in notes else "",
         METHOD,
         SPARK,
         "## Ranges\n",
-        _markdown(_range_rows(figures)),
+        markdown(range_rows(figures)),
         "## Missed floors and goals\n",
+        missed_sections(figures, notes),
     ]
+    return "\n".join(parts)
+
+
+def missed_sections(figures: list[Figure], notes: dict[str, str]) -> str:
+    """What was missed, each with what a person wrote about it."""
+    parts = []
     missed = [figure for figure in figures if figure.missed]
     if not missed:
         parts.append("None.\n")
@@ -170,7 +179,7 @@ def _document(results: dict[str, Any], figures: list[Figure], notes: dict[str, s
     return "\n".join(parts)
 
 
-def _when(results: dict[str, Any]) -> str:
+def when(results: dict[str, Any]) -> str:
     """The runs that the figures come from, each with the load that it met."""
     runs = [
         f"{run['date']} ({run['figures']} figures, {run['minutes']} minutes, load average before: "
@@ -181,7 +190,7 @@ def _when(results: dict[str, Any]) -> str:
     return f"Measured on {', '.join(runs)}{_QUICK if results['quick'] else ''}.{newest}"
 
 
-def _rows(figures: list[Figure]) -> list[list[str]]:
+def table_rows(figures: list[Figure]) -> list[list[str]]:
     rows = [["measure", "Apache Kafka", "Moldau", "ratio", "floor", "goal", "verdict"]]
     for figure in figures:
         metric = figure.metric
@@ -189,7 +198,8 @@ def _rows(figures: list[Figure]) -> list[list[str]]:
         unit = f" {metric.unit} (own)" if metric.in_own_unit else ""
         floor = "" if metric.floor is None else f"{sign} {metric.floor:g}{unit}"
         goal = "" if metric.goal is None else f"{sign} {metric.goal:g}{unit}"
-        ratio = f"{figure.shown:.2f}×" + (" (own)" if metric.judged == "own" and not unit else "")
+        ratio = "" if math.isnan(figure.shown) else f"{figure.shown:.2f}×"
+        ratio += " (own)" if metric.judged == "own" and not unit else ""
         title = f"{metric.title} ({metric.unit})"
         rows.append(
             [title, _number(figure.kafka), _number(figure.moldau), ratio, floor, goal, figure.verdict]
@@ -197,7 +207,7 @@ def _rows(figures: list[Figure]) -> list[list[str]]:
     return rows
 
 
-def _range_rows(figures: list[Figure]) -> list[list[str]]:
+def range_rows(figures: list[Figure]) -> list[list[str]]:
     rows = [["measure", "Apache Kafka", "Moldau"]]
     for figure in figures:
         ranges = [
@@ -213,12 +223,12 @@ def _number(value: float) -> str:
     return f"{value:.1f}" if abs(value) >= 100 else f"{value:.3g}"
 
 
-def _markdown(rows: list[list[str]]) -> str:
+def markdown(rows: list[list[str]]) -> str:
     lines = [rows[0], ["---"] * len(rows[0]), *rows[1:]]
     return "\n".join("| " + " | ".join(row) + " |" for row in lines) + "\n"
 
 
-def _updated_notes(path: Path, missed: list[Metric]) -> dict[str, str]:
+def updated_notes(path: Path, missed: list[Metric]) -> dict[str, str]:
     """The notes by metric key; a heading is added for each missed figure that has none."""
     text = path.read_text() if path.exists() else NOTES_HEAD
     notes = _parse_notes(text)

@@ -17,7 +17,7 @@ Results = dict[str, Any]
 
 
 def save(folder: Path, results: Results) -> Path:
-    folder.mkdir(exist_ok=True)
+    folder.mkdir(parents=True, exist_ok=True)
     stamp = results["date"].replace(" ", "-").replace(":", "")
     path = folder / f"{stamp}{'-quick' if results['quick'] else ''}.json"
     path.write_text(json.dumps(results, indent=1))

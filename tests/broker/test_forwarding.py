@@ -126,3 +126,15 @@ def test_refused(cluster: Cluster, envelope: EnvelopeRequest, code: ErrorCode) -
 def test_only_the_controller_opens_it(cluster: Cluster) -> None:
     answer = send(cluster, EnvelopeRequest(framed("v"), PRINCIPAL, HOST), to=2)
     assert answer.error_code == ErrorCode.NOT_CONTROLLER
+
+
+def test_a_broker_that_has_become_the_controller_answers_what_it_was_to_forward(cluster: Cluster) -> None:
+    """Between the look at who is the controller and the sending, it was elected."""
+
+    async def ask() -> Any:
+        node = cluster[1].node
+        return await node.services.forwarding.ask(CreateTopicsRequest([CreatableTopic("own", 1, 1)]))
+
+    assert cluster.controller_id == 1
+    answer = cluster[1].run(ask())
+    assert [(topic.name, topic.error_code) for topic in answer.topics] == [("own", 0)]

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from moldau.replication.partition import Partition
 
 _DECODED_LIMIT = 1 << 24
+#: How long a controller that works may take to see that a session is over.
+_FENCE_SECONDS = 3.0
 
 #: What is at an offset: the epoch of its batch and the value.
 Content = dict[int, tuple[int, bytes | None]]
@@ -52,6 +54,10 @@ class Laws:
         #: What producers were told to be stored: place and offset -> value.
         self.acknowledged: dict[TopicPartition, dict[int, bytes]] = {}
 
+        #: Since when a broker has no session, and since when the same controller has been able to act.
+        self._gone_since: dict[int, float] = {}
+        self._steady: tuple[object, float] = (None, 0.0)
+
     def acknowledge(self, place: TopicPartition, offset: int, value: bytes) -> None:
         self.acknowledged.setdefault(place, {})[offset] = value
 
@@ -62,9 +68,13 @@ class Laws:
             for partition in broker.partitions():
                 if partition.leading is not None:
                     self._one_leader(broker, partition)
+                    self._has_a_session(broker, partition)
+        gone = self._long_gone()
         for place, described in self._described(image):
             self._leader_has_everything(image, place, described)
             self._in_sync_has_committed(image, place, described)
+            if gone:
+                self._dead_lead_nothing(gone, place, described)
 
     def compare(self) -> None:
         """The laws that read whole logs."""
@@ -84,6 +94,47 @@ class Laws:
         if first != broker.broker_id:
             self.broken.append(
                 f"{key[0]}: brokers {first} and {broker.broker_id} both lead in epoch {key[1]}"
+            )
+
+    def _has_a_session(self, broker: "SimulatedBroker", partition: "Partition") -> None:
+        """Who is cut off from the store leads no longer than its session lasts: then others may."""
+        assert broker.process is not None
+        self.checks["a leader has a session"] += 1
+        if self._cluster.store.has_outlived_its_session(broker.process):
+            self.broken.append(
+                f"{partition.topic_partition}: broker {broker.broker_id} leads and has been cut off from the "
+                "store for longer than its session"
+            )
+
+    def _long_gone(self) -> set[int]:
+        """Brokers whose sessions ended some time ago, if there is a controller that could act since then."""
+        store, now = self._cluster.store, self._cluster.loop.time()
+        controller = store.controller
+        if controller is not None and (
+            not controller.process.alive or controller.process.paused or controller.process in store.cut
+        ):
+            controller = None
+        if self._steady[0] is not controller:
+            self._steady = controller, now
+        for broker_id in self._cluster.brokers:
+            if broker_id in store.sessions:
+                self._gone_since.pop(broker_id, None)
+            else:
+                self._gone_since.setdefault(broker_id, now)
+        if controller is None:
+            return set()
+        return {
+            broker_id
+            for broker_id, since in self._gone_since.items()
+            if now - max(since, self._steady[1]) > _FENCE_SECONDS
+        }
+
+    def _dead_lead_nothing(self, gone: set[int], place: TopicPartition, described: "PartitionImage") -> None:
+        self.checks["the dead lead nothing"] += 1
+        if described.leader in gone:
+            self.broken.append(
+                f"{place}: broker {described.leader} has had no session for {_FENCE_SECONDS:g} s and "
+                "still leads"
             )
 
     def _leader_has_everything(

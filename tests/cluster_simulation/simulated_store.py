@@ -47,7 +47,9 @@ class StoreServer:
         self.stores: list[SimulatedStore] = []
         #: Processes that do not reach it.
         self.cut: set[Process] = set()
-        #: A bug made on purpose: appends of an old controller are taken.
+        #: Since when, and the number of the silence that it is: one that stood still meanwhile has another.
+        self._cut_since: dict[Process, tuple[float, int]] = {}
+        #: A bug made on purpose: appends are taken from any controller, whatever it has read.
         self.fences = True
 
     def delay(self) -> float:
@@ -75,7 +77,16 @@ class StoreServer:
         store = self._store_of(process)
         if store is not None:
             number = store.silences
+            self._cut_since[process] = self.loop.time(), number
             process.call_later(self.session_seconds * _GIVEN_UP, store.give_up, number)
+
+    def has_outlived_its_session(self, process: Process) -> bool:
+        """Whether it has been cut off, and able to notice, for longer than a session lasts."""
+        store = self._store_of(process)
+        if process not in self.cut or store is None or process not in self._cut_since:
+            return False
+        since, number = self._cut_since[process]
+        return store.silences == number and self.loop.time() - since > self.session_seconds
 
     def heal(self) -> None:
         healed, self.cut = self.cut, set()
@@ -207,10 +218,11 @@ class SimulatedStore:
     async def append(self, records: Sequence[Record], expected_version: int, controller_epoch: int) -> int:
         await self._way()
         server = self._server
-        if server.fences and (controller_epoch != server.controller_epoch or self.expired):
-            raise StaleControllerEpoch
-        if expected_version != server.log.version:
-            raise StaleVersion
+        if server.fences:
+            if controller_epoch != server.controller_epoch or self.expired:
+                raise StaleControllerEpoch
+            if expected_version != server.log.version:
+                raise StaleVersion
         server.log.append(records)
         version = server.log.version
         server.tell_changes(self)

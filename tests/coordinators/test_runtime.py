@@ -176,6 +176,31 @@ def test_a_reply_waits_for_its_records_to_be_committed_and_keeps_its_place() -> 
     play(scenario)
 
 
+def test_replies_of_a_partition_that_is_led_elsewhere_wait_for_its_unloading() -> None:
+    class Deposed(MemoryJournal):
+        deposed = False
+
+        def committed(self, partition: int) -> int:
+            if self.deposed:
+                raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            return super().committed(partition)
+
+    async def scenario(stage: Stage) -> None:
+        await stage.loaded()
+        stage.journal.high_watermark = 0
+        waiting = stage.add(1)
+        journal.deposed = True
+        stage.runtime.committed(0)
+        assert not waiting.done()
+        stage.runtime.unload(0)
+        with pytest.raises(KafkaError) as refused:
+            await waiting
+        assert refused.value.code is ErrorCode.NOT_COORDINATOR
+
+    journal = Deposed()
+    play(scenario, journal)
+
+
 def test_a_failed_append_changes_nothing_and_is_told() -> None:
     async def scenario(stage: Stage) -> None:
         await stage.loaded()

@@ -10,6 +10,7 @@ cluster: it is fenced when its session ends, and not because somebody says so in
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from moldau.broker.apis.envelope import opened
 from moldau.broker.context import Services
 from moldau.cluster.controller import commands
 from moldau.cluster.controller.isr_changes import (
@@ -38,6 +39,7 @@ from moldau.protocol.messages.broker_registration import (
     BrokerRegistrationResponse,
     Listener,
 )
+from moldau.protocol.messages.envelope import EnvelopeRequest, EnvelopeResponse
 
 _PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 
@@ -190,4 +192,6 @@ _HANDLERS: dict[type, tuple[Callable[[Services, Any], Awaitable[Any]], Callable[
     BrokerHeartbeatRequest: (_heartbeat, BrokerHeartbeatResponse),
     AlterPartitionRequest: (_alter_partition, AlterPartitionResponse),
     AllocateProducerIdsRequest: (_allocate_producer_ids, AllocateProducerIdsResponse),
+    # This broker was to forward a client's request, and is the controller itself by now.
+    EnvelopeRequest: (opened, EnvelopeResponse),
 }

@@ -284,7 +284,10 @@ class Runtime(Generic[ShardType]):
         context = self._contexts.get(partition)
         if context is None or not context.uncommitted:
             return
-        high_watermark = self._journal.committed(partition)
+        try:
+            high_watermark = self._journal.committed(partition)
+        except KafkaError:
+            return  # no longer led here: whoever waits is answered when the partition is unloaded
         while context.uncommitted and context.uncommitted[0][0] <= high_watermark:
             self._finish(context.uncommitted.popleft()[1])
 

@@ -374,6 +374,41 @@ def test_a_broken_connection_is_made_again(with_consumer: Any) -> None:
     with_consumer(work)
 
 
+def test_a_partition_that_comes_while_a_request_fails_is_read(scripted: Any) -> None:
+    """It was in no request, and the task that was to fetch it ended: nobody fetched it any more."""
+
+    async def run() -> None:
+        async with scripted(node_id=1) as first, scripted(node_id=2) as second:
+            for broker in (first, second):
+                broker.cluster = [first, second]
+                broker.topics = {"orders": 2}
+                broker.leaders = {("orders", 0): 1, ("orders", 1): 1}
+            logs = Logs(first)
+            Logs(second)
+            logs.append(1, b"b")
+            logs.errors[1] = [ErrorCode.NOT_LEADER_OR_FOLLOWER]
+            asked = []
+
+            async def fetch(request: FetchRequest, version: int) -> Any:
+                asked.append([p.partition for t in request.topics for p in t.partitions])
+                if len(asked) == 2:
+                    await until(lambda: P1 in consumer._fetcher._leaders)
+                    first.leaders = second.leaders = {("orders", 0): 2, ("orders", 1): 1}
+                    return first.CLOSE
+                return await logs.fetch(request, version)
+
+            first.handlers[ApiKey.FETCH] = fetch
+            async with (
+                await Cluster.open(second.address, **QUICK) as cluster,
+                Consumer(cluster, max_wait_ms=20) as consumer,
+            ):
+                await consumer.assign({P0: BEGINNING, P1: BEGINNING})
+                assert await read(consumer, 1) == [b"b"]
+                assert asked[1] == [0], "the request that fails is without the other partition"
+
+    asyncio.run(run())
+
+
 def test_a_topic_that_is_not_there(with_consumer: Any) -> None:
     async def work(consumer: Consumer, logs: Logs, broker: Any) -> None:
         with pytest.raises(KafkaError, match="topic 'nope' does not exist"):

@@ -8,7 +8,7 @@ import ipaddress
 from typing import Any
 
 from moldau.broker.access.asks import cluster
-from moldau.broker.context import RequestContext
+from moldau.broker.context import RequestContext, Services
 from moldau.broker.forwarding import FORWARDED, FORWARDED_IN_PARTS, api_key_of_frame
 from moldau.protocol.errors import ErrorCode, KafkaError
 from moldau.protocol.messages.envelope import EnvelopeRequest, EnvelopeResponse
@@ -21,9 +21,13 @@ ASKS = (cluster(Operation.CLUSTER_ACTION),)
 
 async def handle(request: EnvelopeRequest, context: RequestContext) -> EnvelopeResponse:
     context.check_between_brokers()
-    services = context.services
-    if not services.is_controller:
+    if not context.services.is_controller:
         raise KafkaError(ErrorCode.NOT_CONTROLLER)
+    return await opened(context.services, request)
+
+
+async def opened(services: Services, request: EnvelopeRequest) -> EnvelopeResponse:
+    """The answer to what is in it, by this broker, which is the controller."""
     if api_key_of_frame(request.request_data) not in FORWARDED | FORWARDED_IN_PARTS:
         raise KafkaError(ErrorCode.INVALID_REQUEST)
     try:
@@ -34,7 +38,8 @@ async def handle(request: EnvelopeRequest, context: RequestContext) -> EnvelopeR
     except ValueError:
         raise KafkaError(ErrorCode.INVALID_REQUEST) from None
     content = bytes(request.request_data)
-    answer = await services.unwrap(content, principal, host, context.listener)
+    listener = services.settings.inter_broker_listener.name
+    answer = await services.unwrap(content, principal, host, listener)
     return EnvelopeResponse(answer)
 
 

@@ -197,7 +197,8 @@ class Fetcher:
                 prefetch.release()
             if failure is not None:
                 if is_retriable(failure):
-                    self._leave_leader([a.partition for a in here])
+                    # Those too that have come to this broker since the request was sent: this task ends.
+                    self._leave_leader([p for p, leader in self._leaders.items() if leader == node_id])
                 else:
                     self._arrivals.put_nowait(failure)
                 return
