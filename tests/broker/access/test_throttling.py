@@ -205,7 +205,7 @@ def test_the_users_quota_counts_before_that_of_its_client(broker: Broker) -> Non
 
 def test_a_quota_of_time_slows_a_client_that_only_asks(broker: Broker) -> None:
     """A loop of polls that never waits is what request_percentage is for; another client is not slowed."""
-    quota(broker, {"client-id": "c"}, request_percentage=0.01)
+    quota(broker, {"client-id": "c"}, request_percentage=0.0005)
     with connect(broker, seconds=20) as wire, connect(broker, "other") as other:
         waits = []
         for _ in range(50):
