@@ -52,7 +52,7 @@ def player() -> Iterator[tuple[Broker, Player]]:
         yield broker, Player(broker)
 
 
-def _state(broker: Broker, world: World) -> tuple[Any, ...]:
+def state_of(broker: Broker, world: World) -> tuple[Any, ...]:
     """All that a request could change, as the broker's administrator sees it."""
     admin = world.admin
     wanted = item("list_offsets", "ListOffsetsPartition", partition_index=0, timestamp=-1)
@@ -79,13 +79,13 @@ def test_a_refused_request_changes_nothing(player: tuple[Broker, Player], name: 
     world, user = rows._world()
     world.create_topic()
     request = request_for(row["api"], row["version"], row["case"] or row["at"], world)
-    before = _state(broker, world)
+    before = state_of(broker, world)
     with Wire(rows.address).log_in(user, "secret") as wire:
         try:
             wire.ask(request, row["version"])
         except (Closed, NoAnswer):
             pytest.fail("a refusal is answered")
-    assert _state(broker, world) == before
+    assert state_of(broker, world) == before
 
 
 # --- A22: secrets are written nowhere -----------------------------------------------------------------------
