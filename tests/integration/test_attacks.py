@@ -27,6 +27,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 import moldau
+from moldau.protocol.errors import ErrorCode
 from moldau.testing import Broker
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "security"))
@@ -339,6 +340,15 @@ def test_an_admin_cannot_have_a_class_loaded(tmp_path: Path) -> None:
             change = item("incremental_alter_configs", "AlterableConfig", name=name, value=value)
             resource = item("incremental_alter_configs", "AlterConfigsResource", resource_type=4)
             resource.resource_name, resource.configs = "1", [change]
-            wire.ask(make("IncrementalAlterConfigs", resources=[resource]), 1)
+            (result,) = wire.ask(make("IncrementalAlterConfigs", resources=[resource]), 1).responses
+            assert result.error_code == ErrorCode.INVALID_REQUEST
+            assert "the login module must be one of" in result.error_message
+            assert "ldap" not in result.error_message
+            # A line that can be read counts from the next login on.
+            change.value = 'x.PlainLoginModule required user_admin="secret" user_new="pencil";'
+            (result,) = wire.ask(make("IncrementalAlterConfigs", resources=[resource]), 1).responses
+            assert result.error_code == 0
+        with Wire(broker.bootstrap_servers).log_in("new", "pencil"):
+            pass
         loaded = {name for name in set(sys.modules) - before if not name.startswith(("moldau", "encodings"))}
         assert not {name for name in loaded if "jndi" in name.lower() or "ldap" in name.lower()}

@@ -356,7 +356,7 @@ def _mechanism(mechanism: str, settings: ListenerSettings, services: Services) -
                 f"PLAIN has no users: set {settings.prefix}plain.sasl.jaas.config to a PlainLoginModule with "
                 "user_<name>=<password>"
             )
-        return lambda: Plain(users)
+        return _plain(text or "", users, settings.name, services)
     if mechanism in scram.MECHANISMS:
         return _scram(scram.MECHANISMS[mechanism], services, settings["moldau.scram.old.librdkafka.allow"])
     if mechanism == "OAUTHBEARER":
@@ -367,6 +367,19 @@ def _mechanism(mechanism: str, settings: ListenerSettings, services: Services) -
         f"sasl.enabled.mechanisms names {mechanism}, which this broker does not offer; set "
         f"{settings.prefix}sasl.enabled.mechanisms to one or more of {', '.join(MECHANISMS)}"
     )
+
+
+def _plain(text: str, users: Mapping[str, str], listener_name: str, services: Services) -> Begin:
+    """Users may change while the broker runs; a line without any is not taken over."""
+
+    def begin() -> Conversation:
+        nonlocal text, users
+        now = ListenerSettings(services.settings.layers, listener_name).jaas("PLAIN")
+        if now and now != text:
+            text, users = now, plain_users(now) or users
+        return Plain(users)
+
+    return begin
 
 
 def _scram(mechanism: ScramMechanism, services: Services, old_clients: bool) -> Begin:

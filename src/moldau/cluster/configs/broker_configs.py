@@ -334,6 +334,9 @@ BROKER_SETTINGS = SettingsTable({
         Setting("zookeeper.ssl.keystore.location", STRING, None,
                 "PEM file with the broker's own key and certificate for ZooKeeper.", internal=True),
         Setting("zookeeper.ssl.keystore.password", PASSWORD, None, "Password of that key.", internal=True),
+        Setting("zookeeper.ssl.endpoint.identification.algorithm", STRING, "HTTPS",
+                "Whether ZooKeeper's certificate must name its host; empty for no.", OneOf("HTTPS", ""),
+                internal=True),
     ),
     "Group coordinator": (
         Setting("offsets.topic.num.partitions", INT, 50,

@@ -29,6 +29,7 @@ PER_LISTENER_SETTINGS = frozenset(
 class ListenerSettings:
     def __init__(self, layers: ConfigLayers, listener_name: str) -> None:
         self._layers = layers
+        self.name = listener_name
         self.prefix = f"listener.name.{listener_name.lower()}."
 
     def __getitem__(self, name: str) -> Any:
