@@ -25,6 +25,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
+from waiting import wait_until
 
 import moldau
 from moldau.protocol.errors import ErrorCode
@@ -109,6 +110,7 @@ def test_secrets_are_in_no_log_and_in_no_answer(
         "super.users": "User:admin",
         "delegation.token.secret.key": _CANARY,
         "moldau.audit.log": str(audit),
+        "moldau.audit.topic": "audit",
         "moldau.request.log": "true",
         "connection.failed.authentication.delay.ms": "0",
     }
@@ -140,6 +142,8 @@ def test_secrets_are_in_no_log_and_in_no_answer(
             wire.socket.sendall(struct.pack(">i", 60) + f"\0\x24\0\x02{_CANARY}".ljust(60).encode())
             with pytest.raises(Closed):
                 wire.receive_frame()
+        wait_until(lambda: "audit" in broker.topics() and len(broker.records("audit")) >= 3)
+        answers += [repr(record) for record in broker.records("audit")]
         stored = broker.node.services.image.security
         assert _CANARY not in repr(stored)
         assert _CANARY not in repr(broker.node.settings.layers)

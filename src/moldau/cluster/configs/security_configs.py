@@ -92,6 +92,8 @@ SECURITY = (
     Setting("controller.quota.window.size.seconds", INT, 1, "Length of such a window.", at_least(1)),
     Setting("moldau.audit.log", STRING, None,
             "File for what was refused, failed logins and changes of rights; none unless it is set."),
+    Setting("moldau.audit.topic", STRING, None,
+            "Topic that the lines of moldau.audit.log are copied to; it is created when it is missing."),
     Setting("moldau.listener.plaintext.allow", BOOLEAN, False,
             "Allows a listener that others can reach without TLS and without a login."),
 )

@@ -240,7 +240,7 @@ def _validate_broker(
 
 
 def _check_logins(configs: Mapping[str, str]) -> None:
-    """A line that nobody could log in by is not stored; Kafka stores it, and finds out when it starts again."""
+    """A line that nobody could log in by is not stored. Kafka stores it, and finds out later."""
     for name, text in configs.items():
         if name.endswith("sasl.jaas.config"):
             try:
