@@ -29,6 +29,8 @@ SECURITY = (
     Setting("sasl.jaas.config", PASSWORD, None,
             "Users of PLAIN as options user_<name>=<password>; by listener and mechanism as "
             "listener.name.<listener>.<mechanism>.sasl.jaas.config.", None, _EACH),
+    Setting("sasl.kerberos.service.name", STRING, None,
+            "What brokers are called at the KDC, for logins among each other; else kafka.", None, _EACH),
     Setting("sasl.kerberos.principal.to.local.rules", LIST, ("DEFAULT",),
             "How Kerberos names become users, by Kafka's rules; DEFAULT: first part.", Items(), _EACH),
     Setting("sasl.server.max.receive.size", INT, 524288, "Largest request before a login.",
