@@ -156,6 +156,7 @@ conformance: $(READY_BENCH)
 SECONDS ?= 600
 soak: $(READY_DEV)
 	@MOLDAU_SOAK_SECONDS=$(SECONDS) $(BIN)/pytest tests/soak --timeout 0
+	@MOLDAU_FUZZ_SECONDS=$(SECONDS) $(BIN)/pytest tests/protocol/test_fuzz.py -k "deeper or as_long" -s --timeout 0
 
 soak-hostile: $(READY_DEV)
 	@MOLDAU_SOAK_HOSTILE_SECONDS=$(SECONDS) $(BIN)/pytest tests/soak/test_hostile_soak.py -s --timeout 0

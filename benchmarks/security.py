@@ -1,17 +1,20 @@
 """What security costs: TLS against plain text, here and in Apache Kafka; handshakes, ACLs, many users.
 
-    python -m benchmarks.security [--records N] [--rounds N] [--only moldau|kafka|costs]
+    python -m benchmarks.security [--quick] [--records N] [--rounds N] [--only moldau|kafka|costs]
 
 Either broker has a plain and a TLS listener in one process; the load is Kafka's own ProducerPerformance and
 ConsumerPerformance, the rounds of both listeners take turns, and the median counts. Handshakes are made one
 after the other by this process, so that the client's part is in them. "Costs" are of Moldau alone: a question
 to the authorizer, ten thousand ACLs and ten thousand SCRAM users made over the wire, a login among them.
+
+A run of everything writes docs/benchmarks-security.md; ``--quick`` is smaller and takes a few minutes.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import os
 import socket
 import ssl
 import statistics
@@ -22,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import acl_check
-from benchmarks.apache_kafka import ApacheKafka
+from benchmarks.apache_kafka import ApacheKafka, fetch
 from benchmarks.bench import create_topic
 from benchmarks.brokers import BrokerProcess, free_port
 from benchmarks.load import BYTES_IN_MB, produce, run
@@ -38,6 +41,8 @@ _RECORD_BYTES = 1000
 _HANDSHAKES = 200
 _MANY = 10_000
 _LOGINS = 50
+_QUICK_RECORDS = 100_000
+_PAGE = Path(__file__).parents[1] / "docs" / "benchmarks-security.md"
 
 
 class Listeners:
@@ -88,7 +93,7 @@ def _consumed(listeners: Listeners, address: str, topic: str, records: int) -> f
     return float(printed.strip().splitlines()[-1].split(", ")[8])
 
 
-def throughput(listeners: Listeners, records: int, rounds: int) -> None:
+def throughput(listeners: Listeners, records: int, rounds: int) -> dict[str, float]:
     broker = listeners.broker
     found: dict[str, dict[str, list[float]]] = {"plain text": {}, "TLS": {}}
     addresses = {"plain text": listeners.plain, "TLS": listeners.tls}
@@ -113,9 +118,15 @@ def throughput(listeners: Listeners, records: int, rounds: int) -> None:
     for what, figures in found.items():
         shown = ", ".join(f"{name} {statistics.median(values):.1f}" for name, values in figures.items())
         print(f"{broker.name:>8} {what:>10}: {shown}", flush=True)
+    return {
+        f"{name}, {what}": statistics.median(values)
+        for what, figures in found.items()
+        for name, values in figures.items()
+    }
 
 
-def handshakes(listeners: Listeners) -> None:
+def handshakes(listeners: Listeners) -> dict[str, float]:
+    found: dict[str, float] = {}
     context = ssl.create_default_context(cafile=str(listeners.trusted))
     port = int(listeners.tls.rpartition(":")[2])
     for name, version in (("TLS 1.2", ssl.TLSVersion.TLSv1_2), ("TLS 1.3", ssl.TLSVersion.TLSv1_3)):
@@ -131,13 +142,18 @@ def handshakes(listeners: Listeners) -> None:
             f"{listeners.broker.name:>8} {name}: {rate:.0f} handshakes/s, {spent:.2f} ms of CPU each",
             flush=True,
         )
+        found[f"handshakes/s, {name}"] = rate
+        found[f"CPU ms of a handshake, {name}"] = spent
+    return found
 
 
 # --- of Moldau alone ----------------------------------------------------------------------------------------
 
 
-def costs(directory: Path) -> None:
+def costs(directory: Path) -> dict[str, float]:
+    found: dict[str, float] = {}
     for what, nanoseconds in acl_check.nanoseconds().items():
+        found[f"ACL question {what}, with 10,000 ACLs (ns)"] = nanoseconds
         print(f"an ACL question {what}, with 10,000 ACLs: {nanoseconds:.0f} ns", flush=True)
     port = free_port()
     broker = MoldauBroker(directory)
@@ -149,13 +165,15 @@ def costs(directory: Path) -> None:
     }
     with broker:
         before = broker.resident_bytes()
-        asyncio.run(_many(broker, f"127.0.0.1:{port}"))
-        print(
-            f"memory: {(broker.resident_bytes() - before) / BYTES_IN_MB:.0f} MB more than before", flush=True
-        )
+        found |= asyncio.run(_many(broker, f"127.0.0.1:{port}"))
+        more = (broker.resident_bytes() - before) / BYTES_IN_MB
+        found["memory for both (MB)"] = more
+        print(f"memory: {more:.0f} MB more than before", flush=True)
+    return found
 
 
-async def _many(broker: MoldauBroker, logins: str) -> None:
+async def _many(broker: MoldauBroker, logins: str) -> dict[str, float]:
+    found: dict[str, float] = {}
     async with await Cluster.open(broker.bootstrap_servers) as cluster:
         access = Access(cluster)
         acls = [
@@ -165,7 +183,7 @@ async def _many(broker: MoldauBroker, logins: str) -> None:
             )
             for number in range(_MANY)
         ]
-        await _timed(f"{_MANY:,} ACLs, 1,000 a request", acls, 1000, access.create_acls)
+        found |= await _timed(f"{_MANY:,} ACLs, 1,000 a request", acls, 1000, access.create_acls)
         known = credential(ScramMechanism.SHA_256, "secret", b"salt")
         from moldau.protocol.messages.alter_user_scram_credentials import (
             AlterUserScramCredentialsRequest,
@@ -182,7 +200,7 @@ async def _many(broker: MoldauBroker, logins: str) -> None:
             assert not any(result.error_code for result in answer.results)
 
         users = [f"u{number}" for number in range(_MANY)]
-        await _timed(f"{_MANY:,} SCRAM users, 1,000 a request", users, 1000, add)
+        found |= await _timed(f"{_MANY:,} SCRAM users, 1,000 a request", users, 1000, add)
     spent = []
     for number in range(_LOGINS):
         settings = {
@@ -193,9 +211,9 @@ async def _many(broker: MoldauBroker, logins: str) -> None:
         began = time.perf_counter()
         async with await Cluster.open(logins, security=Security.of(settings)):
             spent.append((time.perf_counter() - began) * 1000)
-    print(
-        f"a login with SCRAM among them, connection and metadata included: {statistics.median(spent):.1f} ms"
-    )
+    what, middle = "a login with SCRAM among them, connection and metadata included", statistics.median(spent)
+    print(f"{what}: {middle:.1f} ms", flush=True)
+    return found | {f"{what} (ms)": middle}
 
 
 def _salted(iterations: int) -> bytes:
@@ -204,35 +222,99 @@ def _salted(iterations: int) -> bytes:
     return salted_password("sha256", b"secret", b"salt", iterations)
 
 
-async def _timed(what: str, items: list[Any], step: int, work: Callable[[list[Any]], Any]) -> None:
+async def _timed(
+    what: str, items: list[Any], step: int, work: Callable[[list[Any]], Any]
+) -> dict[str, float]:
     began = time.perf_counter()
     for start in range(0, len(items), step):
         await work(items[start : start + step])
-    print(f"{what}: {time.perf_counter() - began:.2f} s", flush=True)
+    seconds = time.perf_counter() - began
+    print(f"{what}: {seconds:.2f} s", flush=True)
+    return {f"{what} (s)": seconds}
+
+
+# --- the page -----------------------------------------------------------------------------------------------
+
+#: What Moldau's figure divided by Kafka's is to be, and a figure of its own at the most.
+_RATIOS = {
+    "produce MB/s, TLS": (0.9, None),
+    "consume MB/s, TLS": (0.9, None),
+    "produce CPU s/GB, TLS": (None, 0.7),
+    "consume CPU s/GB, TLS": (None, 0.7),
+}
+_OWN = {"ACL question asked before, with 10,000 ACLs (ns)": 1000}
+
+
+def page(figures: dict[str, dict[str, float]], sizes: str) -> str:
+    """The figures as a page; pure."""
+    lines = [
+        "# Benchmarks of security",
+        "",
+        "Written by `python -m benchmarks.security`; do not edit.",
+        "",
+        f"{sizes}. The same Java tools, listeners in turn, medians; handshakes one after the other.",
+        "",
+        "| figure | Apache Kafka | Moldau | ratio | wanted | verdict |",
+        "| --- | --- | --- | --- | --- | --- |",
+    ]
+    kafka, moldau = figures["kafka"], figures["moldau"]
+    for name, value in moldau.items():
+        ratio = value / kafka[name] if kafka.get(name) else 0.0
+        least, most = _RATIOS.get(name, (None, None))
+        wanted = f"≥ {least}" if least is not None else f"≤ {most}" if most is not None else ""
+        met = (least is None or ratio >= least) and (most is None or ratio <= most)
+        verdict = ("met" if met else "missed") if wanted else ""
+        lines.append(f"| {name} | {kafka[name]:,.2f} | {value:,.2f} | {ratio:.2f}× | {wanted} | {verdict} |")
+    lines += ["", "| of Moldau alone | figure | wanted | verdict |", "| --- | --- | --- | --- |"]
+    for name, value in figures["costs"].items():
+        bound = _OWN.get(name)
+        wanted = "" if bound is None else f"≤ {bound:,}"
+        verdict = "" if bound is None else "met" if value <= bound else "missed"
+        lines.append(f"| {name} | {value:,.1f} | {wanted} | {verdict} |")
+    return "\n".join(lines) + "\n"
+
+
+def _measured(given: argparse.Namespace, directory: Path) -> dict[str, dict[str, float]]:
+    figures: dict[str, dict[str, float]] = {}
+    authority = Authority.create(directory / "ca")
+    authority.issue("broker", hosts=["localhost", "127.0.0.1"])
+    if given.only != "costs":
+        fetch()  # the tools make the load for both
+    for kind in (MoldauBroker, ApacheKafka):
+        if given.only in (None, kind.name):
+            listeners = started(kind, directory / kind.name, authority)
+            try:
+                figures[kind.name] = throughput(listeners, given.records, given.rounds)
+                figures[kind.name] |= handshakes(listeners)
+            finally:
+                listeners.broker.stop()
+    if given.only in (None, "costs"):
+        figures["costs"] = costs(directory / "costs")
+    return figures
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--records", type=int, default=1_000_000)
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--records", type=int)
+    parser.add_argument("--rounds", type=int)
     parser.add_argument("--only", choices=["moldau", "kafka", "costs"])
     given = parser.parse_args()
+    given.records = given.records or (_QUICK_RECORDS if given.quick else 1_000_000)
+    given.rounds = given.rounds or (1 if given.quick else 3)
+    began, load = time.time(), os.getloadavg()[0]
     with tempfile.TemporaryDirectory(prefix="moldau-bench-security-") as name:
-        directory = Path(name)
-        authority = Authority.create(directory / "ca")
-        authority.issue("broker", hosts=["localhost", "127.0.0.1"])
-        for kind in (MoldauBroker, ApacheKafka):
-            if given.only in (None, kind.name):
-                listeners = started(kind, directory / kind.name, authority)
-                try:
-                    throughput(listeners, given.records, given.rounds)
-                    handshakes(listeners)
-                finally:
-                    listeners.broker.stop()
-        if given.only in (None, "costs"):
-            costs(directory / "costs")
+        figures = _measured(given, Path(name))
+    if given.only is None:
+        when = time.strftime("%Y-%m-%d %H:%M", time.gmtime(began))
+        sizes = (
+            f"Measured on {when} in {(time.time() - began) / 60:.1f} minutes: {given.records:,} records of "
+            f"{_RECORD_BYTES:,} bytes, {given.rounds} round(s), load average before: {load:.2f}"
+        )
+        _PAGE.write_text(page(figures, sizes), encoding="utf-8")
+        print(f"written: {_PAGE.name}")
 
 
 if __name__ == "__main__":

@@ -372,6 +372,8 @@ WITHOUT_TEST_OF_ITS_OWN = {
     "broker/access/asks": "broker/access/test_gate",
     "broker/access/guarding": "broker/access/test_throttling",
     "broker/access/entrances": "broker/access/test_tls",
+    "broker/access/connection_limits": "broker/test_server",
+    "cluster/configs/security_configs": "cluster/configs/test_broker_settings",
     "broker/apis/add_raft_voter": "broker/apis/test_update_features",
     "broker/apis/remove_raft_voter": "broker/apis/test_update_features",
     "broker/apis/create_delegation_token": "broker/access/test_delegation_tokens",

@@ -28,6 +28,7 @@ from moldau.base.new_ids import new_uuid
 from moldau.base.tasks import Background, Timers, new_event_loop
 from moldau.broker.access.entrances import entrances, exchange_certificates
 from moldau.broker.access.guarding import Guarding
+from moldau.broker.bounds.watchdog import Watchdog
 from moldau.broker.context import Services
 from moldau.broker.coordination.groups import group_coordinator
 from moldau.broker.coordination.producer_ids import ProducerIds
@@ -588,11 +589,14 @@ async def _run(node: Node, ready: Callable[[Node], None]) -> int:
     gc.freeze()
     gc.set_threshold(50_000, 20, 20)
     ready(node)
+    watchdog = Watchdog(loop, node.services.holds)
+    watchdog.start()
     # It needs an import that the start need not wait for.
     loop.call_later(_AFTER_START_SECONDS, reuse_freed_memory)
     assert node.failure is not None
     node.failure.add_done_callback(lambda _: stop.set())
     await stop.wait()
     log.info("stopping")
+    watchdog.stop()
     await node.stop()
     return 1 if node.failure.done() else 0

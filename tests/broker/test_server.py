@@ -19,6 +19,11 @@ from moldau.cluster.configs.broker_settings import load_broker_settings
 from moldau.cluster.records import Endpoint
 
 LOOPBACK = Endpoint("PLAINTEXT", "127.0.0.1", 0, "PLAINTEXT")
+TWO_LISTENERS = {
+    "listeners": "PLAINTEXT://127.0.0.1:0,INTERNAL://127.0.0.1:0",
+    "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,INTERNAL:PLAINTEXT",
+    "inter.broker.listener.name": "INTERNAL",
+}
 
 
 class Desk:
@@ -159,18 +164,94 @@ def test_connections_have_a_share_of_the_descriptors(caplog: pytest.LogCaptureFi
     assert caplog.text.count("new connections are welcome again") == 1
 
 
-def test_max_connections(caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize("name", ["max.connections", "listener.name.plaintext.max.connections"])
+def test_one_too_many_waits_for_another_to_end(name: str) -> None:
     async def play(house: House) -> None:
         _, first = await house.ask(b"1")
         await house.ask(b"2")
+        waiting = [await house.ask(text, answer=b"") for text in (b"3", b"4")]
+        await house.until(lambda: len(house.server.connections) == 4)
+        assert not await arrives(waiting[0][0])
+        first.close()
+        assert await waiting[0][0].readexactly(1) == b"3"
+        assert not await arrives(waiting[1][0])
+        waiting[0][1].close()
+        assert await waiting[1][0].readexactly(1) == b"4"
+
+    # The only listener is that of the brokers too, unless another one is.
+    run({name: "2", **TWO_LISTENERS}, play)
+
+
+async def arrives(reader: asyncio.StreamReader) -> bool:
+    """Whether anything comes within a moment."""
+    try:
+        await asyncio.wait_for(reader.read(1), 0.1)
+    except TimeoutError:
+        return False
+    return True
+
+
+def test_a_broker_takes_the_place_of_the_quietest_client(caplog: pytest.LogCaptureFixture) -> None:
+    async def play(house: House) -> None:
+        port = await house.server.bind(Endpoint("INTERNAL", "127.0.0.1", 0, "PLAINTEXT"))
+        await house.server.accept()
+        quiet, _ = await house.ask(b"1")
+        await house.ask(b"2")
+        house.port = port
+        await house.ask(b"b")
+        assert await quiet.read() == b""
+
+    run({"max.connections": "2", **TWO_LISTENERS}, play)
+    assert "max.connections=2 is reached and a broker came" in caplog.text
+
+
+def test_how_many_wait_is_bounded(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def play(house: House) -> None:
+        await house.ask(b"1")
+        await house.ask(b"2", answer=b"")
+        await house.until(lambda: len(house.server.connections) == 2)
         reader, _ = await house.connect()
         assert await reader.read() == b""
-        first.close()
-        await house.until(lambda: len(house.server.connections) == 1)
-        await house.ask(b"3")
 
-    run({"max.connections": "2"}, play)
-    assert "max.connections=2 is reached" in caplog.text
+    monkeypatch.setattr("moldau.broker.access.connection_limits._WAITING_MOST", 1)
+    run({"max.connections": "1", **TWO_LISTENERS}, play)
+    assert "1 connections wait already" in caplog.text
+
+
+@pytest.mark.parametrize(
+    "name", ["max.connection.creation.rate", "listener.name.plaintext.max.connection.creation.rate"]
+)
+def test_connections_that_come_too_fast_wait_their_time(name: str, caplog: pytest.LogCaptureFixture) -> None:
+    """20 a second over windows of ten seconds: 200 at once are served, those after them 50 ms apart."""
+
+    async def play(house: House) -> None:
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        made = [await house.ask(b"%03d" % number, answer=b"") for number in range(205)]
+        answered = []
+        for reader, _ in made:
+            await reader.readexactly(3)
+            answered.append(loop.time() - began)
+        # What is served late is late by the clock; how much later it was seen is the machine's business.
+        assert answered[204] > 0.2
+
+    run({name: "20", **TWO_LISTENERS}, play)
+
+
+def test_connections_that_would_wait_for_ages_are_closed(caplog: pytest.LogCaptureFixture) -> None:
+    async def play(house: House) -> None:
+        for number in range(10):
+            await house.ask(b"%d" % number)
+        limits = house.server._among
+        for _ in range(28):
+            limits.seconds_early("PLAINTEXT", asyncio.get_running_loop().time())
+        # The next one would be served in about 29 seconds; then it is more than 30.
+        for _ in range(3):
+            reader, _ = await house.connect()
+        assert await reader.read() == b""
+
+    run({"max.connection.creation.rate": "1", **TWO_LISTENERS}, play)
+    assert "max.connection.creation.rate is exceeded by far" in caplog.text
 
 
 @pytest.mark.parametrize(

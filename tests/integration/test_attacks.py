@@ -25,8 +25,10 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
+from waiting import wait_until
 
 import moldau
+from moldau.protocol.errors import ErrorCode
 from moldau.testing import Broker
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "security"))
@@ -52,7 +54,7 @@ def player() -> Iterator[tuple[Broker, Player]]:
         yield broker, Player(broker)
 
 
-def _state(broker: Broker, world: World) -> tuple[Any, ...]:
+def state_of(broker: Broker, world: World) -> tuple[Any, ...]:
     """All that a request could change, as the broker's administrator sees it."""
     admin = world.admin
     wanted = item("list_offsets", "ListOffsetsPartition", partition_index=0, timestamp=-1)
@@ -79,13 +81,13 @@ def test_a_refused_request_changes_nothing(player: tuple[Broker, Player], name: 
     world, user = rows._world()
     world.create_topic()
     request = request_for(row["api"], row["version"], row["case"] or row["at"], world)
-    before = _state(broker, world)
+    before = state_of(broker, world)
     with Wire(rows.address).log_in(user, "secret") as wire:
         try:
             wire.ask(request, row["version"])
         except (Closed, NoAnswer):
             pytest.fail("a refusal is answered")
-    assert _state(broker, world) == before
+    assert state_of(broker, world) == before
 
 
 # --- A22: secrets are written nowhere -----------------------------------------------------------------------
@@ -108,6 +110,7 @@ def test_secrets_are_in_no_log_and_in_no_answer(
         "super.users": "User:admin",
         "delegation.token.secret.key": _CANARY,
         "moldau.audit.log": str(audit),
+        "moldau.audit.topic": "audit",
         "moldau.request.log": "true",
         "connection.failed.authentication.delay.ms": "0",
     }
@@ -139,6 +142,8 @@ def test_secrets_are_in_no_log_and_in_no_answer(
             wire.socket.sendall(struct.pack(">i", 60) + f"\0\x24\0\x02{_CANARY}".ljust(60).encode())
             with pytest.raises(Closed):
                 wire.receive_frame()
+        wait_until(lambda: "audit" in broker.topics() and len(broker.records("audit")) >= 3)
+        answers += [repr(record) for record in broker.records("audit")]
         stored = broker.node.services.image.security
         assert _CANARY not in repr(stored)
         assert _CANARY not in repr(broker.node.settings.layers)
@@ -340,6 +345,15 @@ def test_an_admin_cannot_have_a_class_loaded(tmp_path: Path) -> None:
             change = item("incremental_alter_configs", "AlterableConfig", name=name, value=value)
             resource = item("incremental_alter_configs", "AlterConfigsResource", resource_type=4)
             resource.resource_name, resource.configs = "1", [change]
-            wire.ask(make("IncrementalAlterConfigs", resources=[resource]), 1)
+            (result,) = wire.ask(make("IncrementalAlterConfigs", resources=[resource]), 1).responses
+            assert result.error_code == ErrorCode.INVALID_REQUEST
+            assert "the login module must be one of" in result.error_message
+            assert "ldap" not in result.error_message
+            # A line that can be read counts from the next login on.
+            change.value = 'x.PlainLoginModule required user_admin="secret" user_new="pencil";'
+            (result,) = wire.ask(make("IncrementalAlterConfigs", resources=[resource]), 1).responses
+            assert result.error_code == 0
+        with Wire(broker.bootstrap_servers).log_in("new", "pencil"):
+            pass
         loaded = {name for name in set(sys.modules) - before if not name.startswith(("moldau", "encodings"))}
         assert not {name for name in loaded if "jndi" in name.lower() or "ldap" in name.lower()}

@@ -1,15 +1,19 @@
 """Damaged and hostile bytes: every reader returns a message or raises ``MalformedMessage``, nothing else.
 
 The usual run is short and always the same. ``MOLDAU_FUZZ_SECONDS=600 pytest tests/protocol/test_fuzz.py -s``
-goes on for that long with seeds of its own; the seed of a failure is in its message.
+goes on for that long with seeds of its own; the seed of a failure is in its message. One test is guided by
+what it reaches: an input that runs a new line of a generated reader (a field, a length, a branch) is kept and
+damaged further.
 """
 
 import os
 import random
+import sys
 import time
 import tracemalloc
 from collections.abc import Iterator
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import pytest
@@ -193,3 +197,67 @@ def test_for_as_long_as_asked(random_messages: Any) -> None:
                 raise AssertionError(f"{cls.__name__} v{version}, seed {seed}: {damaged.hex()}") from error
             frames += 1
     print(f"{frames} damaged frames")
+
+
+# --- guided by coverage -----------------------------------------------------------------------------
+
+_GUIDED_SECONDS = _SECONDS or 1.0
+_SEED = int(os.environ.get("MOLDAU_SOAK_SEED", random.randrange(1 << 32)))
+#: Inputs of one reader that are kept; more would only be damaged less often.
+_KEPT_MOST = 40
+
+
+class _Reached:
+    """Notes the lines of generated readers that run."""
+
+    def __init__(self) -> None:
+        self.lines: set[tuple[str, int]] = set()
+        self.found_new = False
+
+    def __call__(self, frame: FrameType, event: str, arg: Any) -> Any:
+        name = frame.f_code.co_filename
+        if not name.startswith("<reader of"):
+            return None
+        place = (name, frame.f_lineno)
+        if place not in self.lines:
+            self.lines.add(place)
+            self.found_new = True
+        return self
+
+
+def _targets() -> Iterator[tuple[type, int]]:
+    for cls in _CLASSES:
+        for version in _versions(cls):
+            yield cls, version
+
+
+@pytest.mark.timeout(_GUIDED_SECONDS + 120)
+def test_inputs_that_lead_deeper(random_messages: Any) -> None:
+    dice, reached = random.Random(_SEED), _Reached()
+    corpus: dict[tuple[type, int], list[bytes]] = {}
+    for cls, version in _targets():
+        corpus[cls, version] = [codec.encode(random_messages(_SEED).message(cls, version), version), b""]
+    targets = list(corpus)
+    executions, deadline = 0, time.monotonic() + _GUIDED_SECONDS
+    while time.monotonic() < deadline:
+        cls, version = target = dice.choice(targets)
+        inputs = corpus[target]
+        for damaged in _damaged(dice.choice(inputs), dice):
+            reached.found_new = False
+            sys.settrace(reached)
+            try:
+                _survives(cls, version, damaged)
+            except Exception as error:
+                name = cls.__name__
+                raise AssertionError(f"seed {_SEED}, {name} v{version}: {damaged.hex()}") from error
+            finally:
+                sys.settrace(None)
+            executions += 1
+            if reached.found_new and len(inputs) < _KEPT_MOST and len(damaged) < 1 << 16:
+                inputs.append(damaged)
+    kept = sum(map(len, corpus.values()))
+    print(
+        f"\nseed {_SEED}: {executions:,} executions over {len(targets)} readers reached "
+        f"{len(reached.lines):,} lines; {kept:,} inputs kept; no failure"
+    )
+    assert executions

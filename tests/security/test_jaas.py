@@ -3,6 +3,7 @@
 import pytest
 
 from moldau.security.jaas import (
+    check_login_module,
     client_setting,
     file_of_options,
     jaas_options,
@@ -24,6 +25,25 @@ def test_module_and_options() -> None:
     assert module.name == "x.ScramLoginModule"
     assert module.options == {"tokenauth": "true"}
     assert jaas_options("") == {}
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        ('x.PlainLoginModule required user_a="s3cret";', None),
+        ('x.PlainLoginModule required user_a="s3cret"', "semicolon"),
+        ('com.sun.security.auth.module.JndiLoginModule required url="ldap://s3cret";', "must be one of"),
+        ("s3cret", "a JAAS line reads"),
+        ("", "a JAAS line reads"),
+    ],
+)
+def test_a_line_that_is_kept(line: str, reason: str | None) -> None:
+    if reason is None:
+        check_login_module(line)
+    else:
+        with pytest.raises(ValueError, match=reason) as caught:
+            check_login_module(line)
+        assert "s3cret" not in str(caught.value)
 
 
 def test_an_error_shows_no_secret() -> None:

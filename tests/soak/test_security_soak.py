@@ -51,7 +51,8 @@ _KNOWN = credential(ScramMechanism.SHA_256, "pencil", b"0123456789abcdef")
 
 
 def _look_up(user: str, by_token: bool) -> tuple[ScramCredential, Identity] | None:
-    return (_KNOWN, Identity(Principal("ann"))) if user == "ann" and not by_token else None
+    identity = Identity(Principal(user))
+    return (_KNOWN, identity) if user == "ann" and not by_token else None
 
 
 def _scram() -> Scram:

@@ -12,6 +12,7 @@ from moldau.base.clock import Clock
 from moldau.base.names import Uuid
 from moldau.base.tasks import Background, Timers
 from moldau.broker.access.authorized_operations import EVERY_OPERATION, REFUSALS
+from moldau.broker.bounds.watchdog import Holds
 from moldau.broker.monitoring.requests import RequestMetrics
 from moldau.broker.monitoring.topic_failures import TopicFailures
 from moldau.cluster.configs.broker_settings import BrokerSettings
@@ -95,6 +96,8 @@ class Services:
     logins: "Counter[tuple[str, bool]]" = field(default_factory=Counter)
     #: What is counted of requests, by API.
     requests: RequestMetrics = field(default_factory=RequestMetrics)
+    #: Who kept the event loop for too long, where a watchdog looks.
+    holds: Holds = field(default_factory=Holds)
     #: What is counted of topics where something went wrong.
     topic_failures: TopicFailures = field(default_factory=TopicFailures)
     _telemetry: "ClientTelemetry | None" = None

@@ -12,6 +12,7 @@ from collections import defaultdict
 from collections.abc import Mapping
 
 from moldau.base.settings import SettingError
+from moldau.broker.access.connection_limits import LONGEST_WAIT_SECONDS, NO_LIMIT, ConnectionLimits
 from moldau.broker.access.entrances import Entrance
 from moldau.broker.access.throttling import Throttling
 from moldau.broker.bounds.flow_control import Intake, Limits, UnsentAnswers
@@ -19,7 +20,7 @@ from moldau.broker.bounds.turns import Rotation
 from moldau.broker.connection import Connection
 from moldau.broker.dispatch import Dispatch
 from moldau.broker.purgatory import Parked, Purgatory
-from moldau.cluster.configs.broker_settings import BrokerSettings, parse_connection_limits
+from moldau.cluster.configs.broker_settings import BrokerSettings
 from moldau.cluster.records import Endpoint
 
 log = logging.getLogger("moldau.broker.server")
@@ -27,7 +28,6 @@ log = logging.getLogger("moldau.broker.server")
 
 #: A burst of clients that connect at once waits here instead of being turned away; a setting may say less.
 _BACKLOG = 1024
-_NO_LIMIT = 2147483647
 #: A client that has not finished its TLS handshake by then is gone, or means no good.
 _HANDSHAKE_SECONDS = 10.0
 _LONGEST_WAIT_SECONDS = 1.0
@@ -58,7 +58,7 @@ class Server:
         dispatch: Dispatch,
         purgatory: Purgatory,
         settings: BrokerSettings,
-        descriptors: int = _NO_LIMIT,
+        descriptors: int = NO_LIMIT,
     ) -> None:
         """``descriptors``: how many file descriptors connections may take."""
         self._dispatch = dispatch
@@ -79,6 +79,7 @@ class Server:
         self.connections: set[Connection] = set()
         #: By the name of the listener.
         self.totals: defaultdict[str, ListenerTotals] = defaultdict(ListenerTotals)
+        self._among = ConnectionLimits(settings)
         self._descriptors = descriptors
         self._is_turning_away = False
 
@@ -141,25 +142,44 @@ class Server:
 
     def opened(self, connection: Connection) -> str | None:
         """Takes a new connection in; a reason when there are too many."""
-        settings = self._settings
         if len(self.connections) >= self._descriptors:
             self._turn_away(connection)
             return None
-        if len(self.connections) >= settings.max_connections:
-            return f"max.connections={settings.max_connections} is reached"
-        overrides = parse_connection_limits(settings.max_connections_per_ip_overrides) or {}
-        limit = overrides.get(connection.host, settings.max_connections_per_ip)
-        if limit < _NO_LIMIT and sum(each.host == connection.host for each in self.connections) >= limit:
-            return f"max.connections.per.ip={limit} is reached"
+        if (crowd := self._among.crowd(connection.host)) is not None:
+            return crowd
         self.connections.add(connection)
+        self._among.add(connection)
         self.totals[connection.listener_name].opened += 1
         if self.throttling is not None and self.throttling.quotas:
             early = self.throttling.connected(connection.host)
             if early > 0:
                 self._keep_waiting(connection, early)
                 return None
+        loop = asyncio.get_running_loop()
+        early = self._among.seconds_early(connection.listener_name, loop.time())
+        if early >= LONGEST_WAIT_SECONDS:
+            return "max.connection.creation.rate is exceeded by far"
+        if early > 0:
+            connection.mute()
+            loop.call_later(early, self._serve_late, connection)
+            return None
+        return self._serve(connection)
+
+    def _serve(self, connection: Connection) -> str | None:
+        """Serves a connection, or lets it wait for another one to end; a reason to turn it away."""
+        if not self._among.has_room(connection):
+            connection.mute()
+            return self._among.wait(connection)
+        self._among.serve(connection)
         entrance = self.entrances.get(connection.listener_name)
         return None if entrance is None else entrance.welcome(connection)
+
+    def _serve_late(self, connection: Connection) -> None:
+        """Serves a connection that has waited."""
+        if connection in self.connections and not connection.closing:
+            if (refused := self._serve(connection)) is not None:
+                connection.close(refused)
+            connection.unmute()
 
     def _keep_waiting(self, connection: Connection, seconds: float) -> None:
         """An address that connects too often is neither answered nor told at once: trying again is no use."""
@@ -189,6 +209,7 @@ class Server:
         self._unsent.forget(connection)
         if connection in self.connections:
             self.connections.discard(connection)
+            self._among.remove(connection, self._serve_late)
             totals = self.totals[connection.listener_name]
             totals.bytes_in += connection.bytes_in
             totals.bytes_out += connection.bytes_out

@@ -410,6 +410,16 @@ LOOP_LAG = histogram(
     "LagMs",
     "By how much the broker's thread is late for a timer; all requests wait that long",
 )
+LOOP_HOLDS = counter(
+    "moldau.broker",
+    "EventLoop",
+    "Holds",
+    "How often a function kept the broker's thread for more than 50 ms",
+    "function",
+)
+LONGEST_HOLD = gauge(
+    "moldau.broker", "EventLoop", "LongestHoldMs", "The longest time that one kept it", unit="ms"
+)
 OPEN_FILES = attribute("java.lang", "OperatingSystem", "OpenFileDescriptorCount", "Open files and sockets")
 MAX_FILES = attribute("java.lang", "OperatingSystem", "MaxFileDescriptorCount", "How many may be open")
 CPU_TIME = attribute("java.lang", "OperatingSystem", "ProcessCpuTime", "CPU time, in nanoseconds", grows=True)

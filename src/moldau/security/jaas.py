@@ -56,6 +56,15 @@ _MECHANISMS = {
 _SERVER, _CLIENT = "KafkaServer", "KafkaClient"
 
 
+def check_login_module(text: str) -> None:
+    """ValueError, without a value, when a line names no login module that is known, or has no clear end."""
+    module = parse_jaas(text)
+    if module.name.rpartition(".")[2] not in _MECHANISMS:
+        raise ValueError(f"the login module must be one of {', '.join(_MECHANISMS)}")
+    if not text.rstrip().endswith(";"):
+        raise ValueError("a JAAS line ends with a semicolon")
+
+
 def parse_jaas_file(text: str) -> dict[str, list[str]]:
     """The lines of each section, as ``KafkaServer { … };``; ValueError when it is no such file."""
     text = _COMMENT.sub(lambda found: found[1] or " ", text)

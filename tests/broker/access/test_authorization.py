@@ -35,6 +35,20 @@ def test_a_refusal_is_a_line_in_kafkas_words(caplog: pytest.LogCaptureFixture) -
     ]
 
 
+def test_what_is_allowed_is_a_line_for_who_turns_it_on(caplog: pytest.LogCaptureFixture) -> None:
+    authorizer = Authorizer()
+    authorizer.add(_ACL._replace(operation=Operation.WRITE))
+    caplog.set_level(logging.INFO, "kafka.authorizer.logger")
+    assert _may(Authorization(authorizer), "t")
+    assert caplog.messages == []
+    caplog.set_level(logging.DEBUG, "kafka.authorizer.logger")
+    assert _may(Authorization(authorizer), "t")
+    assert caplog.messages[0].startswith(
+        "Principal = User:u3 is Allowed operation = WRITE from host = 127.0.0.1 on resource = "
+        "Topic:LITERAL:t for request = Produce with resourceRefCount = 1 based on rule MatchingAcl("
+    )
+
+
 def test_a_name_cannot_write_a_line_of_its_own(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "kafka.authorizer.logger")
     assert not _may(Authorization(Authorizer()), "a\nPrincipal = User:u3 is Allowed \x1b[2J")

@@ -1,5 +1,6 @@
 """Throttling over the wire, by the numbers of a real broker; the clock is stepped, not waited for."""
 
+import select
 from collections.abc import Iterator
 from typing import Any
 
@@ -17,6 +18,11 @@ from moldau.protocol.messages.create_partitions import CreatePartitionsRequest, 
 from moldau.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from moldau.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from moldau.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from moldau.protocol.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
 from moldau.protocol.messages.metadata import MetadataRequest
 from moldau.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from moldau.protocol.records import Record, encode_batch
@@ -143,6 +149,73 @@ def test_a_quota_of_time(broker: Broker) -> None:
         assert wire.ask(MetadataRequest(), 12).throttle_time_ms == 1000
 
 
+def measured_rate(broker: Broker, wire: Wire, size: int) -> float:
+    """Bytes a second of a producer that waits as it is told, over a minute after its first burst."""
+    clock = broker.clock
+
+    def produce_for(seconds: float) -> float:
+        began, sent = clock.monotonic(), 0
+        while clock.monotonic() - began < seconds:
+            clock.advance(wire.ask(produce(size), 12).throttle_time_ms / 1000 + 0.001)
+            sent += size
+        return sent / (clock.monotonic() - began)
+
+    produce_for(30)
+    return produce_for(60)
+
+
+@pytest.mark.parametrize("quota_bytes", [50_000, 500_000])
+def test_who_is_throttled_gets_the_rate_that_was_granted(broker: Broker, quota_bytes: int) -> None:
+    """Team Clueful's producers run as fast as they can; what gets through is the quota, within a tenth."""
+    quota(broker, {"client-id": "clueful"}, producer_byte_rate=quota_bytes)
+    with connect(broker, "clueful", seconds=20) as wire:
+        assert measured_rate(broker, wire, quota_bytes) == pytest.approx(quota_bytes, rel=0.1)
+
+
+def test_a_reader_gets_the_rate_that_was_granted(broker: Broker) -> None:
+    for _ in range(20):
+        broker.produce("t", b"x" * 10_000)
+    quota(broker, {"client-id": "c"}, consumer_byte_rate=20_000)
+    wanted = FetchTopic("t", b"", [FetchPartition(0, -1, 0, partition_max_bytes=20_000)])
+    request = FetchRequest(max_bytes=20_000, topics=[wanted])
+    sizes: list[tuple[float, int]] = []
+    clock = broker.clock
+    with connect(broker, seconds=20) as wire:
+        began = clock.monotonic()
+        while clock.monotonic() - began < 90:
+            answer = wire.ask(request, 12)
+            size = sum(len(data.records) for topic in answer.responses for data in topic.partitions)
+            sizes.append((clock.monotonic() - began, size))
+            clock.advance(answer.throttle_time_ms / 1000 + 0.001)
+    steady = [size for at, size in sizes if at >= 30]
+    first = next(at for at, _ in sizes if at >= 30)
+    assert sum(steady) / (sizes[-1][0] - first) == pytest.approx(20_000, rel=0.1)
+
+
+def test_the_users_quota_counts_before_that_of_its_client(broker: Broker) -> None:
+    """Not the smallest one: ten megabytes for the user are ten, though its client id has one."""
+    quota(broker, {"user": "ANONYMOUS"}, producer_byte_rate=1_000_000)
+    quota(broker, {"client-id": "c"}, producer_byte_rate=100_000)
+    with connect(broker, seconds=20) as wire:
+        assert measured_rate(broker, wire, 500_000) == pytest.approx(1_000_000, rel=0.1)
+    quota(broker, {"user": "ANONYMOUS", "client-id": "c"}, producer_byte_rate=300_000)
+    with connect(broker, seconds=20) as wire:
+        assert measured_rate(broker, wire, 500_000) == pytest.approx(300_000, rel=0.1)
+
+
+def test_a_quota_of_time_slows_a_client_that_only_asks(broker: Broker) -> None:
+    """A loop of polls that never waits is what request_percentage is for; another client is not slowed."""
+    quota(broker, {"client-id": "c"}, request_percentage=0.0005)
+    with connect(broker, seconds=20) as wire, connect(broker, "other") as other:
+        waits = []
+        for _ in range(50):
+            waits.append(wire.ask(MetadataRequest(), 12).throttle_time_ms)
+            broker.clock.advance(waits[-1] / 1000)
+        assert any(waits)
+        assert max(waits) <= 1000
+        assert other.ask(MetadataRequest(), 12).throttle_time_ms == 0
+
+
 def topics(wire: Wire, version: int, *counts: int, names: str = "m") -> tuple[int, list[int]]:
     wanted = [CreatableTopic(f"{names}{index}", count, 1) for index, count in enumerate(counts)]
     answer = wire.ask(CreateTopicsRequest(wanted), version)
@@ -205,6 +278,31 @@ def test_connections_by_address(broker: Broker) -> None:
             turned_away += 1
         wire.socket.close()
     assert (served, turned_away) == (10, 6)
+
+
+@pytest.mark.parametrize("scope", ["", "listener.name.plaintext."])
+def test_connections_beyond_the_rate_of_a_listener_wait(scope: str) -> None:
+    """Set while the broker runs, over the wire; the eleventh connection is answered, later."""
+    settings = {
+        "listeners": "PLAINTEXT://127.0.0.1:0,INTERNAL://127.0.0.1:0",
+        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,INTERNAL:PLAINTEXT",
+        "inter.broker.listener.name": "INTERNAL",
+    }
+    with Broker(settings) as broker:
+        change = AlterableConfig(f"{scope}max.connection.creation.rate", 0, "4")
+        with connect(broker) as wire:
+            request = IncrementalAlterConfigsRequest([AlterConfigsResource(4, "1", [change])])
+            (result,) = wire.ask(request).responses
+            assert result.error_code == 0, result.error_message
+        wires = [connect(broker) for _ in range(45)]
+        for wire in wires:
+            wire.send(ApiVersionsRequest("probe", "1"), 3)
+        readable, _, _ = select.select([wires[-1].socket], [], [], 0.2)
+        assert not readable
+        for wire in wires:
+            wire.socket.settimeout(20)
+            assert wire.receive(ApiVersionsRequest("probe", "1"), 3).error_code == 0
+            wire.socket.close()
 
 
 def test_the_last_quota_takes_the_measuring_out(broker: Broker) -> None:

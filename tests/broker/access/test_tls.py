@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import KafkaException, Producer
 from secure_wire import framed
 from waiting import wait_until
 
@@ -153,6 +153,56 @@ def test_a_file_that_changes_is_noticed(authority: Authority, tmp_path: Path) ->
         keys.write_bytes((authority.directory / "later.pem").read_bytes())
         broker.clock.advance(11)
         wait_until(lambda: served() != first)
+
+
+def test_an_authority_that_is_taken_back(authority: Authority, tmp_path: Path) -> None:
+    """Revoked by exchange: once the trust store is another, new connections of the old authority's clients
+    are refused, by every client, and those of the new one are let in."""
+    (tmp_path / "new").mkdir()
+    successor = Authority.create(tmp_path / "new")
+    successor.issue("bob", subject={"CN": "Bob"})
+    trusted = tmp_path / "trusted.pem"
+    old, new = ((each.directory / "ca.pem").read_bytes() for each in (authority, successor))
+    trusted.write_bytes(old + new)
+    bob = ssl.create_default_context(cafile=authority.directory / "ca.pem")
+    bob.load_cert_chain(successor.directory / "bob.pem")
+    changing = settings(authority, "required", **{"ssl.truststore.location": str(trusted)})
+    with Broker(changing) as broker, connect(broker, context(authority, "alice")) as before:
+        assert principal(broker, bob) == "User:CN=Bob"
+        assert librdkafka_gets_in(broker, authority, authority.directory / "alice.pem")
+        trusted.write_bytes(new)
+        broker.clock.advance(11)
+
+        def refused() -> bool:
+            try:
+                principal(broker, context(authority, "alice"))
+            except (OSError, struct.error):
+                return True
+            return False
+
+        wait_until(refused)
+        assert principal(broker, bob) == "User:CN=Bob"
+        assert not librdkafka_gets_in(broker, authority, authority.directory / "alice.pem")
+        assert librdkafka_gets_in(broker, authority, successor.directory / "bob.pem")
+        before.sendall(framed(CreateDelegationTokenRequest(), 3))  # who is inside stays until it leaves
+        assert before.recv(4)
+
+
+def librdkafka_gets_in(broker: Broker, authority: Authority, pem: Path) -> bool:
+    producer = Producer(
+        {
+            "bootstrap.servers": broker.bootstrap_servers,
+            "security.protocol": "SSL",
+            "ssl.ca.location": str(authority.directory / "ca.pem"),
+            "ssl.certificate.location": str(pem),
+            "ssl.key.location": str(pem),
+            "log_level": 0,
+        }
+    )
+    try:
+        return bool(producer.list_topics(timeout=5).brokers)
+    except KafkaException:
+        return False
 
 
 def test_stores_of_other_kinds(authority: Authority) -> None:

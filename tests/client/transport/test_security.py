@@ -89,7 +89,8 @@ def test_both_vocabularies() -> None:
     ("settings", "message"),
     [
         ({"security.protocol": "TLS"}, "security.protocol is one of"),
-        ({"security.protocol": "SASL_SSL"}, "GSSAPI is not supported"),
+        ({"security.protocol": "SASL_SSL"}, "sasl.mechanism must be set"),
+        ({"security.protocol": "SASL_SSL", "sasl.mechanism": "X"}, "sasl.mechanism=X is not supported"),
         ({"security.protocol": "SASL_SSL", "sasl.mechanism": "PLAIN"}, "needs sasl.username"),
         ({"security.protocol": "SASL_SSL", "sasl.mechanism": "OAUTHBEARER"}, "needs sasl.oauthbearer.token"),
         ({"security.protocol": "SSL", "ssl.ca.location": "/not/there.pem"}, "cannot be read"),
@@ -227,3 +228,18 @@ def test_sasl_comes_before_the_first_request(scripted: Any) -> None:
                 await Cluster.open(broker.address, security=_login("SCRAM-SHA-256"))
 
     asyncio.run(run())
+
+
+def test_kerberos_in_both_vocabularies() -> None:
+    line = 'com.sun.security.auth.module.Krb5LoginModule required keyTab="/a.keytab" principal="ada@R";'
+    java = {"sasl.jaas.config": line, "sasl.kerberos.service.name": "broker"}
+    own = {
+        "sasl.kerberos.keytab": "/a.keytab",
+        "sasl.kerberos.principal": "ada@R",
+        "sasl.kerberos.service.name": "broker",
+    }
+    common = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "GSSAPI"}
+    found = Security.of(common | java).credentials
+    assert found == Security.of(common | own).credentials
+    assert (found.username, found.key_table, found.service) == ("ada@R", "/a.keytab", "broker")
+    assert Security.of(common).credentials.service == "kafka"

@@ -118,8 +118,10 @@ def test_an_internal_config_is_shown_where_it_is_set() -> None:
     assert (entry.value, entry.source) == ("100", ConfigSource.DYNAMIC_TOPIC_CONFIG)
 
 
-# Ours: loopback by default, no default for what has no effect, two-phase commit for those who ask for it.
+# Ours: loopback and a bound on connections by default, no default for what has no effect, two-phase commit
+# for those who ask for it.
 OWN_ROWS = {"listeners", "controller.quorum.voters", "transaction.two.phase.commit.enable"}
+OWN_ROWS |= {"max.connections", "max.connections.per.ip"}
 DESCRIBED = [row for row in BROKER["describe_broker"] if row[0] in BROKER_SETTINGS and row[0] not in OWN_ROWS]
 
 

@@ -3,7 +3,8 @@
 import pytest
 
 from moldau.security.principals import Principal
-from moldau.security.sasl.kerberos import Gssapi
+from moldau.security.sasl.client import SaslFailed
+from moldau.security.sasl.kerberos import Gssapi, GssapiClient
 from moldau.security.sasl.server import AuthenticationFailed
 
 
@@ -100,3 +101,44 @@ def test_a_name_that_no_rule_fits() -> None:
     with pytest.raises(AuthenticationFailed):
         login.step(b"<\x01\0\0\0>")
     assert login.identity is None
+
+
+# --- the client's side --------------------------------------------------------------------------------------
+
+
+class _FakeClient(_Fake):
+    """Has a ticket; with ``mutual`` it waits for the broker's proof."""
+
+    def step(self, token: bytes | None) -> bytes:  # type: ignore[override]
+        if token is None:
+            self.complete = not self._mutual
+            return b"ticket"
+        if token != b"proof":
+            raise ValueError("no proof")
+        self.complete = True
+        return b""
+
+
+@pytest.mark.parametrize("mutual", [False, True])
+def test_our_client_and_our_broker(mutual: bool) -> None:
+    client, login = GssapiClient(_FakeClient(mutual)), _begun(mutual)
+    token: bytes | None = client.first()
+    while token is not None:
+        token = client.answer(login.step(token))
+    assert login.identity is not None
+    assert login.identity.principal == Principal("ann")
+
+
+@pytest.mark.parametrize("offer", [b"<\x06\0\0\0>", b"<\x01>", b"none", b"<>"])
+def test_a_broker_that_offers_no_way_without_a_layer(offer: bytes) -> None:
+    client = GssapiClient(_FakeClient())
+    client.first()
+    with pytest.raises(SaslFailed, match="Kerberos"):
+        client.answer(offer)
+
+
+def test_a_broker_that_proves_nothing_gets_nothing() -> None:
+    client = GssapiClient(_FakeClient(mutual=True))
+    client.first()
+    with pytest.raises(SaslFailed, match="no proof"):
+        client.answer(b"something else")

@@ -7,12 +7,15 @@ said in the log, once, and stops no request.
 import logging
 import os
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from moldau.base.clock import Clock
 from moldau.broker.context import RequestContext
 from moldau.protocol.api_keys import ApiKey
 from moldau.security.audit import BEGINNING, chained
+
+if TYPE_CHECKING:
+    from moldau.broker.access.audit_topic import AuditTopic
 
 log = logging.getLogger("moldau.broker.audit")
 
@@ -36,14 +39,17 @@ CHANGES = frozenset(
 
 
 class AuditLog:
-    def __init__(self, path: str, clock: Clock) -> None:
+    def __init__(self, path: str, clock: Clock, copy: "AuditTopic | None" = None) -> None:
+        """``copy``: where each line goes too."""
         self._clock = clock
+        self._copy = copy
         self._path = Path(path)
         self._link = _last_link(self._path)
         self._failed = False
 
     def write(self, event: str, principal: str, host: str, **details: Any) -> None:
-        entry = {"time_ms": self._clock.now_ms(), "event": event, "principal": principal, "host": host}
+        now_ms = self._clock.now_ms()
+        entry = {"time_ms": now_ms, "event": event, "principal": principal, "host": host}
         line, self._link = chained({**entry, **details}, self._link)
         try:
             descriptor = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
@@ -56,6 +62,8 @@ class AuditLog:
             if not self._failed:
                 log.error("the audit log %s cannot be written: %s", self._path, error)
             self._failed = True
+        if self._copy is not None:
+            self._copy.add(now_ms, line)
 
     def changed(self, api_key: ApiKey, request: Any, context: RequestContext) -> None:
         """A request that changes something, as it came; whether it was granted is the gate's business."""

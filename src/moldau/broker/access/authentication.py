@@ -13,6 +13,7 @@ from typing import Any
 
 from moldau.broker.access.bearer_keys import BearerKeys
 from moldau.broker.access.delegation_tokens import token_login
+from moldau.broker.access.failed_logins import LONGEST_WAIT_SECONDS, FailedLogins
 from moldau.broker.access.kerberos import gssapi_logins
 from moldau.broker.apis import TABLE, unsupported_api_versions
 from moldau.broker.bounds.flow_control import Limits
@@ -71,6 +72,7 @@ class Login:
         "mechanism",
         "raw",
         "since",
+        "stood_in_line",
     )
 
     def __init__(self) -> None:
@@ -83,6 +85,8 @@ class Login:
         self.authenticated_at_ms = 0
         #: The identity before, when a client logs in again.
         self.since: Identity | None = None
+        #: Whether it was counted among the tries of its address already.
+        self.stood_in_line = False
 
 
 class SaslListener:
@@ -108,6 +112,7 @@ class SaslListener:
         self._lifetime_ms: int = settings["connections.max.reauth.ms"]
         self._delay_seconds: float = settings["connection.failed.authentication.delay.ms"] / 1000
         self._logins: dict[Connection, Login] = {}
+        self._failed = FailedLogins()
 
     # --- frames before the login ----------------------------------------------------------------
 
@@ -117,6 +122,30 @@ class SaslListener:
             login = self._logins[connection] = Login()
         if login.ended:
             return
+        if login.conversation is not None:
+            seconds = self._failed.seconds_to_wait(connection.host, self._services.clock.monotonic())
+            if seconds > 0:
+                self._later(bytes(frame), login, connection, seconds)
+                return
+        self._take(frame, login, connection)
+
+    def _later(self, frame: bytes, login: Login, connection: Connection, seconds: float) -> None:
+        """A try of an address that failed too often: it is looked at when its turn comes."""
+        if seconds >= LONGEST_WAIT_SECONDS:
+            login.ended = True
+            connection.close(f"too many logins from {connection.host} have failed")
+            return
+        connection.mute()
+        login.stood_in_line = True
+
+        def look() -> None:
+            if not connection.closing:
+                self._take(memoryview(frame), login, connection)
+                connection.unmute()
+
+        self._services.timers.after(seconds, look)
+
+    def _take(self, frame: memoryview, login: Login, connection: Connection) -> None:
         try:
             if login.raw and login.conversation is not None:
                 self._raw_token(bytes(frame), login, connection)
@@ -274,6 +303,8 @@ class SaslListener:
         """Answers late, then closes: whoever guesses passwords waits for each of them."""
         login.ended = True
         self._services.logins[self._name, False] += 1
+        if not login.stood_in_line:
+            self._failed.failed(connection.host, self._services.clock.monotonic())
         log.info("login from %s on %s failed: %s", connection.peer, self._name, _printable(reason))
         if self._services.audit is not None:
             details = {"listener": self._name, "mechanism": login.mechanism, "reason": reason}
@@ -325,7 +356,7 @@ def _mechanism(mechanism: str, settings: ListenerSettings, services: Services) -
                 f"PLAIN has no users: set {settings.prefix}plain.sasl.jaas.config to a PlainLoginModule with "
                 "user_<name>=<password>"
             )
-        return lambda: Plain(users)
+        return _plain(text or "", users, settings.name, services)
     if mechanism in scram.MECHANISMS:
         return _scram(scram.MECHANISMS[mechanism], services, settings["moldau.scram.old.librdkafka.allow"])
     if mechanism == "OAUTHBEARER":
@@ -338,14 +369,28 @@ def _mechanism(mechanism: str, settings: ListenerSettings, services: Services) -
     )
 
 
+def _plain(text: str, users: Mapping[str, str], listener_name: str, services: Services) -> Begin:
+    """Users may change while the broker runs; a line without any is not taken over."""
+
+    def begin() -> Conversation:
+        nonlocal text, users
+        now = ListenerSettings(services.settings.layers, listener_name).jaas("PLAIN")
+        if now and now != text:
+            text, users = now, plain_users(now) or users
+        return Plain(users)
+
+    return begin
+
+
 def _scram(mechanism: ScramMechanism, services: Services, old_clients: bool) -> Begin:
     secret = secrets.token_bytes(32)
 
     def look_up(user: str, by_token: bool) -> tuple[ScramCredential, Identity] | None:
         if by_token:
             return token_login(mechanism, user, services)
+        identity = Identity(Principal(user))  # for unknown users too: it takes the same time
         known = services.image.security.credentials.get((user, mechanism))
-        return None if known is None else (known, Identity(Principal(user)))
+        return None if known is None else (known, identity)
 
     def fake(user: str) -> ScramCredential:
         return scram.fake_credential(mechanism, user, secret)

@@ -47,15 +47,23 @@ class Authorization:
     ) -> bool:
         principal, host = connection.principal, connection.host
         allowed = self.authorizer.may(principal, host, operation, resource_type, name)
-        if not allowed and not quiet:
-            self._refused(principal, host, api_key, operation, resource_type, name)
+        if not quiet and (not allowed or log.isEnabledFor(logging.DEBUG)):
+            self._tell(allowed, principal, host, api_key, operation, resource_type, name)
         return allowed
 
-    def _refused(
-        self, principal: str, host: str, api_key: int, operation: int, resource_type: int, name: str
+    def _tell(
+        self,
+        allowed: bool,
+        principal: str,
+        host: str,
+        api_key: int,
+        operation: int,
+        resource_type: int,
+        name: str,
     ) -> None:
+        """A line in the words of kafka-authorizer.log: refusals always, the rest for who turns it on."""
         rule = self.authorizer.decide(principal, host, operation, resource_type, name).rule
-        if self._audit is not None:
+        if self._audit is not None and not allowed:
             self._audit.write(
                 "denied",
                 principal,
@@ -66,10 +74,12 @@ class Authorization:
                 api=ApiKey(api_key).name,
                 rule=str(rule),
             )
-        log.info(
-            "Principal = %s is Denied operation = %s from host = %s on resource = %s:LITERAL:%s "
+        log.log(
+            logging.DEBUG if allowed else logging.INFO,
+            "Principal = %s is %s operation = %s from host = %s on resource = %s:LITERAL:%s "
             "for request = %s with resourceRefCount = 1 based on rule %s",
             _printable(principal),
+            "Allowed" if allowed else "Denied",
             Operation(operation).name,
             host,
             ResourceType(resource_type).title,

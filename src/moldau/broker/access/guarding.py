@@ -29,9 +29,20 @@ class Guarding:
         self._services = services
         self._dispatch: Dispatch | None = None
         self.throttling = Throttling(services)
-        path = services.settings["moldau.audit.log"]
-        services.audit = None if not path else AuditLog(path, services.clock)
+        services.audit = self._audit_log()
         services.authorization = self._authorization()
+
+    def _audit_log(self) -> AuditLog | None:
+        settings = self._services.settings
+        path, topic = settings["moldau.audit.log"], settings["moldau.audit.topic"]
+        if not topic:
+            return AuditLog(path, self._services.clock) if path else None
+        if not path:
+            reason = "moldau.audit.topic needs moldau.audit.log too: the file keeps the chain of its lines"
+            raise SettingError("moldau.audit.topic", reason)
+        from moldau.broker.access.audit_topic import AuditTopic
+
+        return AuditLog(path, self._services.clock, AuditTopic(topic, self._services))
 
     def _authorization(self) -> Authorization | None:
         """What ACLs allow; None without an authorizer."""

@@ -88,6 +88,10 @@ class ProcessSources:
 
     def lag(self) -> Iterable[Reading]:
         yield one(names.LOOP_LAG, self._lag)
+        holds = self._services.holds
+        # The watchdog counts on a thread of its own: what is read is a copy.
+        yield Reading(names.LOOP_HOLDS, [((name,), count) for name, count in holds.by_name.copy().items()])
+        yield one(names.LONGEST_HOLD, holds.longest_ms)
 
     def system(self) -> Iterable[Reading]:
         count = _open_descriptors()

@@ -4,6 +4,7 @@ Invariant: a refusal is final (``AuthenticationFailed``): trying a wrong passwor
 may lock the account. No message contains a secret.
 """
 
+import asyncio
 import secrets
 import ssl
 from typing import TYPE_CHECKING
@@ -17,6 +18,14 @@ from moldau.security.sasl.client import SaslFailed, begin
 
 if TYPE_CHECKING:
     from moldau.client.transport.connection import Connection
+
+
+_PASSWORD = "sasl.username and sasl.password"
+#: What may be wrong, by mechanism.
+_CHECK = {
+    "GSSAPI": "sasl.kerberos.service.name, and keyTab and principal of sasl.jaas.config",
+    "OAUTHBEARER": "the token",
+}
 
 
 class AuthenticationFailed(KafkaError):
@@ -43,19 +52,38 @@ async def authenticate(connection: "Connection", security: Security) -> None:
             f"it offers {', '.join(answer.mechanisms) or 'none'}"
         )
     try:
+        if mechanism == "GSSAPI":
+            await _exchange_tickets(connection, security)
+            return
         exchange = begin(mechanism, security.credentials, secrets.token_urlsafe(24))
         token: bytes | None = exchange.first()
         while token is not None:
-            answer = await connection.send(SaslAuthenticateRequest(auth_bytes=token))
-            if answer.error_code:
-                raise SaslFailed(answer.error_message or "the broker refused the credentials")
-            token = exchange.answer(bytes(answer.auth_bytes))
+            token = exchange.answer(await _said(connection, token))
     except SaslFailed as error:
         name = security.credentials.username
         who = f" as {name!r}" if name else ""
         raise AuthenticationFailed(
-            f"no login at {address}{who} with {mechanism}: {error}; check sasl.username and sasl.password"
+            f"no login at {address}{who} with {mechanism}: {error}; check {_CHECK.get(mechanism, _PASSWORD)}"
         ) from None
+
+
+async def _said(connection: "Connection", token: bytes) -> bytes:
+    answer = await connection.send(SaslAuthenticateRequest(auth_bytes=token))
+    if answer.error_code:
+        raise SaslFailed(answer.error_message or "the broker refused the credentials")
+    return bytes(answer.auth_bytes)
+
+
+async def _exchange_tickets(connection: "Connection", security: Security) -> None:
+    """Kerberos; its library asks a KDC and may wait for it, so it has a thread."""
+    from moldau.client.transport.kerberos import kerberos_exchange
+
+    host = connection.address.rpartition(":")[0].strip("[]")
+    exchange = kerberos_exchange(security.credentials, host)
+    token: bytes | None = await asyncio.to_thread(exchange.first)
+    while token is not None:
+        challenge = await _said(connection, token)
+        token = await asyncio.to_thread(exchange.answer, challenge)
 
 
 def _no_login(address: str, security: Security) -> AuthenticationFailed:

@@ -30,14 +30,22 @@ _LIBRDKAFKA = "new: librdkafka's name"
 #: Every setting that is read here: name, default, meaning, and what differs from the Java client.
 SETTINGS: tuple[tuple[str, str, str, str], ...] = (
     ("security.protocol", "PLAINTEXT", "PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL.", "same"),
-    ("sasl.mechanism", "", "PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 or OAUTHBEARER.", "no GSSAPI"),
+    (
+        "sasl.mechanism",
+        "",
+        "PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER or GSSAPI (pip install 'moldau[kerberos]').",
+        "no default",
+    ),
     ("sasl.mechanisms", "", "The same.", _LIBRDKAFKA),
     (
         "sasl.jaas.config",
         "",
-        "Java's line with username=… and password=…, and tokenauth=true.",
+        "Java's line with username=… and password=…, tokenauth=true, keyTab=… and principal=….",
         "only these are read",
     ),
+    ("sasl.kerberos.service.name", "kafka", "What the brokers are called at the KDC.", "has a default"),
+    ("sasl.kerberos.principal", "", "Who logs in with Kerberos.", _LIBRDKAFKA),
+    ("sasl.kerberos.keytab", "", "The file with its key; without one there must be a ticket.", _LIBRDKAFKA),
     ("sasl.username", "", "Who logs in.", _LIBRDKAFKA),
     ("sasl.password", "", "The password.", _LIBRDKAFKA),
     ("sasl.oauthbearer.token", "", "A token that was fetched before.", "new: no token endpoint is asked"),
@@ -135,12 +143,19 @@ PLAINTEXT = Security()
 
 
 def _sasl(settings: Mapping[str, str]) -> tuple[str, Credentials]:
-    mechanism = (
-        (settings.get("sasl.mechanism") or settings.get("sasl.mechanisms") or "GSSAPI").strip().upper()
-    )
-    if mechanism not in MECHANISMS:
-        raise ValueError(f"sasl.mechanism={mechanism} is not supported; there are {', '.join(MECHANISMS)}")
+    known = (*MECHANISMS, "GSSAPI")
+    mechanism = (settings.get("sasl.mechanism") or settings.get("sasl.mechanisms") or "").strip().upper()
+    if not mechanism:
+        raise ValueError(f"sasl.mechanism must be set, to one of {', '.join(known)}")
+    if mechanism not in known:
+        raise ValueError(f"sasl.mechanism={mechanism} is not supported; there are {', '.join(known)}")
     given = jaas_options(settings.get("sasl.jaas.config", ""))
+    if mechanism == "GSSAPI":
+        return mechanism, Credentials(
+            settings.get("sasl.kerberos.principal", "") or given.get("principal", ""),
+            key_table=settings.get("sasl.kerberos.keytab", "") or given.get("keyTab", ""),
+            service=settings.get("sasl.kerberos.service.name", "") or given.get("serviceName", "kafka"),
+        )
     if mechanism == "OAUTHBEARER":
         token = settings.get("sasl.oauthbearer.token", "") or given.get("token", "")
         if not token:

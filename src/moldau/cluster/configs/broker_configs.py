@@ -1,9 +1,9 @@
 """The table of a broker's settings.
 
 Names and defaults are Kafka's, so that a server.properties file works unchanged. The differences:
-``listeners`` opens the loopback address only; the replication factor of internal topics is limited by the
-number of brokers; two-phase commit is enabled; what Kafka does not have is named ``moldau.…``, or, for
-schemas, as Confluent names it.
+``listeners`` opens the loopback address only; connections are bounded; the replication factor of internal
+topics is limited by the number of brokers; two-phase commit is enabled; what Kafka does not have is named
+``moldau.…``, or, for schemas, as Confluent names it.
 
 Invariant: a setting is in this table when something uses it or will as soon as it is built; all others are
 in ``without_effect``, and setting them gives a warning.
@@ -27,6 +27,7 @@ from moldau.base.settings import (
     between,
 )
 from moldau.cluster.configs.monitoring_configs import MONITORING
+from moldau.cluster.configs.security_configs import SECURITY
 from moldau.cluster.configs.topic_configs import (
     CLEANUP_POLICIES,
     COMPRESSION_TYPES,
@@ -100,12 +101,13 @@ BROKER_SETTINGS = SettingsTable({
                 "Connections that may wait to be accepted; 1024 unless it is set.", at_least(1)),
         Setting("connections.max.idle.ms", LONG, 600000,
                 "Silence after which a connection is closed; negative for never."),
-        Setting("max.connections", INT, MAX_INT, "Connections to this broker at once.", at_least(0), _ALL),
-        Setting("max.connections.per.ip", INT, MAX_INT, "Connections from one address at once.", at_least(0),
-                _ALL),
+        Setting("max.connections", INT, 50000,
+                "Connections at once; more wait. Kafka's own default is no limit.", at_least(0), _ALL),
+        Setting("max.connections.per.ip", INT, 10000,
+                "Connections of one address. Kafka's own default is no limit.", at_least(0), _ALL),
         Setting("max.connections.per.ip.overrides", STRING, "",
                 "Other limits for some addresses: host:limit,host:limit.", None, _ALL),
-        Setting("max.connection.creation.rate", INT, MAX_INT, "Kept and shown until there are quotas.",
+        Setting("max.connection.creation.rate", INT, MAX_INT, "New connections a second.",
                 at_least(0), _ALL),
         Setting("request.timeout.ms", INT, 30000, "Time that a request of this broker to another may take."),
         Setting("fetch.max.bytes", INT, 57671680, "Most that one fetch answers, whatever it asks for.",
@@ -145,80 +147,7 @@ BROKER_SETTINGS = SettingsTable({
                 _ALL),
     ),
     "Metrics and application logs": MONITORING,
-    "Security": (
-        Setting("sasl.enabled.mechanisms", LIST, ("GSSAPI",),
-                "What clients of a SASL listener may log in with: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, "
-                "OAUTHBEARER, GSSAPI.",
-                Items(), _EACH),
-        Setting("sasl.jaas.config", PASSWORD, None,
-                "Users of PLAIN as options user_<name>=<password>; by listener and mechanism as "
-                "listener.name.<listener>.<mechanism>.sasl.jaas.config.", None, _EACH),
-        Setting("sasl.kerberos.principal.to.local.rules", LIST, ("DEFAULT",),
-                "How Kerberos names become users, by Kafka's rules; DEFAULT: first part.", Items(), _EACH),
-        Setting("sasl.server.max.receive.size", INT, 524288, "Largest request before a login.",
-                at_least(0)),
-        Setting("connections.max.reauth.ms", LONG, 0,
-                "Time after which a client has to log in again; 0 for never, or when its token ends."),
-        Setting("connection.failed.authentication.delay.ms", INT, 100,
-                "Time that a failed login waits for its answer.", at_least(0)),
-        Setting("sasl.oauthbearer.jwks.endpoint.url", STRING, None,
-                "Keys that sign tokens: an https:// or file:// address."),
-        Setting("sasl.oauthbearer.jwks.endpoint.refresh.ms", LONG, 3600000,
-                "How often the keys are fetched again."),
-        Setting("sasl.oauthbearer.expected.audience", LIST, (), "Audiences of which a token must name one.",
-                Items()),
-        Setting("sasl.oauthbearer.expected.issuer", STRING, None, "Who must have issued a token."),
-        Setting("sasl.oauthbearer.clock.skew.seconds", INT, 30, "How far clocks may differ."),
-        Setting("sasl.oauthbearer.sub.claim.name", STRING, "sub", "The claim with the user's name."),
-        Setting("moldau.oauthbearer.unsecured.allow", BOOLEAN, False,
-                "Takes tokens without a signature: for trying out, never where it matters."),
-        Setting("moldau.scram.old.librdkafka.allow", BOOLEAN, False,
-                "Understands SCRAM of librdkafka up to 2.6.0, which repeats its nonce; Kafka 4 refuses it."),
-        Setting("ssl.keystore.location", STRING, None, "The broker's certificate and key.", None, _EACH),
-        Setting("ssl.keystore.type", STRING, "JKS", "PEM, PKCS12 or JKS.", None, _EACH),
-        Setting("ssl.keystore.password", PASSWORD, None, "Password of that file.", None, _EACH),
-        Setting("ssl.keystore.key", PASSWORD, None, "The key as PEM text.", None, _EACH),
-        Setting("ssl.keystore.certificate.chain", PASSWORD, None, "The certificate as PEM text.", None,
-                _EACH),
-        Setting("ssl.key.password", PASSWORD, None, "Password of the key.", None, _EACH),
-        Setting("ssl.truststore.location", STRING, None, "Whose signatures make a client trusted.", None,
-                _EACH),
-        Setting("ssl.truststore.type", STRING, "JKS", "PEM, PKCS12 or JKS.", None, _EACH),
-        Setting("ssl.truststore.password", PASSWORD, None, "Password of that file.", None, _EACH),
-        Setting("ssl.truststore.certificates", PASSWORD, None, "The same as PEM text.", None, _EACH),
-        Setting("ssl.client.auth", STRING, "none", "Whether clients show a certificate.",
-                OneOf("none", "requested", "required"), _EACH),
-        Setting("ssl.enabled.protocols", LIST, ("TLSv1.2", "TLSv1.3"), "Versions of TLS.", Items(), _EACH),
-        Setting("ssl.protocol", STRING, "TLSv1.3", "Kept and shown; ssl.enabled.protocols counts.", None,
-                _EACH),
-        Setting("ssl.cipher.suites", LIST, (), "Ciphers by their names in TLS; all good ones unless set.",
-                Items(), _EACH),
-        Setting("ssl.principal.mapping.rules", STRING, "DEFAULT",
-                "How a certificate's name becomes a user's: RULE:pattern/replacement/L,DEFAULT."),
-        Setting("authorizer.class.name", STRING, "",
-                "Turns ACLs on: org.apache.kafka.metadata.authorizer.StandardAuthorizer, or another of "
-                "Kafka's names for it."),
-        Setting("super.users", STRING, "", "Users that may do everything: User:ann;User:bob."),
-        Setting("allow.everyone.if.no.acl.found", BOOLEAN, False,
-                "Whether everybody may use a resource that no ACL is about."),
-        Setting("delegation.token.secret.key", PASSWORD, None,
-                "Turns delegation tokens on: what their secrets are made from, the same on all brokers."),
-        Setting("delegation.token.max.lifetime.ms", LONG, 604800000,
-                "Time after which a token cannot be renewed any more.", at_least(1)),
-        Setting("delegation.token.expiry.time.ms", LONG, 86400000, "Time after which a token is renewed.",
-                at_least(1)),
-        Setting("delegation.token.expiry.check.interval.ms", LONG, 3600000,
-                "How often tokens that are over are removed.", at_least(1)),
-        Setting("quota.window.num", INT, 11, "Windows over which a rate is measured.", at_least(1)),
-        Setting("quota.window.size.seconds", INT, 1, "Length of such a window.", at_least(1)),
-        Setting("controller.quota.window.num", INT, 11,
-                "Windows of the rate at which topics and partitions are made.", at_least(1)),
-        Setting("controller.quota.window.size.seconds", INT, 1, "Length of such a window.", at_least(1)),
-        Setting("moldau.audit.log", STRING, None,
-                "File for what was refused, failed logins and changes of rights; none unless it is set."),
-        Setting("moldau.listener.plaintext.allow", BOOLEAN, False,
-                "Allows a listener that others can reach without TLS and without a login."),
-    ),
+    "Security": SECURITY,
     "Topics": (
         Setting("auto.create.topics.enable", BOOLEAN, True,
                 "Creates a topic when a client asks for one that does not exist."),
@@ -405,6 +334,9 @@ BROKER_SETTINGS = SettingsTable({
         Setting("zookeeper.ssl.keystore.location", STRING, None,
                 "PEM file with the broker's own key and certificate for ZooKeeper.", internal=True),
         Setting("zookeeper.ssl.keystore.password", PASSWORD, None, "Password of that key.", internal=True),
+        Setting("zookeeper.ssl.endpoint.identification.algorithm", STRING, "HTTPS",
+                "Whether ZooKeeper's certificate must name its host; empty for no.", OneOf("HTTPS", ""),
+                internal=True),
     ),
     "Group coordinator": (
         Setting("offsets.topic.num.partitions", INT, 50,

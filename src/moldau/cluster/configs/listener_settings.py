@@ -29,10 +29,16 @@ PER_LISTENER_SETTINGS = frozenset(
 class ListenerSettings:
     def __init__(self, layers: ConfigLayers, listener_name: str) -> None:
         self._layers = layers
+        self.name = listener_name
         self.prefix = f"listener.name.{listener_name.lower()}."
 
     def __getitem__(self, name: str) -> Any:
         """The listener's own value, else the broker's."""
+        own = self.own(name)
+        return self._layers.value(name) if own is None else own
+
+    def own(self, name: str) -> Any:
+        """The listener's own value; None where it has none."""
         setting = BROKER_SETTINGS[name]
         for layer in (self._layers.broker, self._layers.default_broker, self._layers.static):
             text = layer.get(self.prefix + name)
@@ -41,7 +47,7 @@ class ListenerSettings:
                     return setting.parse(text)
                 except SettingError:
                     continue
-        return self._layers.value(name)
+        return None
 
     def secret(self, name: str) -> str | None:
         value: Password | None = self[name]

@@ -82,7 +82,7 @@ _WITHOUT_EFFECT: dict[Dynamic, str] = {
         LIST cordoned.log.dirs
         LONG sasl.kerberos.min.time.before.relogin
         SHORT sasl.login.refresh.buffer.seconds sasl.login.refresh.min.period.seconds
-        STRING sasl.kerberos.kinit.cmd sasl.kerberos.service.name
+        STRING sasl.kerberos.kinit.cmd
             ssl.endpoint.identification.algorithm ssl.keymanager.algorithm
             ssl.provider
             ssl.secure.random.implementation ssl.trustmanager.algorithm

@@ -24,6 +24,7 @@ from moldau.cluster.configs.topic_configs import (
     check_topic_values,
 )
 from moldau.protocol.errors import ErrorCode, KafkaError
+from moldau.security.jaas import check_login_module
 
 _MIN_ISR = "min.insync.replicas"
 _LONGEST_VALUE = 32767
@@ -224,6 +225,7 @@ def _validate_broker(
             "Cannot update these configs at default cluster level, broker id must be specified",
             filter(_is_per_broker, configs),
         )
+    _check_logins(configs)
     for rule in broken_rules(after):
         raise _refused(rule if rule.startswith("group.") else f"requirement failed: {rule}")
     _check_threads(before, after)
@@ -235,6 +237,16 @@ def _validate_broker(
             )
     if "metric.reporters" in configs and "metric.reporters" not in stored:
         raise _refused("metric.reporters names Java classes, which this broker cannot load")
+
+
+def _check_logins(configs: Mapping[str, str]) -> None:
+    """A line that nobody could log in by is not stored. Kafka stores it, and finds out later."""
+    for name, text in configs.items():
+        if name.endswith("sasl.jaas.config"):
+            try:
+                check_login_module(text)
+            except ValueError as error:
+                raise _refused(f"{name} is not stored: {error}") from None
 
 
 def _is_static(name: str) -> bool:

@@ -33,7 +33,7 @@ class ControllerChannel:
     def __init__(self, node_id: int, metadata: Metadata, peers: Peers, timeout_ms: int = 30_000) -> None:
         self._node_id = node_id
         self._metadata = metadata
-        self._peers = peers
+        self.peers = peers
         self._timeout_ms = timeout_ms
         #: Answers requests while this broker is the controller; set once its services exist.
         self.answer_here: Answer | None = None
@@ -74,4 +74,4 @@ class ControllerChannel:
         controller_id = self._metadata.image.controller_id
         if controller_id == self._node_id or not self._metadata.image.is_live(controller_id):
             raise KafkaError(ErrorCode.NOT_CONTROLLER, "there is no controller at the moment")
-        return await self._peers.send(controller_id, request, timeout_ms=max(1, int(seconds * 1000)))
+        return await self.peers.send(controller_id, request, timeout_ms=max(1, int(seconds * 1000)))

@@ -68,4 +68,6 @@ def peer_client_settings(static: Mapping[str, str], listener: str, protocol: str
                 name, f"{name} must be set: it has the username and password of this broker for the others"
             )
         settings |= {"sasl.mechanism": mechanism, "sasl.jaas.config": login}
+        if (service := value("sasl.kerberos.service.name")) is not None:
+            settings["sasl.kerberos.service.name"] = service
     return settings

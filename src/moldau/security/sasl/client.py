@@ -40,6 +40,10 @@ class Credentials:
     token: str = ""
     #: The user name is the id of a delegation token and the password its HMAC.
     by_delegation_token: bool = False
+    #: For Kerberos: the file with the client's key, empty for the tickets that there are; and what the
+    #: brokers are called.
+    key_table: str = ""
+    service: str = ""
 
     def __repr__(self) -> str:
         return f"Credentials(username={self.username!r})"

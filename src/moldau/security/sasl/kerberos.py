@@ -1,8 +1,9 @@
-"""The broker's side of GSSAPI (RFC 4752): Kerberos tokens, then an agreement that no layer follows.
+"""Both sides of GSSAPI (RFC 4752): Kerberos tokens, then an agreement that no layer follows.
 
 Kerberos itself is behind ``Context``, so that this file knows no library and no key table.
 
-Invariant: ``identity`` is set when the context is complete and the client has agreed, and is the name of the
+Invariant: a client agrees to nothing before the broker has proved to be what its name says, and to no layer
+but none. ``identity`` is set when the context is complete and the client has agreed, and is the name of the
 ticket; what the client asks to be called is compared with it and never used instead.
 """
 
@@ -10,6 +11,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from moldau.security.principals import Identity, Principal
+from moldau.security.sasl.client import SaslFailed
 from moldau.security.sasl.server import AuthenticationFailed
 
 #: "No security layer", with no buffer for one: TLS is what protects a connection here.
@@ -85,3 +87,49 @@ def _refused() -> AuthenticationFailed:
     return AuthenticationFailed(
         "Authentication failed during authentication due to invalid credentials with SASL mechanism GSSAPI"
     )
+
+
+# --- the client's side --------------------------------------------------------------------------------------
+
+
+class ClientContext(Protocol):
+    """The client's part of a conversation; every method raises ``ValueError`` for what it does not take."""
+
+    @property
+    def complete(self) -> bool: ...
+
+    def step(self, token: bytes | None) -> bytes: ...
+
+    def wrap(self, message: bytes) -> bytes: ...
+
+    def unwrap(self, message: bytes) -> bytes: ...
+
+
+class GssapiClient:
+    def __init__(self, context: ClientContext) -> None:
+        self._context = context
+        self._agreed = False
+
+    def first(self) -> bytes:
+        return self._asked(lambda: self._context.step(None))
+
+    def answer(self, challenge: bytes) -> bytes | None:
+        """The next token; None when nothing is left to say."""
+        if self._agreed:
+            return None
+        return self._asked(lambda: self._next(challenge))
+
+    def _next(self, challenge: bytes) -> bytes:
+        if not self._context.complete:
+            return self._context.step(challenge)  # empty once both sides are sure of each other
+        offer = self._context.unwrap(challenge)
+        if len(offer) != 4 or not offer[0] & _OFFER[0]:
+            raise ValueError("it asks for a security layer; use SASL_SSL instead")
+        self._agreed = True
+        return self._context.wrap(_OFFER)
+
+    def _asked(self, question: Callable[[], bytes]) -> bytes:
+        try:
+            return question()
+        except ValueError as error:
+            raise SaslFailed(f"Kerberos: {error}") from None

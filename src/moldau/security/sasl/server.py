@@ -136,11 +136,10 @@ class Scram:
         _check_authorization_id(_unescaped(found["authzid"] or ""), user)
         extensions = dict(item.split("=", 1) for item in found["extensions"].split(",") if item)
         by_token = extensions.get("tokenauth", "").lower() == "true"
+        # Made in any case: that a name is known must not be told by the time it takes.
+        fake = self._fake(user)
         known = self._look_up(user, by_token)
-        if known is None:
-            self._known = self._fake(user)
-        else:
-            self._known, self._candidate = known
+        self._known, self._candidate = (fake, None) if known is None else known
         self._gs2, self._nonce = found["gs2"], found["nonce"] + self._server_nonce
         self._doubled = found["nonce"] + self._nonce
         salt = base64.b64encode(self._known.salt).decode()

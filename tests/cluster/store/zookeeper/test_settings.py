@@ -41,6 +41,11 @@ def test_login_and_tls() -> None:
     assert (found.set_acl, found.digest, found.tls, found.ca_file) == (True, "kafka:secret", True, "/ca.pem")
 
 
+def test_znodes_for_one_login_need_a_login() -> None:
+    with pytest.raises(SettingError, match="needs a login at ZooKeeper"):
+        parsed(zookeeper_connect="a:2181", zookeeper_set_acl="true")
+
+
 @pytest.mark.parametrize("text", ["/kafka", "a:2181//", "a:2181/kafka/"])
 def test_a_chroot_that_is_none(text: str) -> None:
     with pytest.raises(SettingError, match=r"zookeeper\.connect must be"):

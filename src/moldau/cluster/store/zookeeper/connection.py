@@ -57,6 +57,7 @@ class Connection:
             auth_data=None if settings.digest is None else [("digest", settings.digest)],
             use_ssl=settings.tls,
             verify_certs=settings.tls,
+            check_hostname=settings.tls and settings.check_host_name,
             ca=settings.ca_file,
             certfile=settings.certificate_file,
             keyfile=settings.certificate_file,
@@ -80,10 +81,13 @@ class Connection:
     def acl(self, path: str) -> list[Any] | None:
         """Who may do what with a znode; None: anybody anything."""
         settings = self._settings
-        if not settings.set_acl or settings.digest is None:
+        if not settings.set_acl:
             return None
-        user, _, password = settings.digest.partition(":")
-        owner = make_digest_acl(user, password, all=True)
+        if settings.digest is None:
+            owner = make_acl("auth", "", all=True)  # whom ZooKeeper knows by its certificate
+        else:
+            user, _, password = settings.digest.partition(":")
+            owner = make_digest_acl(user, password, all=True)
         if any(path == root or path.startswith(f"{root}/") for root in SENSITIVE):
             return [owner]
         return [owner, make_acl("world", "anyone", read=True)]

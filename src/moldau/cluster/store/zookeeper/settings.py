@@ -33,6 +33,12 @@ def zookeeper_settings(settings: Any) -> ZooKeeperSettings | None:
     session_ms = settings["zookeeper.session.timeout.ms"]
     connection_ms = settings["zookeeper.connection.timeout.ms"]
     digest, password = settings["moldau.zookeeper.digest"], settings["zookeeper.ssl.keystore.password"]
+    if settings["zookeeper.set.acl"] and not (digest or settings["zookeeper.ssl.keystore.location"]):
+        reason = (
+            "zookeeper.set.acl=true needs a login at ZooKeeper, or everybody could change the znodes: set "
+            "moldau.zookeeper.digest, or zookeeper.ssl.keystore.location"
+        )
+        raise SettingError("zookeeper.set.acl", reason)
     return ZooKeeperSettings(
         hosts,
         f"{slash}{chroot}" if chroot else "",
@@ -44,4 +50,5 @@ def zookeeper_settings(settings: Any) -> ZooKeeperSettings | None:
         settings["zookeeper.ssl.truststore.location"],
         settings["zookeeper.ssl.keystore.location"],
         None if password is None else password.value,
+        settings["zookeeper.ssl.endpoint.identification.algorithm"] != "",
     )
