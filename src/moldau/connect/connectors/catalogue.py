@@ -6,6 +6,7 @@ Invariant: to list and to check connectors needs no library of theirs.
 from moldau.connect.connector import Connector
 from moldau.connect.connectors.archive.sink import ArchiveSink
 from moldau.connect.connectors.archive.source import ArchiveSource
+from moldau.connect.connectors.cdc.mysql import MySqlCdc
 from moldau.connect.connectors.cdc.postgresql import PostgresCdc
 from moldau.connect.connectors.file.spool import SpoolDirSource
 from moldau.connect.connectors.file.stream import FileStreamSink, FileStreamSource
@@ -29,6 +30,7 @@ CONNECTORS: tuple[type[Connector], ...] = (
     JdbcSource,
     MongoSink,
     MongoSource,
+    MySqlCdc,
     OpenSearchSink,
     PostgresCdc,
     RedisSink,
