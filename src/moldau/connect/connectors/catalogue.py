@@ -18,14 +18,18 @@ from moldau.connect.connectors.jdbc.source import JdbcSource
 from moldau.connect.connectors.mongodb.sink import MongoSink
 from moldau.connect.connectors.mongodb.source import MongoSource
 from moldau.connect.connectors.redis.sink import RedisSink
+from moldau.connect.connectors.tables.delta import DeltaSink
+from moldau.connect.connectors.tables.iceberg import IcebergSink
 
 CONNECTORS: tuple[type[Connector], ...] = (
     ArchiveSink,
     ArchiveSource,
     DatagenSource,
+    DeltaSink,
     FileStreamSink,
     FileStreamSource,
     HttpSink,
+    IcebergSink,
     JdbcSink,
     JdbcSource,
     MongoSink,
