@@ -29,7 +29,7 @@ pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(not os.environ.get("MOLDAU_TEST_CONNECT"), reason="part of make test-connect"),
 ]
-KILLS = int(__import__("os").environ.get("K","20"))
+KILLS = 20
 STRINGS = {
     f"{part}.converter": "org.apache.kafka.connect.storage.StringConverter" for part in ("key", "value")
 }
