@@ -18,6 +18,7 @@ from moldau.connect.connectors.jdbc.source import JdbcSource
 from moldau.connect.connectors.mongodb.sink import MongoSink
 from moldau.connect.connectors.mongodb.source import MongoSource
 from moldau.connect.connectors.redis.sink import RedisSink
+from moldau.connect.connectors.syslog.source import SyslogSource
 from moldau.connect.connectors.tables.delta import DeltaSink
 from moldau.connect.connectors.tables.iceberg import IcebergSink
 
@@ -39,4 +40,5 @@ CONNECTORS: tuple[type[Connector], ...] = (
     PostgresCdc,
     RedisSink,
     SpoolDirSource,
+    SyslogSource,
 )
