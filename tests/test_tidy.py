@@ -78,16 +78,18 @@ ONLY_IN = {
     "cramjam": "protocol/compression.py",
     "crc32c": "protocol storage",
     "time": "base/clock.py cli",
-    "random": "node.py testing cli pipelines/demo/shop.py connect/connectors/generator/values.py",
+    "random": "node.py testing cli pipelines/demo/shop.py connect/connectors/generator/values.py "
+    "connect/connectors/cdc/mysql.py",
     "socket": "broker client node.py cli testing web/server.py cluster/store/zookeeper/server.py "
-    "connect/config/hosts.py "
+    "connect/config/hosts.py connect/connectors/cdc/mysql_wire.py connect/connectors/syslog/source.py "
     "spark/session/prefork_client.py spark/session/prefork_server.py",
     "starlette": "web",
     "uvicorn": "web",
     "httpx": "web/forwarding.py",
     "threading": "testing node.py storage cluster/store client/transport/background_loop.py "
     "spark/session/prefork_server.py schemas/worker_process.py client/registry/schema_registry.py "
-    "pipelines/metrics_server.py streams/runner/host.py streams/runner/http_queries.py",
+    "pipelines/metrics_server.py streams/runner/host.py streams/runner/http_queries.py "
+    "connect/connectors/cdc/mysql_wire.py connect/connectors/syslog/source.py",
     "pyspark": "spark pipelines streams/runner",
     "numba": "spark/kernels/records.py spark/read/decoding.py spark/kernels/avro.py",
     "pyarrow": "spark streams/runner console/downloads.py",
@@ -284,6 +286,7 @@ CROSS_CUTTING = {
     "cli/kafka_tools/performance/test_perf_tools": "both perf tools",
     "cli/kafka_tools/test_transcripts": "every tool against transcripts of Kafka's own",
     "client/test_page": "the page of the documentation",
+    "connect/connectors/test_kills": "a worker with many connectors, killed again and again",
     "connect/test_page": "the page of the documentation",
     "console/test_browser": "the whole console in a real browser",
     "connect/test_vectors": "transforms and converters against results of Apache's own classes",

@@ -15,6 +15,7 @@ import httpx
 import pytest
 from click.testing import CliRunner
 from confluent_kafka import Consumer, Producer
+from waiting import wait_until
 
 from moldau.cli.commands.up import failure_message, up
 from moldau.cli.up import services as up_services
@@ -272,3 +273,34 @@ def test_help_shows_the_way() -> None:
     said = CliRunner().invoke(up, ["--help"]).output
     assert "moldau up --demo --seconds 60" in said
     assert "--registry-port" in said
+
+
+def test_a_worker_of_connect_by_option(tmp_path: Path) -> None:
+    """The books' file demo, with the worker that comes with the platform."""
+    source, sink = tmp_path / "test.txt", tmp_path / "test.sink.txt"
+    source.write_text("foo\nbar\n")
+    own = ("--no-registry", "--no-rest", "--no-console", "--connect-port", "0")
+    with running("--port", "0", *own, "--data-dir", str(tmp_path / "data")) as (process, said):
+        found = re.search(r"connect +(http://127\.0\.0\.1:\d+) +(\S+connect\.log)", said)
+        assert found is not None, said
+        strings = "org.apache.kafka.connect.storage.StringConverter"
+        both = {"tasks.max": "1", "key.converter": strings, "value.converter": strings}
+        configs = {
+            "local-file-source": {
+                "connector.class": "FileStreamSource",
+                "file": str(source),
+                "topic": "demo",
+            },
+            "local-file-sink": {"connector.class": "FileStreamSink", "file": str(sink), "topics": "demo"},
+        }
+        with httpx.Client(base_url=found[1], timeout=60, trust_env=False) as client:
+            for name, config in configs.items():
+                answer = client.post("/connectors", json={"name": name, "config": {**both, **config}})
+                assert answer.status_code == 201, answer.text
+            wait_until(lambda: sink.exists() and sink.read_text() == "foo\nbar\n")
+            with source.open("a") as file:
+                file.write("baz\n")
+            wait_until(lambda: sink.read_text() == "foo\nbar\nbaz\n")
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(60) == 0
+    assert ((tmp_path / "data/up/connect.properties").stat().st_mode & 0o777) == 0o600

@@ -182,6 +182,19 @@ def test_a_static_member_keeps_its_place_over_a_restart(broker: Broker) -> None:
     run(broker, use)
 
 
+def test_a_static_member_may_leave_for_good(broker: Broker) -> None:
+    static = MembershipOptions(heartbeat_interval_ms=10, group_instance_id="till-1", leaves_for_good=True)
+
+    async def use(cluster: Cluster) -> None:
+        async with member(cluster, membership=static) as first:
+            await first.join()
+        (group,) = (await Groups(cluster).describe(["g"])).values()
+        assert not isinstance(group, KafkaError)
+        assert list(group.members) == []
+
+    run(broker, use)
+
+
 def test_two_static_members_of_one_name_do_not_both_live(broker: Broker) -> None:
     static = MembershipOptions(heartbeat_interval_ms=10, group_instance_id="till-1")
 

@@ -7,12 +7,11 @@ import os
 import random
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.connect.servers import Server, postgresql, postgresql_address
+from tests.connect.servers import Server, mariadb, postgresql, postgresql_address
 from waiting import wait_until
 
 from moldau.testing import Broker
@@ -40,12 +39,23 @@ table.include.list=public.orders
 poll.interval.ms=50
 max.batch.size=7
 """
+MARIADB = """
+name=changes
+connector.class=io.debezium.connector.mariadb.MariaDbConnector
+database.hostname=127.0.0.1
+database.port={port}
+database.user=root
+topic.prefix=db
+table.include.list=test.orders
+poll.interval.ms=50
+max.batch.size=7
+"""
 SINK = """
 name=copy
 connector.class=JdbcSinkConnector
-connection.url=jdbc:postgresql://127.0.0.1:{port}/postgres
-connection.user=postgres
-topics=db.public.orders
+connection.url={url}
+connection.user={user}
+topics={topic}
 table.name.format=copied
 insert.mode=upsert
 pk.mode=record_key
@@ -58,32 +68,44 @@ transforms.after.field=after
 """
 
 
-@pytest.fixture(scope="module")
-def server() -> Iterator[Server]:
-    with postgresql() as server:
-        yield server
-
-
 class Copy:
-    def __init__(self, server: Server, broker: Broker, folder: Path) -> None:
+    def __init__(self, kind: str, server: Server, broker: Broker, folder: Path) -> None:
+        self.kind = kind
         self.server = server
         self.folder = folder
-        texts = {"worker": WORKER, "source": SOURCE, "sink": SINK}
-        for name, text in texts.items():
-            filled = text.format(servers=broker.bootstrap_servers, folder=folder, port=server.port)
-            (folder / f"{name}.properties").write_text(filled)
+        named = {"servers": broker.bootstrap_servers, "folder": folder, "port": server.port}
+        if kind == "postgresql":
+            named |= {"url": f"jdbc:postgresql://127.0.0.1:{server.port}/postgres", "user": "postgres"}
+            named |= {"topic": "db.public.orders"}
+        else:
+            named |= {"url": f"jdbc:mariadb://127.0.0.1:{server.port}/test", "user": "root"}
+            named |= {"topic": "db.test.orders"}
+        source = SOURCE if kind == "postgresql" else MARIADB
+        for name, text in {"worker": WORKER, "source": source, "sink": SINK}.items():
+            (folder / f"{name}.properties").write_text(text.format(**named))
 
     def query(self, text: str) -> list[Any]:
-        import psycopg
+        if self.kind == "postgresql":
+            import psycopg
 
-        with psycopg.connect(postgresql_address(self.server), autocommit=True) as connection:
-            found = connection.execute(text)  # type: ignore[call-overload]
-            return found.fetchall() if found.description else []
+            with psycopg.connect(postgresql_address(self.server), autocommit=True) as connection:
+                found = connection.execute(text)  # type: ignore[call-overload]
+                return found.fetchall() if found.description else []
+        import pymysql
+
+        address = {"host": "127.0.0.1", "port": self.server.port, "user": "root", "database": "test"}
+        with pymysql.connect(**address, autocommit=True) as connection, connection.cursor() as cursor:
+            cursor.execute(text)
+            return list(cursor.fetchall())
 
     def rows(self, table: str) -> list[Any]:
-        if not self.query(f"SELECT to_regclass('{table}')")[0][0]:
-            return []
-        return self.query(f"SELECT id, name, amount FROM {table} ORDER BY id")
+        there = f"SELECT 1 FROM information_schema.tables WHERE table_name = '{table}'"
+        return self.query(f"SELECT id, name, amount FROM {table} ORDER BY id") if self.query(there) else []
+
+    def numbers(self, first: int, last: int, amount: str) -> str:
+        if self.kind == "postgresql":
+            return f"SELECT n, 'n' || n, {amount} FROM generate_series({first}, {last}) n"
+        return f"SELECT seq, CONCAT('n', seq), {amount.replace('n', 'seq')} FROM seq_{first}_to_{last}"
 
     def start(self) -> "subprocess.Popen[str]":
         files = [str(self.folder / f"{name}.properties") for name in ("worker", "source", "sink")]
@@ -103,21 +125,28 @@ class Copy:
 
     def change(self, chance: random.Random) -> None:
         """Some transactions of inserts, updates and deletes."""
+        double = "ON CONFLICT (id) DO" if self.kind == "postgresql" else "ON DUPLICATE KEY"
+        setting = "SET amount =" if self.kind == "postgresql" else "amount ="
         for _ in range(5):
             number = chance.randrange(40)
-            self.query(
-                f"INSERT INTO orders SELECT n, 'n' || n, {number} "
-                f"FROM generate_series({number}, {number} + 4) n "
-                "ON CONFLICT (id) DO UPDATE SET amount = orders.amount + 1"
-            )
+            new = self.numbers(number, number + 4, str(number))
+            self.query(f"INSERT INTO orders {new} {double} UPDATE {setting} orders.amount + 1")
             self.query(f"DELETE FROM orders WHERE id = {chance.randrange(40)}")
 
 
 @pytest.mark.timeout(900)
-def test_a_copy_is_the_same_after_every_kill(broker: Broker, server: Server, tmp_path: Path) -> None:
-    copy = Copy(server, broker, tmp_path)
-    copy.query("CREATE TABLE orders (id INT PRIMARY KEY, name TEXT, amount INT)")
-    copy.query("INSERT INTO orders SELECT n, 'n' || n, n FROM generate_series(0, 30) n")
+@pytest.mark.parametrize("kind", ["postgresql", "mariadb"])
+def test_a_copy_is_the_same_after_every_kill(kind: str, broker: Broker, tmp_path: Path) -> None:
+    if kind == "mariadb" and KILLS < 20:
+        pytest.skip("make test-connect kills workers that read MariaDB")
+    with postgresql() if kind == "postgresql" else mariadb() as server:
+        broker.create_topic("db.public.orders" if kind == "postgresql" else "db.test.orders")
+        copy_while_killed(Copy(kind, server, broker, tmp_path))
+
+
+def copy_while_killed(copy: Copy) -> None:
+    copy.query("CREATE TABLE orders (id INT PRIMARY KEY, name VARCHAR(40), amount INT)")
+    copy.query(f"INSERT INTO orders {copy.numbers(0, 30, 'n')}")
     chance = random.Random(7)
     for number in range(KILLS):
         process = copy.start()
@@ -131,7 +160,7 @@ def test_a_copy_is_the_same_after_every_kill(broker: Broker, server: Server, tmp
     try:
         wait_until(lambda: copy.rows("orders") == copy.rows("copied"), copy.log, seconds=200)
         copy.query("ALTER TABLE orders ADD COLUMN extra TEXT")
-        copy.query("UPDATE orders SET amount = -1 WHERE id = (SELECT min(id) FROM orders)")
+        copy.query("UPDATE orders SET amount = -1 WHERE id > 20")
         wait_until(lambda: copy.rows("orders") == copy.rows("copied"), copy.log, seconds=200)
     finally:
         process.terminate()

@@ -14,6 +14,7 @@ import click
 
 from moldau.cli.session import client_settings_options
 from moldau.cli.up.services import (
+    DEFAULT_CONNECT_PORT,
     DEFAULT_CONSOLE_PORT,
     DEFAULT_REGISTRY_PORT,
     DEFAULT_REST_PORT,
@@ -82,6 +83,12 @@ _DEATH_SECONDS = 2.0
 @click.option("--no-registry", is_flag=True, help="Start no schema registry.")
 @click.option("--rest/--no-rest", "with_rest", default=True, help="Start a REST proxy; by default it is.")
 @click.option("--no-console", is_flag=True, help="Start no web console.")
+@click.option("--connect", "with_connect", is_flag=True, help="Start a worker that runs connectors, too.")
+@click.option(
+    "--connect-port",
+    type=click.IntRange(0, 65535),
+    help=f"Of its REST interface; default {DEFAULT_CONNECT_PORT} or the next free one, 0 is any.",
+)
 @click.option("--demo", is_flag=True, help="Produce a live stream, run a pipeline on Spark and show it all.")
 @click.option(
     "--rate",
@@ -116,6 +123,8 @@ def up(
     no_registry: bool,
     with_rest: bool,
     no_console: bool,
+    with_connect: bool,
+    connect_port: int | None,
     demo: bool,
     rate: float,
     seconds: float | None,
@@ -132,6 +141,7 @@ def up(
       moldau up --port 9092 --registry-port 8081 --data-dir ./data
       moldau up --config server.properties
       moldau up --brokers 3 --port 9092
+      moldau up --connect
       moldau up --demo
       moldau up --demo --seconds 60
     """
@@ -148,6 +158,9 @@ def up(
         console_port,
         not no_console,
         metrics_port,
+        with_connect or connect_port is not None,
+        connect_port,
+        client_settings(),
     )
     if demo:
         from moldau.cli.up.demo import demonstrate
@@ -218,10 +231,12 @@ async def _start_services(
     before.
     """
     from moldau.cli.up.services import (
+        connect_service,
         console_service,
         planned_url,
         registry_service,
         rest_service,
+        why_no_connect,
         why_no_console,
         why_no_registry,
         why_no_rest,
@@ -232,6 +247,8 @@ async def _start_services(
         "rest": why_no_rest(options),
         "console": why_no_console(options),
     }
+    if options.with_connect:
+        reasons["connect"] = why_no_connect()
     url, console = None, None
     if reasons["registry"] is None:
         registry = registry_service(options, servers, allow_free_port=allow_free_port)
@@ -242,6 +259,8 @@ async def _start_services(
     if reasons["console"] is None:
         console = console_service(options, servers, url)
         await processes.launch(console)
+    if reasons.get("connect", "left out") is None:
+        await processes.launch(connect_service(options, servers))
     rows = []
     for name, reason in reasons.items():
         where = (await processes.ready(name))[1] if reason is None else ""

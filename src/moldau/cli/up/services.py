@@ -1,4 +1,4 @@
-"""The services that ``moldau up`` starts: broker, schema registry, REST proxy and console, as commands.
+"""The services that ``moldau up`` starts: broker, schema registry, REST proxy, console, Connect, as commands.
 
 Nothing is started here. Ports and installed packages are checked first, so that a taken port or a missing
 package is reported in one sentence, and not by a service that dies.
@@ -6,8 +6,8 @@ package is reported in one sentence, and not by a service that dies.
 
 import socket
 import sys
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -20,6 +20,7 @@ from moldau.cli.up.processes import Service
 DEFAULT_REGISTRY_PORT = 8081
 DEFAULT_REST_PORT = 8082
 DEFAULT_CONSOLE_PORT = 8080
+DEFAULT_CONNECT_PORT = 8083
 #: Ports that the console tries after the default one.
 _NEXT_PORTS = 20
 
@@ -27,11 +28,13 @@ _NEXT_PORTS = 20
 REGISTRY_READY = r"moldau registry ready: (\S+)"
 REST_READY = r"moldau rest ready: (\S+)"
 CONSOLE_READY = r"moldau console ready: (\S+)"
+CONNECT_READY = r"moldau connect ready: (\S+)"
 
 #: Modules that the extras ``registry``, ``rest`` and ``console`` install.
 _REGISTRY_MODULES = ("grpc_tools", "jsonschema", "starlette", "uvicorn")
 _REST_MODULES = ("httpx", "jsonschema_rs", "starlette", "uvicorn")
 _CONSOLE_MODULES = ("starlette", "uvicorn")
+_CONNECT_MODULES = ("httpx", "starlette", "uvicorn")
 #: A listener on every address is reached at this one from the same machine.
 _EVERY_ADDRESS = {"0.0.0.0": "127.0.0.1", "[::]": "[::1]"}
 
@@ -61,6 +64,10 @@ class UpOptions:
     with_console: bool = True
     #: Of the first broker, the others follow; a free one for each where it is None.
     metrics_port: int | None = None
+    with_connect: bool = False
+    connect_port: int | None = None
+    #: Settings of clients, for services that are told them by a file.
+    client_settings: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     @property
     def directory(self) -> Path:
@@ -200,6 +207,46 @@ def why_no_console(options: UpOptions) -> str | None:
         return "left out (--no-console)"
     if any(find_spec(name) is None for name in _CONSOLE_MODULES):
         return "not installed: pip install 'moldau[console]'"
+    return None
+
+
+def connect_service(options: UpOptions, bootstrap_servers: str) -> Service:
+    """A worker of Connect, with a file of settings beside the logs: on this machine only, as it asks nobody
+    who they are."""
+    host = options.host if options.host in ("localhost", "::1") else DEFAULT_HOST
+    if options.connect_port is None:
+        port = next_free_port(host, DEFAULT_CONNECT_PORT, "--connect-port")
+    else:
+        port = chosen_port(host, options.connect_port, DEFAULT_CONNECT_PORT, "--connect-port", False)
+    json = "org.apache.kafka.connect.json.JsonConverter"
+    settings = {
+        **options.client_settings,
+        "bootstrap.servers": bootstrap_servers,
+        "group.id": "moldau-connect",
+        "key.converter": json,
+        "value.converter": json,
+        "offset.flush.interval.ms": "1000",
+        "listeners": f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}",
+    }
+    for kind in ("config", "offset", "status"):
+        topic = "configs" if kind == "config" else "offsets" if kind == "offset" else kind
+        settings[f"{kind}.storage.topic"] = f"connect-{topic}"
+        settings[f"{kind}.storage.replication.factor"] = str(min(options.brokers, 3))
+    file = options.log_directory / "connect.properties"
+    file.touch(mode=0o600)
+    file.write_text("".join(f"{name}={_escaped(value)}\n" for name, value in settings.items()), "utf-8")
+    return Service("connect", moldau_command("connect", str(file)), CONNECT_READY)
+
+
+def _escaped(value: str) -> str:
+    """For a file of properties; one line."""
+    return value.replace("\\", "\\\\").replace("\n", "\\n")
+
+
+def why_no_connect() -> str | None:
+    """Why no worker of Connect is started; None if it can be."""
+    if any(find_spec(name) is None for name in _CONNECT_MODULES):
+        return "not installed: pip install 'moldau[connect]'"
     return None
 
 

@@ -44,6 +44,8 @@ class MembershipOptions:
     #: In the order in which this member would have them.
     assignors: tuple[str, ...] = ("range", "roundrobin")
     group_instance_id: str | None = None
+    #: Whether a static member that closes leaves as others do; one that dies can still be taken over at once.
+    leaves_for_good: bool = False
     #: ``classic``, or ``consumer`` (KIP-848): there the coordinator shares out, and says how often to beat.
     protocol: str = "classic"
     #: The assignor of the coordinator that a member of the newer protocol would have.
@@ -128,8 +130,9 @@ class Membership:
     async def leave(self) -> None:
         """Goes at once instead of when the session is over. A static member stays: it may come back."""
         request = None
-        if self.member_id and self.options.group_instance_id is None:
-            identity = MemberIdentity(self.member_id, None, "the consumer is being closed")
+        static = self.options.group_instance_id
+        if self.member_id and (static is None or self.options.leaves_for_good):
+            identity = MemberIdentity(self.member_id, static, "the consumer is being closed")
             request = LeaveGroupRequest(self.group_id, self.member_id, [identity])
         await self._coordinator.close(request)
         self.member_id, self.generation_id = "", -1

@@ -125,7 +125,7 @@ class ConsumerMembership:
         """Goes at once instead of when the session is over; a static member says that it may come back."""
         request = None
         if self.generation_id >= 0:
-            static = self.options.group_instance_id is not None
+            static = self.options.group_instance_id is not None and not self.options.leaves_for_good
             request = ConsumerGroupHeartbeatRequest(
                 group_id=self.group_id,
                 member_id=self.member_id,

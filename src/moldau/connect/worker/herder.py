@@ -515,6 +515,7 @@ class Herder:
             self.offsets,
             self._clock,
             partial(self.statuses.saw_topic, name, task=task),
+            self.worker.identity,
         )
         if isinstance(live.connector, SourceConnector):
             return SourceBody(parts, live.connector)

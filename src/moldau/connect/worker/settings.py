@@ -2,8 +2,10 @@
 listens.
 """
 
+import platform
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from urllib.parse import urlsplit
 
 from moldau.connect.compatibility import Compatibility
@@ -126,6 +128,13 @@ class WorkerSettings:
     def python_modules(self) -> list[str]:
         """Modules whose functions may be transforms."""
         return [each.strip() for each in self.given.get(MODULES, "").split(",") if each.strip()]
+
+    @property
+    def identity(self) -> str:
+        """The name of the cluster of workers; for one that is alone, where it runs and keeps its places."""
+        if not self.offset_file:
+            return self.given.get("group.id", "")
+        return f"{platform.node()}:{Path(self.offset_file).absolute()}"
 
     def converter(self, side: str) -> tuple[str, dict[str, str]]:
         """Class and settings of the converter for a side: key, value or header."""

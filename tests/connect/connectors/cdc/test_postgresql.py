@@ -4,16 +4,13 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from tests.connect.connectors.cdc.reading import Reading, plain
 from tests.connect.servers import Server, postgresql, postgresql_address
 from waiting import wait_until
 
-from moldau.base.clock import SystemClock
-from moldau.connect.config.validation import validate
-from moldau.connect.connector import Place, SourceTaskContext
-from moldau.connect.connectors.cdc.postgresql import PostgresCdc, PostgresCdcTask
+from moldau.connect.connectors.cdc.postgresql import PostgresCdc
 from moldau.connect.data.schema import Struct
 from moldau.connect.errors import ConnectException
-from moldau.connect.records import SourceRecord
 
 pytestmark = pytest.mark.slow
 
@@ -37,72 +34,19 @@ def run(server: Server) -> Callable[..., list[Any]]:
     return run
 
 
-class Reading:
-    """A task, and what a worker keeps of it."""
-
-    def __init__(self, server: Server, name: str, **more: str) -> None:
-        self.given = {
-            "name": name,
-            "connector.class": PostgresCdc.class_name,
-            "database.hostname": "127.0.0.1",
-            "database.port": str(server.port),
-            "database.user": "postgres",
-            "database.dbname": "postgres",
-            "topic.prefix": name,
-            "slot.name": name,
-            "publication.name": f"{name}_publication",
-            "table.include.list": f"public.{name}",
-            "poll.interval.ms": "100",
-            **{key.replace("_", "."): value for key, value in more.items()},
-        }
-        assert validate(PostgresCdc, self.given).refusal() is None
-        self.place: Place | None = None
-        self.records: list[SourceRecord] = []
-        self.start()
-
-    def start(self) -> None:
-        self.task = PostgresCdcTask()
-        clock = SystemClock()
-        self.task.start(
-            self.given,
-            SourceTaskContext("c", 0, lambda _: self.place, clock.now_ms, lambda _: self.place),
-        )
-
-    def poll(self) -> list[SourceRecord]:
-        found = list(self.task.poll())
-        self.keep(found)
-        return found
-
-    def keep(self, found: list[SourceRecord]) -> None:
-        self.records += found
-        if found:
-            self.place = found[-1].source_offset
-
-    def until(self, count: int) -> list[tuple[str | None, Any, Any]]:
-        wait_until(lambda: self.poll() is not None and len(self.records) >= count, lambda: self.records)
-        return self.seen()
-
-    def seen(self) -> list[tuple[str | None, Any, Any]]:
-        return [changed(record) for record in self.records]
-
-    def restart(self) -> None:
-        self.task.stop()
-        self.start()
-
-
-def plain(value: object) -> Any:
-    if not isinstance(value, Struct):
-        return value
-    return {field.name: plain(item) for field, item in value.items()}
-
-
-def changed(record: SourceRecord) -> tuple[str | None, Any, Any]:
-    if record.value is None:
-        return None, plain(record.key), None
-    assert isinstance(record.value, Struct)
-    if record.topic.startswith("__debezium-heartbeat"):
-        return "heartbeat", None, plain(record.value)
-    return str(record.value.get("op")), plain(record.value.get("before")), plain(record.value.get("after"))
+def reading_of(server: Server, name: str, **more: str) -> Reading:
+    given = {
+        "database.hostname": "127.0.0.1",
+        "database.port": str(server.port),
+        "database.user": "postgres",
+        "database.dbname": "postgres",
+        "topic.prefix": name,
+        "slot.name": name,
+        "publication.name": f"{name}_publication",
+        "table.include.list": f"public.{name}",
+        "poll.interval.ms": "100",
+    }
+    return Reading(PostgresCdc, name, given | {key.replace("_", "."): value for key, value in more.items()})
 
 
 def test_snapshot_then_stream(server: Server, run: Callable[..., list[Any]]) -> None:
@@ -110,7 +54,7 @@ def test_snapshot_then_stream(server: Server, run: Callable[..., list[Any]]) -> 
         "CREATE TABLE shop (id INT PRIMARY KEY, name TEXT NOT NULL, price NUMERIC(8, 2))",
         "INSERT INTO shop VALUES (1, 'a', 1.5), (2, 'b', NULL)",
     )
-    reading = Reading(server, "shop")
+    reading = reading_of(server, "shop")
     reading.until(2)
     run("INSERT INTO shop VALUES (3, 'c', 3)", "UPDATE shop SET name = 'B' WHERE id = 2")
     run("DELETE FROM shop WHERE id = 1")
@@ -135,7 +79,7 @@ def test_snapshot_then_stream(server: Server, run: Callable[..., list[Any]]) -> 
 
 def test_restarts_lose_nothing_and_double_nothing(server: Server, run: Callable[..., list[Any]]) -> None:
     run("CREATE TABLE steps (n INT PRIMARY KEY)", "INSERT INTO steps SELECT generate_series(0, 4)")
-    reading = Reading(server, "steps", max_batch_size="3")
+    reading = reading_of(server, "steps", max_batch_size="3")
     reading.until(5)
     run("INSERT INTO steps SELECT generate_series(5, 24)")  # one transaction, read in pieces
     for count in (7, 8, 15, 25):
@@ -152,7 +96,7 @@ def test_restarts_lose_nothing_and_double_nothing(server: Server, run: Callable[
 def test_columns_that_come_and_go(server: Server, run: Callable[..., list[Any]]) -> None:
     run("CREATE TABLE wide (id INT PRIMARY KEY, a TEXT)", "ALTER TABLE wide REPLICA IDENTITY FULL")
     run("INSERT INTO wide VALUES (1, 'x')")
-    reading = Reading(server, "wide")
+    reading = reading_of(server, "wide")
     reading.until(1)
     run("ALTER TABLE wide ADD COLUMN b INT[]", "INSERT INTO wide VALUES (2, 'y', '{1,NULL}')")
     run("ALTER TABLE wide DROP COLUMN a", "UPDATE wide SET id = 3 WHERE id = 2")
@@ -170,7 +114,7 @@ def test_large_values_that_were_not_touched(server: Server, run: Callable[..., l
     run("CREATE TABLE big (id INT PRIMARY KEY, n INT, body TEXT)")
     run("ALTER TABLE big ALTER COLUMN body SET STORAGE EXTERNAL")
     run("INSERT INTO big VALUES (1, 0, repeat('x', 100000))")
-    reading = Reading(server, "big")
+    reading = reading_of(server, "big")
     reading.until(1)
     run("UPDATE big SET n = 1")
     seen = reading.until(2)
@@ -186,7 +130,7 @@ def test_the_slot_stays_small_though_other_tables_change(
         "INSERT INTO quiet VALUES (1)",
         "CREATE TABLE noisy (t TEXT)",
     )
-    reading = Reading(server, "quiet")
+    reading = reading_of(server, "quiet")
     reading.until(1)
     run("INSERT INTO noisy SELECT repeat('x', 1000) FROM generate_series(1, 5000)")
     wanted = run("SELECT pg_current_wal_lsn()::text")[0][0]
@@ -208,7 +152,7 @@ def test_the_slot_stays_small_though_other_tables_change(
 
 def test_heartbeats(server: Server, run: Callable[..., list[Any]]) -> None:
     run("CREATE TABLE beats (id INT PRIMARY KEY)")
-    reading = Reading(server, "beats", heartbeat_interval_ms="50")
+    reading = reading_of(server, "beats", heartbeat_interval_ms="50")
     reading.until(2)
     assert {record.topic for record in reading.records} == {"__debezium-heartbeat.beats"}
     reading.restart()
@@ -219,7 +163,7 @@ def test_heartbeats(server: Server, run: Callable[..., list[Any]]) -> None:
 
 def test_a_slot_that_is_gone_is_said(server: Server, run: Callable[..., list[Any]]) -> None:
     run("CREATE TABLE gone (id INT PRIMARY KEY)", "INSERT INTO gone VALUES (1)")
-    reading = Reading(server, "gone")
+    reading = reading_of(server, "gone")
     reading.until(1)
     reading.task.stop()
     wait_until(lambda: not run("SELECT 1 FROM pg_replication_slots WHERE slot_name = 'gone' AND active"))

@@ -8,7 +8,9 @@ letter.
 """
 
 import asyncio
+import hashlib
 import logging
+import re
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AsyncExitStack
 from functools import partial
@@ -16,6 +18,7 @@ from functools import partial
 from moldau.base.names import TopicPartition
 from moldau.client.consumer.consumer import BEGINNING
 from moldau.client.consumer.fetched import FetchedBatch
+from moldau.client.groups.classic_membership import MembershipOptions
 from moldau.client.groups.descriptions import CommittedOffset
 from moldau.client.groups.group_consumer import GroupConsumer, RebalanceListener
 from moldau.client.producer.producer import Producer
@@ -52,6 +55,14 @@ def group_of(connector: str) -> str:
     return f"connect-{connector}"
 
 
+def instance_of(parts: TaskParts) -> str:
+    """The member that a task is in its group, also after its worker died: what starts in its place goes on at
+    once, without waiting for the end of its session, and one that still lives is fenced."""
+    plain = re.sub(r"[^A-Za-z0-9._-]", "_", parts.connector)[:100]
+    exact = hashlib.sha256(f"{parts.workers}\0{parts.connector}".encode()).hexdigest()[:16]
+    return f"{plain}-{parts.task}-{exact}"
+
+
 class SinkBody:
     def __init__(self, parts: TaskParts, connector: SinkConnector) -> None:
         self._parts = parts
@@ -73,6 +84,7 @@ class SinkBody:
                     parts.cluster,
                     group_of(parts.connector),
                     self._wanted(),
+                    membership=MembershipOptions(group_instance_id=instance_of(parts), leaves_for_good=True),
                     listener=RebalanceListener(revoked=self._lost.extend),
                     auto_commit=False,
                     offset_reset=BEGINNING,

@@ -34,6 +34,8 @@ class TaskParts:
     offsets: OffsetStore
     clock: Clock
     saw_topic: Callable[[str], None]
+    #: Which worker, or cluster of them, this is.
+    workers: str = ""
 
     @property
     def name(self) -> str:

@@ -1,0 +1,1 @@
+"""Messages of syslog, as devices and programs send them over the network."""

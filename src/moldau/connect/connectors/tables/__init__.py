@@ -1,0 +1,1 @@
+"""Sinks into tables of lakes: Delta and Iceberg."""
