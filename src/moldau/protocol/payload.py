@@ -250,10 +250,7 @@ def iterate_payload(data: bytes, count: int, base_offset: int, base_timestamp: i
 def _decode(
     data: bytes, at: int, indexes: range, base_offset: int, base_timestamp: int, append_time: int | None
 ) -> tuple[list[Record], int]:
-    """The records from ``at`` on, and where they end.
-
-    One long function, because a call for each field would double the time.
-    """
+    """The records from ``at`` on, and where they end. A call for each field would double the time."""
     records: list[Record] = []
     append, new, small = records.append, tuple.__new__, _SMALL
     try:

@@ -7,9 +7,12 @@ Pure. Invariant: the texts are those of the general way, to the letter.
 
 import json
 from binascii import b2a_base64
+from collections.abc import Callable
+from typing import Any
 
 import orjson
 
+from moldau.protocol.payload import Record
 from moldau.rest.consumers.reader import Ready
 from moldau.rest.formats import Format
 
@@ -21,22 +24,31 @@ def plain_texts(form: Format, at_hand: Ready, max_bytes: int) -> tuple[list[str]
     """The records at hand as v2 shows them, as many as fit and can be read; and the bytes of their data."""
     front = f'{{"topic":{json.dumps(at_hand.batch.topic)},"key":'
     middle = f',"partition":{at_hand.batch.partition},"offset":'
-    shown = _json if form is Format.JSON else _base64
+    shown = _json_texts if form is Format.JSON else _binary_texts
+    return shown(at_hand.records[at_hand.begin : at_hand.begin + _MOST], front, middle, max_bytes)
+
+
+def _json_texts(
+    records: list[Record],
+    front: str,
+    middle: str,
+    max_bytes: int,
+    loads: Callable[[bytes], Any] = orjson.loads,
+) -> tuple[list[str], int]:
     texts: list[str] = []
     size = 0
     try:
-        for offset, _, key, value, _ in at_hand.records[at_hand.begin : at_hand.begin + _MOST]:
+        for offset, _, key, value, _ in records:
             more = size
+            key_text = value_text = "null"
             if key is not None:
+                loads(key)
+                key_text = key.decode()
                 more += len(key)
-                key_text = shown(key)
-            else:
-                key_text = "null"
             if value is not None:
+                loads(value)
+                value_text = value.decode()
                 more += len(value)
-                value_text = shown(value)
-            else:
-                value_text = "null"
             if more > max_bytes:
                 break
             texts.append(f'{front}{key_text},"value":{value_text}{middle}{offset}}}')
@@ -46,10 +58,16 @@ def plain_texts(form: Format, at_hand: Ready, max_bytes: int) -> tuple[list[str]
     return texts, size
 
 
-def _json(data: bytes) -> str:
-    orjson.loads(data)
-    return data.decode()
+def _binary_texts(records: list[Record], front: str, middle: str, max_bytes: int) -> tuple[list[str], int]:
+    texts: list[str] = []
+    size = 0
+    for offset, _, key, value, _ in records:
+        size += len(key or b"") + len(value or b"")
+        if size > max_bytes:
+            return texts, size - len(key or b"") - len(value or b"")
+        texts.append(f'{front}{_base64(key)},"value":{_base64(value)}{middle}{offset}}}')
+    return texts, size
 
 
-def _base64(data: bytes) -> str:
-    return f'"{b2a_base64(data, newline=False).decode("ascii")}"'
+def _base64(data: bytes | None) -> str:
+    return "null" if data is None else f'"{b2a_base64(data, newline=False).decode("ascii")}"'

@@ -96,8 +96,15 @@ async def send_plain(
 
 def fits_batches(records: PlainRecords, batch_size_bytes: int) -> bool:
     """Whether no record is larger than a batch; one that is has to be sent alone."""
+    if _fit_one_batch(records, batch_size_bytes):
+        return True
     largest = max(map(_size, records.values)) + (0 if records.keys is None else max(map(_size, records.keys)))
     return HEADER_SIZE + RECORD_OVERHEAD + largest <= batch_size_bytes
+
+
+def _fit_one_batch(records: PlainRecords, limit: int) -> bool:
+    total = HEADER_SIZE + RECORD_OVERHEAD * len(records.values) + sum(map(len, filter(None, records.values)))
+    return total + sum(map(len, filter(None, records.keys or ()))) <= limit
 
 
 async def _base_offset(delivery: Delivery | KafkaError) -> int | KafkaError:
@@ -130,18 +137,19 @@ def _by_partition(
 
 def _in_batches(records: PlainRecords, places: Sequence[int], limit: int) -> Iterator[Sequence[int]]:
     """Places, cut into as many as a batch can take."""
+    if _fit_one_batch(records, limit):
+        yield places
+        return
     values, keys = records.values, records.keys
     sizes = [RECORD_OVERHEAD + _size(values[each]) for each in places]
     if keys is not None:
         sizes = [size + _size(keys[each]) for size, each in zip(sizes, places, strict=True)]
-    begin = 0
-    if HEADER_SIZE + sum(sizes) > limit:
-        total = HEADER_SIZE
-        for index, size in enumerate(sizes):
-            if total + size > limit:
-                yield places[begin:index]
-                begin, total = index, HEADER_SIZE
-            total += size
+    begin, total = 0, HEADER_SIZE
+    for index, size in enumerate(sizes):
+        if total + size > limit:
+            yield places[begin:index]
+            begin, total = index, HEADER_SIZE
+        total += size
     yield places[begin:]
 
 

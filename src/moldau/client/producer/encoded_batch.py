@@ -44,9 +44,7 @@ class EncodedBatch:
         """Records of one moment without headers; no keys stand for none in any of them."""
         content = bytearray(HEADER_SIZE)
         content += encode_plain_records(values, keys)
-        return cls(
-            partition, len(values), timestamp_ms, timestamp_ms, Compression.NONE, memoryview(content)
-        )
+        return cls(partition, len(values), timestamp_ms, timestamp_ms, Compression.NONE, memoryview(content))
 
     def compressed(self, compression: Compression) -> "EncodedBatch":
         """The same records in less space."""

@@ -182,7 +182,8 @@ async def _produce_plain(
             continue
         front, step = f'{{"partition":{number},"offset":', 1 if outcome >= 0 else 0
         shown = [
-            f'{front}{outcome + step * index},"error_code":null,"error":null}}' for index in range(len(places))
+            f'{front}{outcome + step * index},"error_code":null,"error":null}}'
+            for index in range(len(places))
         ]
         if len(places) == len(texts):
             texts = shown
