@@ -72,8 +72,10 @@ def exported(client: "RegistryClient", prefix: str = _EVERYWHERE) -> Iterator[Ro
     rows = []
     for subject in subjects:
         present = set(client.versions(subject)) if subject in alive else set()
-        for version in client.versions(subject, deleted=True):
-            rows.append(schema_row(client, subject, version, deleted=version not in present))
+        rows += [
+            schema_row(client, subject, version, deleted=version not in present)
+            for version in client.versions(subject, deleted=True)
+        ]
     yield from in_order(rows)
 
 
