@@ -85,7 +85,7 @@ def test_cuts_of_the_network(mode: str) -> None:
 
 @pytest.mark.parametrize("mode", ["exact", "translated"])
 def test_a_group_that_moves_over_in_the_middle_reads_each_record_once(mode: str) -> None:
-    """It reads at the source under load, stops, and goes on at the target by the offsets that it has there."""
+    """It reads at the source under load, stops, and goes on at the target by its offsets there."""
     with Broker(SETTINGS) as a, Broker(SETTINGS) as b:
         a.create_topic("orders", partitions=2)
         brokers = {"A": a, "B": b}
