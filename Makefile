@@ -157,6 +157,8 @@ SECONDS ?= 600
 soak: $(READY_DEV)
 	@MOLDAU_SOAK_SECONDS=$(SECONDS) $(BIN)/pytest tests/soak --timeout 0
 	@MOLDAU_FUZZ_SECONDS=$(SECONDS) $(BIN)/pytest tests/protocol/test_fuzz.py -k "deeper or as_long" -s --timeout 0
+	@MOLDAU_MIRROR_KILLS=20 MOLDAU_MIRROR_CUTS=200 $(BIN)/pytest tests/mirror/test_kills.py tests/mirror/test_cuts.py --timeout 0
+	@MOLDAU_REST_FUZZ=1000000 $(BIN)/pytest tests/rest/test_fuzz.py --timeout 0
 
 soak-hostile: $(READY_DEV)
 	@MOLDAU_SOAK_HOSTILE_SECONDS=$(SECONDS) $(BIN)/pytest tests/soak/test_hostile_soak.py -s --timeout 0

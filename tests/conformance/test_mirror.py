@@ -134,6 +134,24 @@ def test_moldau_to_kafka(moldau: MoldauBroker, kafka: ApacheKafka) -> None:
         wait_until_equal(ours, theirs, {"to-kafka": "A.to-kafka"}, exact=False)
 
 
+@pytest.mark.check("moldau mirror", "Apache Kafka to Apache Kafka: each record once, a group moves over")
+def test_kafka_to_kafka(kafka: ApacheKafka, tmp_path: Path) -> None:
+    """Two real clusters; a group that has read a part goes on at the other one, record by record."""
+    with ApacheKafka(tmp_path / "other") as other:
+        source, target = kafka.bootstrap_servers, other.bootstrap_servers
+        fill(source, "between", 5)
+        found = read_group(source, "between", "movers", 800)
+        with mirror(source, target, "--topics", "between", "--groups", "movers"):
+            wait_until_equal(source, target, {"between": "between"}, exact=False)
+            deadline = time.monotonic() + PATIENCE_SECONDS
+            while min(committed(target, "movers", "between")) < 0:
+                assert time.monotonic() < deadline
+                time.sleep(0.5)  # each look is a consumer of its own
+        rest = read_group(target, "between", "movers", None)
+        whole = read_group(source, "between", "between-everything", None)
+        assert sorted(found + rest) == sorted(whole)
+
+
 @pytest.mark.check("RemoteClusterUtils (Java)", "reads our checkpoints, hops and upstream clusters")
 def test_kafkas_utilities_read_our_checkpoints(kafka: ApacheKafka, java_tools: JavaTools) -> None:
     """Source and target are the same cluster under two names: an Apache Kafka on both sides."""

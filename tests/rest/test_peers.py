@@ -1,5 +1,6 @@
 """Several proxies as one: whichever is asked, the instance is found, and one that dies is not missed."""
 
+import itertools
 import json
 import os
 import re
@@ -160,6 +161,60 @@ def test_a_proxy_that_is_killed(broker, start, refusal, read):
             assigned = {"partitions": [{"topic": "t", "partition": 0}]}
             assert here.post(f"{path}/assignments", json=assigned).status_code == 204
             assert [each["value"] for each in read(here, path, 1)] == [10]
+    finally:
+        process.kill()
+        process.wait(60)
+        process.stdout.close()
+
+
+@pytest.mark.slow
+def test_behind_a_load_balancer_nobody_notices_that_a_proxy_is_killed(broker, start):
+    """Requests go to the proxies in turn; one that is dead refuses the connection, and the other is asked."""
+    command = [sys.executable, "-m", "moldau", "rest", "--port", "0", "--group", "balanced"]
+    process = subprocess.Popen(
+        [*command, "-b", broker.bootstrap_servers], stdout=subprocess.PIPE, text=True, env={**os.environ}
+    )
+    try:
+        assert process.stdout is not None
+        url = re.search(r"ready: (\S+)", process.stdout.readline())[1]
+        with (
+            start(proxy={"group_id": "balanced"}) as survivor,
+            httpx.Client(base_url=url, timeout=60, trust_env=False) as victim,
+        ):
+            wait_until(lambda: len(survivor.service.peers.urls) == 2)
+            turns = itertools.cycle(((victim, survivor.http), (survivor.http, victim)))
+            used: list[httpx.Client] = []
+
+            def ask(method, path, **more):
+                for client in next(turns):
+                    try:
+                        found = client.request(method, path, **more)
+                        used.append(client)
+                        break
+                    except (httpx.ConnectError, httpx.RemoteProtocolError, httpx.ReadError):
+                        continue  # as a balancer does with a server that is gone
+                assert found.status_code < 300, found.text
+                return found
+
+            settings = {"format": "json", "auto.offset.reset": "earliest"}
+            made = survivor.http.post("/consumers/b", json=settings).json()
+            path = f"/consumers/b/instances/{made['instance_id']}"
+            assigned = {"partitions": [{"topic": "balanced", "partition": 0}]}
+            broker.create_topic("balanced", 1)
+            ask("POST", f"{path}/assignments", json=assigned)
+            values = []
+            for number in range(40):
+                if number == 20:
+                    process.send_signal(signal.SIGKILL)
+                    process.wait(60)
+                body = {"records": [{"value": number}]}
+                media = {"Content-Type": "application/vnd.kafka.json.v2+json"}
+                ask("POST", "/topics/balanced", json=body, headers=media)
+                values += [each["value"] for each in ask("GET", f"{path}/records?timeout=1000").json()]
+            while len(values) < 40:
+                values += [each["value"] for each in ask("GET", f"{path}/records?timeout=1000").json()]
+            assert values == list(range(40))
+            assert used.count(victim) >= 10
     finally:
         process.kill()
         process.wait(60)

@@ -16,6 +16,8 @@ from typing import Any, Protocol
 
 from moldau.base.clock import Clock, SystemClock
 from moldau.base.names import TopicPartition
+from moldau.client.registry.errors import RegistryError
+from moldau.client.registry.schema_registry import RegistryClient
 from moldau.client.transport.cluster import Cluster, is_retriable
 from moldau.mirror.access import sync_acls
 from moldau.mirror.exact_copy import ExactCopy, Progress
@@ -23,8 +25,9 @@ from moldau.mirror.exact_target import supports_mirrors
 from moldau.mirror.groups import GroupSync, checkpoint
 from moldau.mirror.internal_topics import InternalTopics
 from moldau.mirror.membership import FlowMembership, group_of
-from moldau.mirror.rules.properties import AUTO, EXACT, FlowSettings
+from moldau.mirror.rules.properties import AUTO, EXACT, FlowSettings, RegistryAddress
 from moldau.mirror.rules.throttle import Throttle
+from moldau.mirror.schemas import SchemaSync
 from moldau.mirror.topics import FlowTopics, TopicSync
 from moldau.mirror.translated_copy import TranslatedCopy
 from moldau.protocol.errors import ErrorCode, KafkaError
@@ -167,6 +170,8 @@ class _Session:
         self._internal = InternalTopics(flow.settings, source, target, flow._clock)
         self._throttle = Throttle(flow.settings.throttle_bytes)
         self._topics = FlowTopics()
+        registries = flow.settings.registries
+        self._schemas = registries and SchemaSync(flow.settings.name, *map(_registry, registries))
 
     async def run(self) -> None:
         stopped = self._flow.stopped
@@ -181,6 +186,8 @@ class _Session:
                 await self._round(assigned)
         finally:
             await self._internal.close()
+            if self._schemas is not None:
+                self._schemas.close()
 
     async def _idle(self) -> None:
         if self._settings.emit_heartbeats:
@@ -268,6 +275,8 @@ class _Session:
                     lambda: sync_acls(settings, self._source, self._target, exact=self._exact),
                 )
             )
+        if self._schemas is not None:
+            duties.append(_every(settings.sync_schemas_seconds, self._sync_schemas))
         groups = GroupSync(self._source, self._target, settings.groups, copy.translate)
         if self._exact:
             if settings.sync_groups:
@@ -280,6 +289,13 @@ class _Session:
             duties.append(_every(seconds, lambda: self._emit_checkpoints(copy, groups)))
         return duties
 
+    async def _sync_schemas(self) -> None:
+        assert self._schemas is not None
+        try:
+            await asyncio.to_thread(self._schemas.look)
+        except RegistryError as error:
+            log.warning("%s: schemas are not carried over now: %s", self._settings.name, error)
+
     async def _sync_groups(self, copy: Copy, groups: GroupSync) -> None:
         await copy.prepare_translation()
         await groups.write(await groups.positions())
@@ -291,6 +307,11 @@ class _Session:
             await self._internal.checkpoints([checkpoint(each) for each in positions])
         if self._settings.sync_groups:
             await groups.write(positions)
+
+
+def _registry(address: RegistryAddress) -> RegistryClient:
+    user, _, password = (address.user_info or "").partition(":")
+    return RegistryClient(address.url, user=user or None, password=password, ca_location=address.ca_location)
 
 
 async def _every(seconds: float, work: Callable[[], Awaitable[object]]) -> None:

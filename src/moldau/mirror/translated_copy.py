@@ -38,6 +38,9 @@ log = logging.getLogger("moldau.mirror")
 _BOUNDS_SECONDS = 2.0
 _RETRY_SECONDS = 0.2
 _LONGEST_RETRY_SECONDS = 5.0
+#: After a commit the next transaction collects so many times as long as the commit took: a trickle of records
+#: keeps the target busy with commits for no more than a quarter of the time.
+_REST = 3.0
 #: Bytes after which a transaction is committed before its time.
 _TRANSACTION_BYTES = 32 * 1024 * 1024
 #: After these the transaction is aborted and the copy goes on from what is committed.
@@ -246,12 +249,12 @@ class TranslatedCopy:
         look_at = loop.time() + _BOUNDS_SECONDS
         arrival: asyncio.Task[Arrival] | None = None
         written: dict[TopicPartition, _Written] = {}
-        size, commit_at = 0, 0.0
+        size, commit_at, rested_at = 0, 0.0, 0.0
         try:
             while True:
                 if arrival is None:
                     arrival = loop.create_task(self._reader.next())
-                until = min(look_at, commit_at) if written else look_at
+                until = min(look_at, commit_at, rested_at) if written else look_at
                 done, _ = await asyncio.wait([arrival], timeout=max(0.0, until - loop.time()))
                 if done:
                     answer, arrival = arrival.result(), None
@@ -261,8 +264,12 @@ class TranslatedCopy:
                     size += await self._send(producer, answer, written)
                     answer.taken()
                 full = size >= _TRANSACTION_BYTES or self._too_many_runs(written)
-                if written and (full or loop.time() >= commit_at):
+                # Nothing more to copy at the moment: readers of what is there need not wait for the time.
+                quiet = not done and loop.time() >= rested_at
+                if written and (full or quiet or loop.time() >= commit_at):
+                    began = loop.time()
                     await self._commit(producer, written)
+                    rested_at = loop.time() + _REST * (loop.time() - began)
                     written, size = {}, 0
                 if loop.time() >= look_at:
                     await self._look_at_bounds()

@@ -4,12 +4,17 @@ Invariant: what a cluster refuses is the outcome of the records concerned and ne
 A request waits while the producer's memory is full, so what clients send is bounded by what brokers take.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-from moldau.client.producer.accumulator import RecordMetadata
+from moldau.base.clock import SystemClock
+from moldau.client.producer.accumulator import RECORD_OVERHEAD, RecordMetadata
+from moldau.client.producer.encoded_batch import EncodedBatch
+from moldau.client.producer.partitioner import partition_of
 from moldau.client.producer.producer import Delivery
 from moldau.protocol.errors import KafkaError
+from moldau.protocol.records import HEADER_SIZE
+from moldau.rest.plain_records import PlainRecords
 from moldau.rest.sessions import Session
 
 
@@ -22,6 +27,19 @@ class OutgoingRecord(NamedTuple):
 
 
 Outcome = RecordMetadata | KafkaError
+
+#: Fewer records share the producer's batches with those of other requests; as many have batches of their own.
+MIN_OWN_BATCH = 8
+_CLOCK = SystemClock()
+
+
+class Written(NamedTuple):
+    """The outcome of records that travelled together: their places in the request, and where they went."""
+
+    places: Sequence[int]
+    partition: int
+    #: The offset of the first one; the others follow. -1 where nobody knows.
+    outcome: int | KafkaError
 
 
 async def send_all(session: Session, topic: str, records: Sequence[OutgoingRecord]) -> list[Outcome]:
@@ -52,3 +70,92 @@ async def _outcome(delivery: Delivery) -> Outcome:
         return await delivery
     except KafkaError as error:
         return error
+
+
+# Records that are sent in batches of their own -----------------------------------------------------------
+
+
+async def send_plain(
+    session: Session, topic: str, records: PlainRecords, partition: int | None, partition_count: int
+) -> list[Written]:
+    """The same for many records at once: a batch and an outcome for each partition."""
+    producer = await session.producer()
+    now_ms, limit = _CLOCK.now_ms(), producer.options.batch_size_bytes
+    sent: list[tuple[Sequence[int], int, Delivery | KafkaError]] = []
+    for chosen, places in _by_partition(records, partition, partition_count):
+        for part in _in_batches(records, places, limit):
+            number = await producer.next_partition(topic) if chosen is None else chosen
+            keys = None if records.keys is None else _those(records.keys, part)
+            batch = EncodedBatch.of(number, _those(records.values, part), keys, now_ms)
+            try:
+                sent.append((part, number, await producer.send_encoded(topic, batch)))
+            except KafkaError as error:
+                sent.append((part, number, error))
+    return [Written(places, number, await _base_offset(each)) for places, number, each in sent]
+
+
+def fits_batches(records: PlainRecords, batch_size_bytes: int) -> bool:
+    """Whether no record is larger than a batch; one that is has to be sent alone."""
+    if _fit_one_batch(records, batch_size_bytes):
+        return True
+    largest = max(map(_size, records.values)) + (0 if records.keys is None else max(map(_size, records.keys)))
+    return HEADER_SIZE + RECORD_OVERHEAD + largest <= batch_size_bytes
+
+
+def _fit_one_batch(records: PlainRecords, limit: int) -> bool:
+    total = HEADER_SIZE + RECORD_OVERHEAD * len(records.values) + sum(map(len, filter(None, records.values)))
+    return total + sum(map(len, filter(None, records.keys or ()))) <= limit
+
+
+async def _base_offset(delivery: Delivery | KafkaError) -> int | KafkaError:
+    if isinstance(delivery, KafkaError):
+        return delivery
+    outcome = await _outcome(delivery)
+    return outcome if isinstance(outcome, KafkaError) else outcome.offset
+
+
+def _by_partition(
+    records: PlainRecords, partition: int | None, partition_count: int
+) -> Iterator[tuple[int | None, Sequence[int]]]:
+    """Places of records by the partition that they name or their key has; None for any."""
+    everything = range(len(records.values))
+    if partition is not None:
+        yield partition, everything
+        return
+    if records.keys is None and records.partitions is None:
+        yield None, everything
+        return
+    found: dict[int | None, list[int]] = {}
+    for place in everything:
+        chosen = None if records.partitions is None else records.partitions[place]
+        key = None if records.keys is None else records.keys[place]
+        if chosen is None and key is not None:
+            chosen = partition_of(key, partition_count)
+        found.setdefault(chosen, []).append(place)
+    yield from found.items()
+
+
+def _in_batches(records: PlainRecords, places: Sequence[int], limit: int) -> Iterator[Sequence[int]]:
+    """Places, cut into as many as a batch can take."""
+    if _fit_one_batch(records, limit):
+        yield places
+        return
+    values, keys = records.values, records.keys
+    sizes = [RECORD_OVERHEAD + _size(values[each]) for each in places]
+    if keys is not None:
+        sizes = [size + _size(keys[each]) for size, each in zip(sizes, places, strict=True)]
+    begin, total = 0, HEADER_SIZE
+    for index, size in enumerate(sizes):
+        if total + size > limit:
+            yield places[begin:index]
+            begin, total = index, HEADER_SIZE
+        total += size
+    yield places[begin:]
+
+
+def _those(column: Sequence[bytes | None], places: Sequence[int]) -> Sequence[bytes | None]:
+    return column if len(places) == len(column) else [column[each] for each in places]
+
+
+def _size(data: bytes | None) -> int:
+    return 0 if data is None else len(data)

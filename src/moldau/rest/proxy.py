@@ -6,6 +6,7 @@ Invariant: what is opened here is closed here, in the other order.
 import asyncio
 import json
 from dataclasses import dataclass
+from functools import partial
 
 from moldau.client.consumer.fetched import ConsumerRecord
 from moldau.client.registry.schema_registry import RegistryClient
@@ -15,6 +16,7 @@ from moldau.rest.consumers.instance import Render
 from moldau.rest.consumers.instances import Instances
 from moldau.rest.formats import Format
 from moldau.rest.peers import Peers
+from moldau.rest.plain_answers import plain_texts
 from moldau.rest.schema_formats import NotPrepared, SchemaFormats
 from moldau.rest.sessions import Session, SessionOptions, Sessions
 from moldau.web.problems import Problem
@@ -93,7 +95,8 @@ class Proxy:
             headers = [{"name": name, "value": formats.header_text(value)} for name, value in record.headers]
             return f'{shown},"timestamp":{record.timestamp},"headers":{json.dumps(headers)}}}'
 
-        return Render(render, self._prepare)
+        quick = None if whole or form.has_schema else partial(plain_texts, form)
+        return Render(render, self._prepare, quick)
 
     def _read(self, form: Format, record: ConsumerRecord, *, is_key: bool) -> str:
         data = record.key if is_key else record.value

@@ -101,20 +101,30 @@ class Matched:
     parameters: dict[str, str]
 
 
+#: The first part of a path that no route begins with.
+_ANY = ""
+
+
 class RouteTable:
     """``prefix`` is a path under which all routes exist a second time, such as ``/contexts/{context}``."""
 
     def __init__(self, routes: Iterable[Route], *, prefix: str = "") -> None:
         self.routes = tuple(routes)
         self._prefix = _segments(prefix) if prefix else []
-        self._by_length: dict[int, list[tuple[list[str | Parameter], Route]]] = {}
+        #: By length and first part of the path, in the order of the table; a parameter is under every one.
+        self._by_start: dict[tuple[int, str], list[tuple[list[str | Parameter], Route]]] = {}
+        firsts = {str(each.segments[0]) for each in self.routes} | {_ANY}
         for route in self.routes:
             segments = route.segments
-            self._by_length.setdefault(len(segments), []).append((segments, route))
+            first = segments[0]
+            for start in firsts if isinstance(first, Parameter) else (first,):
+                self._by_start.setdefault((len(segments), start), []).append((segments, route))
 
     def match(self, method: str, raw_path: str) -> Matched | list[str]:
         """The route of a request; otherwise the methods that the path has, none where it does not exist."""
-        segments = [unquote(part) for part in raw_path.partition("?")[0].strip("/").split("/")]
+        segments = raw_path.partition("?")[0].strip("/").split("/")
+        if "%" in raw_path:
+            segments = [unquote(part) for part in segments]
         before: dict[str, str] = {}
         length = len(self._prefix)
         if length and len(segments) > length:
@@ -122,7 +132,8 @@ class RouteTable:
             if found is not None:
                 before, segments = found, segments[length:]
         methods = []
-        for pattern, route in self._by_length.get(len(segments), ()):
+        known = self._by_start.get((len(segments), segments[0]))
+        for pattern, route in self._by_start.get((len(segments), _ANY), ()) if known is None else known:
             parameters = _parameters(pattern, segments)
             if parameters is None:
                 continue

@@ -5,8 +5,9 @@ import json
 import click
 import pytest
 
-from moldau.cli.commands.schemas_transfer import context_of, exported, in_order, read
+from moldau.cli.commands.schemas_transfer import exported, read
 from moldau.client.registry.schema_registry import Reference, RegistryClient
+from moldau.client.registry.transfer import context_of, in_order
 
 ADDRESS = '{"type":"record","name":"Address","namespace":"x","fields":[{"name":"street","type":"string"}]}'
 USER = '{"type":"record","name":"User","fields":[{"name":"home","type":"x.Address"}]}'

@@ -55,6 +55,14 @@ def mirror() -> None:
     """
 
 
+_from_config_option = click.option(
+    "--from-config",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Settings of clients of the source: security.protocol, sasl.*, ssl.* …",
+)
+
+
 def flow_options(command: _F) -> _F:
     """The options that describe one flow."""
     for option in reversed(
@@ -74,12 +82,7 @@ def flow_options(command: _F) -> _F:
             click.option(
                 "--target-alias", default="target", show_default=True, help="Its name in this flow."
             ),
-            click.option(
-                "--from-config",
-                type=click.Path(exists=True, dir_okay=False, path_type=Path),
-                metavar="FILE",
-                help="Settings of clients of the source: security.protocol, sasl.*, ssl.* …",
-            ),
+            _from_config_option,
             click.option(
                 "--to-config",
                 type=click.Path(exists=True, dir_okay=False, path_type=Path),
@@ -139,6 +142,14 @@ def _read(path: Path) -> dict[str, str]:
         raise click.UsageError(f"{path}: {error}") from error
 
 
+async def _connect(source: str, from_config: Path | None) -> "Cluster":
+    """The cluster that is copied, with the settings that a file has for its clients."""
+    from moldau.mirror.running import Clusters
+
+    own = {} if from_config is None else _read(from_config)
+    return await Clusters({"source": {**own, "bootstrap.servers": source}}).connect("source")
+
+
 def settings_of(properties: dict[str, str]) -> "MirrorSettings":
     """Settings, or wrong usage that says why."""
     from moldau.mirror.rules.properties import read_settings
@@ -189,6 +200,12 @@ def rate_of(text: str) -> str:
 @click.option("--throttle", metavar="RATE", help="Most bytes a second, such as 10MB.")
 @click.option("--function", metavar="FILE.py:NAME", help="A Python function that filters or changes records.")
 @click.option("--acls", is_flag=True, help="Copy ACLs too.")
+@click.option(
+    "--schemas",
+    nargs=2,
+    metavar="FROM-URL TO-URL",
+    help="Carry the schemas of one registry over to another, with their ids.",
+)
 @click.option("--delete", is_flag=True, help="Delete copies whose source was deleted.")
 @click.option(
     "--recreated",
@@ -210,6 +227,7 @@ def run_command(
     throttle: str | None,
     function: str | None,
     acls: bool,
+    schemas: tuple[str, str] | None,
     delete: bool,
     recreated: str | None,
     once: bool,
@@ -235,6 +253,15 @@ def run_command(
         "moldau.sync.topic.deletes.enabled": "true" if delete else None,
         "moldau.on.recreated": recreated,
     }
+    if schemas is not None:
+        if file is not None:
+            raise click.UsageError("--schemas is for a flow of flags; a file has A.schema.registry.url")
+        given |= {
+            "moldau.sync.schemas.enabled": "true",
+            "moldau.sync.schemas.interval.seconds": _SECONDS,
+            f"{flow['source_alias']}.schema.registry.url": schemas[0],
+            f"{flow['target_alias']}.schema.registry.url": schemas[1],
+        }
     if file is not None:
         properties = _read(file) | {name: value for name, value in given.items() if value is not None}
     else:
@@ -292,8 +319,15 @@ async def _report(flows: "list[Flow]") -> None:
 
 @mirror.command("status", short_help="Show mirrors and how far they are.")
 @click.option("--from", "source", metavar="HOST:PORT", help="Their source, to show how far behind they are.")
+@_from_config_option
 @cluster_command_options
-def status_command(source: str | None, as_json: bool, timeout_seconds: float, bootstrap_server: str) -> None:
+def status_command(
+    source: str | None,
+    from_config: Path | None,
+    as_json: bool,
+    timeout_seconds: float,
+    bootstrap_server: str,
+) -> None:
     """Show the mirrored topics of a cluster.
 
     \b
@@ -302,7 +336,6 @@ def status_command(source: str | None, as_json: bool, timeout_seconds: float, bo
     """
 
     async def work(cluster: "Cluster") -> list[dict[str, Any]]:
-        from moldau.client.transport.cluster import Cluster
         from moldau.mirror.migration import status
         from moldau.mirror.promotion import mirror_states
 
@@ -310,7 +343,7 @@ def status_command(source: str | None, as_json: bool, timeout_seconds: float, bo
         states = {n: s for n, s in (await mirror_states(cluster, names)).items() if s[0] != "none"}
         lags: dict[str, int] = {}
         if source is not None:
-            async with await Cluster.open(source) as other:
+            async with await _connect(source, from_config) as other:
                 for each in await status(other, cluster, [n for n, s in states.items() if s[0] == "mirror"]):
                     lags[each.topic] = lags.get(each.topic, 0) + each.lag
         return [
@@ -379,11 +412,13 @@ def promote_command(
     "--from", "source", required=True, metavar="HOST:PORT", help="The cluster to follow from now on."
 )
 @click.option("--source-alias", default="source", show_default=True, help="Its name in the flow.")
+@_from_config_option
 @cluster_command_options
 def demote_command(
     topics: tuple[str, ...],
     source: str,
     source_alias: str,
+    from_config: Path | None,
     as_json: bool,
     timeout_seconds: float,
     bootstrap_server: str,
@@ -404,16 +439,15 @@ def demote_command(
         groups=".*",
         source_alias=source_alias,
         target_alias="this" if source_alias != "this" else "target",
-        from_config=None,
+        from_config=from_config,
         to_config=None,
     )
     flow = settings_of(properties).flows[0]
 
     async def work(cluster: "Cluster") -> None:
-        from moldau.client.transport.cluster import Cluster
         from moldau.mirror.promotion import demote
 
-        async with await Cluster.open(source) as other:
+        async with await _connect(source, from_config) as other:
             for topic in topics:
                 await demote(cluster, topic, flow, other)
 

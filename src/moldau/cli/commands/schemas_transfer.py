@@ -8,26 +8,23 @@ that mode, and says so.
 import json
 import sys
 from collections.abc import Iterable, Iterator
-from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 import click
 
 from moldau.cli.output import note
 from moldau.cli.schema_registry import connected, registry_options
+from moldau.client.registry.transfer import Row, context_of, in_order, register_row, schema_row
 
 if TYPE_CHECKING:
     from moldau.client.registry.schema_registry import RegistryClient
 
-#: One line of the file.
-Row: TypeAlias = dict[str, Any]
 _FORMAT = "moldau-schemas-1"
 _EVERYWHERE = ":*:"
 #: Error codes for a subject without a config or mode of its own.
 _NOT_SET = (404, 40401, 40408, 40409)
-_SCHEMA_FIELDS = ("schemaType", "schema", "references", "metadata", "ruleSet")
 
 
 @click.command("export")
@@ -75,14 +72,10 @@ def exported(client: "RegistryClient", prefix: str = _EVERYWHERE) -> Iterator[Ro
     rows = []
     for subject in subjects:
         present = set(client.versions(subject)) if subject in alive else set()
-        for version in client.versions(subject, deleted=True):
-            path = f"/subjects/{_quoted(subject)}/versions/{version}?deleted=true"
-            answer = client.call("GET", path)
-            row = {"kind": "schema", "subject": subject, "version": version, "id": answer["id"]}
-            row |= {name: answer[name] for name in _SCHEMA_FIELDS if answer.get(name) is not None}
-            if version not in present:
-                row["deleted"] = True
-            rows.append(row)
+        rows += [
+            schema_row(client, subject, version, deleted=version not in present)
+            for version in client.versions(subject, deleted=True)
+        ]
     yield from in_order(rows)
 
 
@@ -97,28 +90,6 @@ def _settings(client: "RegistryClient", name: str | None) -> Iterator[Row]:
                 raise
             continue
         yield {"kind": kind, "subject": name, **answer}
-
-
-def context_of(subject: str) -> str:
-    """The context of a subject (``:.ctx:``), "" for the default context."""
-    end = subject.find(":", 1)
-    return subject[: end + 1] if subject.startswith(":.") and end > 0 else ""
-
-
-def in_order(rows: Iterable[Row]) -> list[Row]:
-    """Sorts schemas after those that they refer to; otherwise by id, subject and version."""
-    by_name = {(row["subject"], row["version"]): row for row in rows}
-    ordered = sorted(by_name, key=lambda name: (by_name[name]["id"], *name))
-    needs: dict[tuple[str, int], list[tuple[str, int]]] = {}
-    for name in ordered:
-        context = context_of(name[0])
-        referred = [(each["subject"], each["version"]) for each in by_name[name].get("references") or ()]
-        wanted = [*referred, *((context + subject, version) for subject, version in referred)]
-        needs[name] = [each for each in wanted if each in by_name]
-    try:
-        return [by_name[name] for name in TopologicalSorter(needs).static_order()]
-    except CycleError:
-        return [by_name[name] for name in ordered]
 
 
 @click.command("import")
@@ -174,7 +145,7 @@ def _import(client: "RegistryClient", rows: list[Row], force: bool) -> None:
         raise click.ClickException(f"{error.message.rstrip('.')}. Next: {step}") from error
     try:
         for row in schemas:
-            _register(client, row)
+            register_row(client, row)
         for row in reversed(schemas):
             if row.get("deleted"):
                 client.delete_version(row["subject"], row["version"])
@@ -183,11 +154,6 @@ def _import(client: "RegistryClient", rows: list[Row], force: bool) -> None:
         step = "mend what it says and import again with --force"
         message = f"{error.message.rstrip('.')}. The registry is left in the mode IMPORT"
         raise click.ClickException(f"{message}. Next: {step}") from error
-
-
-def _register(client: "RegistryClient", row: Row) -> None:
-    body = {name: row[name] for name in ("id", "version", *_SCHEMA_FIELDS) if row.get(name) is not None}
-    client.call("POST", f"/subjects/{_quoted(row['subject'])}/versions", body)
 
 
 def _set(client: "RegistryClient", rows: list[Row], scopes: list[str | None]) -> None:

@@ -5,10 +5,12 @@ same records can be sent under another identity.
 """
 
 import struct
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from moldau.protocol.checksum import crc32c
 from moldau.protocol.compression import Compression, compress
+from moldau.protocol.payload import encode_plain_records
 from moldau.protocol.records import HEADER_SIZE, LOG_OVERHEAD, MAGIC, TRANSACTIONAL_MASK
 
 #: What a record is larger than its key, value and headers, at most.
@@ -30,6 +32,19 @@ class EncodedBatch:
     compression: Compression
     #: Can be written: the first ``HEADER_SIZE`` bytes are the header's.
     content: memoryview
+
+    @classmethod
+    def of(
+        cls,
+        partition: int,
+        values: Sequence[bytes | None],
+        keys: Sequence[bytes | None] | None,
+        timestamp_ms: int,
+    ) -> "EncodedBatch":
+        """Records of one moment without headers; no keys stand for none in any of them."""
+        content = bytearray(HEADER_SIZE)
+        content += encode_plain_records(values, keys)
+        return cls(partition, len(values), timestamp_ms, timestamp_ms, Compression.NONE, memoryview(content))
 
     def compressed(self, compression: Compression) -> "EncodedBatch":
         """The same records in less space."""

@@ -227,6 +227,15 @@ class Producer:
             added = range(len(queues.queues), partition_count)
             queues.queues += [PartitionQueue(topic, index) for index in added]
 
+    async def next_partition(self, topic: str) -> int:
+        """Where a batch of records without keys goes; the one after it goes to the next partition."""
+        if topic not in self._topics:
+            await self._learn_topic(topic)
+        queues = self._topics[topic]
+        chosen = queues.sticky.index
+        queues.next_sticky()
+        return chosen
+
     async def send_encoded(self, topic: str, encoded: EncodedBatch) -> Delivery:
         """Takes a batch whose records are encoded already; the outcome is that of its first record.
 

@@ -56,6 +56,16 @@ _CLIENT_ROLES = ("consumer.", "producer.", "admin.")
 
 
 @dataclass(frozen=True, slots=True)
+class RegistryAddress:
+    """A schema registry, by the names that Confluent's clients have for its settings."""
+
+    url: str
+    #: ``name:password``.
+    user_info: str | None = field(default=None, repr=False)
+    ca_location: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class FlowSettings:
     """One direction between two clusters."""
 
@@ -92,6 +102,9 @@ class FlowSettings:
     offset_syncs_replication_factor: int = -1
     #: Of our own: what MirrorMaker 2 does not do.
     sync_deletes: bool = False
+    #: Where schemas are carried from and to, ``A.schema.registry.url``; None where they are not.
+    registries: tuple[RegistryAddress, RegistryAddress] | None = None
+    sync_schemas_seconds: float = 60
     on_recreated: str = "stop"
     throttle_bytes: float | None = None
     #: ``module:function`` or ``file.py:function`` that gets every record and returns one, several or None.
@@ -249,9 +262,28 @@ def _flow(properties: Mapping[str, str], source: str, target: str, used: set[str
             properties, source, name, "isolation.level", "read_committed", "read_uncommitted"
         ),
         start=_of_consumer(properties, source, name, "auto.offset.reset", "earliest", "latest"),
+        registries=_registries(properties, source, target)
+        if reader.flag("moldau.sync.schemas.enabled", False)
+        else None,
         **_synced(reader),
         **_own(reader),
     )
+
+
+def _registries(
+    properties: Mapping[str, str], source: str, target: str
+) -> tuple[RegistryAddress, RegistryAddress]:
+    def address(alias: str) -> RegistryAddress:
+        url = properties.get(f"{alias}.schema.registry.url")
+        if not url:
+            raise ValueError(f"{alias}.schema.registry.url is missing: schemas are to be carried over")
+        return RegistryAddress(
+            url,
+            properties.get(f"{alias}.basic.auth.user.info"),
+            properties.get(f"{alias}.schema.registry.ssl.ca.location"),
+        )
+
+    return address(source), address(target)
 
 
 def _of_consumer(properties: Mapping[str, str], source: str, flow: str, name: str, *among: str) -> str:
@@ -295,6 +327,7 @@ def _own(reader: _Reader) -> dict[str, Any]:
     return {
         "mode": reader.choice("moldau.mode", AUTO, *MODES),
         "sync_deletes": reader.flag("moldau.sync.topic.deletes.enabled", False),
+        "sync_schemas_seconds": reader.number("moldau.sync.schemas.interval.seconds", 60),
         "on_recreated": reader.choice("moldau.on.recreated", "stop", *RECREATED),
         "throttle_bytes": None if rate < 0 else rate,
         "function": reader.text("moldau.function"),

@@ -12,6 +12,7 @@ import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from typing import NamedTuple
 
 from moldau.base.names import TopicPartition
 from moldau.client.admin.admin import raise_errors
@@ -24,6 +25,7 @@ from moldau.client.groups.group_consumer import GroupConsumer, RebalanceListener
 from moldau.client.groups.groups import Groups
 from moldau.client.transport.cluster import Cluster
 from moldau.protocol.errors import ErrorCode, KafkaError
+from moldau.protocol.payload import Record
 from moldau.rest.consumers.settings import InstanceSettings
 
 log = logging.getLogger("moldau.rest")
@@ -41,6 +43,30 @@ _READY_BYTES, _READY_BATCHES = 256 * 1024, 100
 _PAUSE_SECONDS = 0.2
 
 
+class Ready(NamedTuple):
+    """Records of one batch that are at hand: those from ``begin`` on."""
+
+    batch: FetchedBatch
+    records: list[Record]
+    begin: int
+
+    def first(self) -> ConsumerRecord:
+        """The next record, with all that is known of it."""
+        batch, header = self.batch, self.batch.header
+        offset, timestamp, key, value, headers = self.records[self.begin]
+        return ConsumerRecord(
+            batch.topic,
+            batch.partition,
+            offset,
+            timestamp,
+            header.timestamp_type,
+            key,
+            value,
+            headers,
+            header.partition_leader_epoch,
+        )
+
+
 class Reader:
     """Made by ``subscribed`` or ``assigned``; ``close`` leaves the group."""
 
@@ -55,7 +81,8 @@ class Reader:
         self._manual: Consumer | None = None
         self._batches: deque[FetchedBatch] = deque()
         self._ready_bytes = 0
-        self._records: deque[ConsumerRecord] = deque()
+        #: What is left of the batch that is being taken.
+        self._at_hand: Ready | None = None
         self._epochs: dict[TopicPartition, int] = {}
         self._committed: dict[TopicPartition, int] = {}
         #: Where partitions were when records were first taken that are not to be committed yet.
@@ -131,33 +158,37 @@ class Reader:
     # Taking.
 
     @property
-    def next_record(self) -> ConsumerRecord | None:
-        """The next record, if it is at hand; ``peek`` may still find one."""
-        return self._records[0] if self._records else None
+    def at_hand(self) -> Ready | None:
+        """The next records; ``look`` may still find some where there are none."""
+        return self._at_hand
 
-    def peek(self) -> ConsumerRecord | None:
-        """The next record that is here; raises what keeps the reader from going on."""
-        while not self._records:
+    def look(self) -> bool:
+        """Whether there are records at hand now; raises what keeps the reader from going on."""
+        while self._at_hand is None:
             if not self._batches:
                 self._raise_failure()
                 self.arrived.clear()
                 self._wanted.set()
-                return None
+                return False
             batch = self._batches.popleft()
             self._ready_bytes -= batch.header.size
             self._wanted.set()
             self._epochs[batch.topic_partition] = batch.header.partition_leader_epoch
-            self._records.extend(batch.consumer_records())
-        return self._records[0]
+            records = batch.records()
+            if records:
+                self._at_hand = Ready(batch, records, 0)
+        return True
 
-    def take(self) -> ConsumerRecord:
-        """The record that ``peek`` showed."""
-        record = self._records.popleft()
-        partition = TopicPartition(record.topic, record.partition)
+    def take(self, count: int = 1) -> None:
+        """The first of the records at hand belong to the client."""
+        assert self._at_hand is not None
+        batch, records, begin = self._at_hand
+        partition = batch.topic_partition
         if self._holds:
             self._held.setdefault(partition, self.positions[partition])
-        self.positions[partition] = record.offset + 1
-        return record
+        end = begin + count
+        self.positions[partition] = records[end - 1].offset + 1
+        self._at_hand = Ready(batch, records, end) if end < len(records) else None
 
     def hold(self) -> None:
         """From here on nothing that is taken is committed, until ``release``."""
@@ -176,7 +207,7 @@ class Reader:
             offsets = await source.offsets_of(places)
             self._batches.clear()
             self._ready_bytes = 0
-            self._records.clear()
+            self._at_hand = None
             self._wanted.set()
             self.positions |= offsets
             # The task may have been stopped with a batch in its hands: every partition goes back to its
@@ -309,9 +340,8 @@ class Reader:
             self._held.pop(partition, None)
         self._batches = deque(each for each in self._batches if each.topic_partition not in gone)
         self._ready_bytes = sum(each.header.size for each in self._batches)
-        self._records = deque(
-            each for each in self._records if TopicPartition(each.topic, each.partition) not in gone
-        )
+        if self._at_hand is not None and self._at_hand.batch.topic_partition in gone:
+            self._at_hand = None
         self._wanted.set()
 
 

@@ -164,3 +164,50 @@ def test_a_partition_that_is_not_there(broker, http, refusal):
     assert refusal(answer) == (404, 40402)
     assert refusal(http.get("/topics", headers={"Accept": "application/vnd.kafka.v1+json"})) == (406, 406)
     assert refusal(http.put("/topics")) == (405, 405)
+
+
+def many(count, **more):
+    return [{"value": {"n": n, "at": "12:30"}, **more} for n in range(count)]
+
+
+@pytest.mark.parametrize("count", [8, 100, 1000])
+@pytest.mark.parametrize("more", [{}, {"key": "k"}, {"partition": 1}, {"partition": 9}], ids=str)
+def test_many_records_are_answered_like_few(broker, http, count, more):
+    """The same records twice: all at once, and with a field that makes the proxy look at each of them."""
+    answers, found = [], []
+    for topic, extra in (("quick", {}), ("general", {"headers": None})):
+        broker.create_topic(topic, 3)
+        answer = http.post(f"/topics/{topic}", headers=JSON, json={"records": many(count, **more, **extra)})
+        assert answer.status_code == 200
+        answers.append(answer.content)
+        records = [(partition, each) for partition in range(3) for each in broker.records(topic, partition)]
+        found.append([(partition, each.offset, each.key, each.value) for partition, each in records])
+    if more:
+        assert answers[0] == answers[1]
+        assert found[0] == found[1]
+    offsets = json.loads(answers[0])["offsets"]
+    assert len(offsets) == count
+    if "partition" not in more or more["partition"] == 1:
+        by_place = {(partition, offset): value for partition, offset, _, value in found[0]}
+        shown = [json.loads(by_place[each["partition"], each["offset"]])["n"] for each in offsets]
+        assert shown == list(range(count))
+
+
+def test_records_of_many_keys_go_where_their_keys_belong(broker, http):
+    broker.create_topic("quick", 4)
+    broker.create_topic("general", 4)
+    keyed = [{"key": f"k{n % 37}", "value": "x" * (n % 50)} for n in range(500)]
+    quick = http.post("/topics/quick", headers=JSON, json={"records": keyed}).json()
+    general = http.post(
+        "/topics/general", headers=JSON, json={"records": [{**each, "headers": None} for each in keyed]}
+    ).json()
+    assert quick == general
+    assert {each["partition"] for each in quick["offsets"]} == {0, 1, 2, 3}
+
+
+def test_a_record_larger_than_a_batch_is_taken_among_many(broker, http):
+    broker.create_topic("t", 1)
+    records = [*many(10), {"value": "x" * 100_000}, *many(10)]
+    answer = http.post("/topics/t", headers=JSON, json={"records": records}).json()
+    assert [each["offset"] for each in answer["offsets"]] == list(range(21))
+    assert len(broker.records("t")[10].value) == 100_002
