@@ -13,7 +13,7 @@ READY_BENCH := $(VENV)/.ready-bench
 # Where there is Python of ours.
 CODE := src tests benchmarks docs examples tools
 
-.PHONY: help setup run broker test test-fast test-connect lint format bench bench-spark bench-streams conformance soak soak-hostile docs release-check clean
+.PHONY: help setup run broker test test-fast test-connect test-operations lint format bench bench-spark bench-streams conformance soak soak-hostile docs release-check clean
 
 help:
 	@echo "make run          broker, schema registry, REST proxy, web console and a live demo on Spark; PORT=9092 DATA_DIR=data; q stops it"
@@ -21,6 +21,7 @@ help:
 	@echo "make test         lint, types and all tests"
 	@echo "make test-fast    the tests without Spark and without slow ones, in about two minutes"
 	@echo "make test-connect connectors against MariaDB, Redis and S3 too, and workers killed twenty times"
+	@echo "make test-operations  a backup of a gigabyte, a bucket, a real Prometheus whose alerts fire and clear"
 	@echo "make setup        the environment in .venv with the command .venv/bin/moldau"
 	@echo "make lint         ruff and mypy only            make format   rewrite the code in house style"
 	@echo "make bench        Moldau against Apache Kafka (needs Java 17 and Maven; about 45 minutes)"
@@ -113,6 +114,12 @@ servers-all: $(READY_DEV)
 
 test-connect: servers-all java
 	@MOLDAU_TEST_CONNECT=1 $(BIN)/pytest tests/connect/connectors tests/connect/worker/tasks --timeout 600
+
+# Prometheus comes from Debian, with root; without it its tests are left out.
+test-operations: servers-all
+	@command -v prometheus >/dev/null || { [ "$$(id -u)" = 0 ] && apt-get update -qq && \
+		apt-get install -y -qq prometheus >/dev/null; } || echo "no Prometheus: its tests are left out"
+	@MOLDAU_TEST_OPERATIONS=1 $(BIN)/pytest tests/operations --timeout 1200
 
 test: lint java chromium servers
 	@$(BIN)/python -m moldau.spark.session.warm_up
