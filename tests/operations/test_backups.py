@@ -48,7 +48,7 @@ def moldau(*arguments: object, check: bool = True, **environment: str) -> "subpr
 
 
 def fill(address: str, topic: str, size: int) -> None:
-    moldau("topics", "create", topic, "-b", address, "--partitions", PARTITIONS)
+    moldau("topics", "create", topic, "-b", address, "--partitions", PARTITIONS, "--if-not-exists")
     rng = random.Random(7)
     producer = Producer({"bootstrap.servers": address, "linger.ms": 20, "batch.size": 500_000})
     sent = 0

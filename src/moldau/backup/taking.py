@@ -270,7 +270,7 @@ async def _groups(cluster: Cluster, wanted: Wanted) -> dict[str, tuple[GroupOffs
 async def _acls(cluster: Cluster) -> tuple[tuple[int, str, int, str, str, int, int], ...]:
     """Those of the cluster; none where it has no authorizer."""
     try:
-        return tuple(tuple(acl) for acl in sorted(await Access(cluster).list_acls()))
+        return tuple((*acl,) for acl in sorted(await Access(cluster).list_acls()))
     except KafkaError as error:
         if error.code in _NOT_THERE:
             return ()

@@ -116,6 +116,9 @@ class Replicas:
         #: The traffic of what this node no longer has.
         self.former_traffic = Traffic()
         self.flush_times = Histogram()
+        #: Data directories with too little room for producers -> why, and the partitions that refuse them.
+        self.full_directories: dict[str, str] = {}
+        self.refusing: set[Partition] = set()
         #: Names of topics whose records have to name a registered schema.
         self.validating: set[str] = set()
 
