@@ -15,6 +15,10 @@ from confluent_kafka import Consumer
 from confluent_kafka import TopicPartition as Place
 from test_mirror import fill
 
+from moldau.base.names import TopicPartition
+from moldau.client.admin.admin import raise_errors
+from moldau.client.groups.descriptions import CommittedOffset
+from moldau.client.groups.groups import Groups
 from moldau.client.transport.cluster import Cluster
 from moldau.mirror.comparison import compare_topics
 
@@ -30,9 +34,7 @@ def backup(*arguments: object, code: int = 0) -> str:
 
 def test_from_kafka_to_moldau_and_not_back(kafka: ApacheKafka, moldau: MoldauBroker, tmp_path: Path) -> None:
     fill(kafka.bootstrap_servers, "saved", 11)
-    consumer = Consumer({"bootstrap.servers": kafka.bootstrap_servers, "group.id": "saved-group"})
-    consumer.commit(offsets=[Place("saved", 0, 1234)], asynchronous=False)
-    consumer.close()
+    asyncio.run(commit(kafka.bootstrap_servers, 1234))
     chosen = ("--topics", "saved", "--groups", "saved-group")
     first = json.loads(backup("create", tmp_path, "-b", kafka.bootstrap_servers, *chosen, "--json"))
     again = json.loads(backup("create", tmp_path, "-b", kafka.bootstrap_servers, *chosen, "--json"))
@@ -45,6 +47,12 @@ def test_from_kafka_to_moldau_and_not_back(kafka: ApacheKafka, moldau: MoldauBro
     consumer.close()
     said = backup("restore", tmp_path, "-b", kafka.bootstrap_servers, "--rename", "saved=other", code=1)
     assert "restore into Moldau" in said
+
+
+async def commit(servers: str, offset: int) -> None:
+    async with await Cluster.open(servers) as cluster:
+        wanted = {TopicPartition("saved", 0): CommittedOffset(offset)}
+        raise_errors(await Groups(cluster).commit("saved-group", wanted))
 
 
 async def differences(source: str, target: str) -> list[object]:

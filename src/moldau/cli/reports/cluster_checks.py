@@ -70,7 +70,7 @@ async def _check_disks(cluster: Cluster) -> list[Finding]:
 
 
 def check_log_dirs(node_id: int, directories: list[LogDir]) -> list[Finding]:
-    """Finds data directories that failed, and disks with little room; sizes that nobody tells are left out."""
+    """Finds data directories that failed, and disks with little room; unknown sizes are left out."""
     found = []
     for each in directories:
         subject = f"disk of broker {node_id}"
