@@ -49,7 +49,7 @@ BELOW = {
     "mirror": "base protocol security client",
     "backup": "base protocol security client mirror",
     # Of the command line only what says things in words: reports, times, resets of offsets.
-    "console": "base protocol schemas security client serde web cli",
+    "console": "base protocol schemas security client serde web cli sql",
     "cli": "base protocol schemas security client cluster node importing web registry serde spark pipelines "
     "streams connect sql rest mirror backup console metrics",
     "testing": "*",

@@ -1,7 +1,7 @@
 """The health check of the image: exit code 0 while the address in MOLDAU_HEALTH_URL answers with 200.
 
-It is a broker's /readyz unless that is set; a registry has /subjects. Nothing but Python's own library, so that
-a check costs little.
+It is a broker's /readyz unless that is set; a registry has /subjects. Nothing but Python's own library is
+used, so that a check costs little.
 """
 
 import os

@@ -3,10 +3,7 @@
 import hashlib
 import http.client
 import json
-import os
 import random
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,37 +11,17 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 from tests.connect.servers import free_port, s3_server
-from waiting import wait_until
+from tests.operations.processes import broker, moldau
 
 GIGABYTE = 1_000_000_000
 PARTITIONS = 4
 
 
 @contextmanager
-def broker(folder: Path) -> Iterator[str]:
-    """A broker in a process of its own, with its data on the disk."""
+def broker_at(folder: Path) -> Iterator[str]:
     port = free_port()
-    command = [sys.executable, "-m", "moldau", "broker", "--port", str(port), "--data-dir", str(folder)]
-    with (folder.parent / f"{folder.name}.log").open("wb") as out:
-        process = subprocess.Popen(command, stdout=out, stderr=out)
-    address = f"127.0.0.1:{port}"
-    try:
-        wait_until(lambda: moldau("topics", "list", "-b", address, check=False).returncode == 0, seconds=60)
-        yield address
-    finally:
-        process.terminate()
-        process.wait(60)
-
-
-def moldau(*arguments: object, check: bool = True, **environment: str) -> "subprocess.CompletedProcess[str]":
-    done = subprocess.run(
-        [sys.executable, "-m", "moldau", *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        env={**os.environ, **environment},
-    )
-    assert not check or done.returncode == 0, done.stderr
-    return done
+    with broker(folder, port):
+        yield f"127.0.0.1:{port}"
 
 
 def fill(address: str, topic: str, size: int) -> None:
@@ -82,7 +59,7 @@ def digests(folder: Path, topic: str) -> list[tuple[int, str]]:
 @pytest.mark.timeout(1200)
 def test_a_gigabyte_byte_by_byte(tmp_path: Path) -> None:
     there = tmp_path / "backup"
-    with broker(tmp_path / "a") as source:
+    with broker_at(tmp_path / "a") as source:
         fill(source, "big", GIGABYTE // 2)
         moldau("backup", "create", there, "-b", source)
         fill_more = Producer({"bootstrap.servers": source, "linger.ms": 20, "batch.size": 500_000})
@@ -96,7 +73,7 @@ def test_a_gigabyte_byte_by_byte(tmp_path: Path) -> None:
     assert second["size_bytes"] > GIGABYTE
     assert 0.4 < second["new_bytes"] / second["size_bytes"] < 0.6
     assert "no problems" in moldau("backup", "verify", there).stdout
-    with broker(tmp_path / "b") as target:
+    with broker_at(tmp_path / "b") as target:
         moldau("backup", "restore", there, "-b", target)
     expected = digests(tmp_path / "a", "big")
     assert sum(size for size, _ in expected) > GIGABYTE
@@ -117,11 +94,11 @@ def test_there_and_back_through_a_bucket(tmp_path: Path) -> None:
             "AWS_SECRET_ACCESS_KEY": "hush-hush",
         }
         where = "s3://backups/shop/main"
-        with broker(tmp_path / "a") as source:
+        with broker_at(tmp_path / "a") as source:
             fill(source, "big", 20_000_000)
             moldau("backup", "create", where, "-b", source, **settings)
             assert json.loads(moldau("backup", "list", where, "--json", **settings).stdout)[0]["topics"] == 1
             assert "no problems" in moldau("backup", "verify", where, **settings).stdout
-        with broker(tmp_path / "b") as target:
+        with broker_at(tmp_path / "b") as target:
             moldau("backup", "restore", where, "-b", target, **settings)
         assert digests(tmp_path / "b", "big") == digests(tmp_path / "a", "big")
