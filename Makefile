@@ -16,7 +16,7 @@ CODE := src tests benchmarks docs examples tools
 # Bytecode is kept whatever the environment says: a test run compiles hundreds of files otherwise, each time.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup run broker test test-fast test-connect lint format bench bench-spark bench-streams conformance soak soak-hostile docs release-check clean bench-cluster
+.PHONY: help setup run broker test test-fast test-connect lint format bench bench-spark bench-streams conformance soak soak-hostile docs release-check clean bench-cluster test-operations
 
 help:
 	@echo "make run          broker, schema registry, REST proxy, web console and a live demo on Spark; PORT=9092 DATA_DIR=data; q stops it"
@@ -24,6 +24,7 @@ help:
 	@echo "make test         lint, types and all tests"
 	@echo "make test-fast    the tests without Spark and without slow ones, in about two minutes"
 	@echo "make test-connect connectors against MariaDB, Redis and S3 too, and workers killed twenty times"
+	@echo "make test-operations  a backup of a gigabyte, a bucket, a real Prometheus whose alerts fire and clear"
 	@echo "make setup        the environment in .venv with the command .venv/bin/moldau"
 	@echo "make lint         ruff and mypy only            make format   rewrite the code in house style"
 	@echo "make bench        Moldau against Apache Kafka (needs Java 17 and Maven; about 45 minutes)"
@@ -117,6 +118,12 @@ servers-all: $(READY_DEV)
 
 test-connect: servers-all java
 	@MOLDAU_TEST_CONNECT=1 $(BIN)/pytest tests/connect/connectors tests/connect/worker/tasks --timeout 600
+
+# Prometheus comes from Debian, with root; without it its tests are left out.
+test-operations: servers-all
+	@command -v prometheus >/dev/null || { [ "$$(id -u)" = 0 ] && apt-get update -qq && \
+		apt-get install -y -qq prometheus >/dev/null; } || echo "no Prometheus: its tests are left out"
+	@MOLDAU_TEST_OPERATIONS=1 $(BIN)/pytest tests/operations --timeout 1200
 
 test: lint java chromium servers
 	@$(BIN)/python -m moldau.spark.session.warm_up

@@ -47,10 +47,11 @@ BELOW = {
     "registry": "base protocol schemas client web",
     "rest": "base protocol schemas security client serde web",
     "mirror": "base protocol security client",
+    "backup": "base protocol security client mirror",
     # Of the command line only what says things in words: reports, times, resets of offsets.
-    "console": "base protocol schemas security client serde web cli",
+    "console": "base protocol schemas security client serde web cli sql",
     "cli": "base protocol schemas security client cluster node importing web registry serde spark pipelines "
-    "streams connect sql rest mirror console metrics",
+    "streams connect sql rest mirror backup console metrics",
     "testing": "*",
 }
 #: The one exception to the table: a tool that reads files of a stopped broker has no broker to ask.
@@ -174,6 +175,7 @@ PURE = [
     "schemas/protobuf/schema.py",
     "registry/rules/protobuf.py",
     "schemas/protobuf/text.py",
+    "backup/manifest.py",
     "mirror/rebatching.py",
     "mirror/rules",
     "console/decoding.py",
@@ -268,6 +270,7 @@ OTHER_FOLDERS = {
     "cluster_faults",
     "cluster_simulation",
     "integration",
+    "operations",
     "shared",
     "simulation",
     "soak",

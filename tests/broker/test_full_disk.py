@@ -31,6 +31,7 @@ SETTINGS = {
     "log.initial.task.delay.ms": "0",
     "log.retention.check.interval.ms": "1000",
     "log.retention.ms": "-1",
+    "moldau.disk.free.min.bytes": "0",  # these tests are about the last byte
 }
 
 

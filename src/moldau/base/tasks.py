@@ -9,13 +9,14 @@ Invariant: a background task that fails is logged, never swallowed.
 import asyncio
 import heapq
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from itertools import count
-from typing import Any
+from typing import Any, TypeVar
 
 from moldau.base.clock import Clock, SteppedClock
 
 log = logging.getLogger("moldau.tasks")
+_T = TypeVar("_T")
 
 #: So many deadlines are met in one turn of the loop; thousands of long polls may end at the same moment.
 DUE_AT_ONCE = 200
@@ -138,3 +139,15 @@ def new_event_loop() -> asyncio.AbstractEventLoop:
         return asyncio.new_event_loop()
     loop: asyncio.AbstractEventLoop = uvloop.new_event_loop()
     return loop
+
+
+async def together(*work: Awaitable[_T]) -> list[_T]:
+    """What all of them give; when one fails the others are ended, and its error is raised as it is."""
+    tasks = [asyncio.ensure_future(each) for each in work]
+    try:
+        return await asyncio.gather(*tasks)
+    except BaseException:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        raise

@@ -55,6 +55,10 @@ COMMANDS = {
     ),
     "mirror": ("moldau.cli.commands.mirror:mirror", "Copy topics between clusters, with their offsets."),
     "migrate": ("moldau.cli.commands.migrate:migrate", "Move a whole cluster to Moldau."),
+    "backup": (
+        "moldau.cli.commands.backup:backup",
+        "Save topics, groups, schemas and ACLs; bring them back.",
+    ),
     "console": ("moldau.cli.commands.console:console", "Run the web console in the foreground."),
     "mcp": ("moldau.cli.commands.mcp:mcp", "Let an assistant look at a cluster (Model Context Protocol)."),
     "connectors": (

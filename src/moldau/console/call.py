@@ -48,6 +48,8 @@ class Console:
     masks: Masks
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
     streams: int = 0
+    #: Queries of SQL that may run at the same time; each has a thread.
+    queries: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(2))
     cookie: str = "moldau-console"
     secure: bool = False
 

@@ -53,6 +53,10 @@ class TopicMasks:
     def __init__(self, masks: list[Mask]) -> None:
         self._masks = masks
 
+    @property
+    def hides_anything(self) -> bool:
+        return bool(self._masks)
+
     def hides_part(self, part: str) -> bool:
         """Whether the raw bytes of a part may not be shown, as something in it is hidden."""
         return any(mask.part == part for mask in self._masks)

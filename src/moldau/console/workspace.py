@@ -77,15 +77,19 @@ class Workspace:
         self.used = self.clock.monotonic()
         async with self._opening:
             if self._cluster is None:
-                self._cluster = await Cluster.open(
-                    self.settings.bootstrap_servers,
-                    client_id="moldau-console",
-                    security=self._security,
-                    request_timeout_ms=_REQUEST_TIMEOUT_MS,
-                    api_timeout_ms=_REQUEST_TIMEOUT_MS,
-                    connect_timeout_ms=5_000,
-                )
+                self._cluster = await self.own_cluster()
             return self._cluster
+
+    async def own_cluster(self) -> Cluster:
+        """New connections as the same user, for the loop that asks; whoever asks closes them."""
+        return await Cluster.open(
+            self.settings.bootstrap_servers,
+            client_id="moldau-console",
+            security=self._security,
+            request_timeout_ms=_REQUEST_TIMEOUT_MS,
+            api_timeout_ms=_REQUEST_TIMEOUT_MS,
+            connect_timeout_ms=5_000,
+        )
 
     async def admin(self) -> Admin:
         return Admin(await self.cluster())

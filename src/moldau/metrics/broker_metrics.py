@@ -88,6 +88,13 @@ SINCE_CLEANING = gauge(
 MAX_CLEAN_TIME = gauge(
     "kafka.log", "LogCleaner", "max-clean-time-secs", "How long the last compaction took", unit="seconds"
 )
+DIRECTORY_REFUSES = gauge(
+    "moldau.log",
+    "LogDirectory",
+    "RefusesProduce",
+    "1 while a data directory has too little room for producers",
+    "logDirectory",
+)
 CLEANINGS = counter("moldau.log", "LogCleaner", "Cleanings", "Compactions that have ended")
 
 # --- traffic ------------------------------------------------------------------------------------------
@@ -419,6 +426,10 @@ LOOP_HOLDS = counter(
 )
 LONGEST_HOLD = gauge(
     "moldau.broker", "EventLoop", "LongestHoldMs", "The longest time that one kept it", unit="ms"
+)
+CLOCK_JUMPS = counter("moldau.broker", "Clock", "Jumps", "How often the time of the machine has jumped")
+CLOCK_LAST_JUMP = gauge(
+    "moldau.broker", "Clock", "LastJumpMs", "By how much it has jumped the last time; less than 0 is back"
 )
 OPEN_FILES = attribute("java.lang", "OperatingSystem", "OpenFileDescriptorCount", "Open files and sockets")
 MAX_FILES = attribute("java.lang", "OperatingSystem", "MaxFileDescriptorCount", "How many may be open")

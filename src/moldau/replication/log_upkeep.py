@@ -10,10 +10,13 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import Executor
 from contextlib import suppress
 
+from moldau.base import clock_watch
 from moldau.base.clock import Clock
+from moldau.base.clock_watch import ClockWatch
 from moldau.base.tasks import Background, Timers
 from moldau.cluster.configs.broker_settings import BrokerSettings
 from moldau.protocol.errors import KafkaError
+from moldau.replication.disk_space import CHECK_SECONDS, DiskSpace
 from moldau.replication.log_moves import LogMoves
 from moldau.replication.replicas import Replicas
 from moldau.storage.directory.logs import Logs
@@ -59,6 +62,10 @@ class LogUpkeep:
             lambda: settings["replica.alter.log.dirs.io.max.bytes.per.second"],
             self.write_checkpoints,
         )
+        #: Retention and timestamps follow the time of the machine.
+        self.clock_watch = ClockWatch(clock)
+        self._disk_space = DiskSpace(logs, replicas, settings)
+        self._measuring: asyncio.Task[None] | None = None
 
     def schedule(self, timers: Timers) -> None:
         """From now on for as long as the timers run."""
@@ -67,6 +74,8 @@ class LogUpkeep:
         self._background.start(self.check_sealed_segments(), "check of sealed segments")
         timers.every(_FLUSH_CHECK_SECONDS, self.flush_due)
         timers.every(_REMOVAL_CHECK_SECONDS, self.remove_deleted)
+        timers.every(CHECK_SECONDS, self.look_at_disks)
+        timers.every(clock_watch.CHECK_SECONDS, self.clock_watch.check)
         checkpoint_ms = min(
             settings.log_flush_offset_checkpoint_interval_ms,
             settings.log_flush_start_offset_checkpoint_interval_ms,
@@ -83,6 +92,14 @@ class LogUpkeep:
             log = partition.log
             if log is not None and (deadline := log.flush_deadline_ms) is not None and deadline <= now_ms:
                 self._replicas.flush(partition)
+
+    def look_at_disks(self) -> None:
+        if self._measuring is None or self._measuring.done():
+            self._measuring = self._background.start(self._look_at_disks(), "look at the disks")
+
+    async def _look_at_disks(self) -> None:
+        loop = asyncio.get_running_loop()
+        self._disk_space.take(await loop.run_in_executor(self._executor, self._disk_space.measure))
 
     def expire_producers(self) -> None:
         self._logs.expire_producers(self._clock.now_ms(), self._settings.producer_id_expiration_ms)

@@ -81,6 +81,7 @@ class Partition:
         "bytes_replicated",
         "commit_listeners",
         "draining",
+        "full",
         "high_watermark",
         "isr",
         "leader",
@@ -122,6 +123,8 @@ class Partition:
         self.mirror: str | None = None
         #: Takes no more writes: another replica is about to lead, and should have everything.
         self.draining = False
+        #: Why producers are refused: the disk has too little room.
+        self.full: str | None = None
         #: Grows with every marker: whoever asked about a transaction before one has to ask again.
         self.markers_written = 0
         self.high_watermark = 0
@@ -261,6 +264,8 @@ class Partition:
         log = self.log
         if log is None or self.leader != self.node_id or self.draining or self.mirror is not None:
             log = self._writable_log()
+        if self.full is not None:
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, self.full)
         if acks == -1 and self.is_under_min_isr:
             raise KafkaError(
                 ErrorCode.NOT_ENOUGH_REPLICAS,
@@ -447,6 +452,8 @@ class Partition:
     def append_mirrored(self, records: memoryview, now_ms: int) -> None:
         """Appends batches of the source as they are: their offsets, epochs, producers and markers."""
         log = self.mirror_log("mirror")
+        if self.full is not None:
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, self.full)
         log.append_batches(records, now_ms)
         self._commit(log, now_ms)
 

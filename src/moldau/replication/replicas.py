@@ -116,6 +116,9 @@ class Replicas:
         #: The traffic of what this node no longer has.
         self.former_traffic = Traffic()
         self.flush_times = Histogram()
+        #: Data directories with too little room for producers -> why, and the partitions that refuse them.
+        self.full_directories: dict[str, str] = {}
+        self.refusing: set[Partition] = set()
         #: Names of topics whose records have to name a registered schema.
         self.validating: set[str] = set()
 
@@ -190,6 +193,10 @@ class Replicas:
                 partition.log = self._open(partition, config, is_new=is_new)
                 if partition.log is not None and len(described.replicas) > 1:
                     partition.high_watermark = self._known_high_watermark(partition.log)
+                if self.full_directories:
+                    directory = self._logs.directory_of(partition.topic_partition)
+                    partition.full = None if directory is None else self.full_directories.get(directory.path)
+                    self.refusing.add(partition)
                 _take_values(partition, values, validation)
                 partition.set_mirror(values["moldau.mirror.state"], self._clock.now_ms())
                 topic.partitions[index] = partition

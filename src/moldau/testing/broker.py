@@ -44,8 +44,9 @@ Value: TypeAlias = str | int | float | bool
 _DECODED_LIMIT = 256 * 1024 * 1024
 _POLL_SECONDS = 0.002
 _END_OF_TIME_MS = 1 << 62
-#: Records of a test may have any timestamps: retention runs only when the test advances the clock.
-_PATIENT = {"log.initial.task.delay.ms": "3600000"}
+#: Records of a test may have any timestamps: retention runs only when the test advances the clock. And
+#: the disk of whoever runs it may be nearly full.
+_PATIENT = {"log.initial.task.delay.ms": "3600000", "moldau.disk.free.min.bytes": "0"}
 #: Stands for ``num.partitions`` where a topic is created.
 _BROKERS_DEFAULT = -1
 #: How long the thread of a broker that has ended may take to end as well.

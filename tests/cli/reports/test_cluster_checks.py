@@ -1,5 +1,6 @@
-from moldau.cli.reports.cluster_checks import check_topics
+from moldau.cli.reports.cluster_checks import check_log_dirs, check_topics
 from moldau.cli.reports.diagnosis import Severity
+from moldau.client.admin.descriptions import LogDir
 from moldau.client.transport.cluster import Partition, Topic
 
 
@@ -19,3 +20,19 @@ def test_partitions() -> None:
 def test_long_lists_are_shortened() -> None:
     (finding,) = check_topics([topic(*[(-1, ())] * 9)])
     assert finding.text.endswith("orders-4 and 4 more")
+
+
+def test_disks_of_brokers() -> None:
+    gigabyte = 1 << 30
+    found = check_log_dirs(
+        1,
+        [
+            LogDir("/a", 0, {}, 100 * gigabyte, 50 * gigabyte),
+            LogDir("/b", 0, {}, 100 * gigabyte, gigabyte // 100),
+            LogDir("/c", 56, {}),
+            LogDir("/old", 0, {}),
+        ],
+    )
+    assert [f.severity for f in found] == [Severity.OK, Severity.PROBLEM, Severity.PROBLEM]
+    assert "0.0 GiB free at /b" in found[1].text
+    assert found[2].text == "/c is offline"

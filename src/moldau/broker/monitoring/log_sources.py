@@ -87,6 +87,8 @@ class LogSources:
         sizes = {each.path: each.volume_bytes() for each in self._logs.online}
         yield Reading(names.DIRECTORY_TOTAL, [((path,), total) for path, (total, _) in sizes.items()])
         yield Reading(names.DIRECTORY_USABLE, [((path,), usable) for path, (_, usable) in sizes.items()])
+        refusing = self._replicas.full_directories
+        yield Reading(names.DIRECTORY_REFUSES, [((path,), int(path in refusing)) for path in sizes])
 
     def cleaner(self) -> Iterable[Reading]:
         cleaner = self._cleaning.cleaner

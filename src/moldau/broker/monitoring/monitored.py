@@ -17,6 +17,7 @@ from moldau.cluster.metadata import Metadata
 from moldau.replication.following import Following
 from moldau.replication.isr_proposals import IsrProposals
 from moldau.replication.log_cleaning import LogCleaning
+from moldau.replication.log_upkeep import LogUpkeep
 from moldau.replication.replicas import Replicas
 from moldau.storage.directory.logs import Logs
 
@@ -35,6 +36,7 @@ class MonitoredBroker(Protocol):
     replicas: Replicas
     logs: Logs
     cleaning: LogCleaning
+    upkeep: LogUpkeep
     isr_proposals: IsrProposals
     following: Following
     #: Done when the broker cannot go on; why.

@@ -37,7 +37,7 @@ class Monitoring:
         self._node = node
         services = node.services
         self.sources = Sources()
-        self._process = ProcessSources(services, node.clock)
+        self._process = ProcessSources(services, node.clock, node.upkeep.clock_watch)
         self._controller = ControllerSources(services, node.controller_role)
         for each in (
             LogSources(node.replicas, node.logs, node.cleaning, node.clock),

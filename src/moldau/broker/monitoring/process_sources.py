@@ -9,6 +9,7 @@ from collections.abc import Iterable
 
 from moldau import __version__
 from moldau.base.clock import Clock, stopwatch, thread_seconds
+from moldau.base.clock_watch import ClockWatch
 from moldau.base.descriptors import descriptor_limit
 from moldau.base.tasks import Timers
 from moldau.broker.context import Services
@@ -21,8 +22,9 @@ _RUNNING, _STOPPING = 3, 6
 
 
 class ProcessSources:
-    def __init__(self, services: Services, clock: Clock) -> None:
+    def __init__(self, services: Services, clock: Clock, clock_watch: ClockWatch) -> None:
         self._services = services
+        self._clock_watch = clock_watch
         self._started_ms = clock.now_ms()
         self._lag = Histogram()
         self._due = 0.0
@@ -40,6 +42,7 @@ class ProcessSources:
         sources.add("kafka.network", "SocketServer", self.network_idle)
         sources.add("kafka.server", "KafkaRequestHandlerPool", self.handler_idle)
         sources.add("moldau.broker", "EventLoop", self.lag)
+        sources.add("moldau.broker", "Clock", self.clock_jumps)
         sources.add("java.lang", "OperatingSystem", self.system)
         sources.add("moldau.broker", "Memory", self.memory)
 
@@ -92,6 +95,10 @@ class ProcessSources:
         # The watchdog counts on a thread of its own: what is read is a copy.
         yield Reading(names.LOOP_HOLDS, [((name,), count) for name, count in holds.by_name.copy().items()])
         yield one(names.LONGEST_HOLD, holds.longest_ms)
+
+    def clock_jumps(self) -> Iterable[Reading]:
+        yield one(names.CLOCK_JUMPS, self._clock_watch.jumps)
+        yield one(names.CLOCK_LAST_JUMP, self._clock_watch.last_jump_ms)
 
     def system(self) -> Iterable[Reading]:
         count = _open_descriptors()

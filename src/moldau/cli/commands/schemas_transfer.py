@@ -41,7 +41,7 @@ def export(file: Path, prefix: str, registry: str, user: str | None, ca: str | N
     """
     with connected(registry, user, ca) as client:
         rows = list(exported(client, prefix))
-    lines = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in ({"format": _FORMAT}, *rows))
+    lines = text_of(rows)
     if str(file) == "-":
         click.echo(lines, nl=False)
     else:
@@ -50,6 +50,11 @@ def export(file: Path, prefix: str, registry: str, user: str | None, ca: str | N
     deleted = sum(bool(row.get("deleted")) for row in schemas)
     subjects = len({row["subject"] for row in schemas})
     note(f"{len(schemas)} versions of {subjects} subjects, {deleted} of them deleted")
+
+
+def text_of(rows: Iterable[Row]) -> str:
+    """The lines of a file, as ``read`` takes them."""
+    return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in ({"format": _FORMAT}, *rows))
 
 
 def _write(file: Path, text: str) -> None:
@@ -107,7 +112,7 @@ def import_(file: Path, force: bool, registry: str, user: str | None, ca: str | 
     text = sys.stdin.read() if str(file) == "-" else file.read_text("utf-8")
     rows = read(text.splitlines())
     with connected(registry, user, ca) as client:
-        _import(client, rows, force)
+        import_rows(client, rows, force)
     note(f"{sum(row['kind'] == 'schema' for row in rows)} versions are in the registry")
 
 
@@ -131,7 +136,8 @@ def read(lines: Iterable[str]) -> list[Row]:
     return rows
 
 
-def _import(client: "RegistryClient", rows: list[Row], force: bool) -> None:
+def import_rows(client: "RegistryClient", rows: list[Row], force: bool) -> None:
+    """Registers everything with the ids that it has."""
     from moldau.client.registry.schema_registry import RegistryError
 
     schemas = in_order(row for row in rows if row["kind"] == "schema")

@@ -4,9 +4,12 @@ Invariant: changes nothing. What does not answer is a finding, not an error.
 """
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
-from moldau.cli.reports.diagnosis import Finding, Severity, ok
+from moldau.cli.reports.diagnosis import Finding, Severity, check_disk, ok
+from moldau.client.admin.admin import Admin
+from moldau.client.admin.descriptions import LogDir
 from moldau.client.transport.authentication import AuthenticationFailed
 from moldau.client.transport.cluster import Cluster, Topic
 from moldau.client.transport.connection import BrokerNotAvailable
@@ -40,6 +43,7 @@ async def examine_cluster(bootstrap_server: str, options: Mapping[str, Any]) -> 
             step = "topics cannot be changed until there is one: look at the brokers' logs"
             found.append(Finding(Severity.PROBLEM, "controller", "there is none", step))
         found += check_topics(await cluster.topics(None))
+        found += await _check_disks(cluster)
         return found
 
 
@@ -50,6 +54,33 @@ async def _check_broker(cluster: Cluster, node_id: int, address: str) -> Finding
         step = "start the broker, or correct its advertised.listeners"
         return Finding(Severity.PROBLEM, f"broker {node_id}", f"{address}: {error}", step)
     return ok(f"broker {node_id}", f"{address} answers, {len(connection.api_versions)} APIs")
+
+
+async def _check_disks(cluster: Cluster) -> list[Finding]:
+    try:
+        outcomes = await Admin(cluster).describe_log_dirs()
+    except KafkaError:
+        return []  # a broker that does not answer has been found already
+    return [
+        finding
+        for node_id, outcome in outcomes.items()
+        if not isinstance(outcome, KafkaError)
+        for finding in check_log_dirs(node_id, outcome)
+    ]
+
+
+def check_log_dirs(node_id: int, directories: list[LogDir]) -> list[Finding]:
+    """Finds data directories that failed, and disks with little room; unknown sizes are left out."""
+    found = []
+    for each in directories:
+        subject = f"disk of broker {node_id}"
+        if each.error_code:
+            step = "mend or replace the disk, and restart the broker; docs/operations/runbooks.md"
+            found.append(Finding(Severity.PROBLEM, subject, f"{each.path} is offline", step))
+        elif each.usable_bytes >= 0:
+            finding = check_disk(Path(each.path), each.usable_bytes)
+            found.append(Finding(finding.severity, subject, finding.text, finding.next_step))
+    return found
 
 
 def check_topics(topics: list[Topic]) -> list[Finding]:

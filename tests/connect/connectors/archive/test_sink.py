@@ -6,11 +6,12 @@ from pathlib import Path
 import pytest
 
 from moldau.base.names import TopicPartition
+from moldau.base.object_stores import LocalStore
 from moldau.connect.connector import SinkTaskContext
 from moldau.connect.connectors.archive.names import FileName
 from moldau.connect.connectors.archive.sink import ArchiveSink, ArchiveSinkTask
 from moldau.connect.connectors.archive.source import ArchiveSource
-from moldau.connect.connectors.archive.stores import LocalStore
+from moldau.connect.connectors.archive.stores import store_of
 from moldau.connect.data.schema import Schema
 from moldau.connect.data.types import Type
 from moldau.connect.errors import ConfigException, ConnectException
@@ -141,4 +142,4 @@ def test_what_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigException, match="name of a folder"):
         write(ArchiveSink, {"archive.path": str(tmp_path), "topics.dir": "../x"}, [])
     with pytest.raises(ConnectException, match="leads out of"):
-        LocalStore(tmp_path).put("../x", b"")
+        store_of({"s3.bucket.name": None, "archive.path": str(tmp_path)}).put("../x", b"")

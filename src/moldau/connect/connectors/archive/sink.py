@@ -13,12 +13,13 @@ from datetime import UTC, datetime
 from typing import Any
 
 from moldau.base.names import TopicPartition
+from moldau.base.object_stores import Store
 from moldau.connect.config.definition import ConfigDef, ConfigKey, ConfigType, Importance
 from moldau.connect.config.validators import Checked, Range
 from moldau.connect.connector import SinkConnector, SinkTask, SinkTaskContext
 from moldau.connect.connectors.archive.formats import Kept, files_of, kinds, write
 from moldau.connect.connectors.archive.names import FileName, Flush, folder_of, marks
-from moldau.connect.connectors.archive.stores import Store, store_of
+from moldau.connect.connectors.archive.stores import store_of
 from moldau.connect.data.schema import Struct
 from moldau.connect.errors import ConfigException, DataException
 from moldau.connect.records import SinkRecord

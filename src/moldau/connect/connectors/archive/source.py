@@ -8,13 +8,14 @@ Invariant: only flushes that count are read, each partition in the order of its 
 
 from collections.abc import Generator, Mapping, Sequence
 
+from moldau.base.object_stores import Store
 from moldau.connect.config.definition import ConfigDef, ConfigKey, ConfigType, Importance
 from moldau.connect.config.validators import Range
 from moldau.connect.connector import SourceConnector, SourceTask, SourceTaskContext
 from moldau.connect.connectors.archive.formats import Kept, read
 from moldau.connect.connectors.archive.names import FileName, Flush
 from moldau.connect.connectors.archive.sink import STORE, store_hosts, store_problems
-from moldau.connect.connectors.archive.stores import Store, store_of
+from moldau.connect.connectors.archive.stores import store_of
 from moldau.connect.data.schema import Schema
 from moldau.connect.data.types import Int64, Type
 from moldau.connect.errors import ConnectException

@@ -1,122 +1,53 @@
-"""Where an archive lies: a folder of this machine, or a bucket of an S3-like store.
+"""Where an archive lies, by the settings of a connector: a folder of this machine, or an S3-like bucket.
 
-Invariant: a name appears with all of its bytes, or not at all.
+Invariant: what a store says goes on as an error that Connect's workers understand.
 """
 
-import os
-from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from moldau.connect.connectors.libraries import library
+from moldau.base.object_stores import LocalStore, ObjectStore, Store, StoreError
 from moldau.connect.errors import ConfigException, ConnectException, RetriableException
 
-_EXTRA = "connect-archive"
+_T = TypeVar("_T")
 
 
-class Store(ABC):
-    @abstractmethod
-    def put(self, name: str, content: bytes) -> None: ...
-
-    @abstractmethod
-    def get(self, name: str) -> bytes: ...
-
-    @abstractmethod
-    def names(self, prefix: str) -> list[str]:
-        """Names below a folder, in order."""
-
-    @abstractmethod
-    def delete(self, name: str) -> None: ...
-
-
-class LocalStore(Store):
-    def __init__(self, root: Path) -> None:
-        self._root = root
-
-    def _path(self, name: str) -> Path:
-        found = (self._root / name).resolve()
-        if self._root.resolve() not in found.parents:
-            raise ConnectException(f"The name {name} leads out of the archive")
-        return found
+class ConnectStore(Store):
+    def __init__(self, store: Store) -> None:
+        self._store = store
 
     def put(self, name: str, content: bytes) -> None:
-        path = self._path(name)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        scratch = path.with_name(f".{path.name}.new")
-        with scratch.open("wb") as out:
-            out.write(content)
-            out.flush()
-            os.fsync(out.fileno())
-        scratch.replace(path)
+        _asked(lambda: self._store.put(name, content))
 
     def get(self, name: str) -> bytes:
-        return self._path(name).read_bytes()
+        return _asked(lambda: self._store.get(name))
 
     def names(self, prefix: str) -> list[str]:
-        start = self._root / prefix
-        found = (path for path in start.rglob("*") if path.is_file() and not path.name.startswith("."))
-        return sorted(path.relative_to(self._root).as_posix() for path in found)
+        return _asked(lambda: self._store.names(prefix))
 
     def delete(self, name: str) -> None:
-        self._path(name).unlink(missing_ok=True)
+        _asked(lambda: self._store.delete(name))
 
 
-class ObjectStore(Store):
-    """A bucket, by obstore."""
+def _asked(question: Callable[[], _T]) -> _T:
+    try:
+        return question()
+    except StoreError as error:
+        kind = RetriableException if error.retriable else ConnectException
+        raise kind(str(error)) from None
 
-    def __init__(self, settings: Mapping[str, Any]) -> None:
-        self._obstore = library("obstore", _EXTRA)
-        self._errors = library("obstore.exceptions", _EXTRA)
+
+def store_of(settings: Mapping[str, Any]) -> Store:
+    if settings["s3.bucket.name"]:
         secret = settings["aws.secret.access.key"]
-        options: dict[str, Any] = {
+        options = {
             "region": settings["s3.region"],
             "endpoint": settings["store.url"],
             "access_key_id": settings["aws.access.key.id"],
             "secret_access_key": None if secret is None else secret.secret,
         }
-        given = {name: value for name, value in options.items() if value}
-        plain = str(settings["store.url"] or "").startswith("http:")
-        self._store = library("obstore.store", _EXTRA).S3Store(
-            settings["s3.bucket.name"], config=given, client_options={"allow_http": plain}
-        )
-
-    def put(self, name: str, content: bytes) -> None:
-        self._asked(lambda: self._obstore.put(self._store, name, content))
-
-    def get(self, name: str) -> bytes:
-        found = self._asked(lambda: self._obstore.get(self._store, name).bytes())
-        return bytes(found)
-
-    def names(self, prefix: str) -> list[str]:
-        def listed() -> list[str]:
-            pages = self._obstore.list(self._store, prefix=prefix)
-            return sorted(str(each["path"]) for page in pages for each in page)
-
-        found: list[str] = self._asked(listed)
-        return found
-
-    def delete(self, name: str) -> None:
-        self._asked(lambda: self._obstore.delete(self._store, name))
-
-    def _asked(self, question: Any) -> Any:
-        errors = self._errors
-        refused = (errors.NotFoundError, errors.PermissionDeniedError, errors.UnauthenticatedError)
-        try:
-            return question()
-        except refused as error:
-            raise ConnectException(f"The object store refuses: {_first_line(error)}") from None
-        except errors.BaseError as error:
-            raise RetriableException(f"The object store cannot be asked: {_first_line(error)}") from None
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).partition("\n")[0][:300]
-
-
-def store_of(settings: Mapping[str, Any]) -> Store:
-    if settings["s3.bucket.name"]:
-        return ObjectStore(settings)
+        return ConnectStore(_asked(lambda: ObjectStore(settings["s3.bucket.name"], options)))
     if settings["archive.path"]:
-        return LocalStore(Path(settings["archive.path"]))
+        return ConnectStore(LocalStore(Path(settings["archive.path"])))
     raise ConfigException("Either archive.path or s3.bucket.name has to be set")
