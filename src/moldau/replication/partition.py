@@ -260,7 +260,8 @@ class Partition:
         log = self.log
         if log is None or self.leader != self.node_id or self.draining or self.mirror is not None:
             log = self._writable_log()
-        if acks == -1 and self.is_under_min_isr:
+        alone = len(self.replicas) <= 1
+        if not alone and acks == -1 and self.is_under_min_isr:
             raise KafkaError(
                 ErrorCode.NOT_ENOUGH_REPLICAS,
                 f"{len(self.isr)} of {len(self.replicas)} replicas are in sync, and min.insync.replicas is "
@@ -274,7 +275,12 @@ class Partition:
             appended = log.append_checked(records, checked, self.leader_epoch, now_ms)
         self.appends += 1
         self.bytes_in += len(records)
-        self._commit(log, now_ms)
+        if not alone:
+            self._commit(log, now_ms)
+        else:  # what ``_commit`` does for an only replica, without two calls
+            self.high_watermark = log.log_end_offset
+            if self.commit_listeners or self.append_listeners:
+                self._notices.add(self)
         return appended
 
     def append_internal(self, records: Any, now_ms: int) -> Appended:
