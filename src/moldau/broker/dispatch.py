@@ -52,6 +52,8 @@ _PLACE_SECONDS = 1.0
 
 #: A response, a ``Parked``, a generator or an awaitable of one of these, or None where nothing is answered.
 Handler: TypeAlias = Callable[[Any, RequestContext], Any]
+#: Frame, where its body begins, correlation id, client id, connection: a whole answer, or None.
+PlainPath: TypeAlias = Callable[[memoryview, int, int, "str | None", Connection], "bytearray | None"]
 #: Puts something around the handler of an API; the handlers themselves know nothing of it.
 WrapHandler: TypeAlias = Callable[[ApiKey, Handler], Handler]
 
@@ -65,6 +67,7 @@ class Route:
         "flexible",
         "forwarded",
         "handle",
+        "plain",
         "prefix",
         "read",
         "request",
@@ -93,6 +96,8 @@ class Route:
         self.prefix = bytes(9 if tagged else 8)
         self.handle = handle
         self.fail = api.fail
+        #: Answers the usual requests from their bytes, where nothing stands before the handler.
+        self.plain: PlainPath | None = None
 
     @property
     def read_in_steps(self) -> SteppedReader:
@@ -203,12 +208,11 @@ class Dispatch:
             raise MalformedMessage(f"{len(frame)} bytes are too few for a header") from None
         route = self._routes.get((api_key, version))
         if route is None:
-            found = self._find_route(api_key, version, correlation_id, frame, connection)
-            if found is None:
+            route = self._find_route(api_key, version, correlation_id, frame, connection)
+            if route is None:
                 return
-            route = found
         tally = route.tally
-        began = handled = 0.0
+        began = 0.0
         if tally.left:
             tally.left -= 1
         else:
@@ -222,6 +226,14 @@ class Dispatch:
                 client_id = _client_id(frame, position, connection)
         if route.flexible:
             position = skip_header_tags(frame, position)
+        if route.plain is not None and not self.log_requests:
+            answer = route.plain(frame, position, correlation_id, client_id, connection)
+            if answer is not None:
+                handled = stopwatch() if began else 0.0
+                connection.send([answer])
+                if began:
+                    tally.answered(began, handled, connection.read_at, len(frame), None)
+                return
         try:
             request, _ = route.read(frame, position, ELEMENTS_AT_ONCE)
         except TooManyElements:
@@ -241,8 +253,7 @@ class Dispatch:
         except Exception as error:
             result = self._failed(route, request, context, error)
         connection = context.connection
-        if began:
-            handled = stopwatch()
+        handled = stopwatch() if began else 0.0
         if result.__class__ is route.response:
             connection.send(route.encode(context.correlation_id, result))
         elif result is not None:
@@ -436,6 +447,10 @@ class Dispatch:
             tally = self.requests.tally(key, version)
             kind = Route if key in (ApiKey.PRODUCE, ApiKey.FETCH) else CountingRoute
             route = kind(api, ApiKey(key), version, handle, tally)
+            if key == ApiKey.PRODUCE and route.flexible and handle is api.handle:
+                from moldau.broker.plain_produce import PlainProduce
+
+                route.plain = PlainProduce(self._services, version).answer
         except (OSError, ImportError) as error:
             # Out of descriptors or memory, most likely. The next request tries again.
             raise CloseConnection(f"{ApiKey(key).name} could not be loaded: {error}") from error

@@ -266,7 +266,8 @@ class Partition:
             log = self._writable_log()
         if self.full is not None:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, self.full)
-        if acks == -1 and self.is_under_min_isr:
+        alone = len(self.replicas) <= 1
+        if not alone and acks == -1 and self.is_under_min_isr:
             raise KafkaError(
                 ErrorCode.NOT_ENOUGH_REPLICAS,
                 f"{len(self.isr)} of {len(self.replicas)} replicas are in sync, and min.insync.replicas is "
@@ -280,7 +281,12 @@ class Partition:
             appended = log.append_checked(records, checked, self.leader_epoch, now_ms)
         self.appends += 1
         self.bytes_in += len(records)
-        self._commit(log, now_ms)
+        if not alone:
+            self._commit(log, now_ms)
+        else:  # what ``_commit`` does for an only replica, without two calls
+            self.high_watermark = log.log_end_offset
+            if self.commit_listeners or self.append_listeners:
+                self._notices.add(self)
         return appended
 
     def append_internal(self, records: Any, now_ms: int) -> Appended:

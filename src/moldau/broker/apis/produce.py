@@ -386,6 +386,17 @@ def _refused(
     )
 
 
+def refuse(request: ProduceRequest, context: RequestContext, error: KafkaError) -> ProduceResponse:
+    """The answer to a request with one batch, whose append was tried in vain (``plain_produce.py``)."""
+    topic = request.topic_data[0]
+    data = topic.partition_data[0]
+    result = _refused(data, error, topic, context)
+    response = ProduceResponse([TopicProduceResponse(topic.name, topic.topic_id, [result])])
+    if context.api_version >= 10:
+        _name_leaders(response, request, context)
+    return response
+
+
 class _Uncommitted(NamedTuple):
     """A batch that the followers do not have yet, and its place in the answer."""
 

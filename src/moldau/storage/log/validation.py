@@ -159,9 +159,9 @@ def check_batch(
         _check_counts(header, internal=internal)
     if producer_id >= 0 and base_sequence < 0:
         _check_counts(header, internal=internal)
-    payload, deltas = checked_records(view, header, limits)
+    payload, (lowest, highest) = checked_records(view, header, limits)
     if not config.log_append_time:
-        lowest, highest = base_timestamp + deltas[0], base_timestamp + deltas[1]
+        lowest, highest = lowest + base_timestamp, highest + base_timestamp
         if (
             highest > now_ms + config.message_timestamp_after_max_ms
             or now_ms - lowest > config.message_timestamp_before_max_ms
