@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Iterable, Iterator
 from typing import Any
 
 from moldau.client import BEGINNING, END, READ_COMMITTED, Cluster, Consumer, TopicPartition
+from moldau.client.consumer.consumer import at_offset
 from moldau.client.consumer.fetched import ConsumerRecord
 from moldau.sql.errors import SqlError
 from moldau.sql.planner import RESULT_TOPIC, Plan
@@ -102,3 +103,19 @@ async def _partitions(cluster: Cluster, plan: Plan) -> list[TopicPartition]:
         topic = await cluster.topic(name)
         found += [TopicPartition(name, partition.index) for partition in topic.partitions]
     return found
+
+
+async def last_records(cluster: Cluster, topics: Iterable[str], most: int) -> list[ConsumerRecord]:
+    """The last records of topics, at most so many of each partition, by time."""
+    kept: dict[TopicPartition, list[ConsumerRecord]] = {}
+    for name in topics:
+        topic = await cluster.topic(name)
+        kept |= {TopicPartition(name, each.index): [] for each in topic.partitions}
+    async with Consumer(cluster, isolation_level=READ_COMMITTED) as consumer:
+        first = await consumer.offsets_of(dict.fromkeys(kept, BEGINNING))
+        ends = await consumer.offsets_of(dict.fromkeys(kept, END))
+        await consumer.assign({each: at_offset(max(first[each], ends[each] - most)) for each in kept})
+        async for batch in consumer.batches(until=ends):
+            own, end = kept[batch.topic_partition], ends[batch.topic_partition]
+            own += [each for each in batch.consumer_records() if each.offset < end]
+    return list(by_time(kept.values()))
