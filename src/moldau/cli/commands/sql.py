@@ -21,13 +21,25 @@ _MORE = "...> "
 _HISTORY = Path.home() / ".moldau" / "sql_history"
 
 
+functions_option = click.option(
+    "--functions",
+    multiple=True,
+    metavar="MODULE",
+    help="A Python module whose functions statements may call; repeatable.",
+)
+
+
 @click.command(short_help="SQL over topics: a shell, files and single statements.")
 @click.argument("file", type=click.File(), required=False)
 @click.option("-e", "--execute", "text", metavar="STATEMENTS", help="Run these statements and end.")
 @click.option(
-    "--schema-registry", metavar="URL", envvar="MOLDAU_SCHEMA_REGISTRY", help="For AVRO and JSON_SR."
+    "--schema-registry",
+    metavar="URL",
+    envvar="MOLDAU_SCHEMA_REGISTRY",
+    help="For AVRO, PROTOBUF and JSON_SR.",
 )
 @click.option("--home", metavar="DIR", help="Where queries that are kept have their files.")
+@functions_option
 @click.option(
     "--server",
     metavar="URL",
@@ -44,6 +56,7 @@ def sql(
     text: str | None,
     schema_registry: str | None,
     home: str | None,
+    functions: tuple[str, ...],
     server: str | None,
     user: str | None,
     as_json: bool,
@@ -61,7 +74,6 @@ def sql(
       moldau sql -e "CREATE STREAM clicks (user STRING KEY, page STRING)
                      WITH (KAFKA_TOPIC='clicks', VALUE_FORMAT='JSON', PARTITIONS=3)"
       moldau sql -e "SELECT page, COUNT(*) FROM clicks GROUP BY page"
-      moldau sql -e "SELECT * FROM clicks EMIT CHANGES LIMIT 5" --json
       moldau sql statements.sql -b broker1:9092
       moldau sql --server http://127.0.0.1:8088 -e "SHOW QUERIES"
     """
@@ -72,9 +84,7 @@ def sql(
     except ModuleNotFoundError as missing:
         raise click.ClickException(f"{missing.name} is not installed: pip install 'moldau[sql]'") from missing
 
-    given = text if text is not None else file.read() if file is not None else None
-    if given is None and not sys.stdin.isatty():
-        given = sys.stdin.read()
+    given = _given(text, file)
 
     async def work(session: "Session | RemoteSession") -> None:
         if given is not None:
@@ -90,8 +100,10 @@ def sql(
 
     async def work_here(cluster: "Cluster") -> None:
         runner = QueryProcesses(bootstrap_server, home)
-        async with Session(cluster, registry=schema_registry, runner=runner) as session:
-            await work(session)
+        with _plain_errors():
+            session = Session(cluster, registry=schema_registry, runner=runner, functions=functions)
+            await session.__aenter__()
+        await work(session)
 
     if server is None:
         connected(bootstrap_server, work_here, timeout_seconds=timeout_seconds)
@@ -99,6 +111,13 @@ def sql(
     with _plain_errors():
         remote = RemoteSession(server, user)
     run(work(remote))
+
+
+def _given(text: str | None, file: Any) -> str | None:
+    """Statements that are there already; None where a person types them."""
+    if text is not None or file is not None:
+        return text if text is not None else str(file.read())
+    return None if sys.stdin.isatty() else sys.stdin.read()
 
 
 async def _agreed(session: "Session | RemoteSession", text: str) -> bool:

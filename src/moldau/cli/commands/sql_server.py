@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from moldau.cli.commands.registry import credentials
+from moldau.cli.commands.sql import functions_option
 from moldau.cli.output import log_to_stderr
 from moldau.cli.session import client_settings, client_settings_options
 
@@ -55,6 +56,7 @@ _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
     metavar="OPTION",
     help="An option of 'moldau streams run' for every query, such as --run-option=--workers=2; repeatable.",
 )
+@functions_option
 @click.option("--no-queries", is_flag=True, help="Refuse statements whose queries would be kept.")
 @click.option("--service-id", default="default_", show_default=True, help="What /info says.")
 @click.option(
@@ -139,6 +141,7 @@ def _server_options(options: dict[str, Any]) -> "ServerOptions":
         options["schema_registry"],
         runner,
         options["service_id"],
+        options["functions"],
         ListenerOptions(options["host"], options["port"], tls=tls),
         Limits(
             request_timeout_ms=600_000,

@@ -11,8 +11,10 @@ from moldau.client import Admin, Cluster, KafkaError, NewTopic
 from moldau.sql.aggregates import AGGREGATES
 from moldau.sql.catalogue import Catalogue, Source, source_of
 from moldau.sql.errors import SqlError
+from moldau.sql.exploding import HELP as EXPLODE_HELP
 from moldau.sql.formats import key_serde, value_serde
 from moldau.sql.functions import FUNCTIONS
+from moldau.sql.lambdas import HELP as LAMBDA_HELP
 from moldau.sql.parser import parse_statement, split
 from moldau.sql.planner import Plan, plan_create, plan_insert, plan_query
 from moldau.sql.program import catalogue_of, file_of
@@ -36,6 +38,7 @@ from moldau.sql.statements import (
     Statement,
 )
 from moldau.sql.types import to_json
+from moldau.sql.user_functions import load_functions
 
 _RESET = "auto.offset.reset"
 DEFAULTS = {_RESET: "latest"}
@@ -84,17 +87,25 @@ class Session:
     """One person's statements: ``async with Session(cluster) as session``."""
 
     def __init__(
-        self, cluster: Cluster, *, registry: str | None = None, runner: QueryRunner | None = None
+        self,
+        cluster: Cluster,
+        *,
+        registry: str | None = None,
+        runner: QueryRunner | None = None,
+        functions: Sequence[str] = (),
     ) -> None:
+        """``functions`` are modules whose functions statements may call."""
         self._cluster = cluster
         self._registry = registry
         self._runner = runner
+        self._functions = tuple(functions)
         self._log = StatementLog(cluster)
         self._kept: dict[str, Kept] = {}
         self.catalogue = Catalogue()
         self.properties = dict(DEFAULTS)
 
     async def __aenter__(self) -> "Session":
+        load_functions(self._functions)
         await self._load()
         return self
 
@@ -344,7 +355,7 @@ class Session:
         """The file of a query: what was made before it, and its own statement."""
         assert kept.query_id is not None
         earlier = [each.text for each in self._sources() if each.number < kept.number]
-        return file_of(kept.query_id, [*earlier, kept.text], self._registry)
+        return file_of(kept.query_id, [*earlier, kept.text], self._registry, self._functions)
 
     async def missing_queries(self) -> list[Kept]:
         """Queries that should run and do not, such as those of a machine that was restarted."""
@@ -444,6 +455,8 @@ class Session:
             case "FUNCTIONS":
                 both: list[tuple[Any, ...]] = [
                     *((each.name, "SCALAR", each.help) for each in FUNCTIONS.values()),
+                    *((name, "SCALAR", text) for name, text in LAMBDA_HELP.items()),
+                    ("EXPLODE", "TABLE", EXPLODE_HELP),
                     *((each.name, "AGGREGATE", each.help) for each in AGGREGATES.values()),
                 ]
                 return Table(("Function Name", "Category", "What it gives"), tuple(sorted(both)))

@@ -29,6 +29,8 @@ class ServerOptions:
     #: Where queries that are kept run; None where they are refused.
     runner: QueryRunner | None = None
     service_id: str = "default_"
+    #: Modules whose functions statements may call.
+    functions: tuple[str, ...] = ()
     listener: ListenerOptions = field(default_factory=ListenerOptions)
     #: A query that is kept has started before its CREATE is answered, which takes Spark some time.
     limits: Limits = field(default_factory=lambda: Limits(request_timeout_ms=600_000))
@@ -45,7 +47,9 @@ async def serve(
     authenticate = BasicAuthentication(options.users, REALM) if options.users else anybody
     with Listener(options.listener) as listener:
         async with await Cluster.open(options.bootstrap_servers, security=options.security) as cluster:
-            service = SqlService(cluster, options.registry, options.runner, options.service_id)
+            service = SqlService(
+                cluster, options.registry, options.runner, options.service_id, options.functions
+            )
             await service.open()
             app = application(service, authenticate=authenticate, limits=options.limits)
             tasks = [

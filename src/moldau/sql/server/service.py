@@ -59,6 +59,8 @@ class SqlService:
     registry: str | None = None
     runner: QueryRunner | None = None
     service_id: str = "default_"
+    #: Modules whose functions statements may call.
+    functions: tuple[str, ...] = ()
     clock: Clock = field(default_factory=SystemClock)
     #: Push queries by their ids; to set one's event ends it.
     pushes: dict[str, asyncio.Event] = field(default_factory=dict)
@@ -68,7 +70,8 @@ class SqlService:
     _pauses: dict[str, _Pause] = field(default_factory=dict)
 
     async def open(self) -> None:
-        self._session = await Session(self.cluster, registry=self.registry, runner=self.runner).__aenter__()
+        session = Session(self.cluster, registry=self.registry, runner=self.runner, functions=self.functions)
+        self._session = await session.__aenter__()
 
     @property
     def session(self) -> Session:
