@@ -4,7 +4,6 @@ Invariant: nothing is written; the batch takes the records of all partitions in 
 partition in its own order, as a task of Kafka Streams does.
 """
 
-import heapq
 from collections.abc import AsyncIterator, Iterable, Iterator
 from typing import Any
 
@@ -14,6 +13,7 @@ from moldau.client.consumer.fetched import ConsumerRecord
 from moldau.sql.errors import SqlError
 from moldau.sql.planner import RESULT_TOPIC, Plan
 from moldau.streams import TestDriver
+from moldau.streams.versions import by_time
 
 #: A batch is held in memory; more than this is work for Spark.
 MOST_RECORDS = 2_000_000
@@ -40,19 +40,6 @@ def run_over(plan: Plan, records: Iterable[ConsumerRecord]) -> list[SqlRow]:
 def _outputs(driver: TestDriver, record: ConsumerRecord) -> Iterator[Any]:
     produced = driver.pipe_raw_input(record.topic, record.key, record.value, record.timestamp, record.headers)
     return (each for each in produced if each.topic == RESULT_TOPIC)
-
-
-def by_time(partitions: Iterable[list[ConsumerRecord]]) -> Iterator[ConsumerRecord]:
-    """One order of all records: always the earliest of those that are next in their partitions."""
-    heads = [(own[0].timestamp, number, 0, own) for number, own in enumerate(partitions) if own]
-    heapq.heapify(heads)
-    while heads:
-        _, number, at, own = heads[0]
-        yield own[at]
-        if at + 1 < len(own):
-            heapq.heapreplace(heads, (own[at + 1].timestamp, number, at + 1, own))
-        else:
-            heapq.heappop(heads)
 
 
 async def what_is_there(cluster: Cluster, plan: Plan, as_of_ms: int | None = None) -> list[SqlRow]:
