@@ -6,9 +6,9 @@ from typing import Any
 from moldau.client.consumer.fetched import ConsumerRecord
 from moldau.protocol.records import TimestampType
 from moldau.sql.catalogue import Catalogue
-from moldau.sql.looking import run_over
 from moldau.sql.parser import parse_query
 from moldau.sql.planner import plan_query
+from moldau.sql.running.looking import run_over
 from moldau.streams import TestDriver
 
 STATEMENTS = [

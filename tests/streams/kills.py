@@ -22,7 +22,7 @@ from waiting import wait_until
 JOB = Path(__file__).with_name("kill_job.py")
 VICTIMS = ("driver", "host", "broker")
 TOPICS = ("windows", "colours")
-_PATIENCE_SECONDS = 180.0
+_PATIENCE_SECONDS = float(os.environ.get("MOLDAU_SOAK_PATIENCE", "180"))
 _PARTITIONS = 2
 
 Record = tuple[bytes | None, bytes | None, int]

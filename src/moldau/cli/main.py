@@ -77,6 +77,10 @@ COMMANDS = {
     ),
     "streams": ("moldau.cli.commands.streams:streams", "Draw and check programs for stream processing."),
     "sql": ("moldau.cli.commands.sql:sql", "SQL over topics: a shell, files and single statements."),
+    "sql-server": (
+        "moldau.cli.commands.sql_server:sql_server",
+        "Run a SQL server in the foreground: ksqlDB's REST paths.",
+    ),
     "log": ("moldau.cli.commands.log:log", "Look into log files; check, mend and import them."),
     "acls": ("moldau.cli.commands.acls:acls", "List, add, remove, check and suggest ACLs."),
     "roles": ("moldau.cli.commands.roles:roles", "Give users sets of rights that have a name."),

@@ -10,6 +10,7 @@ import sqlglot
 from sqlglot import exp, parser, tokens
 from sqlglot.dialects.dialect import Dialect
 from sqlglot.errors import SqlglotError
+from sqlglot.tokenizer_core import TokenType
 
 from moldau.sql.errors import SqlError
 
@@ -25,6 +26,12 @@ class StreamSql(Dialect):
         FUNCTIONS: ClassVar[dict[str, Any]] = {}
         FUNCTION_PARSERS: ClassVar[dict[str, Any]] = {"CAST": lambda self: self._parse_cast(True)}
         NO_PAREN_FUNCTIONS: ClassVar[dict[Any, Any]] = {}
+        # x => x + 1; an arrow with one line is a field of a struct, also among the arguments of a function.
+        LAMBDAS: ClassVar[dict[Any, Any]] = {
+            TokenType.FARROW: lambda self, variables: exp.Lambda(
+                this=self._parse_disjunction(), expressions=variables
+            )
+        }
 
 
 def tokenize(text: str) -> list[Any]:

@@ -16,6 +16,7 @@ from sqlglot import exp
 from moldau.sql.dialect import name_of
 from moldau.sql.errors import SqlError
 from moldau.sql.functions import FUNCTIONS
+from moldau.sql.lambdas import LAMBDA_FUNCTIONS, compile_call
 from moldau.sql.types import (
     BIGINT,
     BOOLEAN,
@@ -379,6 +380,13 @@ def _function(expression: exp.Anonymous, scope: Scope) -> Compiled:
     name = str(expression.this).upper()
     if name == "STRUCT":
         return _struct(expression, scope)
+    if name in LAMBDA_FUNCTIONS:
+
+        def compile_with(inner: exp.Expression, variables: Mapping[str, SqlType]) -> Compiled:
+            known = {("", place): (place, kind) for place, kind in variables.items()}
+            return compile_expression(inner, Scope({**scope.columns, **known}))
+
+        return Compiled(*compile_call(name, expression.expressions, compile_with))
     return _call(name, [compile_expression(each, scope) for each in expression.expressions])
 
 

@@ -19,9 +19,9 @@ from moldau.sql.errors import SqlError
 from moldau.sql.statements import ColumnDefinition
 from moldau.sql.types import SqlType, caster, to_json
 
-FORMATS = ("JSON", "JSON_SR", "AVRO", "KAFKA", "DELIMITED", "NONE")
+FORMATS = ("JSON", "JSON_SR", "AVRO", "PROTOBUF", "KAFKA", "DELIMITED", "NONE")
 #: Formats whose schema is in a registry.
-WITH_SCHEMA = ("JSON_SR", "AVRO")
+WITH_SCHEMA = ("JSON_SR", "AVRO", "PROTOBUF")
 
 Columns = Sequence[ColumnDefinition]
 
@@ -61,7 +61,7 @@ def value_serde(form: str, columns: Columns, registry: Any = None, name: str = "
                 lambda row: inner.serialize("", row[only]) or b"",
                 lambda data: {only: inner.deserialize("", data)},
             )
-        case "AVRO" | "JSON_SR":
+        case "AVRO" | "JSON_SR" | "PROTOBUF":
             return _RegistryValues(form, columns, registry, name)
         case "NONE":
             return PlainSerde("NONE", lambda row: b"", lambda data: {})
@@ -165,16 +165,18 @@ def _fields(data: bytes, columns: Columns) -> dict[str, Any]:
 
 
 class _RegistryValues:
-    """Avro or JSON Schema by a registry; the schema of what is written comes from the columns."""
+    """Avro, Protobuf or JSON Schema by a registry; the schema of what is written comes from the columns."""
 
     def __init__(self, form: str, columns: Columns, registry: Any, name: str) -> None:
         if registry is None:
             raise SqlError(f"VALUE_FORMAT {form} needs a schema registry: --schema-registry URL.")
-        from moldau.sql.schemas import avro_schema, json_schema
+        from moldau.sql.schemas import avro_schema, json_schema, protobuf_schema
         from moldau.streams.serdes import Serdes
 
         if form == "AVRO":
             self._inner = Serdes.avro(registry, json.dumps(avro_schema(columns, name)))
+        elif form == "PROTOBUF":
+            self._inner = Serdes.protobuf_rows(registry, protobuf_schema(columns, name))
         else:
             self._inner = Serdes.json_schema(registry, json.dumps(json_schema(columns, name)))
         self._form = form
@@ -186,11 +188,20 @@ class _RegistryValues:
             return None
         if self._form == "AVRO":
             return self._inner.serialize(topic, {each.name: row.get(each.name) for each in self._columns})
-        return self._inner.serialize(topic, _outward(row, self._columns))
+        given = _outward(row, self._columns)
+        if self._form == "PROTOBUF":  # a field that is not there is NULL
+            given = _without_null(given)
+        return self._inner.serialize(topic, given)
 
     def deserialize(self, topic: str, data: bytes | None) -> dict[str, Any] | None:
         value = self._inner.deserialize(topic, data)
         return None if value is None else self._read(value)
+
+
+def _without_null(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _without_null(each) for name, each in value.items() if each is not None}
+    return [_without_null(each) for each in value] if isinstance(value, list) else value
 
 
 class StateSerde:

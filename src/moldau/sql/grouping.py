@@ -14,6 +14,7 @@ from moldau.sql.aggregates import AGGREGATES, Aggregate
 from moldau.sql.errors import SqlError
 from moldau.sql.expressions import Compiled
 from moldau.sql.formats import StateSerde, key_serde, row_serde
+from moldau.sql.lambdas import is_variable
 from moldau.sql.relations import WINDOW_COLUMNS, KeyPart, Relation, place_column
 from moldau.sql.statements import ColumnDefinition, Query, Window
 from moldau.sql.types import SqlType
@@ -136,7 +137,7 @@ def _rewritten(expression: exp.Expression, places: dict[str, str]) -> exp.Expres
     found = expression.transform(change)
     known = {*places.values(), *WINDOW_COLUMNS}
     for column in found.find_all(exp.Column):
-        if str(column.this.this) not in known:
+        if str(column.this.this) not in known and not is_variable(str(column.this.this)):
             name = str(column.this.this).rsplit(".", 1)[-1]
             raise SqlError(f"Column {name} must stand in GROUP BY or inside an aggregate function.")
     return found

@@ -518,7 +518,7 @@ def _explain(cursor: _Cursor) -> Statement:
         made = _create(cursor)
         if not isinstance(made, CreateAs):
             raise SqlError("Only a statement with a SELECT can be explained.")
-        return Explain(query=made.query)
+        return Explain(query=made.query, replacing=made if made.or_replace else None)
     return Explain(query_id=cursor.name())
 
 

@@ -13,6 +13,7 @@ from sqlglot import exp
 from moldau.sql.catalogue import Catalogue, Source, formats_of
 from moldau.sql.dialect import name_of
 from moldau.sql.errors import SqlError
+from moldau.sql.exploding import exploded
 from moldau.sql.expressions import compile_condition
 from moldau.sql.formats import key_serde, value_serde
 from moldau.sql.grouping import group, has_aggregates
@@ -127,6 +128,7 @@ def _select(query: Query, catalogue: Catalogue, registry: Any) -> tuple[StreamsB
         if any(True for _ in _aggregates_in(query.where)):
             raise SqlError("WHERE looks at single rows: conditions on aggregates stand in HAVING.")
         relation = _filtered(relation, relation.bind(query.where))
+    query, relation = exploded(query, relation)
     rewrite: Callable[[exp.Expression], exp.Expression] = relation.bind
     if has_aggregates(query) or query.group_by:
         if query.partition_by:
@@ -198,7 +200,7 @@ def _columns(
 def _all(relation: Relation, alias: str | None, *, prefixed: bool) -> list[tuple[str, exp.Expression]]:
     from moldau.sql.relations import place_column
 
-    chosen = [each for each in relation.columns if alias in (None, each[0])]
+    chosen = [each for each in relation.columns if alias in (None, each[0]) and each[0] != "$"]
     if not chosen:
         raise SqlError(f"There is no source {alias} here.")
     return [(f"{own}_{name}" if prefixed else name, place_column(place)) for own, name, place, _ in chosen]
@@ -207,7 +209,7 @@ def _all(relation: Relation, alias: str | None, *, prefixed: bool) -> list[tuple
 def _name(projection: exp.Expression, number: int) -> str:
     if isinstance(projection, exp.Alias):
         return name_of(projection.args["alias"])
-    if isinstance(projection, exp.Column):
+    if isinstance(projection, exp.Column) and not str(projection.this.this).startswith("$EXPLODE"):
         return name_of(projection.this)
     if isinstance(projection, exp.JSONExtract):
         return name_of(projection.expression)

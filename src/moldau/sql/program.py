@@ -11,6 +11,7 @@ from moldau.sql.errors import SqlError
 from moldau.sql.parser import parse_statement
 from moldau.sql.planner import plan_create, plan_insert
 from moldau.sql.statements import CreateAs, CreateSource, InsertSelect
+from moldau.sql.user_functions import load_functions
 from moldau.streams import Topology
 
 _FILE = '''"""Written by moldau sql: the query {query_id}."""
@@ -18,17 +19,23 @@ _FILE = '''"""Written by moldau sql: the query {query_id}."""
 from moldau.sql.program import topology_of
 
 STATEMENTS = {statements!r}
-topology = topology_of(STATEMENTS, registry={registry!r})
+FUNCTIONS = {functions!r}
+topology = topology_of(STATEMENTS, registry={registry!r}, functions=FUNCTIONS)
 '''
 
 
-def file_of(query_id: str, statements: Sequence[str], registry: str | None) -> str:
+def file_of(
+    query_id: str, statements: Sequence[str], registry: str | None, functions: Sequence[str] = ()
+) -> str:
     """The text of the file; the last statement is the query, those before it make what it names."""
-    return _FILE.format(query_id=query_id, statements=list(statements), registry=registry)
+    return _FILE.format(
+        query_id=query_id, statements=list(statements), registry=registry, functions=list(functions)
+    )
 
 
-def topology_of(statements: Sequence[str], registry: Any = None) -> Topology:
-    """What the last of the statements runs."""
+def topology_of(statements: Sequence[str], registry: Any = None, functions: Sequence[str] = ()) -> Topology:
+    """What the last of the statements runs; ``functions`` are modules of users' functions."""
+    load_functions(functions)
     catalogue = catalogue_of(statements[:-1], registry)
     query = parse_statement(statements[-1])
     if isinstance(query, CreateAs):

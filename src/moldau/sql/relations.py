@@ -18,8 +18,9 @@ from moldau.sql.dialect import name_of
 from moldau.sql.errors import SqlError
 from moldau.sql.expressions import Compiled, Row, Scope, compile_expression
 from moldau.sql.formats import key_serde, row_serde, value_serde
+from moldau.sql.lambdas import variable_place, variables_of
 from moldau.sql.statements import ColumnDefinition, Join
-from moldau.sql.types import BIGINT, INTEGER, SqlType, wider
+from moldau.sql.types import BIGINT, INTEGER, NULL, SqlType, wider
 from moldau.streams import (
     Consumed,
     Joined,
@@ -99,9 +100,20 @@ def bind(expression: exp.Expression, scope: Scope) -> exp.Expression:
         if isinstance(node, exp.Anonymous):
             arguments = [bind(each, scope) for each in node.expressions]
             return exp.Anonymous(this=str(node.this).upper(), expressions=arguments)
+        if isinstance(node, exp.Lambda):
+            return _bound_lambda(node, scope)
         return node
 
     return expression.copy().transform(change)
+
+
+def _bound_lambda(written: exp.Lambda, scope: Scope) -> exp.Lambda:
+    """Its variables are places, too, and hide columns of the same name."""
+    names = variables_of(written)
+    columns = {key: place for key, place in scope.columns.items() if key[1] not in names}
+    places = {("", name): (variable_place(name), NULL) for name in names}
+    body = bind(written.this, Scope({**columns, **places}))
+    return exp.Lambda(this=body, expressions=[exp.Identifier(this=name, quoted=True) for name in names])
 
 
 # --- sources --------------------------------------------------------------------------------------

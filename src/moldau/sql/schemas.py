@@ -21,6 +21,14 @@ _AVRO: dict[str, Any] = {
     "DATE": {"type": "int", "logicalType": "date"},
     "TIME": {"type": "int", "logicalType": "time-millis"},
 }
+_PROTOBUF = {
+    "BOOLEAN": "bool",
+    "INTEGER": "int32",
+    "BIGINT": "int64",
+    "DOUBLE": "double",
+    "STRING": "string",
+    "BYTES": "bytes",
+}
 _JSON = {
     "BOOLEAN": "boolean",
     "INTEGER": "integer",
@@ -93,3 +101,33 @@ def _json(kind: SqlType) -> dict[str, Any]:
             pairs = zip(kind.fields, kind.parts, strict=True)
             return {"type": ["object", "null"], "properties": {name: _json(part) for name, part in pairs}}
     return {"type": [_JSON[kind.name], "null"]}
+
+
+def protobuf_schema(columns: Sequence[ColumnDefinition], name: str) -> str:
+    """A .proto file whose one message has the columns; NULL is a field that is not there."""
+    record = "".join(c if c.isalnum() else "_" for c in name) or "Row"
+    lines = ['syntax = "proto3";', "package moldau.sql;", f"message {record}Value {{"]
+    lines += _protobuf_fields([(each.name, each.type) for each in columns], "  ")
+    return "\n".join([*lines, "}", ""])
+
+
+def _protobuf_fields(fields: Sequence[tuple[str, SqlType]], indent: str) -> list[str]:
+    lines: list[str] = []
+    for number, (name, kind) in enumerate(fields, 1):
+        if kind.name == "ARRAY":
+            rule, inner = "repeated ", kind.parts[0]
+        elif kind.name == "MAP":
+            rule, inner = "", kind.parts[1]
+        else:
+            rule, inner = "optional ", kind
+        written = _PROTOBUF.get(inner.name)
+        if inner.name == "STRUCT":
+            written = f"{name}_Struct"
+            parts = list(zip(inner.fields, inner.parts, strict=True))
+            lines += [f"{indent}message {written} {{", *_protobuf_fields(parts, indent + "  "), f"{indent}}}"]
+        if written is None:
+            raise SqlError(f"PROTOBUF has no {kind} here; use STRING, or another format.")
+        if kind.name == "MAP":
+            written = f"map<string, {written}>"
+        lines.append(f"{indent}{rule}{written} {name} = {number};")
+    return lines

@@ -129,6 +129,8 @@ class Explain:
 
     query_id: str | None = None
     query: Query | None = None
+    #: A CREATE OR REPLACE, whose upgrade is explained where there is something to replace.
+    replacing: CreateAs | None = None
 
 
 @dataclass(frozen=True, slots=True)

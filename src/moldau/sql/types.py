@@ -85,6 +85,8 @@ def decimal(precision: int, scale: int) -> SqlType:
 def type_of(written: exp.DataType) -> SqlType:
     """A type as it stands in a statement."""
     name = written.this.value if hasattr(written.this, "value") else str(written.this)
+    if name == "USER-DEFINED":  # a word that sqlglot does not know as a type, such as BYTES
+        name = str(written.args.get("kind"))
     inner = written.expressions
     match name.upper():
         case "DECIMAL":

@@ -82,6 +82,20 @@ class Serdes:
         )
 
     @staticmethod
+    def protobuf_rows(registry: Any, schema: str) -> "RegistrySerde":
+        """Protobuf as dicts: written by the first message of a .proto text, read by what others wrote."""
+        from google.protobuf.json_format import MessageToDict
+
+        from moldau.serde.protobuf import ProtobufDeserializer, ProtobufSerializer
+
+        class Rows(ProtobufDeserializer):
+            def deserialize(self, *given: Any, **named: Any) -> Any:
+                found = super().deserialize(*given, **named)
+                return None if found is None else MessageToDict(found, preserving_proto_field_name=True)
+
+        return RegistrySerde(ProtobufSerializer(registry, schema), Rows(registry))
+
+    @staticmethod
     def time_windowed(inner: Any, size_ms: int) -> PlainSerde:
         """Keys of time windows as Kafka Streams writes them: the key and the start."""
 

@@ -2,30 +2,52 @@
 
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from moldau.cli.output import echo, note, print_json_line, print_table
-from moldau.cli.session import bootstrap_option, connected, json_option, timeout_option
+from moldau.cli.session import bootstrap_option, connected, json_option, run, timeout_option
 
 if TYPE_CHECKING:
     from moldau.client.transport.cluster import Cluster
-    from moldau.sql.session import Result, Session
+    from moldau.sql.running.session import Result, Session
+    from moldau.sql.server.client import RemoteSession
 
 _PROMPT = "sql> "
 _MORE = "...> "
 _HISTORY = Path.home() / ".moldau" / "sql_history"
 
 
+functions_option = click.option(
+    "--functions",
+    multiple=True,
+    metavar="MODULE",
+    help="A Python module whose functions statements may call; repeatable.",
+)
+
+
 @click.command(short_help="SQL over topics: a shell, files and single statements.")
 @click.argument("file", type=click.File(), required=False)
 @click.option("-e", "--execute", "text", metavar="STATEMENTS", help="Run these statements and end.")
 @click.option(
-    "--schema-registry", metavar="URL", envvar="MOLDAU_SCHEMA_REGISTRY", help="For AVRO and JSON_SR."
+    "--schema-registry",
+    metavar="URL",
+    envvar="MOLDAU_SCHEMA_REGISTRY",
+    help="For AVRO, PROTOBUF and JSON_SR.",
 )
 @click.option("--home", metavar="DIR", help="Where queries that are kept have their files.")
+@functions_option
+@click.option(
+    "--server",
+    metavar="URL",
+    envvar="MOLDAU_SQL_SERVER",
+    show_envvar=True,
+    help="Let a server run the statements: 'moldau sql-server', or ksqlDB's.",
+)
+@click.option("--user", metavar="NAME:PASSWORD", envvar="MOLDAU_SQL_USER", help="Who you are to the server.")
 @json_option
 @timeout_option
 @bootstrap_option
@@ -34,6 +56,9 @@ def sql(
     text: str | None,
     schema_registry: str | None,
     home: str | None,
+    functions: tuple[str, ...],
+    server: str | None,
+    user: str | None,
     as_json: bool,
     timeout_seconds: float,
     bootstrap_server: str,
@@ -49,50 +74,92 @@ def sql(
       moldau sql -e "CREATE STREAM clicks (user STRING KEY, page STRING)
                      WITH (KAFKA_TOPIC='clicks', VALUE_FORMAT='JSON', PARTITIONS=3)"
       moldau sql -e "SELECT page, COUNT(*) FROM clicks GROUP BY page"
-      moldau sql -e "SELECT * FROM clicks EMIT CHANGES LIMIT 5" --json
       moldau sql statements.sql -b broker1:9092
+      moldau sql --server http://127.0.0.1:8088 -e "SHOW QUERIES"
     """
     try:
-        from moldau.sql.query_processes import QueryProcesses
-        from moldau.sql.session import Session
+        from moldau.sql.running.query_processes import QueryProcesses
+        from moldau.sql.running.session import Session
+        from moldau.sql.server.client import RemoteSession
     except ModuleNotFoundError as missing:
         raise click.ClickException(f"{missing.name} is not installed: pip install 'moldau[sql]'") from missing
 
-    runner = QueryProcesses(bootstrap_server, home)
-    given = text if text is not None else file.read() if file is not None else None
-    if given is None and not sys.stdin.isatty():
-        given = sys.stdin.read()
+    given = _given(text, file)
 
-    async def work(cluster: "Cluster") -> None:
-        async with Session(cluster, registry=schema_registry, runner=runner) as session:
-            if given is not None:
-                await _run(session, given, as_json=as_json)
-                return
-            note("Statements end with a semicolon; 'exit' or Ctrl-D ends the shell.")
-            for statements in _typed():
-                try:
+    async def work(session: "Session | RemoteSession") -> None:
+        if given is not None:
+            await _run(session, given, as_json=as_json)
+            return
+        note("Statements end with a semicolon; 'exit' or Ctrl-D ends the shell.")
+        for statements in _typed():
+            try:
+                if await _agreed(session, statements):
                     await _run(session, statements, as_json=as_json)
-                except click.ClickException as error:
-                    echo(f"Error: {error.message}", err=True)
+            except click.ClickException as error:
+                echo(f"Error: {error.message}", err=True)
 
-    connected(bootstrap_server, work, timeout_seconds=timeout_seconds)
+    async def work_here(cluster: "Cluster") -> None:
+        runner = QueryProcesses(bootstrap_server, home)
+        with _plain_errors():
+            session = Session(cluster, registry=schema_registry, runner=runner, functions=functions)
+            await session.__aenter__()
+        await work(session)
+
+    if server is None:
+        connected(bootstrap_server, work_here, timeout_seconds=timeout_seconds)
+        return
+    with _plain_errors():
+        remote = RemoteSession(server, user)
+    run(work(remote))
 
 
-async def _run(session: "Session", text: str, *, as_json: bool) -> None:
+def _given(text: str | None, file: Any) -> str | None:
+    """Statements that are there already; None where a person types them."""
+    if text is not None or file is not None:
+        return text if text is not None else str(file.read())
+    return None if sys.stdin.isatty() else sys.stdin.read()
+
+
+async def _agreed(session: "Session | RemoteSession", text: str) -> bool:
+    """Shows what a CREATE OR REPLACE of a query would do, and asks whether to do it."""
+    from moldau.sql.errors import SqlError
+    from moldau.sql.parser import parse, split
+    from moldau.sql.statements import CreateAs
+
+    try:
+        statements = parse(text)
+    except SqlError:
+        return True  # to be refused with the reason
+    for written, statement in zip(split(text), statements, strict=True):
+        if isinstance(statement, CreateAs) and statement.or_replace:
+            await _run(session, f"EXPLAIN {written}", as_json=False)
+            if not click.confirm(f"Replace {statement.name}?"):
+                return False
+    return True
+
+
+@contextmanager
+def _plain_errors() -> Iterator[None]:
+    """Errors of statements and of the cluster as one line."""
     from moldau.protocol.errors import KafkaError
     from moldau.sql.errors import SqlError
 
     try:
-        async for result in session.run(text):
-            await _show(result, as_json=as_json)
+        yield
     except SqlError as error:
         raise click.ClickException(str(error)) from error
     except KafkaError as error:
         raise click.ClickException(error.message or error.code.name) from error
 
 
+async def _run(session: "Session | RemoteSession", text: str, *, as_json: bool) -> None:
+    with _plain_errors():
+        async for result in session.run(text):
+            await _show(result, as_json=as_json)
+
+
 async def _show(result: "Result", *, as_json: bool) -> None:
-    from moldau.sql.session import Flow, Message, Table
+    from moldau.sql.running.session import Flow, Message, Table
 
     match result:
         case Message(text):

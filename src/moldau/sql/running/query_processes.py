@@ -7,7 +7,7 @@ streams list``, ``status``, ``logs`` and ``why`` tell of it.
 import asyncio
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from moldau.sql.errors import SqlError
@@ -43,6 +43,12 @@ class QueryProcesses:
 
     async def stop(self, query_id: str) -> None:
         await self._streams("stop", query_id, may_fail="does not run")
+
+    async def states(self) -> Mapping[str, str]:
+        from moldau.pipelines.directory import known_pipelines
+
+        found = await asyncio.to_thread(known_pipelines, self._home)
+        return {each.name: each.state for each in found}
 
     async def _streams(self, *arguments: str, may_fail: str | None = None) -> None:
         command = [sys.executable, "-m", "moldau.cli.main", "streams", *arguments, "--home", str(self._home)]

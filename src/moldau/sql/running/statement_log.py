@@ -43,6 +43,8 @@ class StatementLog:
     def __init__(self, cluster: Cluster, topic: str = TOPIC) -> None:
         self._cluster = cluster
         self._place = TopicPartition(topic, 0)
+        #: One behind the last record that was read or written here.
+        self.end = 0
 
     async def load(self) -> list[Kept]:
         """All statements, in order; the topic is made where it is missing."""
@@ -62,7 +64,13 @@ class StatementLog:
                         kept.pop(record.key, None)
                     else:
                         kept[record.key] = decoded(record.value)
+        self.end = ends[self._place]
         return sorted(kept.values(), key=lambda each: each.number)
+
+    async def has_more(self) -> bool:
+        """Whether somebody else has written since."""
+        async with Consumer(self._cluster) as consumer:
+            return (await consumer.offsets_of({self._place: END}))[self._place] > self.end
 
     async def write(self, kept: Kept) -> None:
         await self._send(kept.name, kept.encoded())
@@ -72,4 +80,6 @@ class StatementLog:
 
     async def _send(self, name: str, value: bytes | None) -> None:
         async with await Producer.open(self._cluster) as producer:
-            await (await producer.send(self._place.topic, value, key=name.encode(), partition=0))
+            sent = await (await producer.send(self._place.topic, value, key=name.encode(), partition=0))
+        if sent.offset == self.end:
+            self.end += 1  # else somebody wrote in between, and the next refresh reads it

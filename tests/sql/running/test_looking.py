@@ -5,7 +5,7 @@ from clicks import record
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moldau.sql.looking import by_time
+from moldau.sql.running.looking import by_time
 
 
 def test_the_earliest_head_is_next() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from moldau.client import Cluster
 from moldau.sql.errors import SqlError
-from moldau.sql.session import Flow, Message, Session, Table
+from moldau.sql.running.session import Flow, Message, Session, Table
 from moldau.testing import Broker
 
 CLICKS = (
@@ -29,6 +29,9 @@ class Runner:
 
     async def stop(self, query_id: str) -> None:
         self.running.pop(query_id, None)
+
+    async def states(self) -> dict[str, str]:
+        return dict.fromkeys(self.running, "running")
 
 
 Work = Callable[[Session, Runner], Coroutine[Any, Any, None]]
@@ -147,6 +150,31 @@ def test_queries_that_are_kept(broker: Broker) -> None:
         assert "COUNTS" not in [each[0] for each in await rows(session, "SHOW TOPICS")]
 
     work_on(broker, start, go_on, end)
+
+
+def test_a_query_is_replaced_in_place(broker: Broker) -> None:
+    """Its id stays, the old program ends, and who reads it still finds it after a restart."""
+
+    async def replace(session: Session, runner: Runner) -> None:
+        await results(session, CLICKS)
+        await results(session, "CREATE STREAM slow AS SELECT user, page FROM clicks WHERE ms > 4")
+        await results(session, "CREATE STREAM slower AS SELECT user, page FROM slow")
+        changed = "CREATE OR REPLACE STREAM slow AS SELECT user, page, ms FROM clicks WHERE ms > 6"
+        (made,) = await results(session, changed)
+        assert made.text.splitlines()[:2] == ["Replaced query with ID CSAS_SLOW_2", "+ column MS BIGINT"]
+        assert list(runner.running) == ["CSAS_SLOWER_3", "CSAS_SLOW_2"]
+        assert (await results(session, changed))[0] == Message("SLOW is as it was")
+        with pytest.raises(SqlError, match="cannot be replaced in place: column MS would be gone"):
+            await results(session, "CREATE OR REPLACE STREAM slow AS SELECT user, page FROM clicks")
+        with pytest.raises(SqlError, match="No query writes CLICKS"):
+            await results(session, "CREATE OR REPLACE STREAM clicks AS SELECT user, page FROM slow")
+        await results(session, CLICKS.replace("CREATE", "CREATE OR REPLACE"))
+
+    async def later(session: Session, runner: Runner) -> None:
+        assert [each.name for each in session.kept()] == ["CLICKS", "SLOW", "SLOWER"]
+        assert ("MS", "BIGINT") in await rows(session, "DESCRIBE slow")
+
+    work_on(broker, replace, later)
 
 
 @pytest.mark.parametrize(

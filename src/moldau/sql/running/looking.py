@@ -4,15 +4,16 @@ Invariant: nothing is written; the batch takes the records of all partitions in 
 partition in its own order, as a task of Kafka Streams does.
 """
 
-import heapq
 from collections.abc import AsyncIterator, Iterable, Iterator
 from typing import Any
 
 from moldau.client import BEGINNING, END, READ_COMMITTED, Cluster, Consumer, TopicPartition
+from moldau.client.consumer.consumer import at_offset
 from moldau.client.consumer.fetched import ConsumerRecord
 from moldau.sql.errors import SqlError
 from moldau.sql.planner import RESULT_TOPIC, Plan
 from moldau.streams import TestDriver
+from moldau.streams.versions import by_time
 
 #: A batch is held in memory; more than this is work for Spark.
 MOST_RECORDS = 2_000_000
@@ -39,19 +40,6 @@ def run_over(plan: Plan, records: Iterable[ConsumerRecord]) -> list[SqlRow]:
 def _outputs(driver: TestDriver, record: ConsumerRecord) -> Iterator[Any]:
     produced = driver.pipe_raw_input(record.topic, record.key, record.value, record.timestamp, record.headers)
     return (each for each in produced if each.topic == RESULT_TOPIC)
-
-
-def by_time(partitions: Iterable[list[ConsumerRecord]]) -> Iterator[ConsumerRecord]:
-    """One order of all records: always the earliest of those that are next in their partitions."""
-    heads = [(own[0].timestamp, number, 0, own) for number, own in enumerate(partitions) if own]
-    heapq.heapify(heads)
-    while heads:
-        _, number, at, own = heads[0]
-        yield own[at]
-        if at + 1 < len(own):
-            heapq.heapreplace(heads, (own[at + 1].timestamp, number, at + 1, own))
-        else:
-            heapq.heappop(heads)
 
 
 async def what_is_there(cluster: Cluster, plan: Plan, as_of_ms: int | None = None) -> list[SqlRow]:
@@ -102,3 +90,19 @@ async def _partitions(cluster: Cluster, plan: Plan) -> list[TopicPartition]:
         topic = await cluster.topic(name)
         found += [TopicPartition(name, partition.index) for partition in topic.partitions]
     return found
+
+
+async def last_records(cluster: Cluster, topics: Iterable[str], most: int) -> list[ConsumerRecord]:
+    """The last records of topics, at most so many of each partition, by time."""
+    kept: dict[TopicPartition, list[ConsumerRecord]] = {}
+    for name in topics:
+        topic = await cluster.topic(name)
+        kept |= {TopicPartition(name, each.index): [] for each in topic.partitions}
+    async with Consumer(cluster, isolation_level=READ_COMMITTED) as consumer:
+        first = await consumer.offsets_of(dict.fromkeys(kept, BEGINNING))
+        ends = await consumer.offsets_of(dict.fromkeys(kept, END))
+        await consumer.assign({each: at_offset(max(first[each], ends[each] - most)) for each in kept})
+        async for batch in consumer.batches(until=ends):
+            own, end = kept[batch.topic_partition], ends[batch.topic_partition]
+            own += [each for each in batch.consumer_records() if each.offset < end]
+    return list(by_time(kept.values()))

@@ -3,22 +3,25 @@
 Invariant: a statement that fails changes nothing; what it made lasts in the statement log before the answer.
 """
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
-from moldau.client import Admin, Cluster, KafkaError, NewTopic, Producer
+from moldau.client import Admin, Cluster, KafkaError, NewTopic
 from moldau.sql.aggregates import AGGREGATES
 from moldau.sql.catalogue import Catalogue, Source, source_of
 from moldau.sql.errors import SqlError
-from moldau.sql.expressions import Scope, compile_expression
+from moldau.sql.exploding import HELP as EXPLODE_HELP
 from moldau.sql.formats import key_serde, value_serde
 from moldau.sql.functions import FUNCTIONS
-from moldau.sql.looking import SqlRow, what_comes, what_is_there
+from moldau.sql.lambdas import HELP as LAMBDA_HELP
 from moldau.sql.parser import parse_statement, split
 from moldau.sql.planner import Plan, plan_create, plan_insert, plan_query
 from moldau.sql.program import catalogue_of, file_of
-from moldau.sql.statement_log import Kept, StatementLog
+from moldau.sql.running.inserting import encoded_rows, rows_of, send_rows
+from moldau.sql.running.looking import SqlRow, last_records, what_comes, what_is_there
+from moldau.sql.running.statement_log import Kept, StatementLog
+from moldau.sql.running.upgrades import dry_run, upgrade_of
 from moldau.sql.statements import (
     Control,
     CreateAs,
@@ -34,10 +37,13 @@ from moldau.sql.statements import (
     Show,
     Statement,
 )
-from moldau.sql.types import caster, to_json
+from moldau.sql.types import to_json
+from moldau.sql.user_functions import load_functions
 
 _RESET = "auto.offset.reset"
-_DEFAULTS = {_RESET: "latest"}
+DEFAULTS = {_RESET: "latest"}
+#: How many records of each partition a dry run takes.
+_DRY_RUN_RECORDS = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,26 +78,50 @@ class QueryRunner(Protocol):
 
     async def start(self, query_id: str, program: str) -> None: ...
     async def stop(self, query_id: str) -> None: ...
+    async def states(self) -> Mapping[str, str]:
+        """What became of each: ``running``, ``starting``, ``stopped``, ``failed`` or ``died``."""
+        ...
 
 
 class Session:
     """One person's statements: ``async with Session(cluster) as session``."""
 
     def __init__(
-        self, cluster: Cluster, *, registry: str | None = None, runner: QueryRunner | None = None
+        self,
+        cluster: Cluster,
+        *,
+        registry: str | None = None,
+        runner: QueryRunner | None = None,
+        functions: Sequence[str] = (),
     ) -> None:
+        """``functions`` are modules whose functions statements may call."""
         self._cluster = cluster
         self._registry = registry
         self._runner = runner
+        self._functions = tuple(functions)
         self._log = StatementLog(cluster)
         self._kept: dict[str, Kept] = {}
         self.catalogue = Catalogue()
-        self.properties = dict(_DEFAULTS)
+        self.properties = dict(DEFAULTS)
 
     async def __aenter__(self) -> "Session":
-        self._kept = {each.name: each for each in await self._log.load()}
-        self.catalogue = catalogue_of([each.text for each in self._ordered()], self._registry)
+        load_functions(self._functions)
+        await self._load()
         return self
+
+    async def _load(self) -> None:
+        self._kept = {each.name: each for each in await self._log.load()}
+        self.catalogue = catalogue_of([each.text for each in self.kept()], self._registry)
+
+    async def refresh(self) -> None:
+        """Takes over what others have written to the statement log since."""
+        if await self._log.has_more():
+            await self._load()
+
+    @property
+    def sequence_number(self) -> int:
+        """The place of the last statement in the log; -1 where there is none."""
+        return self._log.end - 1
 
     async def __aexit__(self, *_: object) -> None:
         return
@@ -119,6 +149,8 @@ class Session:
                 return await self._show(statement)
             case Describe():
                 return self._describe(statement)
+            case Explain(replacing=CreateAs() as replacing) if replacing.name in self.catalogue.sources:
+                return await self._explain_replacing(replacing)
             case Explain():
                 return self._explain(statement)
             case Control():
@@ -130,8 +162,14 @@ class Session:
 
     # --- rows -------------------------------------------------------------------------------------
 
+    def plan(self, query: Query) -> Plan:
+        return plan_query(query, self.catalogue, self._registry)
+
     async def _query(self, query: Query) -> Result:
-        plan = plan_query(query, self.catalogue, self._registry)
+        return await self.look(query, self.plan(query), self.properties)
+
+    async def look(self, query: Query, plan: Plan, properties: Mapping[str, str]) -> Table | Flow:
+        """The rows of a SELECT that was planned."""
         names = tuple(each.name for each in plan.columns)
         if query.emit is None:
             rows = await what_is_there(self._cluster, plan, query.as_of_ms)
@@ -139,12 +177,12 @@ class Session:
             return Table(names, found if query.limit is None else found[: query.limit])
         if query.as_of_ms is not None:
             raise SqlError("AS OF looks at what was there; it does not go with EMIT.")
-        return Flow(names, self._flow(plan, names, query.limit))
+        from_beginning = properties.get(_RESET, DEFAULTS[_RESET]) == "earliest"
+        return Flow(names, self._flow(plan, names, query.limit, from_beginning))
 
     async def _flow(
-        self, plan: Plan, names: tuple[str, ...], limit: int | None
+        self, plan: Plan, names: tuple[str, ...], limit: int | None, from_beginning: bool
     ) -> AsyncIterator[tuple[Any, ...] | None]:
-        from_beginning = self.properties[_RESET] == "earliest"
         count = 0
         if limit == 0:
             return
@@ -159,41 +197,14 @@ class Session:
 
     async def _insert(self, statement: InsertValues) -> Result:
         source = self.catalogue.find(statement.name)
-        columns = statement.columns or tuple(each.name for each in source.columns)
-        types = {each.name: each.type for each in source.columns}
-        keys = key_serde(source.key_format, source.key_columns, self._registry)
-        values = value_serde(source.value_format, source.value_columns, self._registry, source.name)
-        records = []
-        for row in statement.rows:
-            if len(row) != len(columns):
-                raise SqlError(f"{len(row)} values for {len(columns)} columns: {', '.join(columns)}.")
-            given: dict[str, Any] = {}
-            timestamp = None
-            for name, expression in zip(columns, row, strict=True):
-                value = compile_expression(expression, Scope({})).evaluate({})
-                if name == "ROWTIME":
-                    timestamp = int(value)
-                    continue
-                if name not in types:
-                    raise SqlError(f"{source.name} has no column {name}.")
-                try:
-                    given[name] = caster(types[name])(value)
-                except (ValueError, ArithmeticError) as error:
-                    raise SqlError(f"Column {name} is {types[name]}: {error}.") from error
-            parts = tuple(given.get(each.name) for each in source.key_columns)
-            if source.kind == "TABLE" and None in parts:
-                raise SqlError(f"A row of the table {source.name} needs its key.")
-            key = None if not parts else parts if len(parts) > 1 else parts[0]
-            rest = {each.name: given.get(each.name) for each in source.value_columns}
-            is_tombstone = source.kind == "TABLE" and not any(each in given for each in rest)
-            encoded_key = None if key is None or not parts else keys.serialize(source.topic, key)
-            records.append(
-                (encoded_key, None if is_tombstone else values.serialize(source.topic, rest), timestamp)
-            )
-        async with await Producer.open(self._cluster) as producer:
-            for encoded_key, value, timestamp in records:
-                await (await producer.send(source.topic, value, key=encoded_key, timestamp_ms=timestamp))
-        return Message(f"{len(records)} {'row' if len(records) == 1 else 'rows'} written to {source.topic}")
+        return await self.insert(source.name, rows_of(statement, source))
+
+    async def insert(self, name: str, rows: Sequence[Mapping[str, Any]]) -> Message:
+        """Writes rows, each by the names of its columns."""
+        source = self.catalogue.find(name)
+        encoded = encoded_rows(source, rows, self._registry)
+        await send_rows(self._cluster, source, encoded)
+        return Message(f"{len(rows)} {'row' if len(rows) == 1 else 'rows'} written to {source.topic}")
 
     def _print(self, statement: PrintTopic) -> Result:
         return Flow(("OFFSET", "TIME", "KEY", "VALUE"), self._raw(statement))
@@ -257,7 +268,7 @@ class Session:
         following = self.catalogue.drop(statement)
         if known is None:
             return Message(f"{statement.name} does not exist")
-        users = [each for each in self._ordered() if each.name != known.name and _reads(each, known.name)]
+        users = [each for each in self.readers(known.name) if each.name != known.name]
         if users:
             names = ", ".join(each.query_id or each.name for each in users)
             raise SqlError(f"Cannot drop {known.name}: {names} reads it. TERMINATE it first.")
@@ -275,12 +286,56 @@ class Session:
     async def _create_as(self, statement: CreateAs) -> Result:
         if statement.if_not_exists and statement.name in self.catalogue.sources:
             return Message(f"{statement.name} exists already")
+        if statement.or_replace and statement.name in self.catalogue.sources:
+            return await self._replace_query(statement)
         plan, source = plan_create(statement, self.catalogue, self._registry)
-        following = self.catalogue.add(source, or_replace=statement.or_replace)
+        following = self.catalogue.add(source)
         first = await self._cluster.topic(plan.topics[0])
         await self._make_topic(source, must_exist=False, partitions=len(first.partitions))
         prefix = "CTAS" if statement.kind == "TABLE" else "CSAS"
         return await self._start(statement.name, statement.text, prefix, following)
+
+    async def _replace_query(self, statement: CreateAs) -> Result:
+        """The same query goes on with another text: its id, its place and its state stay."""
+        kept, old = self._replaced(statement)
+        upgrade = upgrade_of(old, statement, self.catalogue, self._registry)
+        if upgrade.problems:
+            raise SqlError(
+                f"{statement.name} cannot be replaced in place: {'; '.join(upgrade.problems)}. "
+                f"DROP it first, or create the new query under another name beside it."
+            )
+        if not upgrade.changes:
+            return Message(f"{statement.name} is as it was")
+        assert kept.query_id is not None
+        _, source = plan_create(statement, self.catalogue, self._registry)
+        following = self.catalogue.add(source, or_replace=True)
+        runner = self._needed_runner()
+        await runner.stop(kept.query_id)
+        changed = replace(kept, text=statement.text)
+        if kept.state == "RUNNING":
+            await self.start_query(changed)
+        await self._write(changed)
+        self.catalogue = following
+        return Message("\n".join([f"Replaced query with ID {kept.query_id}", *upgrade.changes]))
+
+    def _replaced(self, statement: CreateAs) -> tuple[Kept, CreateAs]:
+        kept = self._kept.get(statement.name)
+        old = parse_statement(kept.text) if kept is not None else None
+        if kept is None or kept.query_id is None or not isinstance(old, CreateAs):
+            raise SqlError(f"No query writes {statement.name}: DROP it first.")
+        return kept, old
+
+    async def _explain_replacing(self, statement: CreateAs) -> Result:
+        """What CREATE OR REPLACE would change, and what it would give for records that are there."""
+        _, old = self._replaced(statement)
+        upgrade = upgrade_of(old, statement, self.catalogue, self._registry)
+        lines = [*(upgrade.changes or ("nothing changes",))]
+        lines += [f"! not in place: {each}" for each in upgrade.problems]
+        plans = [self.plan(each.query) for each in (old, statement)]
+        topics = dict.fromkeys(topic for plan in plans for topic in plan.topics)
+        records = await last_records(self._cluster, topics, _DRY_RUN_RECORDS)
+        lines += dry_run(old.query, statement.query, self.catalogue, records, self._registry).lines()
+        return Message("\n".join(lines))
 
     async def _insert_select(self, statement: InsertSelect) -> Result:
         plan_insert(statement, self.catalogue, self._registry)
@@ -290,16 +345,49 @@ class Session:
         runner = self._needed_runner()
         number = self._next_number()
         query_id = f"{prefix}_{name}_{number}"
-        program = file_of(query_id, [*(each.text for each in self._sources()), text], self._registry)
+        program = self._program(Kept(name, number, text, query_id))
         await runner.start(query_id, program)
         await self._keep(query_id if prefix == "INSERTQUERY" else name, text, query_id)
         self.catalogue = following
         return Message(f"Created query with ID {query_id}")
 
+    def _program(self, kept: Kept) -> str:
+        """The file of a query: what was made before it, and its own statement."""
+        assert kept.query_id is not None
+        earlier = [each.text for each in self._sources() if each.number < kept.number]
+        return file_of(kept.query_id, [*earlier, kept.text], self._registry, self._functions)
+
+    async def missing_queries(self) -> list[Kept]:
+        """Queries that should run and do not, such as those of a machine that was restarted."""
+        states = await self._needed_runner().states()
+        return [
+            each
+            for each in self.kept()
+            if each.query_id is not None
+            and each.state == "RUNNING"
+            and states.get(each.query_id) not in ("running", "starting")
+        ]
+
+    async def start_query(self, kept: Kept) -> None:
+        assert kept.query_id is not None
+        await self._needed_runner().start(kept.query_id, self._program(kept))
+
+    async def query_states(self) -> dict[str, str]:
+        """RUNNING, PAUSED or ERROR for each query that is kept."""
+        found = {} if self._runner is None else await self._runner.states()
+        ended = ("failed", "died", "stopped")
+        return {
+            each.query_id: "ERROR"
+            if each.state == "RUNNING" and found.get(each.query_id) in ended
+            else each.state
+            for each in self.kept()
+            if each.query_id is not None
+        }
+
     async def _control(self, statement: Control) -> Result:
         wanted = [
             each
-            for each in self._ordered()
+            for each in self.kept()
             if each.query_id is not None and statement.query_id in (None, each.query_id)
         ]
         if not wanted:
@@ -313,10 +401,7 @@ class Session:
             if statement.action == "PAUSE":
                 await runner.stop(each.query_id)
             else:
-                earlier = [other.text for other in self._sources() if other.number < each.number]
-                await runner.start(
-                    each.query_id, file_of(each.query_id, [*earlier, each.text], self._registry)
-                )
+                await self.start_query(each)
             state = "PAUSED" if statement.action == "PAUSE" else "RUNNING"
             await self._write(replace(each, state=state))
         verb = {"TERMINATE": "terminated", "PAUSE": "paused", "RESUME": "resumed"}[statement.action]
@@ -360,21 +445,24 @@ class Session:
                 ]
                 return Table(("Kafka Topic", "Partitions", "Partition Replicas"), tuple(sorted(listed)))
             case "QUERIES":
+                states = await self.query_states()
                 queries = [
-                    (each.query_id, each.state, self._sink(each), " ".join(each.text.split()))
-                    for each in self._ordered()
+                    (each.query_id, states[each.query_id], self.sink(each), " ".join(each.text.split()))
+                    for each in self.kept()
                     if each.query_id is not None
                 ]
                 return Table(("Query ID", "Status", "Sink", "Query"), tuple(queries))
             case "FUNCTIONS":
                 both: list[tuple[Any, ...]] = [
                     *((each.name, "SCALAR", each.help) for each in FUNCTIONS.values()),
+                    *((name, "SCALAR", text) for name, text in LAMBDA_HELP.items()),
+                    ("EXPLODE", "TABLE", EXPLODE_HELP),
                     *((each.name, "AGGREGATE", each.help) for each in AGGREGATES.values()),
                 ]
                 return Table(("Function Name", "Category", "What it gives"), tuple(sorted(both)))
         return Table(("Property", "Value"), tuple(sorted(self.properties.items())))
 
-    def _sink(self, kept: Kept) -> str:
+    def sink(self, kept: Kept) -> str:
         known = self.catalogue.sources.get(kept.name)
         return known.topic if known is not None else kept.name
 
@@ -384,7 +472,7 @@ class Session:
         rows = [(each.name, f"{each.type}{mark if each.is_key else ''}") for each in source.columns]
         if statement.extended:
             kept = self._kept.get(source.name)
-            readers = [each.query_id or each.name for each in self._ordered() if _reads(each, source.name)]
+            readers = [each.query_id or each.name for each in self.readers(source.name)]
             rows += [
                 ("— type", source.kind),
                 ("— topic", source.topic),
@@ -398,7 +486,7 @@ class Session:
     def _explain(self, statement: Explain) -> Result:
         if statement.query is not None:
             return Message(plan_query(statement.query, self.catalogue, self._registry).topology.describe())
-        kept = next((each for each in self._ordered() if each.query_id == statement.query_id), None)
+        kept = next((each for each in self.kept() if each.query_id == statement.query_id), None)
         if kept is None:
             raise SqlError(f"There is no query {statement.query_id}; SHOW QUERIES lists them.")
         query = parse_statement(kept.text)
@@ -408,27 +496,34 @@ class Session:
         return Message(plan_create(query, self.catalogue, self._registry)[0].topology.describe())
 
     def _set(self, statement: SetProperty) -> Result:
-        if statement.name not in _DEFAULTS:
-            raise SqlError(f"There is no property {statement.name}; there is {', '.join(_DEFAULTS)}.")
+        if statement.name not in DEFAULTS:
+            raise SqlError(f"There is no property {statement.name}; there is {', '.join(DEFAULTS)}.")
         if statement.value not in (None, "earliest", "latest"):
             raise SqlError(f"{statement.name} is 'earliest' or 'latest'.")
-        self.properties[statement.name] = statement.value or _DEFAULTS[statement.name]
+        self.properties[statement.name] = statement.value or DEFAULTS[statement.name]
         return Message(f"{statement.name} is {self.properties[statement.name]} now")
 
     # --- the statement log ------------------------------------------------------------------------------
 
-    def _ordered(self) -> list[Kept]:
+    def kept(self) -> list[Kept]:
+        """All statements that last, in order."""
         return sorted(self._kept.values(), key=lambda each: each.number)
+
+    def readers(self, name: str) -> list[Kept]:
+        """Statements whose queries read a stream or a table."""
+        return [each for each in self.kept() if _reads(each, name)]
 
     def _sources(self) -> list[Kept]:
         """Statements that made a stream or a table."""
-        return [each for each in self._ordered() if each.name != each.query_id]
+        return [each for each in self.kept() if each.name != each.query_id]
 
     def _next_number(self) -> int:
         return max((each.number for each in self._kept.values()), default=0) + 1
 
     async def _keep(self, name: str, text: str, query_id: str | None = None) -> None:
-        await self._write(Kept(name, self._next_number(), text, query_id))
+        """What is replaced keeps its place, as those who read it come after it."""
+        known = self._kept.get(name)
+        await self._write(Kept(name, known.number if known else self._next_number(), text, query_id))
 
     async def _write(self, kept: Kept) -> None:
         await self._log.write(kept)

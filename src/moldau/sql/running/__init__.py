@@ -1,0 +1,1 @@
+"""Carries statements out: sessions, the log of statements, looks at rows, upgrades."""

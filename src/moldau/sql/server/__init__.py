@@ -1,0 +1,1 @@
+"""``moldau sql-server``: statements over HTTP, on ksqlDB's paths and in its JSON."""

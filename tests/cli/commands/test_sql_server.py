@@ -1,0 +1,57 @@
+"""``moldau sql-server`` as a process, and ``moldau sql --server`` that talks to it."""
+
+import json
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from moldau.cli.commands.sql import sql
+from moldau.cli.commands.sql_server import sql_server
+from moldau.testing import Broker
+
+CLICKS = (
+    "CREATE STREAM clicks (user STRING KEY, page STRING)"
+    " WITH (KAFKA_TOPIC='clicks', VALUE_FORMAT='JSON', PARTITIONS=1);"
+    " INSERT INTO clicks VALUES ('ann', '/a'), ('ann', '/b');"
+)
+
+
+@pytest.mark.slow
+def test_a_server_and_its_shell(tmp_path: Path) -> None:
+    users = tmp_path / "users"
+    users.write_text("ann:secret\n")
+    command = [sys.executable, "-m", "moldau", "sql-server", "--port", "0", "--user-file", str(users)]
+    with (
+        Broker() as broker,
+        subprocess.Popen(
+            [*command, "--home", str(tmp_path), "-b", broker.bootstrap_servers],
+            stdout=subprocess.PIPE,
+            text=True,
+        ) as process,
+    ):
+        assert process.stdout is not None
+        ready = re.search(r"ready: (\S+)", process.stdout.readline())
+        assert ready is not None
+        server = ["--server", ready[1], "--user", "ann:secret"]
+        made = CliRunner().invoke(sql, ["-e", CLICKS, *server])
+        assert made.output.splitlines() == ["Stream CLICKS created"]
+        count = "SELECT user, COUNT(*) AS n FROM clicks GROUP BY user;"
+        counted = CliRunner().invoke(sql, ["-e", count, "--json", *server])
+        assert json.loads(counted.output) == {"USER": "ann", "N": 2}
+        refused = CliRunner().invoke(sql, ["-e", "SHOW STREAMS;", *server[:2]])
+        assert (refused.exit_code, "Unauthorized" in refused.output) == (1, True)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(60) == 0
+        assert process.stdout.read().strip() == "moldau sql-server stopped"
+
+
+def test_options_that_do_not_go_together(tmp_path: Path) -> None:
+    key = tmp_path / "key.pem"
+    key.write_text("")
+    refused = CliRunner().invoke(sql_server, ["--tls-key", str(key)])
+    assert "give --tls-cert too" in refused.output
