@@ -14,7 +14,7 @@ from moldau.console.masks import Masks
 from moldau.console.workspace import Workspace
 from moldau.sql.errors import SqlError
 from moldau.sql.parser import parse_statement, split
-from moldau.sql.session import Message, Session, Table
+from moldau.sql.running.session import Message, Session, Table
 from moldau.sql.statements import CreateSource, Describe, Explain, Query, Show, Statement
 
 MAX_ROWS = 500
