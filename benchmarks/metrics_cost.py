@@ -3,9 +3,10 @@
     python -m benchmarks.metrics_cost [--partitions 10000] [--records 1000000] [--rounds 5]
 
 Brokers are processes of their own, with the settings as they come. For the scrape a broker has that many
-partitions; each scrape is read whole, and while one runs another client asks for metadata all the time: its longest wait is what a scrape costs others. For produce, brokers with and without a metrics
-port (which is scraped every second) take the same records in turns, round by round, so that what else the
-machine does falls on both; the figure is CPU time of the broker for each record, which depends on that least.
+partitions; each scrape is read whole, and while one runs another client asks for metadata all the time: its
+longest wait is what a scrape costs others. For produce, brokers with and without a metrics port (which is
+scraped every second) take the same records in turns, round by round, so that what else the machine does falls
+on both; the figure is CPU time of the broker for each record, which depends on that least.
 """
 
 from __future__ import annotations

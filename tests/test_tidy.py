@@ -48,10 +48,10 @@ BELOW = {
     "rest": "base protocol schemas security client serde web",
     "mirror": "base protocol security client",
     "backup": "base protocol security client mirror",
-    # Of the command line only what says things in words: reports, times, resets of offsets.
-    "console": "base protocol schemas security client serde web cli sql",
+    "reports": "base protocol client",
+    "console": "base protocol schemas security client serde web reports sql",
     "cli": "base protocol schemas security client cluster node importing web registry serde spark pipelines "
-    "streams connect sql rest mirror backup console metrics",
+    "streams connect sql rest mirror backup reports console metrics",
     "testing": "*",
 }
 #: The one exception to the table: a tool that reads files of a stopped broker has no broker to ask.
@@ -114,6 +114,7 @@ PURE = [
     "coordinators/groups",
     "coordinators/transactions",
     "base/names.py",
+    "base/times.py",
     "base/settings.py",
     "cluster/records.py",
     "cluster/image.py",
@@ -174,6 +175,8 @@ PURE = [
     "registry/rules/protobuf.py",
     "schemas/protobuf/text.py",
     "backup/manifest.py",
+    "reports/cluster_why.py",
+    "reports/findings.py",
     "mirror/rebatching.py",
     "mirror/rules",
     "console/decoding.py",
@@ -408,6 +411,7 @@ WITHOUT_TEST_OF_ITS_OWN = {
     "client/consumer/fetcher": "client/consumer/test_consumer",
     "client/consumer/raw_reader": "client/snapshots/test_snapshots",
     "client/groups/classic_membership": "client/groups/test_group_consumer",
+    "client/groups/offset_resets": "cli/commands/test_groups",
     "client/groups/coordinator_connection": "client/groups/test_group_consumer",
     "client/producer/sender": "client/producer/test_producer",
     "client/replicated_state/fenced_writer": "client/replicated_state/test_replicated_state",

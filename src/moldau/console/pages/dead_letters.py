@@ -73,7 +73,7 @@ async def dead_letters(call: ConsoleCall) -> Any:
     masks = call.console.masks.of(topic.name)
     partitions = [TopicPartition(topic.name, each.index) for each in topic.partitions]
     found = await newest(workspace, masks, await ends_of(workspace, partitions, READ_COMMITTED), _SHOWN)
-    rows = []
+    rows: list[list[Content]] = []
     for record in found.records:
         failure = failure_of(dict(record.headers))
         if failure is None:
