@@ -372,6 +372,7 @@ WITHOUT_TEST_OF_ITS_OWN = {
     "broker/monitoring/server_sources": "broker/monitoring/test_monitoring",
     "broker/monitoring/telemetry": "broker/apis/test_push_telemetry",
     "metrics/lag_metrics": "docs/test_deploy",
+    "metrics/mirror_metrics": "docs/test_deploy",
     "cluster/configs/monitoring_configs": "broker/monitoring/test_monitoring",
     "broker/access/asks": "broker/access/test_gate",
     "broker/access/guarding": "broker/access/test_throttling",
