@@ -142,6 +142,7 @@ bench: $(READY_BENCH)
 	@$(BIN)/python -m benchmarks.rest
 	@$(BIN)/python -m benchmarks.mirror
 	@$(BIN)/python -m benchmarks.console
+	@$(BIN)/python -m benchmarks.metrics_cost
 
 bench-spark: $(READY_BENCH)
 	@$(BIN)/python -m benchmarks.spark_compare

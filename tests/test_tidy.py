@@ -48,10 +48,10 @@ BELOW = {
     "rest": "base protocol schemas security client serde web",
     "mirror": "base protocol security client",
     "backup": "base protocol security client mirror",
-    # Of the command line only what says things in words: reports, times, resets of offsets.
-    "console": "base protocol schemas security client serde web cli sql",
+    "reports": "base protocol client",
+    "console": "base protocol schemas security client serde web reports sql",
     "cli": "base protocol schemas security client cluster node importing web registry serde spark pipelines "
-    "streams connect sql rest mirror backup console metrics",
+    "streams connect sql rest mirror backup reports console metrics",
     "testing": "*",
 }
 #: The one exception to the table: a tool that reads files of a stopped broker has no broker to ask.
@@ -116,6 +116,7 @@ PURE = [
     "coordinators/groups",
     "coordinators/transactions",
     "base/names.py",
+    "base/times.py",
     "base/settings.py",
     "cluster/records.py",
     "cluster/image.py",
@@ -176,6 +177,8 @@ PURE = [
     "registry/rules/protobuf.py",
     "schemas/protobuf/text.py",
     "backup/manifest.py",
+    "reports/cluster_why.py",
+    "reports/findings.py",
     "mirror/rebatching.py",
     "mirror/rules",
     "console/decoding.py",
@@ -376,6 +379,7 @@ WITHOUT_TEST_OF_ITS_OWN = {
     "broker/monitoring/server_sources": "broker/monitoring/test_monitoring",
     "broker/monitoring/telemetry": "broker/apis/test_push_telemetry",
     "metrics/lag_metrics": "docs/test_deploy",
+    "metrics/mirror_metrics": "docs/test_deploy",
     "cluster/configs/monitoring_configs": "broker/monitoring/test_monitoring",
     "broker/access/asks": "broker/access/test_gate",
     "broker/access/guarding": "broker/access/test_throttling",
@@ -417,6 +421,7 @@ WITHOUT_TEST_OF_ITS_OWN = {
     "client/consumer/fetcher": "client/consumer/test_consumer",
     "client/consumer/raw_reader": "client/snapshots/test_snapshots",
     "client/groups/classic_membership": "client/groups/test_group_consumer",
+    "client/groups/offset_resets": "cli/commands/test_groups",
     "client/groups/coordinator_connection": "client/groups/test_group_consumer",
     "client/producer/sender": "client/producer/test_producer",
     "client/replicated_state/fenced_writer": "client/replicated_state/test_replicated_state",

@@ -84,6 +84,7 @@ def write(broker: Broker, topic: str, values: list[bytes], **options: object) ->
     assert producer.flush(60) == 0
 
 
+@pytest.mark.slow
 def test_incremental_runs_and_back_byte_by_byte(
     pair: tuple[Broker, Broker], store: LocalStore, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -125,6 +126,7 @@ def test_incremental_runs_and_back_byte_by_byte(
     assert len(content(b, "orders")) == len(content(a, "orders")) + 2
 
 
+@pytest.mark.slow
 def test_transactions_stay_what_they_were(
     pair: tuple[Broker, Broker], store: LocalStore, clock: Clock
 ) -> None:
@@ -181,6 +183,7 @@ def test_what_is_there_is_not_touched(pair: tuple[Broker, Broker], store: LocalS
         take(a, store, clock)
 
 
+@pytest.mark.slow
 def test_a_restore_that_was_interrupted_goes_on(
     pair: tuple[Broker, Broker], store: LocalStore, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -7,7 +7,7 @@ import pytest
 from waiting import turns, until
 
 from moldau.base.clock import SteppedClock, SystemClock
-from moldau.base.tasks import DUE_AT_ONCE, Background, Timers
+from moldau.base.tasks import DUE_AT_ONCE, Background, Timers, together
 
 
 def test_timers_run_in_order_when_the_clock_is_stepped() -> None:
@@ -91,3 +91,29 @@ def test_a_background_task_that_fails_is_reported(caplog: pytest.LogCaptureFixtu
     with caplog.at_level(logging.ERROR):
         asyncio.run(scenario())
     assert "broken failed" in caplog.text
+
+
+def test_work_that_is_done_together() -> None:
+    """All results in order; when one fails the others are ended and its error is raised as it is."""
+    ended = []
+
+    async def waits() -> int:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.append(True)
+        return 0
+
+    async def gives(value: int) -> int:
+        return value
+
+    async def fails() -> int:
+        raise ValueError("no")
+
+    async def scene() -> None:
+        assert await together(gives(1), gives(2)) == [1, 2]
+        with pytest.raises(ValueError, match="no"):
+            await together(waits(), fails())
+
+    asyncio.run(scene())
+    assert ended == [True]

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from moldau.cli.data_directory import examine_directory, lock_holder, log_damage
-from moldau.cli.reports.diagnosis import Finding, Severity
 from moldau.protocol.records import Record, encode_batch
+from moldau.reports.findings import Finding, Severity
 from moldau.testing import Broker
 
 NAME = "00000000000000000000"

@@ -156,7 +156,10 @@ def test_a_group_that_stops(scene: Scene) -> None:
         producer.produce("orders", b"%d" % at)
     assert producer.flush(PATIENCE_SECONDS) == 0
     consumer = Consumer({"bootstrap.servers": scene.address, "group.id": "billing"})
-    wait_until(lambda: commits(consumer, 5), seconds=PATIENCE_SECONDS)
+    for offset in (5, 8):  # a shape needs two points
+        wait_until(lambda offset=offset: commits(consumer, offset), seconds=PATIENCE_SECONDS)
+        lag = f'moldau_lag_group_lag{{group="billing"}} == {20 - offset}'
+        wait_until(lambda lag=lag: scene.query(lag), lag, seconds=PATIENCE_SECONDS)
     scene.expect("MoldauGroupNotReading")
     assert commits(consumer, 20)
     scene.expect_clear("MoldauGroupNotReading")

@@ -14,7 +14,8 @@ from pathlib import Path
 
 import pytest
 from tests.connect.servers import free_port
-from tests.operations.processes import broker, moldau
+from tests.operations.processes import broker, moldau, running
+from waiting import wait_until
 
 from moldau.base.names import TopicPartition
 from moldau.client.admin.admin import raise_errors
@@ -46,6 +47,19 @@ def former(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with tarfile.open(fileobj=io.BytesIO(git("archive", wanted, "src"))) as archive:
         archive.extractall(folder, filter="data")
     return folder / "src"
+
+
+def starts_and_says(data: Path, port: int) -> str | None:
+    """None when the release of the environment takes the data; else what it says."""
+    log = data.parent / "refusal.log"
+    options = ("--data-dir", data, f"--set=listeners=PLAINTEXT://127.0.0.1:{port}")
+    with running(log, "broker", *options) as process:
+
+        def decided() -> bool:
+            return process.poll() is not None or "moldau ready" in log.read_text(errors="replace")
+
+        wait_until(decided, seconds=120)
+        return None if process.poll() is None else log.read_text(errors="replace")
 
 
 def content(address: str) -> dict[str, object]:
@@ -99,8 +113,14 @@ def test_up_and_down_again(former: Path, tmp_path: Path, monkeypatch: pytest.Mon
         after = content(address)
         assert len(after["orders"]) == 2 * RECORDS  # type: ignore[arg-type]
     use(str(former))
-    with broker(data, port):
-        use(today)
-        assert content(address) == after, "nor does a downgrade"
+    refusal = starts_and_says(data, port)
+    if refusal is None:
+        with broker(data, port):
+            use(today)
+            assert content(address) == after, "nor does a downgrade"
+    else:
+        # Metadata that it does not know is refused before anything is touched.
+        assert "start the broker with that release or a later one" in refusal
+    use(today)
     with broker(data, port):
         assert content(address) == after

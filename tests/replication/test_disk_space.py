@@ -44,6 +44,7 @@ def refuses(broker: Broker) -> bool:
     return bool(values["Value"])
 
 
+@pytest.mark.slow
 def test_refused_below_the_floor_and_taken_again(broker: Broker, caplog: pytest.LogCaptureFixture) -> None:
     broker.produce("orders", b"before")
     set_free(broker, 5 * FLOOR)

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING
 
 from moldau.base.names import TopicPartition
 from moldau.base.settings import parse_properties
-from moldau.cli.reports.diagnosis import Finding, Severity, ok
 from moldau.protocol.errors import KafkaError
 from moldau.protocol.records import HEADER_SIZE, LOG_OVERHEAD, MAGIC, MIN_BATCH_LENGTH, read_header
+from moldau.reports.findings import Finding, Severity, ok
 from moldau.storage.directory.log_directory import LogDirectory
 from moldau.storage.errors import ACCEPT_LOST_FILES
 from moldau.storage.files import OsFiles

@@ -14,9 +14,6 @@ from mcp.server import MCPServer
 from mcp_types import ToolAnnotations
 
 from moldau.base.names import TopicPartition
-from moldau.cli.reports.cluster_why import reasons as cluster_reasons
-from moldau.cli.reports.group_lag import reasons as group_reasons
-from moldau.cli.reports.group_lag import take_group_snapshot
 from moldau.client.admin.admin import raise_errors
 from moldau.client.admin.descriptions import EARLIEST, READ_COMMITTED, ConfigResource, NewTopic, ResourceType
 from moldau.client.transport.cluster import Topic
@@ -30,6 +27,9 @@ from moldau.console.records import ShownRecord, ends_of, newest, search
 from moldau.console.typed import time_ms
 from moldau.console.workspace import Workspace
 from moldau.protocol.errors import ErrorCode, KafkaError
+from moldau.reports.cluster_why import reasons as cluster_reasons
+from moldau.reports.group_lag import reasons as group_reasons
+from moldau.reports.group_lag import take_group_snapshot
 
 _MOST = 500
 _MOST_RECORDS = 100

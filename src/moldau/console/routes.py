@@ -6,6 +6,7 @@ from moldau.console.pages import (
     assets,
     brokers,
     connectors,
+    dead_letters,
     groups,
     messages,
     overview,
@@ -72,6 +73,8 @@ ROUTES: tuple[Route, ...] = (
         f"{_TOPIC}/messages/one", messages.one_message, "One message", number("partition"), number("offset")
     ),
     _post(f"{_TOPIC}/messages/again", produce.send_again, "Send a message again"),
+    _get(f"{_TOPIC}/dead-letters", dead_letters.dead_letters, "Dead letters"),
+    _post(f"{_TOPIC}/dead-letters", dead_letters.try_again, "Send dead letters again"),
     _get(f"{_TOPIC}/produce", produce.produce_page, "Form for a record"),
     _post(f"{_TOPIC}/produce", produce.produce, "Produce a record"),
     _get(f"{_TOPIC}/time-travel", time_travel.time_travel, "A topic as it was", text("at"), text("show")),

@@ -4,7 +4,7 @@ Invariant: what comes out fits into the protocol's numbers, and a time is never 
 their own, which are negative.
 """
 
-from moldau.cli.times import parse_time
+from moldau.base.times import parse_time
 
 _DIGITS = 18
 _MAX_TEXT = 100

@@ -15,7 +15,6 @@ from typing import Any, TypeVar
 
 from moldau.base.clock import Clock
 from moldau.base.names import TopicPartition
-from moldau.cli.reports.group_lag import GroupSnapshot
 from moldau.client.admin.access import Access
 from moldau.client.admin.admin import Admin
 from moldau.client.admin.descriptions import EARLIEST, LATEST, ClusterDescription, ListedOffset
@@ -29,6 +28,7 @@ from moldau.console.decoding import Decoder
 from moldau.console.history import History
 from moldau.console.settings import ClusterSettings
 from moldau.protocol.errors import KafkaError
+from moldau.reports.group_lag import GroupSnapshot
 
 log = logging.getLogger("moldau.console")
 _T = TypeVar("_T")

@@ -27,6 +27,7 @@ def run(*arguments: object, code: int = 0) -> Result:
     return result
 
 
+@pytest.mark.slow
 def test_create_list_verify_restore_prune(broker: Broker, other: Broker, tmp_path: Path) -> None:
     other.reset()
     there = tmp_path / "backup"
@@ -59,6 +60,7 @@ def test_create_list_verify_restore_prune(broker: Broker, other: Broker, tmp_pat
     assert "1 problem" in run("verify", there, code=1).output
 
 
+@pytest.mark.slow
 def test_schemas_come_back_with_their_ids(
     broker: Broker, other: Broker, registry: str, serve_registry, tmp_path: Path
 ) -> None:

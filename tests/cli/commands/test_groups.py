@@ -9,11 +9,11 @@ from click.testing import Result
 
 from moldau.base.names import TopicPartition
 from moldau.cli.commands.groups import parse_where
-from moldau.cli.offset_resets import Reset, ResetTo
 from moldau.client.admin.admin import raise_errors
 from moldau.client.groups.descriptions import CommittedOffset
 from moldau.client.groups.group_consumer import GroupConsumer
 from moldau.client.groups.groups import Groups
+from moldau.client.groups.offset_resets import Reset, ResetTo
 from moldau.client.transport.cluster import Cluster
 from moldau.testing import Broker
 

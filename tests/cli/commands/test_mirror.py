@@ -42,9 +42,10 @@ def test_once_then_status_verify_promote_demote(pair: tuple[Broker, Broker]) -> 
     a, b = pair
     target = ["-b", b.bootstrap_servers]
     assert "no topic" in command("status", *target).output
-    done = command(*addresses(pair), "--once", "--log-level", "error")
+    done = command(*addresses(pair), "--once", "--log-level", "error", "--metrics-port", "0")
     assert done.exit_code == 0, done.output
     assert "moldau mirror ready: source->target" in done.output
+    assert "/metrics" in done.output
     assert content(b, "orders") == content(a, "orders")
     found = json.loads(command("status", *target, "--from", a.bootstrap_servers, "--json").stdout)
     assert [(row["topic"], row["state"], row["lag"]) for row in found] == [("orders", "mirror", 0)]

@@ -1,7 +1,7 @@
 from moldau.cli.reports.cluster_checks import check_log_dirs, check_topics
-from moldau.cli.reports.diagnosis import Severity
 from moldau.client.admin.descriptions import LogDir
 from moldau.client.transport.cluster import Partition, Topic
+from moldau.reports.findings import Severity
 
 
 def topic(*partitions: tuple[int, tuple[int, ...]]) -> Topic:

@@ -4,7 +4,6 @@ from pathlib import Path
 import pytest
 
 from moldau.cli.reports.diagnosis import (
-    Severity,
     check_crc_speed,
     check_disk,
     check_event_loop,
@@ -14,6 +13,7 @@ from moldau.cli.reports.diagnosis import (
     check_python,
     examine_installation,
 )
+from moldau.reports.findings import Severity
 
 
 def test_pythons() -> None:

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from moldau.cli.certificates import Authority
-from moldau.cli.reports.diagnosis import Finding, Severity
 from moldau.cli.reports.security_checks import examine_settings
+from moldau.reports.findings import Finding, Severity
 
 
 @pytest.fixture(scope="module")

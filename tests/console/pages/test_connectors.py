@@ -10,7 +10,13 @@ import pytest
 
 ANSWER = {
     "sink <b>": {
-        "info": {"config": {"connector.class": "FileSink", "db.password": "hunter2"}},
+        "info": {
+            "config": {
+                "connector.class": "FileSink",
+                "db.password": "hunter2",
+                "errors.deadletterqueue.topic.name": "dead/x",
+            }
+        },
         "status": {
             "connector": {"state": "RUNNING"},
             "tasks": [{"id": 0, "state": "FAILED", "worker_id": "w:1", "trace": "<script>boom()\nat"}],
@@ -53,6 +59,7 @@ def test_connectors(make_console: Callable[..., Any], worker: tuple[str, list[st
     assert "sink &lt;b&gt;" in page.text
     assert "FAILED" in page.words
     assert "hunter2" not in page.text
+    assert "/topics/dead%2Fx/dead-letters" in page.text
     assert "<script>boom" not in page.text
     assert "pause was asked for" in console.post("/connect", name="sink <b>", action="pause").words
     assert "PUT /connectors/sink%20%3Cb%3E/pause" in asked

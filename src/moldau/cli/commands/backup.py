@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from moldau.base.times import format_time
 from moldau.cli.commands.topic_branches import time_of
 from moldau.cli.output import echo, note, print_json, print_table, progress, size_text
 from moldau.cli.schema_registry import connected as connected_registry
 from moldau.cli.session import cluster_command_options, connected, json_option, pairs
-from moldau.cli.times import format_time
 
 if TYPE_CHECKING:
     from moldau.backup.manifest import Run

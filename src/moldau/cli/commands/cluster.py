@@ -70,7 +70,7 @@ def why(as_json: bool, timeout_seconds: float, bootstrap_server: str) -> None:
     Examples:
       moldau cluster why
     """
-    from moldau.cli.reports.cluster_why import reasons
+    from moldau.reports.cluster_why import reasons
 
     described, topics = connected(bootstrap_server, _described, timeout_seconds=timeout_seconds)
     found = reasons(described, topics)

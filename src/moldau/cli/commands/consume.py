@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from moldau.base.escaping import escaped_bytes
+from moldau.base.times import HOW_TO_WRITE, format_time, parse_time
 from moldau.cli.commands.topic_branches import time_of
 from moldau.cli.output import echo, note
 from moldau.cli.reports.consume_table import consume_table
 from moldau.cli.session import bootstrap_option, connected, timeout_option
-from moldau.cli.times import HOW_TO_WRITE, format_time, parse_time
 
 if TYPE_CHECKING:
     from moldau.base.names import TopicPartition

@@ -12,7 +12,7 @@ from moldau.cli.output import print_json, print_table
 from moldau.cli.session import client_settings, client_settings_options, cluster_options, json_option, pairs
 
 if TYPE_CHECKING:
-    from moldau.cli.reports.diagnosis import Finding
+    from moldau.reports.findings import Finding
 
 
 @click.group(invoke_without_command=True, short_help="Explain what is wrong, and what to do about it.")
@@ -89,7 +89,7 @@ def security(config_file: Path | None, settings: tuple[str, ...], as_json: bool)
 
 def _report(findings: "list[Finding]", as_json: bool) -> None:
     """Prints what was found, and ends with exit code 1 when there is a problem."""
-    from moldau.cli.reports.diagnosis import Severity
+    from moldau.reports.findings import Severity
 
     problems = sum(f.severity is Severity.PROBLEM for f in findings)
     if as_json:

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from moldau.base.times import HOW_TO_WRITE, parse_time
 from moldau.cli.output import echo, note, print_json, print_table
 from moldau.cli.session import cluster_command_options, connected
-from moldau.cli.times import HOW_TO_WRITE, parse_time
 
 if TYPE_CHECKING:
     from moldau.base.names import TopicPartition
-    from moldau.cli.offset_resets import NewOffsets, Reset
-    from moldau.cli.reports.group_lag import GroupSnapshot
+    from moldau.client.groups.offset_resets import NewOffsets, Reset
     from moldau.client.transport.cluster import Cluster
+    from moldau.reports.group_lag import GroupSnapshot
 
 #: Longer than the five seconds after which most clients commit by themselves.
 _WATCH_SECONDS = 6.0
@@ -53,8 +53,8 @@ def list_groups(
     """
 
     async def work(cluster: "Cluster") -> list[dict[str, Any]]:
-        from moldau.cli.reports.group_lag import take_group_snapshot
         from moldau.client.groups.groups import Groups
+        from moldau.reports.group_lag import take_group_snapshot
 
         wanted = {state.lower() for state in states}
         rows = []
@@ -101,7 +101,7 @@ def describe(names: tuple[str, ...], as_json: bool, timeout_seconds: float, boot
     """
 
     async def work(cluster: "Cluster") -> "list[GroupSnapshot]":
-        from moldau.cli.reports.group_lag import take_group_snapshot
+        from moldau.reports.group_lag import take_group_snapshot
 
         return [await take_group_snapshot(cluster, name, 0) for name in names]
 
@@ -226,7 +226,7 @@ def why(
         from asyncio import sleep
 
         from moldau.base.clock import SystemClock
-        from moldau.cli.reports.group_lag import take_group_snapshot
+        from moldau.reports.group_lag import take_group_snapshot
 
         clock = SystemClock()
         first = await take_group_snapshot(cluster, name, clock.now_ms())
@@ -237,7 +237,7 @@ def why(
         await sleep(watch_seconds)
         return first, await take_group_snapshot(cluster, name, clock.now_ms())
 
-    from moldau.cli.reports.group_lag import reasons
+    from moldau.reports.group_lag import reasons
 
     first, second = connected(bootstrap_server, work, timeout_seconds=timeout_seconds)
     found = reasons(first, second)
@@ -319,7 +319,7 @@ def reset(
 
 def parse_where(text: str, now_ms: int) -> "Reset":
     """Reads ``--to``; ValueError says how to write it."""
-    from moldau.cli.offset_resets import Reset, ResetTo
+    from moldau.client.groups.offset_resets import Reset, ResetTo
 
     if text in ("earliest", "latest", "current"):
         return Reset(ResetTo(text))
@@ -338,10 +338,10 @@ def parse_where(text: str, now_ms: int) -> "Reset":
 async def _plan(
     cluster: "Cluster", name: str, scopes: tuple[str, ...], to: "Reset"
 ) -> "tuple[NewOffsets, dict[TopicPartition, int]]":
-    from moldau.cli.offset_resets import NoCommittedOffset, new_offsets, partitions_of
     from moldau.client.admin.admin import Admin, raise_errors
     from moldau.client.groups.descriptions import CommittedOffset
     from moldau.client.groups.groups import Groups
+    from moldau.client.groups.offset_resets import NoCommittedOffset, new_offsets, partitions_of
     from moldau.protocol.errors import KafkaError
 
     groups_client = Groups(cluster)

@@ -215,6 +215,11 @@ def rate_of(text: str) -> str:
 )
 @click.option("--once", is_flag=True, help="End when everything is copied.")
 @click.option(
+    "--metrics-port",
+    type=click.IntRange(0, 65535),
+    help="Answers /metrics and /healthz on this machine; 0 takes a free port.",
+)
+@click.option(
     "--log-level",
     type=click.Choice(["debug", "info", "warning", "error"]),
     default="info",
@@ -231,6 +236,7 @@ def run_command(
     delete: bool,
     recreated: str | None,
     once: bool,
+    metrics_port: int | None,
     log_level: str,
     **flow: Any,
 ) -> None:
@@ -267,10 +273,10 @@ def run_command(
     else:
         properties = flow_properties(given, **flow)
     settings = settings_of(properties)
-    run(_run(settings, once=once))
+    run(_run(settings, once=once, metrics_port=metrics_port))
 
 
-async def _run(settings: "MirrorSettings", *, once: bool) -> None:
+async def _run(settings: "MirrorSettings", *, once: bool, metrics_port: int | None = None) -> None:
     import asyncio
     import signal
 
@@ -289,6 +295,8 @@ async def _run(settings: "MirrorSettings", *, once: bool) -> None:
     def started(flows: "list[Flow]") -> None:
         echo("moldau mirror ready: " + ", ".join(flow.settings.name for flow in flows))
         tasks.append(loop.create_task(_report(flows)))
+        if metrics_port is not None:
+            tasks.append(loop.create_task(_show_metrics(flows, metrics_port)))
         if once:
             tasks.append(loop.create_task(end_when_done(flows)))
 
@@ -297,6 +305,22 @@ async def _run(settings: "MirrorSettings", *, once: bool) -> None:
     finally:
         for task in tasks:
             task.cancel()
+
+
+async def _show_metrics(flows: "list[Flow]", port: int) -> None:
+    import asyncio
+
+    from moldau.base.http_server import HttpServer
+    from moldau.cli.monitoring.mirror_view import MirrorView
+
+    server = HttpServer(MirrorView(flows).answer)
+    try:
+        note(f"http://127.0.0.1:{await server.start('127.0.0.1', port)}/metrics")
+        await asyncio.Event().wait()
+    except OSError as error:
+        note(f"no metrics: {error}")
+    finally:
+        await server.close()
 
 
 async def _report(flows: "list[Flow]") -> None:

@@ -4,9 +4,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from moldau.base.times import HOW_TO_WRITE, format_time, parse_time
 from moldau.cli.output import print_json, print_table
 from moldau.cli.session import cluster_command_options, connected
-from moldau.cli.times import HOW_TO_WRITE, format_time, parse_time
 
 if TYPE_CHECKING:
     from moldau.client.transport.cluster import Cluster

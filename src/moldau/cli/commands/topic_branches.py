@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from moldau.base.times import format_time, parse_time
 from moldau.cli.output import echo, note, print_json, print_table, progress, size_text
 from moldau.cli.session import cluster_command_options, connected, pairs
-from moldau.cli.times import format_time, parse_time
 
 if TYPE_CHECKING:
     from rich.progress import Progress

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from moldau.base.times import format_time, parse_time
 from moldau.cli.output import echo, print_json, print_table
 from moldau.cli.session import cluster_command_options, connected
-from moldau.cli.times import format_time, parse_time
 
 if TYPE_CHECKING:
     from moldau.client.admin.transactions import TransactionDescription, TransactionListing, Transactions

@@ -14,7 +14,10 @@ from moldau.cli.kafka_tools.framework.exceptions import ToolError, exception_nam
 from moldau.cli.kafka_tools.framework.java_times import parse_date_time, parse_duration
 from moldau.cli.kafka_tools.framework.options import Given, OptionError
 from moldau.cli.kafka_tools.framework.tool import Console
-from moldau.cli.offset_resets import (
+from moldau.client.admin.admin import Admin, raise_errors
+from moldau.client.groups.descriptions import CommittedOffset, GroupDescription
+from moldau.client.groups.groups import Groups
+from moldau.client.groups.offset_resets import (
     NewOffsets,
     NoCommittedOffset,
     Reset,
@@ -24,9 +27,6 @@ from moldau.cli.offset_resets import (
     partitions_of,
     within,
 )
-from moldau.client.admin.admin import Admin, raise_errors
-from moldau.client.groups.descriptions import CommittedOffset, GroupDescription
-from moldau.client.groups.groups import Groups
 from moldau.protocol.errors import ErrorCode, KafkaError
 
 #: Group -> the new offset of each partition.

@@ -15,7 +15,6 @@ from typing import Any
 
 from moldau.base.clock import Clock, stopwatch
 from moldau.base.http_server import Request, Response
-from moldau.cli.reports.group_lag import GroupSnapshot, take_group_snapshot
 from moldau.client.groups.groups import Groups
 from moldau.client.transport.cluster import Cluster
 from moldau.metrics.lag.evaluation import MEANINGS, GroupStatus, Status
@@ -24,6 +23,7 @@ from moldau.metrics.lag_metrics import GROUP_LAG, GROUP_STATUS, PARTITION_LAG, P
 from moldau.metrics.prometheus import PROMETHEUS_TYPE, exposition
 from moldau.metrics.readings import Keys, Reading, Value
 from moldau.protocol.errors import KafkaError
+from moldau.reports.group_lag import GroupSnapshot, take_group_snapshot
 
 _FILE_BYTES_MOST = 16 * 1024 * 1024
 

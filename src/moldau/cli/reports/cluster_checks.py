@@ -7,13 +7,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from moldau.cli.reports.diagnosis import Finding, Severity, check_disk, ok
+from moldau.cli.reports.diagnosis import check_disk
 from moldau.client.admin.admin import Admin
 from moldau.client.admin.descriptions import LogDir
 from moldau.client.transport.authentication import AuthenticationFailed
 from moldau.client.transport.cluster import Cluster, Topic
 from moldau.client.transport.connection import BrokerNotAvailable
 from moldau.protocol.errors import KafkaError
+from moldau.reports.findings import Finding, Severity, ok
 
 _TIMEOUT_MS = 5_000
 

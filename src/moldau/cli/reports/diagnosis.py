@@ -8,11 +8,10 @@ import shutil
 import socket
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from enum import Enum
 from pathlib import Path
 
 from moldau.base.descriptors import share_descriptors
+from moldau.reports.findings import Finding, Severity, ok
 
 #: Libraries that the broker cannot run without, and what they do.
 _REQUIRED_LIBRARIES = {
@@ -30,27 +29,6 @@ _VERY_LITTLE_DISK_BYTES = 100 << 20
 _CRC_PROBE_BYTES = 4 << 20
 #: An implementation in C reaches GB/s, one in Python a few MB/s.
 _SLOW_CRC_BYTES_PER_SECOND = 200 << 20
-
-
-class Severity(Enum):
-    OK = "ok"
-    NOTE = "note"
-    WARNING = "warning"
-    PROBLEM = "problem"
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """The result of one check; ``next_step`` is empty where there is nothing to do."""
-
-    severity: Severity
-    subject: str
-    text: str
-    next_step: str = ""
-
-
-def ok(subject: str, text: str) -> Finding:
-    return Finding(Severity.OK, subject, text)
 
 
 def check_python(version: tuple[int, int, int], implementation: str) -> Finding:

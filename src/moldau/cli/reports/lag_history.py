@@ -6,9 +6,9 @@ Invariant: changes nothing; a group that the monitor has not seen is said to be 
 from pathlib import Path
 
 from moldau.cli.monitoring.lag_monitor import looks_of, read_history
-from moldau.cli.reports.diagnosis import Finding, Severity
-from moldau.cli.reports.group_lag import GroupSnapshot
 from moldau.metrics.lag.evaluation import MEANINGS, Status
+from moldau.reports.findings import Finding, Severity
+from moldau.reports.group_lag import GroupSnapshot
 
 _SEVERITIES = {Status.OK: Severity.OK, Status.WARN: Severity.WARNING}
 _NEXT_STEPS = {

@@ -6,8 +6,8 @@ Pure, but for ``plot``, which writes an image.
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from moldau.base.times import format_time
 from moldau.cli.output import size_text
-from moldau.cli.times import format_time
 
 if TYPE_CHECKING:
     from moldau.inspection.contents import PartitionView, Sample, SegmentView, SizesOverTime

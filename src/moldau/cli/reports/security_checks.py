@@ -12,10 +12,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from moldau.base.settings import SettingError
-from moldau.cli.reports.diagnosis import Finding, Severity, ok
 from moldau.cluster.configs.broker_settings import BrokerSettings, load_broker_settings
 from moldau.cluster.configs.listener_settings import ListenerSettings
 from moldau.cluster.records import Endpoint
+from moldau.reports.findings import Finding, Severity, ok
 from moldau.security.jaas import plain_users
 from moldau.security.principals import parse_super_users
 from moldau.security.tls import KeyMaterial, from_pem, read_store

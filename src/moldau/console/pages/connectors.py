@@ -8,7 +8,7 @@ from typing import Any
 
 from moldau.console.call import ConsoleCall, WrongInput
 from moldau.console.connect_client import ConnectClient, ConnectError
-from moldau.console.markup.html import Content, code, p, table, tag
+from moldau.console.markup.html import Content, code, link, p, table, tag
 from moldau.console.markup.layout import badge, card, error_box, heading, hidden, live
 
 _SECRET = re.compile(r"password|secret|token|key$|jaas|credential", re.IGNORECASE)
@@ -75,8 +75,16 @@ def _connector(call: ConsoleCall, name: str, found: dict[str, Any]) -> Content:
         _trace(status.get("connector") or {}),
         table(["Task", "State", "Worker", "What went wrong"], rows, empty="It has no task."),
         tag("details", tag("summary", "Config"), tag("dl", settings)),
+        _dead_letters(call, config),
         buttons,
     )
+
+
+def _dead_letters(call: ConsoleCall, config: dict[str, Any]) -> Content:
+    topic = str(config.get("errors.deadletterqueue.topic.name") or "").strip()
+    if not topic:
+        return None
+    return p("Dead letters: ", link(f"{call.here('topics', topic)}/dead-letters", topic))
 
 
 def _trace(found: dict[str, Any]) -> Content:

@@ -6,12 +6,10 @@ Invariant: offsets are changed only after the plan was shown.
 from typing import Any
 
 from moldau.base.names import TopicPartition
-from moldau.cli.offset_resets import NewOffsets, NoCommittedOffset, Reset, ResetTo, new_offsets
-from moldau.cli.reports.diagnosis import Severity
-from moldau.cli.reports.group_lag import GroupSnapshot, reasons, take_group_snapshot
-from moldau.cli.times import HOW_TO_WRITE
+from moldau.base.times import HOW_TO_WRITE
 from moldau.client.admin.admin import raise_errors
 from moldau.client.groups.descriptions import CommittedOffset, GroupListing
+from moldau.client.groups.offset_resets import NewOffsets, NoCommittedOffset, Reset, ResetTo, new_offsets
 from moldau.console.call import ConsoleCall, WrongInput, changing
 from moldau.console.markup.html import Content, Markup, link, number_cell, number_head, p, query, table, tag
 from moldau.console.markup.layout import (
@@ -33,6 +31,8 @@ from moldau.console.markup.words import count, plural
 from moldau.console.typed import digits, time_ms
 from moldau.console.workspace import Workspace
 from moldau.protocol.errors import KafkaError
+from moldau.reports.findings import Severity
+from moldau.reports.group_lag import GroupSnapshot, reasons, take_group_snapshot
 
 PAGE = 50
 _MOST_ROWS = 500

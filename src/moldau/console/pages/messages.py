@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from moldau.base.names import TopicPartition
-from moldau.cli.times import HOW_TO_WRITE
+from moldau.base.times import HOW_TO_WRITE
 from moldau.client.admin.descriptions import EARLIEST
 from moldau.client.groups.descriptions import CommittedOffset
 from moldau.client.transport.cluster import Topic

@@ -6,7 +6,6 @@ with a word about it.
 
 from typing import Any
 
-from moldau.cli.reports.cluster_why import Reason, reasons
 from moldau.client.admin.descriptions import PartitionDescription, TopicDescription
 from moldau.client.groups.descriptions import GroupListing
 from moldau.client.transport.cluster import Topic
@@ -18,6 +17,7 @@ from moldau.console.markup.plots import line_plot, sparkline
 from moldau.console.markup.words import count, rate
 from moldau.console.workspace import Snapshot, Workspace
 from moldau.protocol.errors import KafkaError
+from moldau.reports.cluster_why import Reason, reasons
 from moldau.web.pages import redirect
 
 _SHOWN = 8

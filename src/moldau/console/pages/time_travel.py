@@ -7,7 +7,7 @@ makes a topic of its own.
 from typing import Any
 
 from moldau.base.names import TopicPartition
-from moldau.cli.times import HOW_TO_WRITE
+from moldau.base.times import HOW_TO_WRITE
 from moldau.client.admin.descriptions import EARLIEST, READ_COMMITTED
 from moldau.client.snapshots.time_travel import ends_as_of, fork_topic, table_as_of
 from moldau.console.call import ConsoleCall, WrongInput, changing

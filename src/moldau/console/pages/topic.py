@@ -3,6 +3,7 @@
 Invariant: a topic is deleted, and its records are, only by somebody who has typed its name.
 """
 
+import re
 from typing import Any
 
 from moldau.base.names import TopicPartition, format_uuid
@@ -47,6 +48,8 @@ from moldau.console.pages.topics import whole_number
 from moldau.console.workspace import Workspace
 from moldau.protocol.errors import ErrorCode, KafkaError
 
+#: What topics of dead letters are usually called.
+_DEAD_LETTERS = re.compile(r"dead.?letter|dlq|error", re.IGNORECASE)
 _FROM = {
     ConfigSource.DYNAMIC_TOPIC_CONFIG: "set here",
     ConfigSource.DYNAMIC_BROKER_CONFIG: "set at the broker",
@@ -78,6 +81,8 @@ def frame(call: ConsoleCall, topic: Topic, active: str, *beside: Content) -> lis
         ("Groups", f"{here}/groups"),
         ("Time travel", f"{here}/time-travel"),
     ]
+    if _DEAD_LETTERS.search(topic.name) or active == "Dead letters":
+        entries.append(("Dead letters", f"{here}/dead-letters"))
     if not call.read_only:
         entries.insert(1, ("Produce", f"{here}/produce"))
     trail = [link(call.here("topics"), "Topics", class_="trail"), " / ", topic.name]

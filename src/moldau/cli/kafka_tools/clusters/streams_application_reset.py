@@ -20,10 +20,10 @@ from moldau.cli.kafka_tools.framework.exceptions import ToolError
 from moldau.cli.kafka_tools.framework.options import Given, Option, OptionError, Options
 from moldau.cli.kafka_tools.framework.tool import Console, Tool, report_failure
 from moldau.cli.kafka_tools.group_offset_resets import parse_reset
-from moldau.cli.offset_resets import NoCommittedOffset, Reset, ResetTo, new_offsets
 from moldau.client.admin.admin import Admin, raise_errors
 from moldau.client.groups.descriptions import CommittedOffset
 from moldau.client.groups.groups import Groups
+from moldau.client.groups.offset_resets import NoCommittedOffset, Reset, ResetTo, new_offsets
 from moldau.client.transport.cluster import Cluster
 from moldau.protocol.errors import ErrorCode, KafkaError
 from moldau.streams.internal_topics import is_internal

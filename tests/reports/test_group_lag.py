@@ -5,10 +5,10 @@
 import pytest
 
 from moldau.base.names import TopicPartition
-from moldau.cli.reports.diagnosis import Severity
-from moldau.cli.reports.group_lag import GroupSnapshot, PartitionSnapshot, reasons
 from moldau.client.groups.descriptions import GroupDescription, GroupMember
 from moldau.client.transport.cluster import Broker
+from moldau.reports.findings import Severity
+from moldau.reports.group_lag import GroupSnapshot, PartitionSnapshot, reasons
 
 P0, P1 = TopicPartition("orders", 0), TopicPartition("orders", 1)
 ANNA = GroupMember("m1", "anna", "/10.0.0.7", subscribed_topics=("orders",), assignment=(P0,))

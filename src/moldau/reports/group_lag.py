@@ -11,13 +11,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from moldau.base.names import TopicPartition
-from moldau.cli.reports.diagnosis import Finding, Severity
 from moldau.client.admin.admin import Admin
 from moldau.client.admin.descriptions import EARLIEST, LATEST, READ_COMMITTED, READ_UNCOMMITTED, ListedOffset
 from moldau.client.groups.descriptions import CommittedOffset, GroupDescription
 from moldau.client.groups.groups import Groups
 from moldau.client.transport.cluster import Cluster
 from moldau.protocol.errors import KafkaError
+from moldau.reports.findings import Finding, Severity
 
 
 @dataclass(frozen=True, slots=True)

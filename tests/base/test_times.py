@@ -1,6 +1,6 @@
 import pytest
 
-from moldau.cli.times import format_time, parse_time
+from moldau.base.times import format_time, parse_time
 
 NOW = 1_700_000_000_000
 

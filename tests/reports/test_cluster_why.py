@@ -1,8 +1,8 @@
 """Why a cluster is not well, in words."""
 
-from moldau.cli.reports.cluster_why import Reason, reasons
 from moldau.client.admin.descriptions import ClusterDescription, PartitionDescription, TopicDescription
 from moldau.client.transport.cluster import Broker
+from moldau.reports.cluster_why import Reason, reasons
 
 
 def cluster(*live: int, fenced: tuple[int, ...] = (), controller_id: int = 1) -> ClusterDescription:
