@@ -29,7 +29,7 @@ help:
 	@echo "make lint         ruff and mypy only            make format   rewrite the code in house style"
 	@echo "make bench        Moldau against Apache Kafka (needs Java 17 and Maven; about 45 minutes)"
 	@echo "make bench-spark  our Spark source and sink against Spark's own connector (needs Java 17 and Maven)"
-	@echo "make bench-streams  streams beside Kafka Streams, quixstreams and bytewax (needs Java 17 and Maven; half an hour)"
+	@echo "make bench-streams  streams beside Kafka Streams, quixstreams and bytewax (needs Java 17 and Maven; an hour, QUICK=1 less)"
 	@echo "make bench-cluster  three brokers beside three of Apache Kafka (needs Java 17 and Maven); QUICK=1 is short"
 	@echo "make conformance  Kafka's own tools and clients against Moldau (needs Java 17 and Maven)"
 	@echo "make soak         random load, kills and restarts for SECONDS=600; a million damaged bytes, ten thousand crashes"
@@ -148,7 +148,8 @@ bench-spark: $(READY_BENCH)
 	@$(BIN)/python -m benchmarks.spark_compare
 
 bench-streams: $(READY_BENCH)
-	@$(BIN)/python -m benchmarks.streams_compare
+	@$(BIN)/python -m benchmarks.streams_compare $(if $(QUICK),--rows 20000)
+	@$(BIN)/python -m benchmarks.streams_latency $(if $(QUICK),--quick)
 
 bench-cluster: $(READY_BENCH)
 	@$(BIN)/python -m benchmarks.cluster $(if $(QUICK),--quick)

@@ -328,6 +328,7 @@ CROSS_CUTTING = {
     "spark/typed/test_reading": "every format, read",
     "spark/typed/test_with_spark": "every format on a real Spark",
     "spark/write/test_exactly_once_kills": "exactly once while processes are killed",
+    "sql/test_examples": "the examples in SQL",
     "sql/test_one_result": "batches and streams of random queries",
     "sql/server/test_with_spark": "a query from CREATE over HTTP to its rows on a real Spark",
     "streams/runner/test_with_spark": "streams applications on a real Spark and a real broker",

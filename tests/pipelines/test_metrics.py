@@ -23,6 +23,7 @@ STATE = PipelineState(
             input_rows_per_second=2.5,
             batch_duration_ms=1500,
             lag=({"t": 3}, {"t": 4, "u": 0}),
+            dropped={"late": 2},
         ),
         QueryStatus("p-new"),
     ),

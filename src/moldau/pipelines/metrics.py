@@ -62,6 +62,13 @@ def _lines(state: PipelineState) -> Iterator[str]:
         for topic, lag in waiting.items():
             yield f'moldau_query_lag{{{_labels(state, query)},topic="{_quoted(topic)}"}} {lag}'
 
+    yield "# HELP moldau_query_dropped_records_total Records that a program of streams passed over."
+    yield "# TYPE moldau_query_dropped_records_total counter"
+    for query in state.queries:
+        for reason, count in query.dropped.items():
+            labels = f'{_labels(state, query)},reason="{_quoted(reason)}"'
+            yield f"moldau_query_dropped_records_total{{{labels}}} {count}"
+
 
 def _labels(state: PipelineState, query: QueryStatus) -> str:
     return f'pipeline="{_quoted(state.name)}",query="{_quoted(query.name)}"'

@@ -24,6 +24,7 @@ from moldau.streams import (
     Materialized,
     Serdes,
     SessionWindows,
+    Suppressed,
     TimeWindows,
     Windowed,
 )
@@ -214,12 +215,16 @@ def _windowed(
     query: Query, window: Window, groups: Any, all_of: _Aggregation, materialized: Materialized
 ) -> Any:
     windowed = groups.windowed_by(_windows(window))
-    if query.emit == "FINAL":
+    # A store of sessions forgets them when they close, before a jump in time could still give them out: Kafka
+    # Streams' own trap. What is suppressed until then is not forgotten.
+    is_suppressed = query.emit == "FINAL" and window.kind == "SESSION"
+    if query.emit == "FINAL" and not is_suppressed:
         windowed = windowed.emit_strategy(EmitStrategy.on_window_close())
     if window.retention_ms is not None:
         materialized = materialized.with_retention(window.retention_ms)
     merger = all_of.merge if window.kind == "SESSION" else None
-    return windowed.aggregate(all_of.start, all_of.add, materialized, merger=merger)
+    table = windowed.aggregate(all_of.start, all_of.add, materialized, merger=merger)
+    return table.suppress(Suppressed.until_window_closes()) if is_suppressed else table
 
 
 def _windows(window: Window) -> Any:

@@ -9,6 +9,7 @@ from zlib import crc32
 import pytest
 
 from moldau.streams import StreamsBuilder, StreamsError, TestDriver, Topology
+from moldau.streams.engine.fused import Columns
 from moldau.streams.engine.queues import RecordQueues
 from moldau.streams.engine.records import Input
 from moldau.streams.engine.stores.store import StoreState, merged
@@ -113,6 +114,34 @@ def test_a_repartitioned_stream_meets_its_table(seed: int) -> None:
     assert sorted(cluster.outputs) == sorted(
         ("out", "abcd"[number % 4], (str(number), "ABCD"[number % 4]), number) for number in range(8)
     )
+
+
+def _fails(value: Any) -> Any:
+    if value == "bad":
+        raise ValueError(value)
+    return value
+
+
+def test_dropped_records_have_a_reason() -> None:
+    from moldau.streams import TimeWindows
+
+    builder = StreamsBuilder()
+    windows = TimeWindows.of_size_with_no_grace(10)
+    builder.stream("in").map_values(_fails).group_by_key().windowed_by(windows).count("c")
+    records = [
+        Input("in", "a", 1, 100),
+        Input("in", "a", 1, 5),
+        Input("in", None, 1, 100),
+        Input("in", "a", "bad", 100),
+        Input("in", "a", 1, -1),
+    ]
+    task = Task(builder.build(), on_error="continue")
+    task.process(records)
+    assert task.counters.reasons == {"late": 1, "no-key-or-value": 1, "failed": 1, "no-time": 1}
+    assert task.counters.dropped == 4
+    by_column = Task(builder.build())
+    by_column.process_columns("in", Columns(["a", "a", None], [1, 1, 1], [100, 5, 100], None))
+    assert by_column.counters.reasons == {"late": 1, "no-key-or-value": 1}
 
 
 def test_changes_are_only_what_changed() -> None:

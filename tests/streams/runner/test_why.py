@@ -23,6 +23,10 @@ def test_a_lag_comes_with_time_and_workers() -> None:
 
 def test_dropped_records_are_mentioned() -> None:
     assert "10 of 100 records were dropped" in said(dropped=10, records_in=100)
+    reasons = {"late": 7, "undecodable": 3}
+    assert "dropped: 7 late, 3 undecodable; a longer grace" in said(
+        dropped=10, records_in=100, reasons=reasons
+    )
 
 
 def test_nothing_is_made_up() -> None:

@@ -112,6 +112,7 @@ def test_a_record_that_does_not_decode_stops_the_query_or_is_kept(
     assert broker.records("doubled") == []
     running = run(spark, broker, program, "doubling", tmp_path / "c", dead_letter_topic="dead")
     assert (running.progress.dropped, running.progress.dead_letters) == (1, 1)
+    assert running.progress.reasons == {"undecodable": 1}
     assert longs(broker, "doubled") == [("k", 2), ("k", 4)]
     (letter,) = broker.records("dead")
     assert letter.value == b"bad"

@@ -164,6 +164,7 @@ def status(name: str, as_json: bool, home: str | None) -> None:
             ("rows of stores changed", progress.get("rows_changed", 0)),
             ("lag", lag),
             ("dropped records", progress.get("dropped", 0)),
+            *((f"  {reason}", count) for reason, count in progress.get("reasons", {}).items()),
             ("dead letters", progress.get("dead_letters", 0)),
         ]
         print_table(

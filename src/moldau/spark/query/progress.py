@@ -8,7 +8,7 @@ Pure. A field that an event does not have stays unknown; nothing is guessed.
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from moldau.spark.read.offsets import RESET_KEY
@@ -39,6 +39,8 @@ class QueryStatus:
     watermark: str | None = None
     #: Rows that came too late for the watermark, since this run began.
     late_rows: int = 0
+    #: Records that were passed over by reason, since this run began; only programs of streams count them.
+    dropped: Mapping[str, int] = field(default_factory=dict)
     sink: str = ""
     updated: str = ""
     error: str | None = None

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from moldau.streams.engine.nodes import Node, TaskContext
 from moldau.streams.engine.records import Headers, KeyBytes
 from moldau.streams.engine.stores.buffers import SubscriptionStore
+from moldau.streams.engine.stores.store import NO_KEY_OR_VALUE, OUTDATED
 from moldau.streams.engine.table_joins import Joiner, MakeGetter
 from moldau.streams.engine.tables import Getter
 
@@ -59,7 +60,7 @@ class Subscribe(Node):
 
     def process(self, key: Any, value: Any, timestamp: int, headers: Headers) -> None:
         if self.has_versioned_input and not value.is_latest:
-            self.dropped()
+            self.dropped(OUTDATED)
             return
         old = None if value.old is None else self.foreign_key(key, value.old)
         new = None if value.new is None else self.foreign_key(key, value.new)
@@ -161,7 +162,7 @@ class TellSubscribers(Node):
 
     def process(self, key: Any, value: Any, timestamp: int, headers: Headers) -> None:
         if key is None or (self.has_versioned_input and not value.is_latest):
-            self.dropped()
+            self.dropped(NO_KEY_OR_VALUE if key is None else OUTDATED)
             return
         for primary_key, left_value in self.store.subscribers(key):
             self.forward(primary_key, Response(left_value, value.new), timestamp, headers)

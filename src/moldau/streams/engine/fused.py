@@ -64,8 +64,9 @@ class Results(NamedTuple):
         ]
 
 
-#: Takes the columns of a batch and the results by topic; gives the number of dropped records.
-Loop = Callable[[Columns, dict[str, Results]], int]
+#: Takes the columns of a batch and the results by topic; gives how many records were dropped as they
+#: lack a key or a value, and how many as they came too late.
+Loop = Callable[[Columns, dict[str, Results]], tuple[int, int]]
 
 #: The name of the "file" that loops are compiled from, by which tracebacks show them.
 LOOP_FILE = "<the loop of a topic>"
@@ -135,12 +136,12 @@ class _Writer:
             self._write(child, "key", "value", "timestamp", 2)
         body = self._lines or ["        pass"]
         setup = [f"    {line}" for line in self._setup]
-        head = ["def loop(columns, results):", "    dropped = 0", *setup]
+        head = ["def loop(columns, results):", "    dropped = late = 0", *setup]
         if self._has_headers:
             head.append("    for key, value, timestamp, headers in zip(*columns[:4], strict=True):")
         else:
             head.append("    for key, value, timestamp in zip(*columns[:3], strict=True):")
-        tail = [f"    {line}" for line in (*self._end, "return dropped")]
+        tail = [f"    {line}" for line in (*self._end, "return dropped, late")]
         exec(compile("\n".join([*head, *body, *tail]), LOOP_FILE, "exec"), self._names)
         made: Loop = self._names["loop"]
         made.operators = ["", *[""] * len(head), *self._operators]  # type: ignore[attr-defined]
@@ -367,7 +368,7 @@ else:
     {row} = {rows}.get({key}, nothing)
     for {start} in {starts}:
         if {start} + {node.size_ms} <= {observed} - {node.grace_ms}:
-            dropped += 1
+            late += 1
             continue
         {part} = {row}.get({start})
         if {part} is None:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from moldau.streams.engine.records import NO_TIME, Headers, Output
-from moldau.streams.engine.stores.store import Counters, Store
+from moldau.streams.engine.stores.store import NO_KEY_OR_VALUE, Counters, Store
 
 Forward = Callable[[Any, Any, int, Headers], None]
 
@@ -79,8 +79,8 @@ class Node:
     def process(self, key: Any, value: Any, timestamp: int, headers: Headers) -> None:
         raise NotImplementedError
 
-    def dropped(self) -> None:
-        self.context.counters.dropped += 1
+    def dropped(self, reason: str = NO_KEY_OR_VALUE) -> None:
+        self.context.counters.drop(reason)
 
     # Numbers that are no rows of a store, such as the operator's stream time.
 

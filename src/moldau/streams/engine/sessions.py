@@ -10,6 +10,7 @@ from typing import Any
 from moldau.streams.engine.aggregates import Aggregator, Initializer
 from moldau.streams.engine.nodes import Node, TaskContext
 from moldau.streams.engine.records import NO_TIME, Change, Headers, TimedValue, Windowed
+from moldau.streams.engine.stores.store import LATE
 from moldau.streams.engine.stores.windows import SessionStore
 
 Merger = Callable[[Any, Any, Any], Any]
@@ -75,7 +76,7 @@ class SessionAggregate(Node):
             aggregate = self.merger(key, aggregate, other)
             start, end = min(start, other_start), max(end, other_end)
         if end < close_time:
-            self.dropped()
+            self.dropped(LATE)
         else:
             if start != timestamp or end != timestamp:
                 for other_start, other_end, other in sessions:

@@ -8,6 +8,7 @@ starts at 0.
 from typing import Any, NamedTuple
 
 from moldau.streams.engine.records import NO_TIME, Headers, TimedValue, Windowed
+from moldau.streams.engine.stores.store import LATE
 from moldau.streams.engine.windows import WindowedAggregate
 
 
@@ -51,7 +52,7 @@ class SlidingWindowAggregate(WindowedAggregate):
             self.observed = timestamp
         close_time = self.observed - self.grace_ms
         if timestamp + 1 + self.size_ms <= close_time:
-            self.dropped()
+            self.dropped(LATE)
             return
         arrival = _Arrival(key, value, timestamp, headers, close_time)
         if timestamp < self.size_ms:
@@ -141,7 +142,7 @@ class SlidingWindowAggregate(WindowedAggregate):
     def _add(self, arrival: _Arrival, start: int, before: TimedValue) -> None:
         window = self._window(arrival.key, start)
         if window.end < arrival.close_time:
-            self.dropped()
+            self.dropped(LATE)
             return
         old = before.value
         new = self.aggregator(arrival.key, arrival.value, old)

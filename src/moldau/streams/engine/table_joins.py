@@ -10,7 +10,7 @@ from typing import Any
 from moldau.streams.engine.nodes import Node, TaskContext
 from moldau.streams.engine.records import NO_TIME, Change, Headers, TimedValue
 from moldau.streams.engine.stores.buffers import GraceBuffer, WaitingRecord
-from moldau.streams.engine.stores.store import Store, require_key
+from moldau.streams.engine.stores.store import NO_KEY_OR_VALUE, OUTDATED, Store, require_key
 from moldau.streams.engine.tables import Getter, TableNode
 
 Joiner = Callable[[Any, Any, Any], Any]
@@ -150,7 +150,7 @@ class TableJoin(Node):
 
     def process(self, key: Any, value: Any, timestamp: int, headers: Headers) -> None:
         if key is None or (self.has_versioned_input and not value.is_latest):
-            self.dropped()
+            self.dropped(NO_KEY_OR_VALUE if key is None else OUTDATED)
             return
         if self.joins_itself:
             self._join_itself(key, value, timestamp, headers)

@@ -15,7 +15,15 @@ from moldau.streams.engine.fused import Columns, Loops, Results, failed_record, 
 from moldau.streams.engine.nodes import Forward, Node, PassThrough, TaskContext
 from moldau.streams.engine.processors import ProcessorNode, Scheduler
 from moldau.streams.engine.records import NO_TIME, Input, Output
-from moldau.streams.engine.stores.store import Counters, Store, StoreState
+from moldau.streams.engine.stores.store import (
+    FAILED,
+    LATE,
+    NEGATIVE_TIME,
+    NO_KEY_OR_VALUE,
+    Counters,
+    Store,
+    StoreState,
+)
 from moldau.streams.errors import StreamsError
 
 if TYPE_CHECKING:
@@ -106,7 +114,7 @@ class Task:
             try:
                 process(key, value, timestamp, headers)
             except Exception:
-                self.counters.dropped += 1
+                self.counters.drop(FAILED)
 
         return guarded
 
@@ -158,7 +166,7 @@ class Task:
         for record in records:
             timestamp = self.timestamp_of(record)
             if timestamp < 0:
-                self.counters.dropped += 1
+                self.counters.drop(NEGATIVE_TIME)
             else:
                 self.take(record, timestamp)
         return self.take_outputs()
@@ -177,7 +185,9 @@ class Task:
         results: dict[str, Results] = defaultdict(_no_results)
         loop = loops.plain if columns.headers is None else loops.with_headers
         try:
-            self.counters.dropped += loop(columns, results)
+            incomplete, late = loop(columns, results)
+            self.counters.drop(NO_KEY_OR_VALUE, incomplete)
+            self.counters.drop(LATE, late)
         except Exception as error:
             raise StreamsError(
                 f"Exception caught in process. taskId={self.task_id},"

@@ -10,6 +10,7 @@ from typing import Any
 from moldau.streams.engine.aggregates import Aggregator, Initializer
 from moldau.streams.engine.nodes import Node, TaskContext
 from moldau.streams.engine.records import NO_TIME, Change, Headers, TimedValue, Windowed
+from moldau.streams.engine.stores.store import LATE
 from moldau.streams.engine.stores.windows import WindowStore
 
 #: The starts of the windows that a time belongs to, by start.
@@ -129,7 +130,7 @@ class TimeWindowAggregate(WindowedAggregate):
         store, size = self.store, self.size_ms
         for start in self.windows_for(timestamp):
             if start + size <= close_time:
-                self.dropped()
+                self.dropped(LATE)
                 continue
             before = store.fetch(key, start)
             if before is None:

@@ -9,6 +9,7 @@ one begins; a second driver of the same application fences the first.
 
 import logging
 import pickle
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -75,6 +76,8 @@ class Progress:
     records_out: int = 0
     rows_changed: int = 0
     dropped: int = 0
+    #: How many of them for which reason: late, no-key-or-value, no-time, outdated, undecodable, failed.
+    reasons: dict[str, int] = field(default_factory=dict)
     dead_letters: int = 0
     batch_seconds: float = 0.0
     batch_records: int = 0
@@ -203,6 +206,7 @@ class RunningApplication:
             records_out=progress.records_out + sum(done.counts.records_out for done in answers),
             rows_changed=progress.rows_changed + sum(done.counts.rows_changed for done in answers),
             dropped=progress.dropped + sum(done.counts.dropped for done in answers),
+            reasons=dict(sum((Counter(done.counts.reasons) for done in answers), Counter(progress.reasons))),
             dead_letters=progress.dead_letters + sum(done.counts.dead_letters for done in answers),
             batch_seconds=seconds,
             batch_records=records,

@@ -74,6 +74,8 @@ class Counts:
     records_out: int = 0
     rows_changed: int = 0
     dropped: int = 0
+    #: How many of them for which reason.
+    reasons: dict[str, int] = field(default_factory=dict)
     dead_letters: int = 0
     #: The largest timestamp that was read, to tell how far behind results are.
     newest_ms: int = -1

@@ -20,7 +20,7 @@ from moldau.streams.engine.foreign_keys import ReceiveSubscription, ResolveRespo
 from moldau.streams.engine.fused import Columns, Results
 from moldau.streams.engine.queues import RecordQueues
 from moldau.streams.engine.records import Headers, Input, Output
-from moldau.streams.engine.stores.store import StoreState
+from moldau.streams.engine.stores.store import NEGATIVE_TIME, UNDECODABLE, StoreState
 from moldau.streams.engine.tables import TableAggregate
 from moldau.streams.engine.task import Task, TaskState
 from moldau.streams.errors import DecodeError
@@ -100,7 +100,7 @@ class StreamTask:
         """Takes the records of an order; results go to ``write`` as they come."""
         self._write, self._partitions_of = write, partitions_of
         self.counts = counts = Counts()
-        before = self.task.counters.dropped
+        before, reasons = self.task.counters.dropped, dict(self.task.counters.reasons)
         ends = offsets_of(order.after)
         for place in self._application.layout.global_places(self._group):
             self.read_global(place, ends.get(place, 0), read)
@@ -116,6 +116,11 @@ class StreamTask:
         self._collect()
         self._flush()
         counts.dropped += self.task.counters.dropped - before
+        counts.reasons = {
+            reason: count - reasons.get(reason, 0)
+            for reason, count in self.task.counters.reasons.items()
+            if count > reasons.get(reason, 0)
+        }
         self.dropped += counts.dropped
         self.records += counts.records_in
         return counts
@@ -162,7 +167,7 @@ class StreamTask:
             for records in streams[place]:
                 for record, time in records:
                     if time < 0:
-                        self.task.counters.dropped += 1
+                        self.task.counters.drop(NEGATIVE_TIME)
                         continue
                     queues.add(record, time)
                     left[place] += 1
@@ -235,7 +240,7 @@ class StreamTask:
                 f"the record at offset {offset} of {place} does not decode: {error}. Set decoding_errors to"
                 " continue to pass over such records, or name a dead-letter topic to keep them"
             ) from error
-        self.task.counters.dropped += 1
+        self.task.counters.drop(UNDECODABLE)
 
     def _dead_letter(
         self, place: TopicPartition, offset: int, piece: Fetched, at: int, error: Undecodable
@@ -263,7 +268,7 @@ class StreamTask:
     def _take(self, record: Input, time: int) -> None:
         """One record, and what it sends to the program itself, before the next one."""
         if time < 0:
-            self.task.counters.dropped += 1
+            self.task.counters.drop(NEGATIVE_TIME)
             return
         self.task.take(record, time)
         self._collect()
@@ -289,7 +294,7 @@ class StreamTask:
         record = Input(*output, 0, offset)
         time = self.task.timestamp_of(record)
         if time < 0:
-            self.task.counters.dropped += 1
+            self.task.counters.drop(NEGATIVE_TIME)
         else:
             self._looped.add(record, time)
 
@@ -329,7 +334,7 @@ class StreamTask:
             for record in self._inputs(place, piece):
                 time = self.task.timestamp_of(record)
                 if time < 0:
-                    self.task.counters.dropped += 1
+                    self.task.counters.drop(NEGATIVE_TIME)
                 else:
                     self.task.take_global(record, time)
         self.positions[place] = end

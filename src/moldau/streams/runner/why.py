@@ -46,9 +46,12 @@ def reasons(state: PipelineState, progress: Mapping[str, Any], tasks: int, worke
         yield f"its last batch took {seconds:.1f} s for {records} records"
     total, dropped = int(progress.get("records_in", 0)), int(progress.get("dropped", 0))
     if dropped and dropped > total * _MUCH_DROPPED:
+        reasons: dict[str, int] = progress.get("reasons", {})
+        shown = ", ".join(f"{count} {reason}" for reason, count in reasons.items())
         yield (
-            f"{dropped} of {total} records were dropped: too late for their window, without a key, or not to"
-            " be decoded; a longer grace takes late ones"
+            f"{dropped} of {total} records were dropped: "
+            + (shown or "too late for their window, without a key, or not to be decoded")
+            + ("; a longer grace takes late ones" if reasons.get("late", 1) else "")
         )
     if int(progress.get("restored_tasks", 0)) > tasks:
         yield (

@@ -115,6 +115,8 @@ class _Batch:
         total = self.done.counts
         for name in ("records_in", "records_out", "rows_changed", "dropped", "dead_letters"):
             setattr(total, name, getattr(total, name) + getattr(counts, name))
+        for reason, count in counts.reasons.items():
+            total.reasons[reason] = total.reasons.get(reason, 0) + count
         total.newest_ms = max(total.newest_ms, counts.newest_ms)
         self.done.positions |= task.positions
 

@@ -26,13 +26,29 @@ class StoreState(NamedTuple):
     numbers: tuple[int, ...]
 
 
+#: Why records are dropped.
+NO_KEY_OR_VALUE = "no-key-or-value"
+LATE = "late"
+OUTDATED = "outdated"
+NEGATIVE_TIME = "no-time"
+UNDECODABLE = "undecodable"
+FAILED = "failed"
+
+
 class Counters:
     """What a task counts while it runs."""
 
-    __slots__ = ("dropped",)
+    __slots__ = ("dropped", "reasons")
 
     def __init__(self) -> None:
         self.dropped = 0
+        #: How many of them for which reason.
+        self.reasons: dict[str, int] = {}
+
+    def drop(self, reason: str, count: int = 1) -> None:
+        if count:
+            self.dropped += count
+            self.reasons[reason] = self.reasons.get(reason, 0) + count
 
 
 class Store:

@@ -10,7 +10,7 @@ from enum import IntEnum
 from typing import Any
 
 from moldau.streams.engine.records import NO_TIME, KeyBytes, TimedValue
-from moldau.streams.engine.stores.store import Entry, Store, require_key
+from moldau.streams.engine.stores.store import LATE, Entry, Store, require_key
 
 
 class Put(IntEnum):
@@ -88,7 +88,7 @@ class VersionedStore(TableStore):
         self.changelog_records += 1
         self._observed = max(self._observed, timestamp)
         if timestamp < self._observed - self.history_ms:
-            self.counters.dropped += 1
+            self.counters.drop(LATE)
             return Put.REFUSED
         self._changed.add(key)
         versions = self._versions(key)

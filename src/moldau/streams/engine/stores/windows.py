@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from moldau.streams.engine.records import NO_TIME, KeyBytes, TimedValue, Windowed, time_bytes
-from moldau.streams.engine.stores.store import Entry, Store, require_key
+from moldau.streams.engine.stores.store import LATE, Entry, Store, require_key
 
 #: Kafka keeps times in segments of at least this length, and refuses what belongs to one that is gone.
 SMALLEST_SEGMENT_MS = 60_000
@@ -76,7 +76,7 @@ class TimedStore(Store):
             if times and times[0] <= self._last_expired():
                 self._expire(self._last_expired())
         elif time < self._first_live_time():
-            self.counters.dropped += 1
+            self.counters.drop(LATE)
             return False
         return time > self._last_expired()
 
