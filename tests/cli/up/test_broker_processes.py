@@ -112,9 +112,7 @@ def _read(servers: str, count: int) -> set[bytes]:
     found: set[bytes] = set()
 
     def enough() -> bool:
-        message = consumer.poll(1.0)
-        if message is not None and message.error() is None:
-            found.add(message.value())
+        found.update(each.value() for each in consumer.consume(500, 1.0) if each.error() is None)
         return len(found) >= count
 
     wait_until(enough)
