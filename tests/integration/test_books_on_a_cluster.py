@@ -1,14 +1,16 @@
-"""What books and courses show of a cluster, with plain Kafka clients: failover, in-sync replicas, rebalancing."""
+"""What books and courses show of a cluster, with plain Kafka clients: failover, replicas, rebalancing."""
 
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 from confluent_kafka import Consumer, KafkaException, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 from waiting import wait_until
 
+from moldau.cli.main import cli
 from moldau.testing import Cluster
 
 pytestmark = pytest.mark.slow
@@ -73,6 +75,11 @@ def read(client: Consumer, count: int) -> list[str]:
 
     wait_until(enough, lambda: found)
     return found
+
+
+def moldau(cluster: Cluster, *words: str) -> None:
+    result = CliRunner().invoke(cli, ["cluster", *words, "-b", cluster.bootstrap_servers])
+    assert result.exit_code == 0, result.output
 
 
 def leaders(cluster: Cluster, name: str) -> Counter[int]:
@@ -165,7 +172,7 @@ def test_a_follower_has_the_leaders_bytes(cluster: Cluster) -> None:
 SIX = ([1, 2], [2, 3], [3, 1], [1, 3], [2, 1], [3, 2])
 
 
-def test_a_broker_returns(cluster: Cluster, moldau: Any) -> None:
+def test_a_broker_returns(cluster: Cluster) -> None:
     create(cluster, "t", *SIX)
     assert leaders(cluster, "t") == {1: 2, 2: 2, 3: 2}
     cluster.kill(2)
@@ -173,11 +180,11 @@ def test_a_broker_returns(cluster: Cluster, moldau: Any) -> None:
     cluster.restart(2)
     wait_for_isr(cluster, "t", *map(set, SIX))
     assert leaders(cluster, "t")[2] == 0, "others go on leading"
-    moldau("cluster", "elect", "-b", cluster[1].bootstrap_servers)
+    moldau(cluster, "elect")
     wait_until(lambda: leaders(cluster, "t") == {1: 2, 2: 2, 3: 2})
 
 
-def test_a_broker_is_lost_and_another_takes_its_id(tmp_path: Any, moldau: Any) -> None:
+def test_a_broker_is_lost_and_another_takes_its_id(tmp_path: Any) -> None:
     with Cluster(3, SETTINGS, data_dir=tmp_path) as cluster:
         create(cluster, "t", *SIX)
         send(producer(cluster), "t", "kept", 1)
@@ -186,16 +193,16 @@ def test_a_broker_is_lost_and_another_takes_its_id(tmp_path: Any, moldau: Any) -
         (tmp_path / "2").rename(tmp_path / "burnt")
         cluster.restart(2)
         wait_for_isr(cluster, "t", *map(set, SIX))
-        moldau("cluster", "elect", "-b", cluster[1].bootstrap_servers)
+        moldau(cluster, "elect")
         wait_until(lambda: leaders(cluster, "t") == {1: 2, 2: 2, 3: 2})
         assert read(consumer(cluster, "t"), 1) == ["kept"]
 
 
-def test_a_cluster_grows_and_shrinks(cluster: Cluster, moldau: Any) -> None:
+def test_a_cluster_grows_and_shrinks(cluster: Cluster) -> None:
     create(cluster, "t", *([1, 2], [2, 1]) * 3)
     assert leaders(cluster, "t") == {1: 3, 2: 3}
-    moldau("cluster", "add", "3", "-b", cluster[1].bootstrap_servers)
+    moldau(cluster, "add", "3")
     wait_until(lambda: leaders(cluster, "t") == {1: 2, 2: 2, 3: 2}, lambda: leaders(cluster, "t"))
-    moldau("cluster", "drain", "1", "-b", cluster[2].bootstrap_servers)
-    moldau("cluster", "elect", "-b", cluster[2].bootstrap_servers)
+    moldau(cluster, "drain", "1")
+    moldau(cluster, "elect")
     wait_until(lambda: leaders(cluster, "t") == {2: 3, 3: 3}, lambda: leaders(cluster, "t"))
