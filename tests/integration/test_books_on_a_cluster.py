@@ -70,7 +70,9 @@ def read(client: Consumer, count: int) -> list[str]:
     found: list[str] = []
 
     def enough() -> bool:
-        found.extend(each.value().decode() for each in client.consume(10, 0.5) if each.error() is None)
+        found.extend(
+            (each.value() or b"").decode() for each in client.consume(10, 0.5) if each.error() is None
+        )
         return len(found) >= count
 
     wait_until(enough, lambda: found)

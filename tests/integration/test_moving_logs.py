@@ -16,7 +16,7 @@ from moldau.client.admin.replicas import move_log_dirs
 from moldau.client.transport.cluster import Cluster
 from moldau.protocol.errors import KafkaError
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 PLACE = names.TopicPartition("orders", 0)
 COUNT = 3000
 KILLS = 3
