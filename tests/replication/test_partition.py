@@ -178,6 +178,18 @@ def test_what_others_have_to_copy_is_not_committed_at_once(replicated: Partition
     assert replicated.replication_outcome(3, 0) == ErrorCode.NONE
 
 
+def test_the_high_watermark_is_never_inside_a_batch(replicated: Partition) -> None:
+    """As with Kafka: a replica that asks for the middle of a batch does not commit a part of it."""
+    for _ in range(2):
+        batch = encode_batch([Record(index, 1000, None, b"v") for index in range(3)])
+        replicated.append(memoryview(batch), 1, 1000, 12)
+    reached = []
+    for offset in (2, 3, 5, 4, 6):
+        replicated.follower_fetched(2, offset, 0, 1000)
+        reached.append(replicated.high_watermark)
+    assert reached == [0, 3, 3, 3, 6]
+
+
 def test_who_deletes_records_hears_when_followers_have_dropped_them(replicated: Partition) -> None:
     heard: list[int | None] = []
     write(replicated, 0)

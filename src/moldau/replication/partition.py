@@ -7,6 +7,7 @@ that whoever appends has its own answer under way first.
 
 import logging
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, NamedTuple, Protocol
 
 from moldau.base.names import TopicPartition, Uuid
@@ -354,6 +355,9 @@ class Partition:
         offset = self.leading.high_watermark(
             log.log_end_offset, self.min_insync_replicas, now_ms, proposer.lag_time_ms, proposer.is_eligible
         )
+        if self.high_watermark < offset < log.log_end_offset:
+            with suppress(KafkaError):  # what cannot be read is reported by the log, and no reason to wait
+                offset = _start_of_batch(log, offset)
         if offset > self.high_watermark:
             self.advance_high_watermark(offset)
 
@@ -469,9 +473,7 @@ class Partition:
         Followers notice by the epoch of what comes next.
         """
         log = self.leading_log()
-        found = log.read(offset, HEADER_SIZE, log.log_end_offset, at_least_one=True)
-        if found is not None:
-            offset = min(offset, read_header(found.read_part(0, HEADER_SIZE)).base_offset)
+        offset = _start_of_batch(log, offset)
         self.truncate_to(offset, now_ms)
         if self.leading is not None:
             for follower in self.leading.followers.values():
@@ -587,3 +589,11 @@ class Partition:
         assert self.log is not None
         self.log.restart_at(offset, now_ms)
         self.high_watermark = offset
+
+
+def _start_of_batch(log: Log, offset: int) -> int:
+    """The offset, or where its batch begins: batches are committed and dropped as a whole."""
+    found = log.read(offset, HEADER_SIZE, log.log_end_offset, at_least_one=True)
+    if found is None:
+        return offset
+    return min(offset, read_header(found.read_part(0, HEADER_SIZE)).base_offset)

@@ -49,6 +49,7 @@ def test_the_data_of_one_broker_is_not_taken_over(tmp_path: Path, moldau: Any) -
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(300)
 def test_one_command_one_log_one_stop_and_a_rolling_restart(tmp_path: Path) -> None:
     """Two processes with a replicated topic are restarted one after the other while a client produces."""
     command = [sys.executable, "-m", "moldau", "broker", "--processes", "2", "--port", "0"]
@@ -79,12 +80,16 @@ def _restart_while_producing(servers: str, directory: Path) -> set[bytes]:
     acknowledged: set[bytes] = set()
     over = Event()
 
+    def delivered(error: Any, message: Any) -> None:
+        if error is None:
+            acknowledged.add(message.value())
+
     def produce() -> None:
         producer = Producer({"bootstrap.servers": servers, "acks": "all", "enable.idempotence": True})
         number = 0
         while not over.is_set():
             value = b"%d" % number
-            producer.produce("t", value, on_delivery=lambda e, m: e is None and acknowledged.add(m.value()))
+            producer.produce("t", value, on_delivery=delivered)
             producer.poll(0.01)
             number += 1
         assert producer.flush(60) == 0
@@ -112,9 +117,7 @@ def _read(servers: str, count: int) -> set[bytes]:
     found: set[bytes] = set()
 
     def enough() -> bool:
-        message = consumer.poll(1.0)
-        if message is not None and message.error() is None:
-            found.add(message.value())
+        found.update(each.value() or b"" for each in consumer.consume(500, 1.0) if each.error() is None)
         return len(found) >= count
 
     wait_until(enough)
