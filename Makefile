@@ -23,7 +23,7 @@ help:
 	@echo "make test-connect connectors against MariaDB, Redis and S3 too, and workers killed twenty times"
 	@echo "make setup        the environment in .venv with the command .venv/bin/moldau"
 	@echo "make lint         ruff and mypy only            make format   rewrite the code in house style"
-	@echo "make bench        Moldau against Apache Kafka (needs Java 17 and Maven; about 45 minutes)"
+	@echo "make bench        Moldau against Apache Kafka (needs Java 17 and Maven; about 45 minutes; QUICK=1: ten)"
 	@echo "make bench-spark  our Spark source and sink against Spark's own connector (needs Java 17 and Maven)"
 	@echo "make bench-streams  streams beside Kafka Streams, quixstreams and bytewax (needs Java 17 and Maven; half an hour)"
 	@echo "make conformance  Kafka's own tools and clients against Moldau (needs Java 17 and Maven)"
@@ -123,8 +123,13 @@ test-fast: $(READY_DEV)
 	@$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not slow and not spark" \
 		--ignore tests/spark --ignore tests/pipelines
 
+# QUICK=1: one small round of everything against Apache Kafka, and what has become worse since the last page.
 bench: $(READY_BENCH)
-	@$(BIN)/python -m benchmarks.compare
+	@$(BIN)/python -m benchmarks.compare $(if $(QUICK),--quick)
+	@$(if $(QUICK),:,$(MAKE) --no-print-directory bench-services)
+
+.PHONY: bench-services
+bench-services: $(READY_BENCH)
 	@$(BIN)/python -m benchmarks.serde
 	@$(BIN)/python -m benchmarks.registry
 	@$(BIN)/python -m benchmarks.security

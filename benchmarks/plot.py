@@ -26,10 +26,10 @@ def draw_ratios(figures: list[Figure], path: Path) -> None:
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
-    shown = [figure for figure in reversed(figures) if figure.shown > 0]
+    shown = [one for one in reversed(figures) if one.shown > 0]
     figure, axes = pyplot.subplots(figsize=(11, 0.3 * len(shown) + 1.6), layout="constrained")
-    for row, figure in enumerate(shown):
-        _draw_row(axes, row, figure)
+    for row, one in enumerate(shown):
+        _draw_row(axes, row, one)
     _draw_axes(axes, shown)
     figure.legend(handles=_legend(), loc="outside lower center", ncols=6, fontsize=8, frameon=False)
     figure.savefig(path, dpi=120)
