@@ -27,7 +27,7 @@ help:
 	@echo "make test-operations  a backup of a gigabyte, a bucket, a real Prometheus whose alerts fire and clear"
 	@echo "make setup        the environment in .venv with the command .venv/bin/moldau"
 	@echo "make lint         ruff and mypy only            make format   rewrite the code in house style"
-	@echo "make bench        Moldau against Apache Kafka (needs Java 17 and Maven; about 45 minutes)"
+	@echo "make bench        Moldau against Apache Kafka (needs Java 17 and Maven; about 45 minutes; QUICK=1: ten)"
 	@echo "make bench-spark  our Spark source and sink against Spark's own connector (needs Java 17 and Maven)"
 	@echo "make bench-streams  streams beside Kafka Streams, quixstreams and bytewax (needs Java 17 and Maven; an hour, QUICK=1 less)"
 	@echo "make bench-cluster  three brokers beside three of Apache Kafka (needs Java 17 and Maven); QUICK=1 is short"
@@ -134,8 +134,13 @@ test-fast: $(READY_DEV)
 	@$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not slow and not spark" \
 		--ignore tests/spark --ignore tests/pipelines
 
+# QUICK=1: one small round of everything against Apache Kafka, and what has become worse since the last page.
 bench: $(READY_BENCH)
-	@$(BIN)/python -m benchmarks.compare
+	@$(BIN)/python -m benchmarks.compare $(if $(QUICK),--quick)
+	@$(if $(QUICK),:,$(MAKE) --no-print-directory bench-services)
+
+.PHONY: bench-services
+bench-services: $(READY_BENCH)
 	@$(BIN)/python -m benchmarks.serde
 	@$(BIN)/python -m benchmarks.registry
 	@$(BIN)/python -m benchmarks.security

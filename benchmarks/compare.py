@@ -1,7 +1,8 @@
 """Apache Kafka 4.3.0 and Moldau side by side; writes docs/benchmarks.md with a plot.
 
 python -m benchmarks.compare                          everything, about 45 minutes on two cores
-python -m benchmarks.compare --quick                  everything, small; prints, writes no documents
+python -m benchmarks.compare --quick                  everything, small; prints, marks ratios that fell since
+                                                      the last page, writes no documents
 python -m benchmarks.compare --only start,produce     some measures; the other figures stay as they are
 python -m benchmarks.compare --only log               those of the life of a log, less than ten minutes
 python -m benchmarks.compare --report                 the documents again from the results of earlier runs
@@ -23,11 +24,12 @@ from typing import Any
 from benchmarks import stored
 from benchmarks.apache_kafka import CACHE, ApacheKafka, compile_sources
 from benchmarks.bench import FULL, QUICK, Bench
+from benchmarks.changes import fallen, known_ratios
 from benchmarks.machine import machine
 from benchmarks.measures import LOG_MEASURES, MEASURES, WITH_OWN_BROKERS
 from benchmarks.measures.produce import ACKS, run_producer
 from benchmarks.moldau_broker import MoldauBroker
-from benchmarks.report import print_table, write_documents
+from benchmarks.report import figures_of, print_table, write_documents
 
 HERE = Path(__file__).resolve().parent
 RESULTS = HERE / "results"
@@ -55,9 +57,18 @@ def main() -> int:
     print(f"results in {stored.save(RESULTS, results).relative_to(HERE.parent)}")
     print_table(results)
     if arguments.quick:
-        print("a quick run: the documents stay as they are")
-        return 0
+        return _tell_changes(results)
     return _write_documents(stored.merged(stored.load_whole(RESULTS)))
+
+
+def _tell_changes(results: dict[str, Any]) -> int:
+    """What a quick run has to say; it is one round, so a mark asks for a look and is no verdict."""
+    page = DOCS / "benchmarks.md"
+    worse = fallen(figures_of(results), known_ratios(page.read_text() if page.exists() else ""))
+    for line in worse:
+        print(f"FELL  {line}")
+    print(f"a quick run, {len(worse)} ratios fell by more than noise; the documents stay as they are")
+    return 0
 
 
 def _names(only: str) -> list[str]:
@@ -114,6 +125,7 @@ def _run(names: list[str], *, quick: bool) -> dict[str, Any]:
         "date": time.strftime("%Y-%m-%d %H:%M", time.localtime(began)),
         "minutes": round((time.time() - began) / 60, 1),
         "quick": quick,
+        "code": _code(),
         "machine": {**machine(), "load average before": f"{load_before:.2f}"},
         "sizes": {name: getattr(bench.sizes, name) for name in bench.sizes.__slots__},
         "samples": bench.samples,
@@ -127,6 +139,13 @@ def _warm_up(bench: Bench, *, quick: bool) -> None:
         for properties in ACKS.values():
             bench.progress(f"warming up {broker.name}")
             run_producer(broker, records, 100, properties)
+
+
+def _code() -> str:
+    """The commit that is measured; with a mark where files differ from it."""
+    commit = os.popen(f"git -C {HERE.parent} rev-parse --short=12 HEAD 2>/dev/null").read().strip()
+    changed = os.popen(f"git -C {HERE.parent} status --porcelain -- src 2>/dev/null").read().strip()
+    return f"{commit or 'unknown'}{' and changes' if changed else ''}"
 
 
 if __name__ == "__main__":

@@ -187,7 +187,8 @@ def when(results: dict[str, Any]) -> str:
         for run in results["runs"]
     ]
     newest = " A figure is that of the newest run that has it." if len(runs) > 1 else ""
-    return f"Measured on {', '.join(runs)}{_QUICK if results['quick'] else ''}.{newest}"
+    code = f" Code: {results['code']}." if "code" in results else ""
+    return f"Measured on {', '.join(runs)}{_QUICK if results['quick'] else ''}.{newest}{code}"
 
 
 def table_rows(figures: list[Figure]) -> list[list[str]]:

@@ -1,7 +1,8 @@
 """Results of runs as files, and what is true now: of each figure the samples of the newest run that has it.
 
 Invariant: a file that was written is never changed, so that a run of some measures adds to the others'
-figures and takes nothing away. Quick runs are kept and never count.
+figures and takes nothing away. Figures of different code never stand in one table. Quick runs are kept and
+never count.
 """
 
 from __future__ import annotations
@@ -31,11 +32,17 @@ def load_whole(folder: Path) -> list[Results]:
 
 
 def merged(runs: Iterable[Results]) -> Results:
-    """One set of results: date and machine of the newest run, and the runs that figures still come from."""
+    """One set of results: date and machine of the newest run, and the runs that figures still come from.
+
+    Runs of other code than the newest one's are left out.
+    """
     samples: dict[str, Any] = {}
     source: dict[str, Results] = {}
     newest: Results | None = None
-    for newest in runs:
+    every = list(runs)
+    for newest in every:
+        if newest.get("code") != every[-1].get("code"):
+            continue
         samples.update(newest["samples"])
         source.update(dict.fromkeys(newest["samples"], newest))
     if newest is None:

@@ -62,3 +62,10 @@ def test_a_document_never_loses_a_figure(tmp_path: Path) -> None:
     )
     assert stored.lost_figures(document, whole) == []
     assert stored.lost_figures(document, run("2026-11-16 03:00", {"start": 1})) == [BY_KEY["recovery"].title]
+
+
+def test_figures_of_other_code_are_left_out() -> None:
+    old = {**run("2026-11-16 01:00", {"start": 1, "recovery": 5}), "code": "a"}
+    new = {**run("2026-11-16 02:00", {"start": 2}), "code": "b"}
+    assert set(stored.merged([old, new])["samples"]) == {"start"}
+    assert set(stored.merged([old, {**new, "code": "a"}])["samples"]) == {"start", "recovery"}

@@ -1,11 +1,15 @@
 """What happens to logs from time to time: the order of it, and that rounds do not run into each other."""
 
 import asyncio
+import threading
 from collections.abc import Awaitable, Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
+from waiting import until
 
+from moldau.replication import log_upkeep
 from moldau.testing import Broker
 
 DAY = 86_400
@@ -82,3 +86,51 @@ def test_a_disk_without_room_for_a_checkpoint(broker: Broker) -> None:
     broker._memory[0].faults.bytes_until_full = None
     assert len(broker.records("t")) <= 1, "room was made all the same"
     assert broker.produce("t", b"v") == 6
+
+
+def test_removals_go_on_together_and_hold_nobody_up(broker: Broker) -> None:
+    """Several removals wait for the file system at once, and a flush beside them has threads of its own."""
+    together, flushed = threading.Barrier(3), threading.Event()
+
+    class Removal:
+        def run(self) -> None:
+            together.wait(30)  # breaks unless the other one has begun as well
+            assert flushed.wait(30)
+
+    async def remove(node: Any) -> None:
+        removing = asyncio.get_running_loop().create_task(node.upkeep._remove([Removal(), Removal()]))
+        await asyncio.get_running_loop().run_in_executor(None, together.wait, 30)
+        await node.upkeep.write_checkpoints()
+        flushed.set()
+        await removing
+
+    in_loop(broker, remove)
+
+
+def test_removals_that_have_not_begun_are_left_out_when_the_broker_stops(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, go_on = [], threading.Event()
+
+    class Removal:
+        def run(self) -> None:
+            begun.append(self)
+            assert go_on.wait(30)
+
+    class Threads(ThreadPoolExecutor):
+        def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+            super().shutdown(wait=False, cancel_futures=cancel_futures)
+            go_on.set()
+            super().shutdown(wait)
+
+    async def stop(node: Any) -> None:
+        removals = [Removal() for _ in range(50)]
+        removing = asyncio.get_running_loop().create_task(node.upkeep._remove(removals))
+        await until(lambda: len(begun) == 4)
+        removing.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await removing
+
+    monkeypatch.setattr(log_upkeep, "ThreadPoolExecutor", Threads)
+    in_loop(broker, stop)
+    assert len(begun) == 4

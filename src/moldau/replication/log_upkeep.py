@@ -7,7 +7,7 @@ newer. A round of retention that is still under way is not joined by a second.
 
 import asyncio
 from collections.abc import Callable, Iterable
-from concurrent.futures import Executor
+from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import suppress
 
 from moldau.base import clock_watch
@@ -26,7 +26,9 @@ from moldau.storage.log.log import Log
 from moldau.storage.log.trimming import begin_drop, expire_segments, finish_drop, has_old_segments, must_flush
 
 _FLUSH_CHECK_SECONDS = 1.0
-_REMOVAL_CHECK_SECONDS = 5.0
+_REMOVAL_CHECK_SECONDS = 1.0
+#: A removal waits for the file system nearly all of its time, and that does several at once.
+_REMOVAL_THREADS = 4
 _SHORTEST_SECONDS = 1.0
 #: Logs that retention looks at before requests get a turn.
 _LOGS_AT_A_TIME = 256
@@ -111,11 +113,15 @@ class LogUpkeep:
             self._background.start(self._remove(jobs), "removal")
 
     async def _remove(self, jobs: Iterable[RemovalJob | FileRemovalJob]) -> None:
-        # One after the other: acknowledgements may wait for the same threads. What a stop leaves behind is
-        # found at the next start.
+        # In threads of their own: acknowledgements may wait for the others. What a stop leaves behind is
+        # found at the next start; it waits for the jobs that have begun.
+        loop = asyncio.get_running_loop()
         async with self._removing:
-            for job in jobs:
-                await self._run(job.run)
+            threads = ThreadPoolExecutor(_REMOVAL_THREADS, "moldau-removal")
+            try:
+                await asyncio.gather(*(loop.run_in_executor(threads, job.run) for job in jobs))
+            finally:
+                threads.shutdown(cancel_futures=True)
 
     async def check_sealed_segments(self) -> None:
         """Once after the start: exchanged and missing files are named before somebody reads them."""

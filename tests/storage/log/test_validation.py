@@ -18,7 +18,6 @@ from moldau.storage.log.config import LogConfig
 from moldau.storage.log.validation import (
     AT_ONCE,
     NAMED_RECORDS,
-    NO_LIMITS,
     AppendError,
     BatchLimits,
     HeavyBatch,
@@ -26,6 +25,7 @@ from moldau.storage.log.validation import (
     check_batch,
     check_batches_with_offsets,
     null_records,
+    own_header,
     transform,
 )
 
@@ -37,10 +37,8 @@ LIMITS = BatchLimits(1_000_000, 4_000_000, 64 * 1024 * 1024)
 MakeBatch = Callable[..., memoryview]
 
 
-def check(
-    view: memoryview, config: LogConfig = CONFIG, version: int = 9, now_ms: int = NOW, internal: bool = False
-) -> BatchHeader:
-    return check_batch(view, config, TP, now_ms, version, internal)
+def check(view: memoryview, config: LogConfig = CONFIG, version: int = 9, now_ms: int = NOW) -> BatchHeader:
+    return check_batch(view, config, TP, now_ms, version)
 
 
 def refused(
@@ -48,7 +46,7 @@ def refused(
 ) -> AppendError:
     """The error; one that is not about the batch as such comes as the log would pass it on."""
     with pytest.raises(KafkaError) as caught:
-        check_batch(view, config, TP, NOW, version, False, limits)
+        check_batch(view, config, TP, NOW, version, limits)
     error = caught.value
     return (
         error
@@ -189,8 +187,7 @@ def test_many_records_are_not_checked_on_the_loop() -> None:
     view = memoryview(batch(AT_ONCE.records + 1, key=None))
     with pytest.raises(HeavyBatch):
         check(view)
-    assert check_batch(view, CONFIG, TP, NOW, 9, False, LIMITS).record_count == AT_ONCE.records + 1
-    assert check_batch(view, CONFIG, TP, NOW, 9, True, NO_LIMITS).record_count == AT_ONCE.records + 1
+    assert check_batch(view, CONFIG, TP, NOW, 9, LIMITS).record_count == AT_ONCE.records + 1
     error = refused(view, limits=BatchLimits(AT_ONCE.records, 0, 0))
     assert error.code == ErrorCode.MESSAGE_TOO_LARGE
     assert error.message == ("The batch counts 10001 records, more than 10000 (moldau.batch.records.max).")
@@ -201,7 +198,7 @@ def test_many_headers_are_not_checked_on_the_loop() -> None:
     view = memoryview(encode_batch([Record(0, NOW, None, None, headers)]))
     with pytest.raises(HeavyBatch):
         check(view)
-    assert check_batch(view, CONFIG, TP, NOW, 9, False, LIMITS).record_count == 1
+    assert check_batch(view, CONFIG, TP, NOW, 9, LIMITS).record_count == 1
     assert refused(view, limits=BatchLimits(10, 10, 10)).code == ErrorCode.MESSAGE_TOO_LARGE
 
 
@@ -209,7 +206,7 @@ def test_what_a_batch_may_hold_grows_with_its_size() -> None:
     value = random.Random(3).randbytes(50_000)
     view = memoryview(encode_batch([Record(0, NOW, None, value * 2, ())], compression=Compression.ZSTD))
     assert 50_000 < len(view) < 60_000
-    assert check_batch(view, CONFIG, TP, NOW, 9, False, BatchLimits(10, 10, 10)).record_count == 1
+    assert check_batch(view, CONFIG, TP, NOW, 9, BatchLimits(10, 10, 10)).record_count == 1
 
 
 def test_a_large_batch_is_not_compressed_on_the_loop() -> None:
@@ -376,10 +373,16 @@ def test_bounds_mean_nothing_with_the_brokers_time() -> None:
 
 def test_the_platform_may_write_what_clients_may_not() -> None:
     control = encode_batch([Record(0, NOW, b"\0\0\0\1", b"\0\0\0\0\0\0", ())], control=True, producer_id=7)
-    check(memoryview(control), internal=True)
-    check(patched(batch(), 0, ">q", 500), internal=True)
-    with pytest.raises(AppendError):
-        check(patched(batch(), 57, ">i", 3), internal=True)
+    assert own_header(memoryview(control), CONFIG, TP).is_control
+    many = memoryview(batch(AT_ONCE.records + 1, key=None))
+    assert own_header(many, CONFIG, TP).record_count == AT_ONCE.records + 1
+    for config, code in (
+        (LogConfig(max_message_bytes=1000), ErrorCode.MESSAGE_TOO_LARGE),
+        (LogConfig(segment_bytes=1000), ErrorCode.RECORD_LIST_TOO_LARGE),
+    ):
+        with pytest.raises(AppendError) as caught:
+            own_header(many, config, TP)
+        assert caught.value.code == code
 
 
 # -- transforming

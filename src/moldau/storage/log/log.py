@@ -52,6 +52,7 @@ from moldau.storage.log.validation import (
     check_batches_with_offsets,
     offline_error,
     out_of_range,
+    own_header,
     transform,
 )
 from moldau.storage.log.validation import AppendError as AppendError
@@ -188,7 +189,8 @@ class Log:
     ) -> Appended:
         """Appends the one batch in ``records`` and writes its offset and epoch into that buffer.
 
-        ``internal``: the broker itself writes, control batches and the records of coordinators.
+        ``internal``: the broker itself has built it, control batches and the records of coordinators; that
+        is not checked again.
         After an AppendError nothing has changed, nor after a HeavyBatch: that is for ``check``, in a thread.
         """
         if self.offline is not None:
@@ -196,7 +198,10 @@ class Log:
         config, topic_partition = self._config, self.topic_partition
         limits = NO_LIMITS if internal else AT_ONCE
         try:
-            header = check_batch(records, config, topic_partition, now_ms, produce_version, internal, limits)
+            if internal:
+                header = own_header(records, config, topic_partition)
+            else:
+                header = check_batch(records, config, topic_partition, now_ms, produce_version)
             if (
                 config.log_append_time
                 or config.compression is not None

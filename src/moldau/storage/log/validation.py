@@ -118,7 +118,6 @@ def check_batch(
     topic_partition: TopicPartition,
     now_ms: int,
     produce_version: int,
-    internal: bool,
     limits: BatchLimits = AT_ONCE,
 ) -> BatchHeader:
     """The header of the one batch in ``view``, or AppendError; HeavyBatch where it is more than ``AT_ONCE``.
@@ -149,16 +148,16 @@ def check_batch(
     codec = attributes & COMPRESSION_MASK
     if codec >= _ZSTD:
         _check_codec(codec, produce_version)
-    if base_offset != 0 and not internal:
+    if base_offset != 0:
         raise _bad_base_offset(base_offset, topic_partition)
     if size > config.max_message_bytes or size > config.segment_bytes:
         raise too_large(size, config, topic_partition)
     if crc32c(view[ATTRIBUTES_AT:]) != crc:
         raise _bad_checksum(crc, topic_partition)
     if last_offset_delta != count - 1 or count <= 0 or attributes & CONTROL_MASK:
-        _check_counts(header, internal=internal)
+        raise _bad_counts(header)
     if producer_id >= 0 and base_sequence < 0:
-        _check_counts(header, internal=internal)
+        raise _bad_counts(header)
     payload, (lowest, highest) = checked_records(view, header, limits)
     if not config.log_append_time:
         lowest, highest = lowest + base_timestamp, highest + base_timestamp
@@ -167,11 +166,19 @@ def check_batch(
             or now_ms - lowest > config.message_timestamp_before_max_ms
         ):
             _check_timestamps(payload, header, config, now_ms)
-        if highest != max_timestamp and not internal:
+        if highest != max_timestamp:
             header = _with_max_timestamp(view, header, highest)
-    if config.compact and not attributes & CONTROL_MASK and has_null_key(payload, count) is not None:
+    if config.compact and has_null_key(payload, count) is not None:
         raise _missing_keys(payload, count, topic_partition)
     return header
+
+
+def own_header(view: memoryview, config: LogConfig, topic_partition: TopicPartition) -> BatchHeader:
+    """The header of a batch that the platform itself has just built: only its size can be wrong."""
+    size = len(view)
+    if size > config.max_message_bytes or size > config.segment_bytes:
+        raise too_large(size, config, topic_partition)
+    return read_header(view)
 
 
 def checked_records(
@@ -204,7 +211,7 @@ def check_and_transform(
     limits: BatchLimits,
 ) -> tuple[memoryview, BatchHeader]:
     """The batch as it can be written, but for its offsets; works in any thread."""
-    header = check_batch(view, config, topic_partition, now_ms, produce_version, False, limits)
+    header = check_batch(view, config, topic_partition, now_ms, produce_version, limits)
     return transform(view, header, config, topic_partition, now_ms, limits)
 
 
@@ -380,8 +387,8 @@ def _decompressed(view: memoryview, codec: int, limits: BatchLimits) -> Buffer:
         raise AppendError(code, error.message, has_log_start_offset=True, message_for_client=True) from None
 
 
-def _check_counts(header: BatchHeader, *, internal: bool) -> None:
-    if header.is_control and not internal:
+def _bad_counts(header: BatchHeader) -> AppendError:
+    if header.is_control:
         message = "Clients are not allowed to write control records"
     elif header.last_offset_delta < 0:
         message = f"Batch has an invalid offset range: [0, {header.last_offset_delta}]"
@@ -392,14 +399,12 @@ def _check_counts(header: BatchHeader, *, internal: bool) -> None:
             f"Inconsistent batch offset range [0, {header.last_offset_delta}] "
             f"and count of records {header.record_count}"
         )
-    elif not internal:
+    else:
         message = (
             f"Invalid sequence number {header.base_sequence} in record batch "
             f"with producerId {header.producer_id}"
         )
-    else:
-        return
-    raise _invalid(ErrorCode.INVALID_RECORD, message)
+    return _invalid(ErrorCode.INVALID_RECORD, message)
 
 
 def _with_max_timestamp(view: memoryview, header: BatchHeader, max_timestamp: int) -> BatchHeader:
