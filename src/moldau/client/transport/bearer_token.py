@@ -7,12 +7,12 @@ token is used until shortly before it ends. No error shows a secret or what the 
 import base64
 import json
 import threading
-import time
 import urllib.error
 import urllib.request
 from typing import Any
 from urllib.parse import quote, urlencode, urlsplit
 
+from moldau.base.clock import stopwatch
 from moldau.security.sasl.client import Credentials, SaslFailed
 
 _TIMEOUT_SECONDS = 10.0
@@ -29,9 +29,9 @@ def fetched_token(credentials: Credentials) -> str:
     """The token for these credentials; it blocks while it asks. SaslFailed when there is none."""
     with _lock:
         token, ends_at = _known.get(credentials, ("", 0.0))
-        if not token or time.monotonic() >= ends_at - _EARLY_SECONDS:
+        if not token or stopwatch() >= ends_at - _EARLY_SECONDS:
             token, seconds = _fetch(credentials)
-            _known[credentials] = token, time.monotonic() + seconds
+            _known[credentials] = token, stopwatch() + seconds
     return token
 
 
