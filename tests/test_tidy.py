@@ -276,6 +276,7 @@ CROSS_CUTTING = {
     "security/test_play": "the whole broker against the table of a real one",
     "broker/test_bad_directories": "a whole broker on damaged directories",
     "broker/test_bad_input": "a whole broker and frames that make no sense",
+    "spark/test_secured": "logins of the source and the sink, in a real Spark",
     "broker/test_buffer_isolation": "a whole broker and connections that break off",
     "cluster/store/zookeeper/test_security": "logins and TLS at a real ZooKeeper",
     "broker/test_full_disk": "a whole broker on a disk that is full",
