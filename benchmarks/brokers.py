@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Protocol, Self
 
 CLOCK_TICKS = os.sysconf("SC_CLK_TCK")
-START_TIMEOUT_S = 60.0
+START_TIMEOUT_S = 240.0
 STOP_TIMEOUT_S = 60.0
 API_VERSIONS_KEY = 18
 

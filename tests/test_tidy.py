@@ -88,6 +88,7 @@ ONLY_IN = {
     "uvicorn": "web",
     "httpx": "web/forwarding.py",
     "threading": "testing node.py storage cluster/store client/transport/background_loop.py "
+    "broker/bounds/watchdog.py client/transport/bearer_token.py "
     "spark/session/prefork_server.py schemas/worker_process.py client/registry/schema_registry.py "
     "pipelines/metrics_server.py streams/runner/host.py streams/runner/http_queries.py "
     "connect/connectors/cdc/mysql_wire.py connect/connectors/syslog/source.py",
@@ -284,6 +285,9 @@ CROSS_CUTTING = {
     "security/test_play": "the whole broker against the table of a real one",
     "broker/test_bad_directories": "a whole broker on damaged directories",
     "broker/test_bad_input": "a whole broker and frames that make no sense",
+    "spark/test_secured": "logins of the source and the sink, in a real Spark",
+    "broker/test_buffer_isolation": "a whole broker and connections that break off",
+    "cluster/store/zookeeper/test_security": "logins and TLS at a real ZooKeeper",
     "broker/test_full_disk": "a whole broker on a disk that is full",
     "broker/test_lost_files": "a whole broker whose files are gone",
     "broker/test_few_descriptors": "a whole broker with few file descriptors",
@@ -386,6 +390,7 @@ WITHOUT_TEST_OF_ITS_OWN = {
     "broker/access/guarding": "broker/access/test_throttling",
     "broker/access/entrances": "broker/access/test_tls",
     "broker/access/connection_limits": "broker/test_server",
+    "client/transport/kerberos": "conformance/test_kerberos",
     "cluster/configs/security_configs": "cluster/configs/test_broker_settings",
     "broker/apis/add_raft_voter": "broker/apis/test_update_features",
     "broker/apis/remove_raft_voter": "broker/apis/test_update_features",

@@ -10,7 +10,7 @@ import pytest
 from joserfc import jws
 from joserfc.jwk import KeySet, OctKey, RSAKey
 
-from moldau.security.bearer_tokens import ALGORITHMS, TokenRules, accept
+from moldau.security.bearer_tokens import ALGORITHMS, TokenRules, accept, check_claims
 from moldau.security.principals import Identity, Principal
 from moldau.security.sasl.server import InvalidToken
 
@@ -118,3 +118,25 @@ def test_unsigned_tokens_where_rules_say_so() -> None:
     for text in (token(), f"{_part({'alg': 'none'})}.{_part({'sub': 'ann'})}."):
         with pytest.raises(InvalidToken):
             taken(text, rules)
+
+
+@pytest.mark.parametrize(
+    ("claim", "taken"),
+    [
+        ("orders:read orders:write", True),
+        (["orders:write", "orders:read"], True),
+        ("orders:read", False),
+        ("orders:readers orders:write", False),
+        (None, False),
+        (7, False),
+    ],
+)
+def test_a_token_needs_every_scope_that_is_asked_for(claim: Any, taken: bool) -> None:
+    rules = TokenRules(unsecured=True, scopes=("orders:read", "orders:write"), scope_claim="scp")
+    claims = {"sub": "ann", "exp": 2_000, "scp": claim}
+    if taken:
+        assert check_claims(claims, rules, 1_000_000).principal.name == "ann"
+        return
+    with pytest.raises(InvalidToken) as caught:
+        check_claims(claims, rules, 1_000_000)
+    assert caught.value.as_json() == '{"status":"insufficient_scope", "scope":"orders:read orders:write"}'

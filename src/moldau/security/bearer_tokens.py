@@ -28,6 +28,9 @@ class TokenRules(NamedTuple):
     name_claim: str = "sub"
     #: Takes tokens without a signature: for trying out, never for anything that matters.
     unsecured: bool = False
+    #: All of these must be in the token's own, a text with blanks or a list.
+    scopes: tuple[str, ...] = ()
+    scope_claim: str = "scope"
 
 
 class UnknownKey(InvalidToken):
@@ -107,7 +110,15 @@ def check_claims(claims: Mapping[str, Any], rules: TokenRules, now_ms: int) -> I
     )
     if not holds:
         raise InvalidToken("invalid_token")
+    if not set(rules.scopes) <= _scopes(claims.get(rules.scope_claim)):
+        raise InvalidToken("insufficient_scope", " ".join(rules.scopes))
     return Identity(Principal(str(name)), int(expires * 1000))
+
+
+def _scopes(claim: Any) -> set[str]:
+    if isinstance(claim, str):
+        return set(claim.split())
+    return {each for each in claim if isinstance(each, str)} if isinstance(claim, list) else set()
 
 
 def _time(claims: Mapping[str, Any], name: str) -> float | None:

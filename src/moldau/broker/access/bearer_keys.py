@@ -39,6 +39,8 @@ class BearerKeys:
             settings["sasl.oauthbearer.clock.skew.seconds"],
             settings["sasl.oauthbearer.sub.claim.name"],
             unsecured,
+            tuple(settings["moldau.oauthbearer.required.scopes"] or ()),
+            settings["sasl.oauthbearer.scope.claim.name"],
         )
         self._keys: Any = None
         self._fetched_at = float("-inf")

@@ -4,6 +4,7 @@ Pure. The checks, their messages and their order are those of Kafka's ConfigComm
 """
 
 import re
+import socket
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -94,7 +95,9 @@ def entity_types(given: Given) -> list[str]:
 
 def entity_names(given: Given) -> list[str]:
     """Names in the order of the types; "" for a default."""
-    names = given.values("entity-name") + ([""] if given.has("entity-default") else [])
+    named = iter(given.values("entity-name"))
+    both = [option for option in given.order if option in ("entity-name", "entity-default")]
+    names = ["" if option == "entity-default" else next(named, "") for option in both]
     names += [name for flag in FLAGS for name in given.values(flag)]
     return names + [""] * sum(given.has(flag) for flag in DEFAULT_FLAGS)
 
@@ -132,6 +135,12 @@ def _check_names(given: Given, types: list[str], names: list[str]) -> None:
                 raise illegal_argument(
                     f"The entity name for {kind} must be a valid integer broker id, but it is: {name}"
                 )
+    if kind == "ips":
+        for name in filter(None, names):
+            if not _is_resolvable(name):
+                raise illegal_argument(
+                    f"The entity name for {kind} must be a valid IP or resolvable host, but it is: {name}"
+                )
     if len(names) > len(types):
         raise illegal_argument("An entity name must be specified for every entity type")
     if given.has("describe"):
@@ -139,6 +148,13 @@ def _check_names(given: Given, types: list[str], names: list[str]) -> None:
             raise illegal_argument(f"--entity-default must not be specified with --describe of {kind}")
         if kind == "broker-loggers" and not names:
             raise illegal_argument(f"An entity name must be specified with --describe of {kind}")
+
+
+def _is_resolvable(name: str) -> bool:
+    try:
+        return bool(socket.getaddrinfo(name, None))
+    except (OSError, UnicodeError):
+        return False
 
 
 def _check_alter(given: Given, types: list[str], names: list[str]) -> None:

@@ -7,6 +7,7 @@ may lock the account. No message contains a secret.
 import asyncio
 import secrets
 import ssl
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from moldau.client.transport.security import Security
@@ -24,7 +25,7 @@ _PASSWORD = "sasl.username and sasl.password"
 #: What may be wrong, by mechanism.
 _CHECK = {
     "GSSAPI": "sasl.kerberos.service.name, and keyTab and principal of sasl.jaas.config",
-    "OAUTHBEARER": "the token",
+    "OAUTHBEARER": "the token, or sasl.oauthbearer.token.endpoint.url and its client id and secret",
 }
 
 
@@ -55,7 +56,12 @@ async def authenticate(connection: "Connection", security: Security) -> None:
         if mechanism == "GSSAPI":
             await _exchange_tickets(connection, security)
             return
-        exchange = begin(mechanism, security.credentials, secrets.token_urlsafe(24))
+        credentials = security.credentials
+        if credentials.token_url:
+            from moldau.client.transport.bearer_token import fetched_token
+
+            credentials = replace(credentials, token=await asyncio.to_thread(fetched_token, credentials))
+        exchange = begin(mechanism, credentials, secrets.token_urlsafe(24))
         token: bytes | None = exchange.first()
         while token is not None:
             token = exchange.answer(await _said(connection, token))

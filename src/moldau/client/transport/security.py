@@ -48,7 +48,11 @@ SETTINGS: tuple[tuple[str, str, str, str], ...] = (
     ("sasl.kerberos.keytab", "", "The file with its key; without one there must be a ticket.", _LIBRDKAFKA),
     ("sasl.username", "", "Who logs in.", _LIBRDKAFKA),
     ("sasl.password", "", "The password.", _LIBRDKAFKA),
-    ("sasl.oauthbearer.token", "", "A token that was fetched before.", "new: no token endpoint is asked"),
+    ("sasl.oauthbearer.token", "", "A token that was fetched before.", "new"),
+    ("sasl.oauthbearer.token.endpoint.url", "", "https address that gives tokens.", "same"),
+    ("sasl.oauthbearer.client.credentials.client.id", "", "Who asks for a token there.", "same"),
+    ("sasl.oauthbearer.client.credentials.client.secret", "", "Its secret.", "same"),
+    ("sasl.oauthbearer.scope", "", "What the token is for.", "same"),
     ("ssl.truststore.location", "the system's", "File of the authorities that are trusted.", _PEM),
     ("ssl.truststore.certificates", "", "The same as a text.", "same"),
     ("ssl.truststore.type", "PEM", "Taken and not needed: the file is looked at.", _PEM),
@@ -157,10 +161,7 @@ def _sasl(settings: Mapping[str, str]) -> tuple[str, Credentials]:
             service=settings.get("sasl.kerberos.service.name", "") or given.get("serviceName", "kafka"),
         )
     if mechanism == "OAUTHBEARER":
-        token = settings.get("sasl.oauthbearer.token", "") or given.get("token", "")
-        if not token:
-            raise ValueError("sasl.mechanism=OAUTHBEARER needs sasl.oauthbearer.token")
-        return mechanism, Credentials(token=token)
+        return mechanism, _bearer(settings, given)
     username = settings.get("sasl.username", "") or given.get("username", "")
     password = settings.get("sasl.password", "") or given.get("password", "")
     if not username:
@@ -169,6 +170,27 @@ def _sasl(settings: Mapping[str, str]) -> tuple[str, Credentials]:
         )
     by_token = given.get("tokenauth", "").lower() == "true"
     return mechanism, Credentials(username, password, by_delegation_token=by_token)
+
+
+def _bearer(settings: Mapping[str, str], given: Mapping[str, str]) -> Credentials:
+    """A token, or where and how to fetch one; the JAAS line has the older names."""
+    token = settings.get("sasl.oauthbearer.token", "") or given.get("token", "")
+    url = settings.get("sasl.oauthbearer.token.endpoint.url", "")
+    prefix = "sasl.oauthbearer.client.credentials."
+    if token:
+        return Credentials(token=token)
+    client_id = settings.get(f"{prefix}client.id", "") or given.get("clientId", "")
+    if not url or not client_id:
+        raise ValueError(
+            "sasl.mechanism=OAUTHBEARER needs sasl.oauthbearer.token, or sasl.oauthbearer.token.endpoint.url "
+            f"and {prefix}client.id and .client.secret"
+        )
+    return Credentials(
+        client_id,
+        settings.get(f"{prefix}client.secret", "") or given.get("clientSecret", ""),
+        token_url=url,
+        scope=settings.get("sasl.oauthbearer.scope", "") or given.get("scope", ""),
+    )
 
 
 def _authorities(settings: Mapping[str, str]) -> str:

@@ -61,7 +61,7 @@ _WITHOUT_EFFECT: dict[Dynamic, str] = {
         PASSWORD sasl.oauthbearer.assertion.private.key.passphrase
             sasl.oauthbearer.client.credentials.client.secret
         STRING
-            sasl.oauthbearer.scope.claim.name control.plane.listener.name
+            control.plane.listener.name
             group.share.persister.class.name inter.broker.protocol.version log.message.format.version
             metadata.log.dir metrics.recording.level remote.log.metadata.manager.class.name
             remote.log.metadata.manager.class.path remote.log.metadata.manager.impl.prefix

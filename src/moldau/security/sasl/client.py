@@ -44,6 +44,9 @@ class Credentials:
     #: brokers are called.
     key_table: str = ""
     service: str = ""
+    #: Where a token is fetched with user name and password, and for which scope.
+    token_url: str = ""
+    scope: str = ""
 
     def __repr__(self) -> str:
         return f"Credentials(username={self.username!r})"

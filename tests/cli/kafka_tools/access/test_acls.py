@@ -99,3 +99,30 @@ def test_a_principal_without_a_type(acls: Callable[..., Any]) -> None:
         "Error while executing ACL command: expected a string in format principalType:principalName but got "
         "alice"
     )
+
+
+def test_the_transcript(tool: Callable[..., Any], transcript: Callable[[str], list[Any]]) -> None:
+    """All calls of a file, one after the other; in which order ACLs are listed is chance there and here."""
+    settings = {
+        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        "super.users": "User:ANONYMOUS",
+    }
+    with Broker(settings) as broker:
+        for block in transcript("acls"):
+            words = [word.replace("BOOTSTRAP", broker.bootstrap_servers) for word in block.words]
+            result = tool(*words, stdin=block.stdin)
+            told = f"{block.command}\n{result.stdout}\n{result.stderr}"
+            assert _alike(result.lines) == _alike(block.stdout), told
+            for line in block.stderr:
+                assert _operations(line) in map(_operations, result.errors), told
+            assert result.code == block.code, told
+
+
+def _alike(lines: list[str]) -> list[str]:
+    return sorted(line.strip() for line in lines if line.strip())
+
+
+def _operations(line: str) -> str:
+    """A list of operations is a set of Java's: in no order."""
+    head, found, rest = line.partition("[")
+    return head + found + ", ".join(sorted(rest.rstrip("]").split(", ")))

@@ -102,3 +102,15 @@ def test_complaints(configs: Callable[[str], Any], words: str, message: str) -> 
 )
 def test_numbers_as_java_prints_them(value: float, text: str) -> None:
     assert java_double(value) == text
+
+
+def test_the_transcript_of_quotas(tool: Callable[..., Any], transcript: Callable[[str], list[Any]]) -> None:
+    with Broker() as broker:
+        for block in transcript("configs-quotas"):
+            words = [word.replace("BOOTSTRAP", broker.bootstrap_servers) for word in block.words]
+            result = tool(*words, stdin=block.stdin)
+            told = f"{block.command}\n{result.stdout}\n{result.stderr}"
+            assert sorted(map(str.strip, result.lines)) == sorted(map(str.strip, block.stdout)), told
+            for line in block.stderr:
+                assert line.replace("BOOTSTRAP", broker.bootstrap_servers) in result.errors, told
+            assert result.code == block.code, told

@@ -89,10 +89,13 @@ def parse_quotas(added: Mapping[str, str]) -> dict[str, float]:
 def _refuse_unknown(types: Sequence[str], names: Iterable[str], known: Sequence[str], verb: str) -> None:
     unknown = [name for name in names if name not in known]
     if unknown:
-        what = "quota" if types != ["users"] else "quota and SCRAM credential"
+        kinds = {"users": "quota and SCRAM credential", "ips": "connection quota"}
+        what = kinds.get(types[0], "quota") if len(types) == 1 else "quota"
+        # Kafka's tool writes a set of Scala in one place, and a list in the other.
+        shown = ",".join(unknown) if types == ["ips"] else f"Set({', '.join(unknown)})"
         raise illegal_argument(
             f"Only {what} configs can be {verb} for '{types[0]}' using --bootstrap-server. "
-            f"Unexpected config names: Set({', '.join(unknown)})"
+            f"Unexpected config names: {shown}"
         )
 
 

@@ -55,10 +55,18 @@ class Option:
 class Given:
     """The options that were given on a command line."""
 
-    def __init__(self, options: dict[str, Option], found: dict[str, list[str]], rest: list[str]) -> None:
+    def __init__(
+        self,
+        options: dict[str, Option],
+        found: dict[str, list[str]],
+        rest: list[str],
+        order: Sequence[str] = (),
+    ) -> None:
         self._options = options
         self._found = found
         self.rest = rest
+        #: The names of all options as they came, each as often as it did.
+        self.order = tuple(order)
 
     def has(self, name: str) -> bool:
         return name in self._found
@@ -89,6 +97,7 @@ class Options:
     def parse(self, arguments: Sequence[str]) -> Given:
         found: dict[str, list[str]] = {}
         rest: list[str] = []
+        order: list[str] = []
         left = list(arguments)
         while left:
             word = left.pop(0)
@@ -102,8 +111,9 @@ class Options:
             option = self._by_name.get(name) or (self._by_letter.get(name) if word[1] != "-" else None)
             if option is None:
                 raise OptionError(f"{name} is not a recognized option")
+            order.append(option.name)
             _take(option, found.setdefault(option.name, []), [value] if equals else None, left)
-        return Given(self._by_name, found, rest)
+        return Given(self._by_name, found, rest, order)
 
 
 def looks_like_an_option(word: str) -> bool:
