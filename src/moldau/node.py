@@ -119,6 +119,7 @@ class Node:
         self._opened: list[Callable[[], Coroutine[Any, Any, None]]] = []
         #: Set when the broker cannot go on; the message says why.
         self.failure: asyncio.Future[str] | None = None
+        self._sessions_lost = 0
         #: None while nobody asked for metrics.
         self.monitoring: Monitoring | None = None
 
@@ -464,21 +465,18 @@ class Node:
             return
         if registration.leaving:
             return  # others have seen that it stops
+        self._sessions_lost += 1
         replicas.suspend()
         self.background.start(self._regain_session(), "session")
 
     async def _regain_session(self) -> None:
-        while True:
-            try:
-                await self._store.open_session(self.node_id, self._session_lost)
-                break
-            except MetadataError as error:
-                log.error("no new session yet: %s", error)
-                await asyncio.sleep(_PROGRESS_SECONDS)
-        await self.registration.register()
-        await self.metadata.refresh()
-        self.replicas.resume(self.metadata.image)
-        log.info("broker %d has a session again, epoch %d", self.node_id, self.broker_epoch)
+        lost = self._sessions_lost
+        await self.registration.regain(
+            lambda: self._store.open_session(self.node_id, self._session_lost), self.metadata.refresh
+        )
+        if lost == self._sessions_lost:  # a later loss has a task of its own
+            self.replicas.resume(self.metadata.image)
+            log.info("broker %d has a session again, epoch %d", self.node_id, self.broker_epoch)
 
     def _directory_offline(self) -> None:
         if not self.logs.online:
