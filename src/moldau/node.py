@@ -47,6 +47,7 @@ from moldau.cluster.controller import commands as controller
 from moldau.cluster.controller.elections import rules_of_configs
 from moldau.cluster.controller_role import ControllerRole
 from moldau.cluster.image import EMPTY_IMAGE, ClusterImage
+from moldau.cluster.last_life import wait_until_fenced
 from moldau.cluster.metadata import Metadata
 from moldau.cluster.records import Endpoint, MetadataError, ResourceType
 from moldau.cluster.store.contract import MetadataStore
@@ -168,6 +169,7 @@ class Node:
         self.metadata = Metadata(self._store)
         self._opened.append(self.metadata.close)
         await self.metadata.open()
+        await wait_until_fenced(self._store, self.metadata, self.node_id)
         await self._store.open_session(self.node_id, self._session_lost)
         rules = rules_of_configs(self.settings.static)
         self.controller_role = ControllerRole(self.node_id, self._store, self.metadata, rules)

@@ -144,6 +144,8 @@ class _Held:
 class SimulatedStore:
     """One process's view of it."""
 
+    sessions_outlive_processes = True
+
     def __init__(self, server: StoreServer, process: Process) -> None:
         self._server = server
         self.process = process
