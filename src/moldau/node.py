@@ -465,10 +465,10 @@ class Node:
         if replicas is None or registration is None:
             self._fail("its session was lost while it started")
             return
-        if registration.leaving:
-            return  # others have seen that it stops
         self._sessions_lost += 1
         replicas.suspend()
+        if registration.leaving:
+            return  # it stops, and needs no other session
         self.background.start(self._regain_session(), "session")
 
     async def _regain_session(self) -> None:
