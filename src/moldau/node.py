@@ -478,6 +478,8 @@ class Node:
         )
         if lost == self._sessions_lost:  # a later loss has a task of its own
             self.replicas.resume(self.metadata.image)
+            for coordinator in (self._groups, self._transactions.coordinator):
+                coordinator.follow(EMPTY_IMAGE, self.metadata.image)  # what it was given while it led nothing
             log.info("broker %d has a session again, epoch %d", self.node_id, self.broker_epoch)
 
     def _directory_offline(self) -> None:

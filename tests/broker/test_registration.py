@@ -131,10 +131,29 @@ def test_a_broker_leads_again_although_it_could_not_read_the_metadata_at_once(
         monkeypatch.setattr(node._store, "open_session", open_session)
         monkeypatch.setattr(node.metadata, "refresh", refresh_later)
         monkeypatch.setattr(node.replicas, "resume", resumed.append)
+        coordinators = (node._groups, node._transactions.coordinator)
+        followed: list[object] = []
+        for coordinator in coordinators:
+            monkeypatch.setattr(coordinator, "follow", lambda old, new: followed.append(new))
 
         async def lose() -> None:
             node._session_lost()
 
         cluster[2].run(lose())
-        wait_until(lambda: resumed)
+        # A partition that it was given meanwhile has no coordinator yet.
+        wait_until(lambda: len(followed) == len(coordinators))
+        assert resumed
         assert not failures
+
+
+def test_a_broker_that_stops_without_a_session_leads_nothing() -> None:
+    """It was cut off from the store while it handed over: others may lead."""
+    with Cluster(2, {"offsets.topic.num.partitions": 1}) as cluster:
+        node = cluster[2].node
+
+        async def lose() -> bool:
+            node.registration.leaving = True
+            node._session_lost()
+            return node.replicas._suspended
+
+        assert cluster[2].run(lose())
