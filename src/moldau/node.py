@@ -396,6 +396,7 @@ class Node:
         self._changes.apply(EMPTY_IMAGE, self.metadata.image, ())
         self.metadata.on_change(self._changes.apply)
         self.metadata.on_change(self.registration.follow)
+        self.registration.follow(EMPTY_IMAGE, self.metadata.image, ())  # it may have been fenced meanwhile
         if self.settings["moldau.logs.dir"]:
             from moldau.broker.monitoring.state_changes import log_state_changes
 
@@ -478,6 +479,7 @@ class Node:
         )
         if lost == self._sessions_lost:  # a later loss has a task of its own
             self.replicas.resume(self.metadata.image)
+            self.registration.follow(EMPTY_IMAGE, self.metadata.image, ())
             for coordinator in (self._groups, self._transactions.coordinator):
                 coordinator.follow(EMPTY_IMAGE, self.metadata.image)  # what it was given while it led nothing
             log.info("broker %d has a session again, epoch %d", self.node_id, self.broker_epoch)
