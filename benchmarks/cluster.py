@@ -19,6 +19,7 @@ import os
 import signal
 import sys
 import time
+import traceback
 from pathlib import Path
 from typing import Any
 
@@ -83,6 +84,8 @@ def main() -> int:
     results = _run(names, _sizes(arguments), arguments)
     print(f"{results['minutes']} minutes; results in {stored.save(RESULTS, results)}")
     print_table(results, METRICS)
+    if results["failed"]:
+        print(f"failed: {', '.join(results['failed'])}; what is above is the rest", file=sys.stderr)
     if arguments.quick or arguments.zookeeper:
         print("the document stays as it is")
         return 0
@@ -112,8 +115,13 @@ def _run(names: list[str], sizes: Sizes, arguments: argparse.Namespace) -> dict[
     began = time.time()
     ours = functools.partial(MoldauCluster, zookeeper=arguments.zookeeper)
     session = Session(sizes, (KafkaCluster, ours))
+    failed = []
     for name in names:
-        MEASURES[name](session)
+        try:
+            MEASURES[name](session)
+        except Exception:  # the figures of the other measures are worth having
+            failed.append(name)
+            traceback.print_exc()
     return {
         "date": time.strftime("%Y-%m-%d %H:%M", time.localtime(began)),
         "minutes": round((time.time() - began) / 60, 1),
@@ -122,6 +130,7 @@ def _run(names: list[str], sizes: Sizes, arguments: argparse.Namespace) -> dict[
         "machine": {**machine(), "load average before": f"{load_before:.2f}"},
         "sizes": dataclasses.asdict(sizes),
         "samples": session.samples,
+        "failed": failed,
     }
 
 

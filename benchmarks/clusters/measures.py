@@ -132,8 +132,7 @@ def _fail_over(
             session.record(f"{key}-all", cluster, last - killed)
     if probe.errors:
         session.progress(f"    {len(probe.errors)} records failed: {probe.errors[0]}")
-    cluster.brokers[victim].start()
-    cluster.wait_until_whole()
+    cluster.restart(victim)
     _elect_preferred(cluster)
 
 
@@ -236,8 +235,7 @@ def _shut_down(session: Session, cluster: BrokerCluster) -> None:
     session.record("shutdown", cluster, ended - began)
     session.record("shutdown-gap", cluster, probe.longest_gap(began))
     session.record("shutdown-errors", cluster, len(probe.errors))
-    cluster.brokers[victim].start()
-    cluster.wait_until_whole()
+    cluster.restart(victim)
     _elect_preferred(cluster)
 
 

@@ -95,6 +95,12 @@ class BrokerCluster:
         self.stop()
         shutil.rmtree(self.directory, ignore_errors=True)
 
+    def restart(self, broker_id: int) -> None:
+        """One that was killed or stopped; with many partitions that may take minutes."""
+        broker = self.brokers[broker_id]
+        broker.wait_for_first_answer(broker.launch() + PATIENCE_S)
+        self.wait_until_whole()
+
     def log_tail(self) -> str:
         return "\n".join(f"--- {number}\n{each.log_tail()}" for number, each in self.brokers.items())
 

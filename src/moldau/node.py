@@ -48,6 +48,7 @@ from moldau.cluster.controller import commands as controller
 from moldau.cluster.controller.elections import rules_of_configs
 from moldau.cluster.controller_role import ControllerRole
 from moldau.cluster.image import EMPTY_IMAGE, ClusterImage
+from moldau.cluster.last_life import wait_until_fenced
 from moldau.cluster.metadata import Metadata
 from moldau.cluster.records import Endpoint, MetadataError, ResourceType
 from moldau.cluster.store.contract import MetadataStore
@@ -120,6 +121,7 @@ class Node:
         self._opened: list[Callable[[], Coroutine[Any, Any, None]]] = []
         #: Set when the broker cannot go on; the message says why.
         self.failure: asyncio.Future[str] | None = None
+        self._sessions_lost = 0
         #: None while nobody asked for metrics.
         self.monitoring: Monitoring | None = None
 
@@ -168,6 +170,7 @@ class Node:
         self.metadata = Metadata(self._store)
         self._opened.append(self.metadata.close)
         await self.metadata.open()
+        await wait_until_fenced(self._store, self.metadata, self.node_id)
         await self._store.open_session(self.node_id, self._session_lost)
         rules = rules_of_configs(self.settings.static)
         self.controller_role = ControllerRole(self.node_id, self._store, self.metadata, rules)
@@ -396,6 +399,7 @@ class Node:
         self._changes.apply(EMPTY_IMAGE, self.metadata.image, ())
         self.metadata.on_change(self._changes.apply)
         self.metadata.on_change(self.registration.follow)
+        self.registration.follow(EMPTY_IMAGE, self.metadata.image, ())  # it may have been fenced meanwhile
         if self.settings["moldau.logs.dir"]:
             from moldau.broker.monitoring.state_changes import log_state_changes
 
@@ -465,23 +469,23 @@ class Node:
         if replicas is None or registration is None:
             self._fail("its session was lost while it started")
             return
-        if registration.leaving:
-            return  # others have seen that it stops
+        self._sessions_lost += 1
         replicas.suspend()
+        if registration.leaving:
+            return  # it stops, and needs no other session
         self.background.start(self._regain_session(), "session")
 
     async def _regain_session(self) -> None:
-        while True:
-            try:
-                await self._store.open_session(self.node_id, self._session_lost)
-                break
-            except MetadataError as error:
-                log.error("no new session yet: %s", error)
-                await asyncio.sleep(_PROGRESS_SECONDS)
-        await self.registration.register()
-        await self.metadata.refresh()
-        self.replicas.resume(self.metadata.image)
-        log.info("broker %d has a session again, epoch %d", self.node_id, self.broker_epoch)
+        lost = self._sessions_lost
+        await self.registration.regain(
+            lambda: self._store.open_session(self.node_id, self._session_lost), self.metadata.refresh
+        )
+        if lost == self._sessions_lost:  # a later loss has a task of its own
+            self.replicas.resume(self.metadata.image)
+            self.registration.follow(EMPTY_IMAGE, self.metadata.image, ())
+            for coordinator in (self._groups, self._transactions.coordinator):
+                coordinator.follow(EMPTY_IMAGE, self.metadata.image)  # what it was given while it led nothing
+            log.info("broker %d has a session again, epoch %d", self.node_id, self.broker_epoch)
 
     def _directory_offline(self) -> None:
         if not self.logs.online:

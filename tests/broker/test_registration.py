@@ -11,7 +11,7 @@ from moldau.broker import registration as registration_module
 from moldau.broker.registration import Registration
 from moldau.cluster.controller.commands import BrokerRegistration, begin_shutdown, fence_broker
 from moldau.cluster.image import EMPTY_IMAGE, ClusterImage
-from moldau.cluster.records import BrokerUnregistered, Record
+from moldau.cluster.records import BrokerUnregistered, MetadataError, Record
 from moldau.protocol.errors import ErrorCode, KafkaError
 from moldau.protocol.messages.broker_registration import BrokerRegistrationResponse
 from moldau.testing import Broker, Cluster
@@ -79,3 +79,81 @@ def test_a_broker_waits_while_the_controller_cannot_write(monkeypatch: pytest.Mo
     assert made.broker_epoch == 7
     with pytest.raises(KafkaError, match="refused this broker"):
         asyncio.run(made.register())
+
+
+def test_a_session_is_regained_although_the_store_fails_on_the_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registration_module, "_PAUSE_SECONDS", 0)
+    done: list[str] = []
+    failures: list[Exception] = [
+        MetadataError("no ZooKeeper"),
+        KafkaError(ErrorCode.KAFKA_STORAGE_ERROR),
+        KafkaError(ErrorCode.KAFKA_STORAGE_ERROR),
+    ]
+
+    async def open_session() -> None:
+        done.append("session")
+        if len(done) == 1:
+            raise failures.pop(0)
+
+    async def refresh() -> None:
+        done.append("refresh")
+        if failures:
+            raise failures.pop(0)
+
+    class Channel:
+        async def send(self, request: Any, *, timeout_ms: int) -> Any:
+            return BrokerRegistrationResponse(broker_epoch=7)
+
+    channel: Any = Channel()
+    nothing: Any = None
+    made = Registration(BrokerRegistration(1, bytes(16), ()), channel, nothing, nothing)
+    asyncio.run(made.regain(open_session, refresh))
+    assert done == ["session", "session", "refresh", "refresh", "refresh"]
+
+
+def test_a_broker_leads_again_although_it_could_not_read_the_metadata_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It had a session, and stayed without leadership for ever."""
+    with Cluster(2, {"offsets.topic.num.partitions": 1}) as cluster:
+        node = cluster[2].node
+        refresh, failures = node.metadata.refresh, [KafkaError(ErrorCode.KAFKA_STORAGE_ERROR)]
+
+        async def refresh_later() -> ClusterImage:
+            if failures:
+                raise failures.pop()
+            return await refresh()
+
+        async def open_session(broker_id: int, on_lost: Any) -> None:
+            """It is held still: only this broker takes it for lost."""
+
+        resumed: list[ClusterImage] = []
+        monkeypatch.setattr(node._store, "open_session", open_session)
+        monkeypatch.setattr(node.metadata, "refresh", refresh_later)
+        monkeypatch.setattr(node.replicas, "resume", resumed.append)
+        coordinators = (node._groups, node._transactions.coordinator)
+        followed: list[object] = []
+        for coordinator in coordinators:
+            monkeypatch.setattr(coordinator, "follow", lambda old, new: followed.append(new))
+
+        async def lose() -> None:
+            node._session_lost()
+
+        cluster[2].run(lose())
+        # A partition that it was given meanwhile has no coordinator yet.
+        wait_until(lambda: len(followed) == len(coordinators))
+        assert resumed
+        assert not failures
+
+
+def test_a_broker_that_stops_without_a_session_leads_nothing() -> None:
+    """It was cut off from the store while it handed over: others may lead."""
+    with Cluster(2, {"offsets.topic.num.partitions": 1}) as cluster:
+        node = cluster[2].node
+
+        async def lose() -> bool:
+            node.registration.leaving = True
+            node._session_lost()
+            return node.replicas._suspended
+
+        assert cluster[2].run(lose())

@@ -4,12 +4,15 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any
 
+import pytest
 from waiting import until
 
+from moldau.cluster import controller_role
 from moldau.cluster.controller.commands import BrokerRegistration, create_cluster, register_broker
 from moldau.cluster.controller.elections import default_rules
 from moldau.cluster.controller_role import ControllerRole
 from moldau.cluster.metadata import Metadata
+from moldau.cluster.store.contract import MetadataStoreError
 from moldau.cluster.store.memory import MemoryLog, MemoryStore
 
 
@@ -71,6 +74,42 @@ def test_a_broker_whose_session_ends_is_fenced() -> None:
         assert one.metadata.image.is_live(2)
         await two.die()
         await until(lambda: not one.metadata.image.is_live(2))
+        await one.die()
+
+    run(scenario)
+
+
+def test_a_late_registration_of_a_broker_without_a_session_does_not_last() -> None:
+    async def scenario() -> None:
+        log = MemoryLog()
+        one, two = Member(1, log), Member(2, log)
+        await one.start()
+        await until(lambda: one.role.acting)
+        await two.register(at=one)  # it was under way while its sender died
+        await until(lambda: 2 in one.metadata.image.brokers and not one.metadata.image.is_live(2))
+        await one.die()
+
+    run(scenario)
+
+
+def test_a_broker_is_fenced_although_the_store_fails_at_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(controller_role, "_LOOK_SECONDS", 0.01)
+
+    async def scenario() -> None:
+        one, two = (Member(each, log) for each, log in zip((1, 2), [MemoryLog()] * 2, strict=True))
+        await one.start()
+        await until(lambda: one.role.acting)
+        sessions, failures = one.store.sessions, [MetadataStoreError("down")] * 2
+
+        async def sessions_later() -> frozenset[int]:
+            if failures:
+                raise failures.pop()
+            return await sessions()
+
+        monkeypatch.setattr(one.store, "sessions", sessions_later)
+        await two.register(at=one)
+        await until(lambda: 2 in one.metadata.image.brokers and not one.metadata.image.is_live(2))
+        assert not failures
         await one.die()
 
     run(scenario)

@@ -91,8 +91,8 @@ class RealFaults:
             if moves:
                 stack.enter_context(self._moving())
             stack.enter_context(self._kinds[kind]())
-            # A fault has to last for a while: some are over before a session is, some are not.
-            time.sleep(self._dice.choice((0.3, 1.0, 1.5 * SESSION_MS / 1000)))
+            lasts = self._dice.choice((0.3, 1.0, 1.5 * SESSION_MS / 1000))
+            time.sleep(lasts)  # a fault has to last: some are over before a session is, some are not
         end = time.monotonic()
         try:
             wait_until(lambda: not self._cluster.unhealthy(), self._cluster.unhealthy, seconds=HEAL_SECONDS)

@@ -197,7 +197,7 @@ class Clients:
                             told = tried
                             self.commits += 1
                         found = await groups.committed("accountant", [place])
-                        known = found[place]
+                        known = found.get(place)  # without a commit it is left out
                         if isinstance(known, CommittedOffset) and not told <= known.offset <= tried:
                             self.problems.append(
                                 f"offset {told} was committed and {known.offset} is found, {tried} at most"

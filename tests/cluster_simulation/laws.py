@@ -57,6 +57,8 @@ class Laws:
         #: Since when a broker has no session, and since when the same controller has been able to act.
         self._gone_since: dict[int, float] = {}
         self._steady: tuple[object, float] = (None, 0.0)
+        #: Since when a leader epoch is known that began while somebody was gone.
+        self._led_since: dict[TopicPartition, tuple[int, float]] = {}
 
     def acknowledge(self, place: TopicPartition, offset: int, value: bytes) -> None:
         self.acknowledged.setdefault(place, {})[offset] = value
@@ -131,7 +133,10 @@ class Laws:
 
     def _dead_lead_nothing(self, gone: set[int], place: TopicPartition, described: "PartitionImage") -> None:
         self.checks["the dead lead nothing"] += 1
-        if described.leader in gone:
+        epoch, since = self._led_since.get(place, (-1, 0.0))
+        if epoch != described.leader_epoch:
+            self._led_since[place] = described.leader_epoch, self._cluster.loop.time()
+        elif described.leader in gone and self._cluster.loop.time() - since > _FENCE_SECONDS:
             self.broken.append(
                 f"{place}: broker {described.leader} has had no session for {_FENCE_SECONDS:g} s and "
                 "still leads"

@@ -77,13 +77,14 @@ class StoreServer:
         store = self._store_of(process)
         if store is not None:
             number = store.silences
-            self._cut_since[process] = self.loop.time(), number
+            if not process.paused:
+                self._cut_since[process] = self.loop.time(), number
             process.call_later(self.session_seconds * _GIVEN_UP, store.give_up, number)
 
     def has_outlived_its_session(self, process: Process) -> bool:
         """Whether it has been cut off, and able to notice, for longer than a session lasts."""
         store = self._store_of(process)
-        if process not in self.cut or store is None or process not in self._cut_since:
+        if process not in self.cut or store is None or process not in self._cut_since or process.paused:
             return False
         since, number = self._cut_since[process]
         return store.silences == number and self.loop.time() - since > self.session_seconds
@@ -143,6 +144,8 @@ class _Held:
 
 class SimulatedStore:
     """One process's view of it."""
+
+    sessions_outlive_processes = True
 
     def __init__(self, server: StoreServer, process: Process) -> None:
         self._server = server

@@ -60,3 +60,5 @@ class JavaWriter:
         self._process.terminate()
         self._process.wait(180)
         self._thread.join(30)
+        # In the order of sending: the answer to a repetition may come after that to a later batch.
+        self.sent.sort(key=lambda each: int(each.value.rpartition(".")[2]))

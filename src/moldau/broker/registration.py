@@ -7,14 +7,14 @@ it stops answering.
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
 from moldau.base.tasks import Background
 from moldau.broker.controller_requests import registration_request
 from moldau.cluster.controller.commands import BrokerRegistration
 from moldau.cluster.image import ClusterImage
 from moldau.cluster.metadata import Metadata
-from moldau.cluster.records import Record
+from moldau.cluster.records import MetadataError, Record
 from moldau.protocol.errors import ErrorCode, KafkaError
 from moldau.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
 from moldau.replication.links.controller_channel import ControllerChannel
@@ -69,6 +69,23 @@ class Registration:
                 raise KafkaError(ErrorCode(answer.error_code), "The controller refused this broker.")
             self.broker_epoch = answer.broker_epoch
             return
+
+    async def regain(
+        self, open_session: Callable[[], Awaitable[object]], refresh: Callable[[], Awaitable[object]]
+    ) -> None:
+        """A new session, and the metadata as it is with this broker in it, however long that takes."""
+        opened = False
+        while True:
+            try:
+                if not opened:
+                    await open_session()
+                    opened = True
+                await self.register()
+                await refresh()
+                return
+            except (MetadataError, KafkaError) as error:
+                log.error("broker %d has no new session yet: %s", self._registration.broker_id, error)
+                await asyncio.sleep(_PAUSE_SECONDS)
 
     def follow(self, old: ClusterImage, new: ClusterImage, records: Sequence[Record]) -> None:
         """Registers again when the metadata says that this broker is gone."""

@@ -52,6 +52,7 @@ class ControllerRole:
         #: Set as soon as this broker wins an election, even if it may not act yet.
         self.won = asyncio.Event()
         metadata.on_deposed = self._lost.set
+        metadata.on_change(self._brokers_changed)
 
     @property
     def acting(self) -> bool:
@@ -168,26 +169,35 @@ class ControllerRole:
             self._fencing = True
             self._background.start(self._fence_missing(), "fencing")
 
+    def _brokers_changed(self, old: ClusterImage, new: ClusterImage, records: Sequence[Record]) -> None:
+        """A registration may have been under way for so long that its sender has no session any more."""
+        if old.brokers is not new.brokers:
+            self._sessions_changed()
+
     async def _fence_missing(self) -> None:
         try:
             while self._fence_again and self.acting:
                 self._fence_again = False
-                known = self._metadata.image
-                sessions = await self._store.sessions()
-                missing = sorted(b.broker_id for b in known.live_brokers() if b.broker_id not in sessions)
-                if missing:
-                    log.warning("fencing broker(s) %s: they have no session", ", ".join(map(str, missing)))
-                    began = stopwatch()
-                    await self._metadata.submit(
-                        lambda image, sessions=sessions, known=known: commands.fence_missing_brokers(  # type: ignore[misc]
-                            image, sessions, known, self._rules_of
-                        )
-                    )
-                    self._note_election(began)
-        except (KafkaError, MetadataError) as error:
-            log.error("brokers without a session could not be fenced: %s", error)
+                try:
+                    await self._fence_missing_once()
+                except (KafkaError, MetadataError) as error:
+                    log.error("brokers without a session could not be fenced yet: %s", error)
+                    self._fence_again = True
+                    await asyncio.sleep(_LOOK_SECONDS)
         finally:
             self._fencing = False
+
+    async def _fence_missing_once(self) -> None:
+        known = self._metadata.image
+        sessions = await self._store.sessions()
+        missing = sorted(b.broker_id for b in known.live_brokers() if b.broker_id not in sessions)
+        if missing:
+            log.warning("fencing broker(s) %s: they have no session", ", ".join(map(str, missing)))
+            began = stopwatch()
+            await self._metadata.submit(
+                lambda image: commands.fence_missing_brokers(image, sessions, known, self._rules_of)
+            )
+            self._note_election(began)
 
     def _note_election(self, began: float) -> None:
         now = stopwatch()

@@ -57,6 +57,11 @@ class Controllership(Protocol):
 
 
 class MetadataStore(Protocol):
+    @property
+    def sessions_outlive_processes(self) -> bool:
+        """Whether the session of a process that has died goes on for a while."""
+        ...
+
     async def load(self, after_version: int = 0) -> Changes:
         """The records after a version, or all of them (after version 0) when those were compacted away."""
         ...

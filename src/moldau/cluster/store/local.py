@@ -95,6 +95,8 @@ class LocalControllership:
 class LocalStore:
     """One broker's access to the store; a second one in the same process acts as a second broker."""
 
+    sessions_outlive_processes = False
+
     def __init__(
         self,
         directory: Path | str,

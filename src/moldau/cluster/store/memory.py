@@ -108,6 +108,8 @@ class MemoryControllership:
 
 
 class MemoryStore:
+    sessions_outlive_processes = False
+
     def __init__(self, log: MemoryLog | None = None) -> None:
         self._log = MemoryLog() if log is None else log
         self._loop: asyncio.AbstractEventLoop | None = None

@@ -69,6 +69,8 @@ class ZooKeeperControllership:
 class ZooKeeperStore:
     """One broker's access to the ensemble."""
 
+    sessions_outlive_processes = True
+
     def __init__(self, settings: ZooKeeperSettings, clock: Clock) -> None:
         self._settings = settings
         self._clock = clock
