@@ -71,6 +71,7 @@ READS_FILES = {
 ONLY_IN = {
     "click": "cli",
     "rich": "cli",
+    "orjson": "rest",
     "sqlglot": "sql",
     "sqlite3": "cluster/store connect/connectors/jdbc/sqlite.py",
     "kazoo": "cluster/store/zookeeper cli/kafka_tools/clusters/zookeeper_shell.py",
