@@ -61,6 +61,16 @@ def test_records_are_copied_as_they_are(pair: dict[str, Broker]) -> None:
         assert (beat.source, beat.target) == ("A", "B")
 
 
+def test_a_transaction_ends_when_nothing_more_comes(pair: dict[str, Broker]) -> None:
+    """Its time is the longest that it collects; a reader of committed records does not wait for that."""
+    a, b = pair.values()
+    a.create_topic("orders")
+    with running(settings(pair, "A->B", **TRANSLATED, moldau_transaction_ms="400000")):
+        for at in range(3):
+            a.produce("orders", b"%d" % at)
+            wait_until(lambda at=at: values(b, "A.orders") == [b"%d" % each for each in range(at + 1)])
+
+
 def test_aborted_records_and_markers_stay_out(pair: dict[str, Broker]) -> None:
     a, b = pair.values()
     a.create_topic("orders")

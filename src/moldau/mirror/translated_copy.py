@@ -39,8 +39,8 @@ _BOUNDS_SECONDS = 2.0
 _RETRY_SECONDS = 0.2
 _LONGEST_RETRY_SECONDS = 5.0
 #: After a commit the next transaction collects so many times as long as the commit took: a trickle of records
-#: keeps the target busy with commits for no more than a quarter of the time.
-_REST = 3.0
+#: keeps the target busy with commits for no more than half of the time.
+_REST = 1.0
 #: Bytes after which a transaction is committed before its time.
 _TRANSACTION_BYTES = 32 * 1024 * 1024
 #: After these the transaction is aborted and the copy goes on from what is committed.

@@ -7,7 +7,6 @@ import pytest
 
 from moldau.cli.commands.schemas_transfer import exported, read
 from moldau.client.registry.schema_registry import Reference, RegistryClient
-from moldau.client.registry.transfer import context_of, in_order
 
 ADDRESS = '{"type":"record","name":"Address","namespace":"x","fields":[{"name":"street","type":"string"}]}'
 USER = '{"type":"record","name":"User","fields":[{"name":"home","type":"x.Address"}]}'
@@ -101,23 +100,3 @@ def test_what_fails_half_way_says_so(registry, moldau, tmp_path):
 def test_files_of_others(lines, said):
     with pytest.raises(click.UsageError, match=said):
         read(lines)
-
-
-def test_contexts():
-    assert context_of(":.ctx:a") == ":.ctx:"
-    assert context_of("a") == context_of(":a:b") == ""
-
-
-def test_what_is_referred_to_comes_first():
-    def row(subject, schema_id, *references):
-        named = [{"name": each, "subject": each, "version": 1} for each in references]
-        return {"subject": subject, "version": 1, "id": schema_id, "references": named}
-
-    rows = [row("a", 1, "c"), row("b", 2), row("c", 3, "b"), row("d", 4, "gone")]
-    assert [each["subject"] for each in in_order(rows)].index("c") > 0
-    names = [each["subject"] for each in in_order(rows)]
-    assert names.index("b") < names.index("c") < names.index("a")
-    inside = [row(":.x:a", 1, "b"), row(":.x:b", 2)]
-    assert [each["subject"] for each in in_order(inside)] == [":.x:b", ":.x:a"]
-    circle = [row("a", 1, "b"), row("b", 2, "a")]
-    assert [each["subject"] for each in in_order(circle)] == ["a", "b"]
