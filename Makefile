@@ -13,7 +13,7 @@ READY_BENCH := $(VENV)/.ready-bench
 # Where there is Python of ours.
 CODE := src tests benchmarks docs examples tools
 
-.PHONY: help setup run broker test test-fast test-connect lint format bench bench-spark bench-streams conformance soak soak-hostile docs release-check clean
+.PHONY: help setup run broker test test-fast test-connect lint format bench bench-spark bench-streams bench-connect conformance soak soak-hostile docs release-check clean
 
 help:
 	@echo "make run          broker, schema registry, REST proxy, web console and a live demo on Spark; PORT=9092 DATA_DIR=data; q stops it"
@@ -26,6 +26,7 @@ help:
 	@echo "make bench        Moldau against Apache Kafka (needs Java 17 and Maven; about 45 minutes)"
 	@echo "make bench-spark  our Spark source and sink against Spark's own connector (needs Java 17 and Maven)"
 	@echo "make bench-streams  streams beside Kafka Streams, quixstreams and bytewax (needs Java 17 and Maven; half an hour)"
+	@echo "make bench-connect  connectors beside Apache Kafka Connect's (needs Java 17 and Maven; QUICK=1 only tries it)"
 	@echo "make conformance  Kafka's own tools and clients against Moldau (needs Java 17 and Maven)"
 	@echo "make soak         random load, kills and restarts for SECONDS=600; a million damaged bytes, ten thousand crashes"
 	@echo "make soak-hostile  every attack on one broker in turn for SECONDS=600, with its memory and the longest wait of others"
@@ -137,6 +138,9 @@ bench-spark: $(READY_BENCH)
 
 bench-streams: $(READY_BENCH)
 	@$(BIN)/python -m benchmarks.streams_compare
+
+bench-connect: servers $(READY_BENCH)
+	@PYTHONPATH=tests/shared QUICK=$(QUICK) $(BIN)/python -m benchmarks.connect
 
 conformance: $(READY_BENCH)
 	@command -v kcat >/dev/null || { apt-get update -qq && apt-get install -y -qq kcat; }
