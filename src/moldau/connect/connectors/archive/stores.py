@@ -13,6 +13,7 @@ from moldau.connect.connectors.libraries import library
 from moldau.connect.errors import ConfigException, ConnectException, RetriableException
 
 _EXTRA = "connect-archive"
+_GONE = "The file {} is gone; it may have been merged with others"
 
 
 class Store(ABC):
@@ -51,7 +52,10 @@ class LocalStore(Store):
         scratch.replace(path)
 
     def get(self, name: str) -> bytes:
-        return self._path(name).read_bytes()
+        try:
+            return self._path(name).read_bytes()
+        except FileNotFoundError:
+            raise RetriableException(_GONE.format(name)) from None
 
     def names(self, prefix: str) -> list[str]:
         start = self._root / prefix
@@ -85,8 +89,7 @@ class ObjectStore(Store):
         self._asked(lambda: self._obstore.put(self._store, name, content))
 
     def get(self, name: str) -> bytes:
-        found = self._asked(lambda: self._obstore.get(self._store, name).bytes())
-        return bytes(found)
+        return bytes(self._asked(lambda: self._obstore.get(self._store, name).bytes(), gone=name))
 
     def names(self, prefix: str) -> list[str]:
         def listed() -> list[str]:
@@ -99,12 +102,14 @@ class ObjectStore(Store):
     def delete(self, name: str) -> None:
         self._asked(lambda: self._obstore.delete(self._store, name))
 
-    def _asked(self, question: Any) -> Any:
+    def _asked(self, question: Any, gone: str | None = None) -> Any:
         errors = self._errors
         refused = (errors.NotFoundError, errors.PermissionDeniedError, errors.UnauthenticatedError)
         try:
             return question()
         except refused as error:
+            if gone is not None and isinstance(error, errors.NotFoundError):
+                raise RetriableException(_GONE.format(gone)) from None
             raise ConnectException(f"The object store refuses: {_first_line(error)}") from None
         except errors.BaseError as error:
             raise RetriableException(f"The object store cannot be asked: {_first_line(error)}") from None
