@@ -30,8 +30,8 @@ RUNTIME = "moldau.runtime"
 _CHECKPOINTS = "moldau.spark.checkpoints"
 _LOOK_SECONDS = 0.5
 _PUT_RECORDS = 2000
-#: What a query may fail of that has nothing to do with its records. Spark waits ten seconds for a Python worker
-#: that it starts, which a busy machine may need longer for.
+#: What a query may fail of that has nothing to do with its records. Spark waits ten seconds for a Python
+#: worker that it starts, which a busy machine may need longer for.
 _PASSING = (
     RetriableException.__name__,
     "NOT_COORDINATOR",
