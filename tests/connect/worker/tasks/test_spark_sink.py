@@ -47,7 +47,7 @@ def test_why_a_query_ended(text: str | None, kind: type[Exception]) -> None:
 
 @pytest.mark.slow
 @pytest.mark.skipif(not os.environ.get("MOLDAU_TEST_CONNECT"), reason="part of make test-connect")
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(900)
 def test_a_sink_on_spark(spark: object, broker: Broker, tmp_path: Path) -> None:
     file = tmp_path / "numbers.db"
     sqlite3.connect(file).close()
@@ -74,10 +74,10 @@ def test_a_sink_on_spark(spark: object, broker: Broker, tmp_path: Path) -> None:
         assert refused.status_code == 400
         assert "is the worker's" in refused.json()["message"]
         worker.call("POST", "/connectors", {"name": "numbers", "config": config})
-        wait_until(lambda: len(rows(file)) >= 10, lambda: state(worker), seconds=150)
+        wait_until(lambda: len(rows(file)) >= 10, lambda: state(worker), seconds=400)
         worker.call("PUT", "/connectors/numbers/pause")
         send(broker, range(10, 20))
         worker.call("PUT", "/connectors/numbers/resume")
-        wait_until(lambda: len(rows(file)) >= 20, lambda: state(worker), seconds=150)
+        wait_until(lambda: len(rows(file)) >= 20, lambda: state(worker), seconds=400)
         worker.call("DELETE", "/connectors/numbers")
     assert rows(file) == [(number, 2 * number) for number in range(20)]
