@@ -16,7 +16,7 @@ CODE := src tests benchmarks docs examples tools
 # Bytecode is kept whatever the environment says: a test run compiles hundreds of files otherwise, each time.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup run broker test test-fast test-connect lint format bench bench-spark bench-streams conformance soak soak-hostile docs release-check clean bench-cluster test-operations
+.PHONY: help setup run broker test test-fast test-connect lint format bench bench-spark bench-streams conformance soak soak-hostile docs release-check clean bench-cluster test-operations bench-connect
 
 help:
 	@echo "make run          broker, schema registry, REST proxy, web console and a live demo on Spark; PORT=9092 DATA_DIR=data; q stops it"
@@ -31,6 +31,7 @@ help:
 	@echo "make bench-spark  our Spark source and sink against Spark's own connector (needs Java 17 and Maven)"
 	@echo "make bench-streams  streams beside Kafka Streams, quixstreams and bytewax (needs Java 17 and Maven; an hour, QUICK=1 less)"
 	@echo "make bench-cluster  three brokers beside three of Apache Kafka (needs Java 17 and Maven); QUICK=1 is short"
+	@echo "make bench-connect  connectors beside Apache Kafka Connect's (needs Java 17 and Maven; QUICK=1 only tries it)"
 	@echo "make conformance  Kafka's own tools and clients against Moldau (needs Java 17 and Maven)"
 	@echo "make soak         random load, kills and restarts for SECONDS=600; a million damaged bytes, ten thousand crashes"
 	@echo "make soak-hostile  every attack on one broker in turn for SECONDS=600, with its memory and the longest wait of others"
@@ -158,6 +159,9 @@ bench-streams: $(READY_BENCH)
 
 bench-cluster: $(READY_BENCH)
 	@$(BIN)/python -m benchmarks.cluster $(if $(QUICK),--quick)
+
+bench-connect: servers $(READY_BENCH)
+	@PYTHONPATH=tests/shared QUICK=$(QUICK) $(BIN)/python -m benchmarks.connect
 
 conformance: $(READY_BENCH)
 	@command -v kcat >/dev/null || { apt-get update -qq && apt-get install -y -qq kcat; }

@@ -32,7 +32,7 @@ def test_there_and_back(store: Store) -> None:
 
 
 def test_what_is_not_there(store: Store) -> None:
-    with pytest.raises((FileNotFoundError, StoreError)):
+    with pytest.raises(FileNotFoundError):
         store.get("nowhere")
 
 

@@ -27,7 +27,8 @@ class Store(ABC):
     def put(self, name: str, content: bytes) -> None: ...
 
     @abstractmethod
-    def get(self, name: str) -> bytes: ...
+    def get(self, name: str) -> bytes:
+        """FileNotFoundError where nothing has the name."""
 
     @abstractmethod
     def names(self, prefix: str) -> list[str]:
@@ -86,7 +87,13 @@ class ObjectStore(Store):
         self._asked(lambda: self._obstore.put(self._store, self._prefix + name, content))
 
     def get(self, name: str) -> bytes:
-        return self._asked(lambda: bytes(self._obstore.get(self._store, self._prefix + name).bytes()))
+        def read() -> bytes:
+            try:
+                return bytes(self._obstore.get(self._store, self._prefix + name).bytes())
+            except self._errors.NotFoundError as error:
+                raise FileNotFoundError(f"{name}: {_first_line(error)}") from None
+
+        return self._asked(read)
 
     def names(self, prefix: str) -> list[str]:
         def listed() -> list[str]:

@@ -55,12 +55,17 @@ class SinkTaskContext:
 
 
 class SourceTask(ABC):
+    #: Whether ``poll`` itself waits for something to come: the worker asks again at once then, so that what
+    #: comes is not late by a pause.
+    waits: bool = False
+
     def start(self, settings: Mapping[str, str], context: SourceTaskContext) -> None:  # noqa: B027
         """Takes settings and context over."""
 
     @abstractmethod
     def poll(self) -> Sequence[SourceRecord]:
-        """The next records, in order; none if there are none now. The worker waits a little then."""
+        """The next records, in order; none if there are none now. The worker waits a little then, unless the
+        task ``waits``."""
 
     def stop(self) -> None:  # noqa: B027
         """Closes what is open; may be called after an error."""

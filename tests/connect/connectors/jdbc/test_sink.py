@@ -12,7 +12,7 @@ from moldau.connect.connector import SinkTask, SinkTaskContext
 from moldau.connect.connectors.jdbc.sink import JdbcSink
 from moldau.connect.data.schema import Schema, Struct, date, decimal, struct, timestamp
 from moldau.connect.data.types import Type
-from moldau.connect.errors import ConfigException, ConnectException, DataException
+from moldau.connect.errors import ConfigException, ConnectException, DataException, RetriableException
 from moldau.connect.records import SinkRecord
 from moldau.testing.connect import write
 
@@ -179,3 +179,25 @@ def test_what_cannot_work_says_why(db: Database) -> None:
         write(JdbcSink, settings(db, insert_mode="upsert"), [])
     with pytest.raises(ConfigException, match="a tombstone has a key only"):
         write(JdbcSink, settings(db, delete_enabled="true"), [])
+
+
+def test_two_tasks_that_make_the_same_table(db: Database) -> None:
+    given = {"auto_create": "true", "auto_evolve": "true", "delivery": "at-least-once"}
+    first: Any = task(db, **given)
+    late: Any = task(db, **given)
+    first.put([record(0, "raced", WIDE, id=1)])
+    seen = late._dialect.columns
+    for there in ([], [column for column in _columns(late, "raced") if column.name == "id"]):
+        late._dialect.columns = lambda cursor, table, there=there: there  # as it was before the other one
+        with pytest.raises(RetriableException):
+            late.put([record(1, "raced", WIDE, id=2)])
+    late._dialect.columns = seen
+    late.put([record(1, "raced", WIDE, id=2)])
+    assert db.rows("SELECT id FROM raced ORDER BY id") == [(1,), (2,)]
+    first.stop()
+    late.stop()
+
+
+def _columns(found: Any, table: str) -> list[Any]:
+    with found._dialect.transaction() as cursor:
+        return list(found._dialect.columns(cursor, found._dialect.split(table)))

@@ -1,12 +1,20 @@
 """Sources: lines become records, places are kept, errors are tolerated or not."""
 
+import asyncio
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from tests.connect.conftest import Worker, running
 from waiting import wait_until
 
+from moldau.base.clock import SystemClock
+from moldau.client.transport.cluster import Cluster
+from moldau.connect.connector import SourceTask
+from moldau.connect.records import SourceRecord
+from moldau.connect.worker.tasks.source_body import IDLE_SECONDS, SourceBody
 from moldau.testing import Broker
 
 pytestmark = pytest.mark.slow
@@ -161,3 +169,42 @@ def test_functions_of_modules_that_are_not_listed_are_refused(worker: Worker, tm
     answer = worker.http.post("/connectors", json={"name": "evil", "config": config})
     assert answer.status_code == 400
     assert "The module os is not permitted" in answer.json()["message"]
+
+
+class Quiet(SourceTask):
+    def poll(self) -> list[SourceRecord]:
+        return []
+
+
+class Resting:
+    """A control that lets a task poll three times, and remembers how long it was to rest."""
+
+    def __init__(self) -> None:
+        self.left, self.rests = 3, list[float]()
+
+    async def ready(self) -> bool:
+        self.left -= 1
+        return self.left >= 0
+
+    async def rest(self, seconds: float) -> None:
+        self.rests.append(seconds)
+
+
+@pytest.mark.parametrize("waits", [True, False])
+def test_a_task_that_waits_by_itself_is_asked_again_at_once(
+    waits: bool, broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Quiet, "waits", waits)
+    control: Any = Resting()
+
+    async def run() -> None:
+        async with await Cluster.open(broker.bootstrap_servers) as cluster:
+            parts: Any = SimpleNamespace(
+                connector="c", task=0, settings={}, cluster=cluster, clock=SystemClock(), offsets=None
+            )
+            connector: Any = SimpleNamespace(make_task=Quiet)
+            await SourceBody(parts, connector)(control)
+
+    asyncio.run(run())
+    assert len(control.rests) == 3
+    assert all((seconds < IDLE_SECONDS) == waits for seconds in control.rests)

@@ -4,17 +4,15 @@ import json
 import os
 import sqlite3
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from tests.connect.conftest import Worker, running
 from waiting import wait_until
 
+from moldau.connect.errors import ConnectException, RetriableException
+from moldau.connect.worker.tasks.spark_sink import _reason
 from moldau.testing import Broker
-
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(not os.environ.get("MOLDAU_TEST_CONNECT"), reason="part of make test-connect"),
-]
 
 
 def rows(file: Path) -> list[tuple[int, int]]:
@@ -32,7 +30,24 @@ def send(broker: Broker, numbers: range) -> None:
         )
 
 
-@pytest.mark.timeout(400)
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("[STREAM_FAILED] Query terminated: Python worker failed to connect back.", RetriableException),
+        ("moldau.connect.errors.RetriableException: the database is away", RetriableException),
+        ("moldau.connect.errors.DataException: 300 does not fit", ConnectException),
+        (None, ConnectException),
+    ],
+)
+def test_why_a_query_ended(text: str | None, kind: type[Exception]) -> None:
+    """What has nothing to do with records is tried again: a busy machine must not fail a sink for good."""
+    query = SimpleNamespace(exception=lambda: None if text is None else Exception(text))
+    assert type(_reason(query)) is kind
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not os.environ.get("MOLDAU_TEST_CONNECT"), reason="part of make test-connect")
+@pytest.mark.timeout(900)
 def test_a_sink_on_spark(spark: object, broker: Broker, tmp_path: Path) -> None:
     file = tmp_path / "numbers.db"
     sqlite3.connect(file).close()
@@ -59,10 +74,10 @@ def test_a_sink_on_spark(spark: object, broker: Broker, tmp_path: Path) -> None:
         assert refused.status_code == 400
         assert "is the worker's" in refused.json()["message"]
         worker.call("POST", "/connectors", {"name": "numbers", "config": config})
-        wait_until(lambda: len(rows(file)) >= 10, lambda: state(worker), seconds=150)
+        wait_until(lambda: len(rows(file)) >= 10, lambda: state(worker), seconds=400)
         worker.call("PUT", "/connectors/numbers/pause")
         send(broker, range(10, 20))
         worker.call("PUT", "/connectors/numbers/resume")
-        wait_until(lambda: len(rows(file)) >= 20, lambda: state(worker), seconds=150)
+        wait_until(lambda: len(rows(file)) >= 20, lambda: state(worker), seconds=400)
         worker.call("DELETE", "/connectors/numbers")
     assert rows(file) == [(number, 2 * number) for number in range(20)]

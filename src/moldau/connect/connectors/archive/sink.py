@@ -17,6 +17,7 @@ from moldau.base.object_stores import Store
 from moldau.connect.config.definition import ConfigDef, ConfigKey, ConfigType, Importance
 from moldau.connect.config.validators import Checked, Range
 from moldau.connect.connector import SinkConnector, SinkTask, SinkTaskContext
+from moldau.connect.connectors.archive.compaction import flushes_that_count, merge, run_to_merge
 from moldau.connect.connectors.archive.formats import Kept, files_of, kinds, write
 from moldau.connect.connectors.archive.names import FileName, Flush, folder_of, marks
 from moldau.connect.connectors.archive.stores import store_of
@@ -108,6 +109,17 @@ class ArchiveSink(SinkConnector):
             Checked(_known_partitioner, "a partitioner"),
         ),
         ConfigKey("partition.field.name", ConfigType.LIST, [], _MEDIUM, "The fields of values for folders."),
+        ConfigKey(
+            "compact.flushes",
+            ConfigType.INT,
+            0,
+            _MEDIUM,
+            "Merge the files of a partition when it has this many small flushes; 0 is never.",
+            Range(0),
+        ),
+        ConfigKey(
+            "compact.max.records", ConfigType.INT, 100_000, _MEDIUM, "The most that is merged.", Range(2)
+        ),
     )
 
     def make_task(self) -> SinkTask:
@@ -135,6 +147,7 @@ class _Waiting:
     #: Behind the last record.
     end: int
     since_ms: int = 0
+    flushes: list[Flush] = field(default_factory=list)
     records: list[tuple[str, Kept]] = field(default_factory=list)
 
 
@@ -201,7 +214,7 @@ class ArchiveSinkTask(SinkTask):
             file = FileName.parse(name, self._base)
             if file is not None and file.partition == at.partition and file.first >= start:
                 self._store.delete(name)
-        return _Waiting(start, start)
+        return _Waiting(start, start, flushes=flushes_that_count(flushes))
 
     def _write(self, at: TopicPartition, waiting: _Waiting) -> None:
         by_folder: dict[str, list[Kept]] = {}
@@ -212,9 +225,19 @@ class ArchiveSinkTask(SinkTask):
                 name = FileName(at.topic, at.partition, rows[0].offset, rows[-1].offset, self._format, folder)
                 self._store.put(name.path(self._base), write(self._format, rows))
         first, last = waiting.records[0][1].offset, waiting.end - 1
-        self._store.put(Flush(at.topic, at.partition, first, last).path(self._base), b"")
+        flush = Flush(at.topic, at.partition, first, last)
+        self._store.put(flush.path(self._base), b"")
         waiting.records.clear()
         waiting.start = waiting.end
+        waiting.flushes.append(flush)
+        self._merge(waiting)
+
+    def _merge(self, waiting: _Waiting) -> None:
+        count, most = self._settings["compact.flushes"], self._settings["compact.max.records"]
+        run = run_to_merge(waiting.flushes, count, most)
+        if len(run) > 1:
+            whole = merge(self._store, self._base, run)
+            waiting.flushes[-len(run) :] = [whole]
 
 
 def _kept(record: SinkRecord, at: TopicPartition) -> Kept:

@@ -12,6 +12,7 @@ from moldau.base.object_stores import Store
 from moldau.connect.config.definition import ConfigDef, ConfigKey, ConfigType, Importance
 from moldau.connect.config.validators import Range
 from moldau.connect.connector import SourceConnector, SourceTask, SourceTaskContext
+from moldau.connect.connectors.archive.compaction import files_that_count, flushes_that_count
 from moldau.connect.connectors.archive.formats import Kept, read
 from moldau.connect.connectors.archive.names import FileName, Flush
 from moldau.connect.connectors.archive.sink import STORE, store_hosts, store_problems
@@ -82,8 +83,8 @@ class ArchiveSourceTask(SourceTask):
 
     def _read(self) -> Generator[SourceRecord, None, None]:
         names = self._store.names(f"{self._base}/_complete")
-        flushes = sorted(flush for name in names if (flush := Flush.parse(name, self._base)) is not None)
-        wanted = [each for each in flushes if self._wants(each)]
+        flushes = [flush for name in names if (flush := Flush.parse(name, self._base)) is not None]
+        wanted = [each for each in flushes_that_count(flushes) if self._wants(each)]
         files: dict[tuple[str, int], list[FileName]] = {}
         for topic in sorted({each.topic for each in wanted}):
             for name in self._store.names(f"{self._base}/{topic}"):
@@ -108,9 +109,8 @@ class ArchiveSourceTask(SourceTask):
 
     def _flush(self, flush: Flush, files: Sequence[FileName]) -> Generator[SourceRecord, None, None]:
         after = self._next(flush)
-        mine = [each for each in files if flush.first <= each.first and each.last <= flush.last]
         kept: list[Kept] = []
-        for file in mine:
+        for file in files_that_count(files, flush):
             kept += read(file.format, self._store.get(file.path(self._base)))
         for each in sorted(kept, key=lambda record: record.offset):
             if each.offset >= after:

@@ -21,7 +21,11 @@ class ConnectStore(Store):
         _asked(lambda: self._store.put(name, content))
 
     def get(self, name: str) -> bytes:
-        return _asked(lambda: self._store.get(name))
+        try:
+            return _asked(lambda: self._store.get(name))
+        except FileNotFoundError:
+            gone = f"The file {name} is gone; it may have been merged with others"
+            raise RetriableException(gone) from None
 
     def names(self, prefix: str) -> list[str]:
         return _asked(lambda: self._store.names(prefix))

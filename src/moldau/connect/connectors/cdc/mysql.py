@@ -130,6 +130,8 @@ class MySqlCdc(SourceConnector):
 
 
 class MySqlCdcTask(SourceTask):
+    waits = True
+
     def start(self, settings: Mapping[str, str], context: SourceTaskContext) -> None:
         self._settings = MySqlCdc.config.parse(settings)
         self._context = context
@@ -194,6 +196,7 @@ class MySqlCdcTask(SourceTask):
             self._settled = self._after[0] < 0
         self._sql.close()
         if self._settings["snapshot.mode"] == "initial_only":
+            self.waits = False
             while True:
                 yield []
         number = self._settings["database.server.id"] or random.SystemRandom().randrange(1 << 20, 1 << 31)

@@ -128,6 +128,8 @@ class PostgresCdc(SourceConnector):
 
 
 class PostgresCdcTask(SourceTask):
+    waits = True
+
     def start(self, settings: Mapping[str, str], context: SourceTaskContext) -> None:
         self._settings = PostgresCdc.config.parse(settings)
         self._context = context
@@ -181,6 +183,7 @@ class PostgresCdcTask(SourceTask):
         else:
             self._again(place)
         if self._settings["snapshot.mode"] == "initial_only":
+            self.waits = False
             while True:
                 yield []
         assert self._stream is not None

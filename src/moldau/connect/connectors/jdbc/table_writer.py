@@ -11,7 +11,7 @@ from typing import Any
 from moldau.connect.connectors.jdbc.dialect import Dialect, TableName, marks
 from moldau.connect.connectors.jdbc.rows import Row
 from moldau.connect.data.schema import Schema
-from moldau.connect.errors import ConnectException
+from moldau.connect.errors import ConnectException, RetriableException
 
 
 class TableWriter:
@@ -101,7 +101,7 @@ class TableWriter:
         ]
         if row.keys:
             definitions.append(f"PRIMARY KEY ({', '.join(map(self._dialect.quoted, row.keys))})")
-        cursor.execute(f"CREATE TABLE {self._dialect.table(table)} ({', '.join(definitions)})")
+        self._define(cursor, f"CREATE TABLE {self._dialect.table(table)} ({', '.join(definitions)})")
 
     def _definition(self, name: str, schema: Schema, key: bool) -> str:
         kind = self._dialect.type_of(schema, key)
@@ -118,7 +118,16 @@ class TableWriter:
             # Rows that are there have no value for it, so it may be null whatever the schema says.
             kind = self._dialect.type_of(schemas[name], key=False)
             column = f"{self._dialect.quoted(name)} {kind} NULL"
-            cursor.execute(f"ALTER TABLE {self._dialect.table(table)} ADD COLUMN {column}")
+            self._define(cursor, f"ALTER TABLE {self._dialect.table(table)} ADD COLUMN {column}")
+
+    def _define(self, cursor: Any, statement: str) -> None:
+        """Another task may have been first since we looked; it is looked at again with the next attempt."""
+        try:
+            cursor.execute(statement)
+        except self._dialect.errors as error:
+            if any(words in str(error).lower() for words in ("already exists", "duplicate")):
+                raise RetriableException(f"Another task has done the same: {error}") from None
+            raise
 
 
 def _shape(item: tuple[TableName, Row]) -> tuple[TableName, tuple[str, ...], tuple[str, ...], bool]:

@@ -57,6 +57,8 @@ class SyslogSource(SourceConnector):
 
 
 class SyslogSourceTask(SourceTask):
+    waits = True
+
     def start(self, settings: Mapping[str, str], context: SourceTaskContext) -> None:
         self._settings = SyslogSource.config.parse(settings)
         self._context = context

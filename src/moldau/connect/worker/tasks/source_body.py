@@ -18,6 +18,8 @@ from moldau.connect.worker.tasks.task_parts import TaskParts, ensure_topic, send
 
 #: How long a task rests that found nothing.
 IDLE_SECONDS = 0.25
+#: For one that waits by itself: enough that a poll which returns at once does no harm.
+_BREATH_SECONDS = 0.005
 
 
 class SourceBody:
@@ -44,7 +46,7 @@ class SourceBody:
                     if records:
                         await self._write(producer, records, control)
                     else:
-                        await control.rest(IDLE_SECONDS)
+                        await control.rest(_BREATH_SECONDS if task.waits else IDLE_SECONDS)
             finally:
                 await asyncio.to_thread(task.stop)
 

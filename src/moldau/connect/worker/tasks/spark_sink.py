@@ -30,6 +30,17 @@ RUNTIME = "moldau.runtime"
 _CHECKPOINTS = "moldau.spark.checkpoints"
 _LOOK_SECONDS = 0.5
 _PUT_RECORDS = 2000
+#: What a query may fail of that has nothing to do with its records. Spark waits ten seconds for a Python
+#: worker that it starts, which a busy machine may need longer for.
+_PASSING = (
+    RetriableException.__name__,
+    "NOT_COORDINATOR",
+    "ConnectionError",
+    "Python worker failed to connect back",
+    "Python worker exited unexpectedly",
+    "CANNOT_OPEN_SOCKET",
+    "ExecutorLostFailure",
+)
 
 
 def runs_on_spark(config: Mapping[str, str], worker: WorkerSettings) -> bool:
@@ -200,7 +211,7 @@ def _is_active(query: Any) -> bool:
 def _reason(query: Any) -> Exception:
     error = query.exception()
     text = "the query ended" if error is None else str(error)
-    passes = RetriableException.__name__ in text or "NOT_COORDINATOR" in text or "ConnectionError" in text
+    passes = any(words in text for words in _PASSING)
     lines = [line for line in text.splitlines() if "moldau.connect.errors" in line]
     said = (lines[-1] if lines else text.partition("\n")[0]).strip()
     return (RetriableException if passes else ConnectException)(said[:1000])
