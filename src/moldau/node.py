@@ -5,7 +5,6 @@ stops. Everything is built here and handed to constructors; nothing below looks 
 """
 
 import asyncio
-import gc
 import logging
 import random
 import signal
@@ -13,7 +12,7 @@ from collections.abc import Callable, Coroutine, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
-from moldau.base.allocator import reuse_freed_memory
+from moldau.base.allocator import collect_rarely, reuse_freed_memory
 from moldau.base.clock import Clock, SystemClock
 from moldau.base.descriptors import (
     FEW_DESCRIPTORS,
@@ -588,19 +587,14 @@ async def _run(node: Node, ready: Callable[[Node], None]) -> int:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
     await node.start()
-    # What exists now stays: the collector need not look at it again, and runs less often.
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(50_000, 20, 20)
+    collect_rarely()
     ready(node)
-    watchdog = Watchdog(loop, node.services.holds)
-    watchdog.start()
     # It needs an import that the start need not wait for.
     loop.call_later(_AFTER_START_SECONDS, reuse_freed_memory)
     assert node.failure is not None
     node.failure.add_done_callback(lambda _: stop.set())
-    await stop.wait()
-    log.info("stopping")
-    watchdog.stop()
+    with Watchdog(loop, node.services.holds):
+        await stop.wait()
+        log.info("stopping")
     await node.stop()
     return 1 if node.failure.done() else 0

@@ -36,3 +36,14 @@ def test_freed_buffers_are_used_again() -> None:
         pytest.skip("another C library than glibc")
     assert count < 2_000  # of 51,200 pages
     assert faults(told=False)[1] > 5_000
+
+
+def test_what_has_started_is_not_looked_at_again() -> None:
+    code = (
+        "import gc\n"
+        "from moldau.base.allocator import collect_rarely\n"
+        "collect_rarely()\n"
+        "print(gc.get_freeze_count() > 0, gc.get_threshold())"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True)
+    assert run.stdout.strip() == "True (50000, 20, 20)"

@@ -1,4 +1,4 @@
-"""How the C library's allocator treats the large buffers of a broker.
+"""How memory is used again: by the C library's allocator and by Python's garbage collector.
 
 A fetch reads half a megabyte at a time into memory that it gives back a moment later. glibc maps fresh pages
 for each such piece and returns them to the system at once, so the kernel has to clear every page again: about
@@ -6,6 +6,7 @@ half of the CPU time of a fetch (``benchmarks/request_path.py``). With the thres
 used again.
 """
 
+import gc
 import sys
 
 #: Of glibc's <malloc.h>.
@@ -31,3 +32,10 @@ def reuse_freed_memory() -> bool:
     if mallopt is None:  # another C library
         return False
     return bool(mallopt(_M_MMAP_THRESHOLD, _REUSED_BYTES) and mallopt(_M_TRIM_THRESHOLD, _KEPT_BYTES))
+
+
+def collect_rarely() -> None:
+    """To be called once a service has started: what exists now stays, and need not be looked at again."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 20)

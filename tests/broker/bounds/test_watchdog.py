@@ -17,23 +17,20 @@ from moldau.testing import Broker
 def test_whoever_holds_the_loop_is_counted_and_named(caplog: pytest.LogCaptureFixture) -> None:
     with Broker() as broker:
 
-        async def start() -> Watchdog:
-            watchdog = Watchdog(asyncio.get_running_loop(), broker.node.services.holds)
-            watchdog.start()
-            return watchdog
+        async def make() -> Watchdog:
+            return Watchdog(asyncio.get_running_loop(), broker.node.services.holds)
 
         def hold(request: Any, context: Any) -> None:
             time.sleep(0.3)  # what a handler must never do
 
-        watchdog, holds = broker.run(start()), broker.node.services.holds
-        with broker.intercept("METADATA", hold), Wire(broker.port) as wire:
+        watchdog, holds = broker.run(make()), broker.node.services.holds
+        with watchdog, broker.intercept("METADATA", hold), Wire(broker.port) as wire:
 
             def held() -> bool:
                 wire.ask(MetadataRequest(), 12)
                 return bool(holds.by_name)
 
             wait_until(held)
-        watchdog.stop()
         assert holds.longest_ms >= 50
         assert all(name.startswith("moldau.") for name in holds.by_name), holds.by_name
         assert "kept the event loop for" in caplog.text

@@ -63,10 +63,10 @@ class Watchdog:
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="moldau-watchdog", daemon=True)
 
-    def start(self) -> None:
+    def __enter__(self) -> None:
         self._thread.start()
 
-    def stop(self) -> None:
+    def __exit__(self, *_: object) -> None:
         self._stopped.set()
         self._thread.join(1)
 

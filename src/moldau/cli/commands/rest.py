@@ -194,17 +194,15 @@ def _server_options(options: dict[str, Any]) -> "ServerOptions":
 
 def _run(options: "ServerOptions") -> None:
     import asyncio
-    import gc
     import signal
     import ssl
 
+    from moldau.base.allocator import collect_rarely
     from moldau.cli.session import run
     from moldau.rest.server import serve
 
     def ready(url: str, proxy: "Proxy") -> None:
-        # What exists now stays: the collector need not look at it again, and runs less often.
-        gc.freeze()
-        gc.set_threshold(50_000, 20, 20)
+        collect_rarely()
         click.echo(f"moldau rest ready: {url} (cluster {options.proxy.sessions.bootstrap_servers})")
 
     async def work() -> None:

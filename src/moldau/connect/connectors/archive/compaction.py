@@ -9,9 +9,9 @@ Invariant: at every moment each offset is in exactly one file that counts.
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from moldau.base.object_stores import Store
 from moldau.connect.connectors.archive.formats import Kept, files_of, read, write
 from moldau.connect.connectors.archive.names import FileName, Flush
-from moldau.connect.connectors.archive.stores import Store
 
 
 def flushes_that_count(flushes: Iterable[Flush]) -> list[Flush]:
