@@ -42,7 +42,8 @@ def test_whoever_holds_the_loop_is_counted_and_named(caplog: pytest.LogCaptureFi
 async def _read(broker: Broker) -> list[tuple[str, Any]]:
     from moldau.broker.monitoring.process_sources import ProcessSources
 
-    found = ProcessSources(broker.node.services, broker.clock).lag()
+    node = broker.node
+    found = ProcessSources(node.services, broker.clock, node.upkeep.clock_watch).lag()
     return [(reading.metric.name, list(reading.values)) for reading in found]
 
 
