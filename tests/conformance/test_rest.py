@@ -184,9 +184,7 @@ def test_groups(http: httpx.Client, cluster: str, authorized: ApacheKafka) -> No
     ok(http.delete(one), 204)
 
 
-@pytest.mark.check(
-    "moldau rest on Apache Kafka 4.3.0", "v3: topics, configs, brokers, ACLs, reassignment, election"
-)
+@pytest.mark.check("moldau rest on Apache Kafka 4.3.0", "v3: topics, configs, brokers, ACLs, reassignment")
 def test_administration(http: httpx.Client, cluster: str) -> None:
     topic = f"{cluster}/topics/administered"
     configs = [{"name": "cleanup.policy", "value": "compact"}]
