@@ -3,6 +3,7 @@
 import asyncio
 import itertools
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -49,13 +50,25 @@ def registration(broker_id: int, process: int = 1, **changed: Any) -> BrokerRegi
     return BrokerRegistrationRequest(**fields)
 
 
+@contextmanager
+def session(cluster: Cluster, broker_id: int) -> Iterator[None]:
+    """The store takes this broker for one that runs: the controller does not fence it."""
+    store = cluster[1].node._store
+    opened = cluster[1].run(store.open_session(broker_id, lambda: None))
+    try:
+        yield
+    finally:
+        cluster[1].run(opened.release())
+
+
 def test_registration(cluster: Cluster) -> None:
     cluster_id = cluster[1].node.logs.cluster_id
     good = registration(9, cluster_id=cluster_id)
-    first = ask(cluster, good)
-    assert (first.error_code, ask(cluster, good).broker_epoch) == (0, first.broker_epoch)
-    other = ask(cluster, registration(9, 2, cluster_id=cluster_id))
-    assert other.broker_epoch > first.broker_epoch
+    with session(cluster, 9):
+        first = ask(cluster, good)
+        assert (first.error_code, ask(cluster, good).broker_epoch) == (0, first.broker_epoch)
+        other = ask(cluster, registration(9, 2, cluster_id=cluster_id))
+        assert other.broker_epoch > first.broker_epoch
     wrong = ask(cluster, registration(9, cluster_id="nope"))
     assert (wrong.error_code, wrong.broker_epoch) == (ErrorCode.INCONSISTENT_CLUSTER_ID, -1)
     strange = registration(9, cluster_id=cluster_id, listeners=[Listener("X", "h", 1, 7)])
@@ -104,12 +117,13 @@ def test_in_sync_replicas(cluster: Cluster) -> None:
 
 
 def test_a_heartbeat_that_wants_to_shut_down(cluster: Cluster) -> None:
-    made = ask(cluster, registration(8, cluster_id=cluster[1].node.logs.cluster_id))
-    plain = ask(cluster, BrokerHeartbeatRequest(8, made.broker_epoch, made.broker_epoch))
-    assert (plain.is_caught_up, plain.is_fenced, plain.should_shut_down) == (True, False, False)
-    down = ask(cluster, BrokerHeartbeatRequest(8, made.broker_epoch, 0, want_shut_down=True))
-    assert (down.is_caught_up, down.is_fenced, down.should_shut_down) == (False, False, True)
-    assert not cluster.image.is_active(8)
+    with session(cluster, 8):
+        made = ask(cluster, registration(8, cluster_id=cluster[1].node.logs.cluster_id))
+        plain = ask(cluster, BrokerHeartbeatRequest(8, made.broker_epoch, made.broker_epoch))
+        assert (plain.is_caught_up, plain.is_fenced, plain.should_shut_down) == (True, False, False)
+        down = ask(cluster, BrokerHeartbeatRequest(8, made.broker_epoch, 0, want_shut_down=True))
+        assert (down.is_caught_up, down.is_fenced, down.should_shut_down) == (False, False, True)
+        assert not cluster.image.is_active(8)
     fenced = ask(cluster, BrokerHeartbeatRequest(8, made.broker_epoch, 0, want_fence=True))
     assert fenced.is_fenced
     stale = ask(cluster, BrokerHeartbeatRequest(8, made.broker_epoch + 1, 0))

@@ -406,6 +406,14 @@ def _alter_reassignments(case: str, version: int, world: World, topic: str, _: b
     return make("AlterPartitionReassignments", topics=[named], timeout_ms=5000)
 
 
+def _alter_log_dirs(case: str, version: int, world: World, topic: str, topic_id: bytes | None) -> Any:
+    module = "alter_replica_log_dirs"
+    wanted = item(module, "AlterReplicaLogDirTopic", name=topic, partitions=[0])
+    return make(
+        "AlterReplicaLogDirs", dirs=[item(module, "AlterReplicaLogDir", path="/none", topics=[wanted])]
+    )
+
+
 def _describe_quorum(case: str, version: int, world: World, topic: str, topic_id: bytes | None) -> Any:
     wanted = item("describe_quorum", "PartitionDataRequest", partition_index=0)
     named = item("describe_quorum", "TopicDataRequest", topic_name="__cluster_metadata", partitions=[wanted])
@@ -483,6 +491,7 @@ FORMS: dict[str, Form] = {
     "DescribeConfigs": _describe_configs,
     "AlterConfigs": _alter_configs("AlterConfigs"),
     "IncrementalAlterConfigs": _alter_configs("IncrementalAlterConfigs"),
+    "AlterReplicaLogDirs": _alter_log_dirs,
     "DescribeLogDirs": _plain("DescribeLogDirs", topics=None),
     "CreatePartitions": _create_partitions,
     "CreateDelegationToken": _owner,

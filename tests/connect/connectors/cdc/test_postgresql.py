@@ -93,6 +93,34 @@ def test_restarts_lose_nothing_and_double_nothing(server: Server, run: Callable[
     assert len(set(numbers)) == len(numbers)
 
 
+@pytest.mark.parametrize("kept", ["no place", "a place within the snapshot"])
+def test_a_snapshot_that_is_cut_short_loses_no_delete(
+    server: Server, run: Callable[..., list[Any]], kept: str
+) -> None:
+    name = "cut_early" if kept == "no place" else "cut_late"
+    run(f"CREATE TABLE {name} (n INT PRIMARY KEY)", f"INSERT INTO {name} SELECT generate_series(0, 5)")
+    reading = reading_of(server, name, max_batch_size="2")
+    reading.until(4)
+    if kept == "no place":
+        reading.place = None
+    run(f"DELETE FROM {name} WHERE n = 1", f"INSERT INTO {name} VALUES (9)")
+    reading.restart()
+    reading.until(4 + 6)  # the rows of another snapshot
+    reading.restart()
+    reading.until(4 + 6 + 3)
+    reading.task.stop()
+    rows: set[int] = set()
+    for kind, key, after in reading.seen():
+        if kind is None:
+            rows.discard(key["n"])
+        elif kind != "d":
+            rows.add(after["n"])
+    assert rows == {0, 2, 3, 4, 5, 9}
+    in_use = f"SELECT 1 FROM pg_replication_slots WHERE slot_name = '{name}' AND active"
+    wait_until(lambda: not run(in_use))
+    run(f"SELECT pg_drop_replication_slot('{name}')")  # the server of these tests has few of them
+
+
 def test_columns_that_come_and_go(server: Server, run: Callable[..., list[Any]]) -> None:
     run("CREATE TABLE wide (id INT PRIMARY KEY, a TEXT)", "ALTER TABLE wide REPLICA IDENTITY FULL")
     run("INSERT INTO wide VALUES (1, 'x')")

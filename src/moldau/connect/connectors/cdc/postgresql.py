@@ -221,24 +221,37 @@ class PostgresCdcTask(SourceTask):
         return self._wants(relation.schema, relation.table)
 
     def _first_time(self, begun: bool) -> Iterator[list[SourceRecord]]:
-        slot = self._settings["slot.name"]
-        there = self._sql.execute(
-            "SELECT active FROM pg_replication_slots WHERE slot_name = %s", (slot,)
-        ).fetchone()
-        if there is not None:
-            if not begun and self._settings["snapshot.mode"] in ("no_data", "never"):
-                self._stream = ReplicationStream(self._address)
-                self._stream.start(slot, 0, self._settings["publication.name"])
-                return
-            # A snapshot belongs to the moment at which its slot was made; both are made anew.
-            log.info("connector %s: the slot %s is made anew", self._context.connector, slot)
-            self._sql.execute("SELECT pg_drop_replication_slot(%s)", (slot,))
+        slot, mode = self._settings["slot.name"], self._settings["snapshot.mode"]
+        wants_rows = mode not in ("no_data", "never")
+        start = self._kept_since(slot)
         self._stream = ReplicationStream(self._address)
-        made = self._stream.create_slot(slot)
-        if self._settings["snapshot.mode"] not in ("no_data", "never"):
-            yield from self._snapshot(made.snapshot, made.consistent_lsn)
-        self._end_lsn = self._given_lsn = made.consistent_lsn
-        self._stream.start(slot, made.consistent_lsn, self._settings["publication.name"])
+        if start is None:
+            made = self._stream.create_slot(slot)
+            start = made.consistent_lsn
+            if wants_rows:
+                yield from self._snapshot(made.snapshot, start)
+        elif begun or wants_rows:
+            # A snapshot was cut short. Rows that it has given may be deleted by now, which another snapshot
+            # does not show: what has changed since the slot was made follows, some of it a second time.
+            log.info("connector %s: a new snapshot, then all that slot %s has", self._context.connector, slot)
+            yield from self._snapshot(None, start)
+        else:
+            start = 0  # from where the slot is
+        self._end_lsn = self._given_lsn = start
+        self._stream.start(slot, start, self._settings["publication.name"])
+
+    def _kept_since(self, slot: str) -> int | None:
+        """The place from which on a slot that is there has all changes; one that has lost some is removed."""
+        found = self._sql.execute(
+            "SELECT confirmed_flush_lsn - '0/0'::pg_lsn, to_jsonb(s) ->> 'wal_status' "
+            "FROM pg_replication_slots s WHERE slot_name = %s",
+            (slot,),
+        ).fetchone()
+        if found is not None and (found[0] is None or found[1] == "lost"):
+            log.warning("connector %s: slot %s has lost changes; made anew", self._context.connector, slot)
+            self._sql.execute("SELECT pg_drop_replication_slot(%s)", (slot,))
+            return None
+        return None if found is None else int(found[0])
 
     def _again(self, place: Place) -> None:
         slot = self._settings["slot.name"]
@@ -259,10 +272,12 @@ class PostgresCdcTask(SourceTask):
 
     # --- the snapshot ---------------------------------------------------------------------------------
 
-    def _snapshot(self, name: str, lsn: int) -> Iterator[list[SourceRecord]]:
+    def _snapshot(self, name: str | None, lsn: int) -> Iterator[list[SourceRecord]]:
+        """The rows of the named moment, or of now; what has changed from ``lsn`` on is to follow."""
         sql = self._sql
         sql.execute("BEGIN TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
-        sql.execute(f"SET TRANSACTION SNAPSHOT '{name}'")
+        if name is not None:
+            sql.execute(f"SET TRANSACTION SNAPSHOT '{name}'")
         now = self._context.now_ms()
         held: SourceRecord | None = None
         batch: list[SourceRecord] = []
