@@ -168,7 +168,7 @@ def test_nothing_is_left_behind(place: str, tmp_path: Path) -> None:
         live(tmp_path / str(number))
     gc.collect()
     assert set(threading.enumerate()) <= threads
-    assert open_files() == files
+    assert open_files() <= files  # what other tests have left may have been closed meanwhile
 
 
 @pytest.mark.slow
