@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import click
 
 from moldau.cli.output import log_to_stderr
+from moldau.cli.service import run_service
 from moldau.cli.session import bootstrap_option, client_settings
 from moldau.cli.up.services import DEFAULT_CONSOLE_PORT, next_free_port
 
@@ -192,32 +193,10 @@ def _clusters(
 
 
 def _run(settings: "ConsoleSettings") -> None:
-    import asyncio
-    import signal
-    import ssl
-
-    from moldau.cli.session import run
     from moldau.console.server import serve
 
     def ready(url: str) -> None:
         names = ", ".join(each.name for each in settings.clusters)
         click.echo(f"moldau console ready: {url} ({names})")
 
-    async def work() -> None:
-        stop = asyncio.Event()
-        loop = asyncio.get_running_loop()
-        for number in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(number, stop.set)
-        await serve(settings, ready, stop)
-
-    try:
-        run(work())
-    except ssl.SSLError as error:
-        raise click.ClickException(
-            f"the certificate cannot be used: {error}. Next: check it and its key"
-        ) from error
-    except OSError as error:
-        where = f"{settings.listener.host}:{settings.listener.port}"
-        step = "choose another --port or --host, or stop what listens there"
-        raise click.ClickException(f"cannot listen on {where}: {error.strerror}. Next: {step}") from error
-    click.echo("moldau console stopped")
+    run_service("console", serve, settings, ready)

@@ -14,6 +14,7 @@ import click
 from click.core import ParameterSource
 
 from moldau.cli.output import log_to_stderr
+from moldau.cli.service import run_service
 from moldau.cli.session import client_settings, client_settings_options
 
 if TYPE_CHECKING:
@@ -176,32 +177,10 @@ def kafkastore(bootstrap_servers: str, settings: Mapping[str, str]) -> "tuple[st
 
 
 def _run(options: "ServerOptions") -> None:
-    import asyncio
-    import signal
-    import ssl
-
-    from moldau.cli.session import run
     from moldau.registry.server import serve
 
     def ready(url: str, registry: "Registry") -> None:
         count = len(registry.state.subjects(":*:"))
         click.echo(f"moldau registry ready: {url} ({count} subjects, topic {options.topic})")
 
-    async def work() -> None:
-        stop = asyncio.Event()
-        loop = asyncio.get_running_loop()
-        for number in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(number, stop.set)
-        await serve(options, ready, stop)
-
-    try:
-        run(work())
-    except ssl.SSLError as error:
-        raise click.ClickException(
-            f"the certificate cannot be used: {error}. Next: check it and its key"
-        ) from error
-    except OSError as error:
-        step = "choose another --port or --host, or stop what listens there"
-        where = f"{options.listener.host}:{options.listener.port}"
-        raise click.ClickException(f"cannot listen on {where}: {error.strerror}. Next: {step}") from error
-    click.echo("moldau registry stopped")
+    run_service("registry", serve, options, ready)

@@ -13,6 +13,7 @@ import click
 
 from moldau.cli.commands.registry import credentials
 from moldau.cli.output import log_to_stderr
+from moldau.cli.service import run_service
 from moldau.cli.session import client_settings, client_settings_options
 
 if TYPE_CHECKING:
@@ -193,33 +194,11 @@ def _server_options(options: dict[str, Any]) -> "ServerOptions":
 
 
 def _run(options: "ServerOptions") -> None:
-    import asyncio
-    import signal
-    import ssl
-
     from moldau.base.allocator import collect_rarely
-    from moldau.cli.session import run
     from moldau.rest.server import serve
 
     def ready(url: str, proxy: "Proxy") -> None:
         collect_rarely()
         click.echo(f"moldau rest ready: {url} (cluster {options.proxy.sessions.bootstrap_servers})")
 
-    async def work() -> None:
-        stop = asyncio.Event()
-        loop = asyncio.get_running_loop()
-        for number in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(number, stop.set)
-        await serve(options, ready, stop)
-
-    try:
-        run(work())
-    except ssl.SSLError as error:
-        raise click.ClickException(
-            f"the certificate cannot be used: {error}. Next: check it and its key"
-        ) from error
-    except OSError as error:
-        step = "choose another --port or --host, or stop what listens there"
-        where = f"{options.listener.host}:{options.listener.port}"
-        raise click.ClickException(f"cannot listen on {where}: {error.strerror}. Next: {step}") from error
-    click.echo("moldau rest stopped")
+    run_service("rest", serve, options, ready)
