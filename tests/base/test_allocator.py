@@ -51,35 +51,67 @@ def test_what_has_started_is_not_looked_at_again() -> None:
 
 PASSES = """
 import gc
-from moldau.base.allocator import ShortCollections
+from moldau.base import allocator
 every = []
-collections = ShortCollections(old_at_once=1_000)
-collections.start(lambda seconds, look: every.append(look))
-print(gc.get_freeze_count() > 0, gc.get_threshold()[0] < 10_000)
+allocator._WORTH_A_PASS, allocator._MOST_IN_A_PASS, allocator._SET_ASIDE_AT_LEAST = 1_000, 5_000, 10
+allocator.ShortCollections().start(lambda seconds, look: every.append(look))
+started = gc.get_freeze_count()
+assert started > 0 and gc.get_threshold()[0] < 10_000
 class Loop:
     pass
 def cycle():
     one = Loop()
     one.itself = one
     return one
-kept = [cycle() for _ in range({count})]
-gc.collect(1)
-gc.collect(1)
-kept.clear()
-started = gc.get_freeze_count()
-for _ in range({looks}):
-    every[0]()
-left = sum(isinstance(each, Loop) for each in gc.get_objects())
-print(left, gc.get_freeze_count() > started)
+def make_old():
+    gc.collect(1)
+    gc.collect(1)
+def look(times):
+    for _ in range(times):
+        every[0]()
+def left():
+    gc.unfreeze()
+    return sum(isinstance(each, Loop) for each in gc.get_objects())
 """
 
 
+def passes(*lines: str) -> str:
+    run = subprocess.run(
+        [sys.executable, "-c", PASSES + "\n".join(lines)], capture_output=True, check=True, text=True
+    )
+    return run.stdout.strip()
+
+
+def garbage(count: int) -> tuple[str, ...]:
+    return f"kept = [cycle() for _ in range({count})]", "make_old()", "kept.clear()"
+
+
 @pytest.mark.parametrize(
-    ("count", "looks", "outcome"),
-    [(100, 1, "0 False"), (2_000, 59, "2000 False"), (2_000, 60, "0 True")],
+    ("count", "looks", "left"),
+    [
+        (100, 1, 100),  # not worth a pass yet
+        (100, 60, 0),
+        (1_000, 1, 0),
+        (6_000, 1, 6_000),  # too many for a pass: it could take too long
+        (6_000, 100, 6_000),  # set aside without a look
+    ],
 )
-def test_old_objects_are_looked_at_while_they_are_few(count: int, looks: int, outcome: str) -> None:
-    """Sixty times too many: then they are there for good, and no pass goes through them."""
-    code = PASSES.format(count=count, looks=looks)
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True)
-    assert run.stdout.splitlines() == ["True True", outcome]
+def test_old_objects_are_looked_at_while_they_are_few(count: int, looks: int, left: int) -> None:
+    assert passes(*garbage(count), f"look({looks})", "print(left())") == str(left)
+
+
+def test_a_pass_is_about_what_is_newer_than_the_last() -> None:
+    """Those that live do not make the next pass longer, nor keep it from being made."""
+    alive = (
+        "alive = [cycle() for _ in range(4_000)]",
+        "make_old()",
+        "look(1)",
+        "print(gc.get_freeze_count() > started)",
+    )
+    assert passes(*alive, *garbage(4_000), "look(1)", "print(left())").split() == ["True", "4000"]
+
+
+def test_what_was_set_aside_is_looked_at_when_it_has_doubled_twice_in_a_row() -> None:
+    wasted = ("wasted = [cycle() for _ in range(100_000)]", "make_old()", "look(70)", "wasted.clear()")
+    assert passes(*wasted, "look(1_130)", "print(left())", "gc.freeze()") == "0"
+    assert passes(*wasted, "look(600)", "print(left())") == "100000"

@@ -40,12 +40,19 @@ _YOUNG_AT_ONCE = 5_000
 _YOUNG_TIMES = 5
 #: Python itself never looks at the old ones: how long that takes depends on how many there are.
 _NEVER = 1_000_000_000
-#: A look at so many old objects takes no longer than one at the young ones.
-_OLD_AT_ONCE = 30_000
-#: How often we look at the old ones.
-_OLD_SECONDS = 60.0
-#: Old objects that were too many so often belong to what is there for good.
-_POSTPONED_MOST = 60
+#: How often we ask how many old ones there are.
+_LOOK_SECONDS = 1.0
+#: So many are worth a pass, of about two milliseconds; fewer wait for the next minute.
+_WORTH_A_PASS = 20_000
+_LOOKS_BETWEEN_PASSES = 60
+#: A pass over more takes longer than a loop may be kept: they get a minute to go by themselves. Already to
+#: count them takes a while.
+_MOST_IN_A_PASS = 200_000
+_LOOKS_BETWEEN_POSTPONED = 10
+_MOST_POSTPONED = 6
+#: How often we ask whether what is set aside has doubled.
+_LOOKS_BETWEEN_COUNTS = 600
+_SET_ASIDE_AT_LEAST = 200_000
 
 
 def collect_rarely() -> None:
@@ -58,30 +65,61 @@ def collect_rarely() -> None:
 class ShortCollections:
     """Garbage is collected in passes of bounded length: an event loop waits for each of them.
 
-    Python looks at young objects by itself, a few at a time; we look at the old ones every minute. While
-    there are many, that is postponed, and after an hour of it they are taken to be there for good: they are
-    freed like all others when nobody refers to them, but a cycle among them is not found any more.
+    Python looks at young objects by itself, a few at a time, and we look at the old ones as soon as they are
+    many. What survived that is set aside, so that the next pass is about newer ones only: it is freed when
+    nobody refers to it, as always, but a cycle among it is not found any more. When what is set aside has
+    more than doubled, twice in a row, there is one pass over everything.
     """
 
-    __slots__ = ("_old_at_once", "_postponed")
+    __slots__ = ("_doubled", "_looks", "_postponed", "_set_aside", "_since_pass")
 
-    def __init__(self, old_at_once: int = _OLD_AT_ONCE) -> None:
-        self._old_at_once = old_at_once
+    def __init__(self) -> None:
+        self._looks = 0
+        #: Looks since the last pass, and those that found too many for one.
+        self._since_pass = 0
         self._postponed = 0
+        #: How many survived the last pass over everything, and whether they had doubled at the last count.
+        self._set_aside = 0
+        self._doubled = False
 
     def start(self, every: Callable[[float, Callable[[], None]], object]) -> None:
         """Once the service has started: what exists now stays; ``every`` calls a function periodically."""
-        gc.collect()
-        gc.freeze()
         gc.set_threshold(_YOUNG_AT_ONCE, _YOUNG_TIMES, _NEVER)
-        every(_OLD_SECONDS, self.look_at_old)
+        self._pass_over_everything()
+        every(_LOOK_SECONDS, self.look)
 
-    def look_at_old(self) -> None:
-        if len(gc.get_objects(generation=2)) <= self._old_at_once:
-            gc.collect()
-            self._postponed = 0
+    def look(self) -> None:
+        self._looks += 1
+        self._since_pass += 1
+        if self._looks % _LOOKS_BETWEEN_COUNTS == 0:
+            self._count_what_is_set_aside()
+        is_due = self._since_pass >= _LOOKS_BETWEEN_PASSES
+        if not is_due and gc.get_count()[2] == 0:  # none has become old
             return
-        self._postponed += 1
-        if self._postponed >= _POSTPONED_MOST:
-            gc.freeze()
-            self._postponed = 0
+        if self._postponed and self._looks % _LOOKS_BETWEEN_POSTPONED:
+            return
+        old = len(gc.get_objects(generation=2))
+        if old > _MOST_IN_A_PASS:
+            self._postponed += 1
+            if self._postponed > _MOST_POSTPONED:
+                self._set_old_aside()
+        elif is_due or old >= _WORTH_A_PASS:
+            gc.collect()
+            self._set_old_aside()
+
+    def _set_old_aside(self) -> None:
+        gc.freeze()
+        self._since_pass = self._postponed = 0
+
+    def _count_what_is_set_aside(self) -> None:
+        had_doubled = self._doubled
+        self._doubled = gc.get_freeze_count() > max(2 * self._set_aside, _SET_ASIDE_AT_LEAST)
+        if had_doubled and self._doubled:
+            self._pass_over_everything()
+
+    def _pass_over_everything(self) -> None:
+        gc.unfreeze()
+        gc.collect()
+        self._set_old_aside()
+        self._set_aside = gc.get_freeze_count()
+        self._doubled = False
