@@ -22,7 +22,7 @@ help:
 	@echo "make run          broker, schema registry, REST proxy, web console and a live demo on Spark; PORT=9092 DATA_DIR=data; q stops it"
 	@echo "make broker       a broker alone on 127.0.0.1:$(PORT) with its data in ./$(DATA_DIR)"
 	@echo "make test         lint, types and all tests"
-	@echo "make test-fast    the tests without Spark and without slow ones, in about two minutes"
+	@echo "make test-fast    the tests without Spark and without slow ones, in less than two minutes on two cores"
 	@echo "make test-connect connectors against MariaDB, Redis and S3 too, and workers killed twenty times"
 	@echo "make test-operations  a backup of a gigabyte, a bucket, a real Prometheus whose alerts fire and clear"
 	@echo "make setup        the environment in .venv with the command .venv/bin/moldau"
@@ -132,8 +132,7 @@ test: lint java chromium servers
 
 # The folders that are about Spark are left out whole: it takes long only to import what they use.
 test-fast: $(READY_DEV)
-	@$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not slow and not spark" \
-		--ignore tests/spark --ignore tests/pipelines
+	@$(BIN)/python tools/run_in_parts.py 3 -m "not slow and not spark" --ignore tests/spark --ignore tests/pipelines
 
 # QUICK=1: one small round of everything against Apache Kafka, and what has become worse since the last page.
 bench: $(READY_BENCH)

@@ -1,5 +1,6 @@
 """What all tests share: those that take long begin first, so that short ones fill the gaps behind them."""
 
+import zlib
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
@@ -72,6 +73,20 @@ def tls_files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name in ("server", "client"):
         make_certificate(directory, name)
     return directory
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--part", help="2/3: the second of three shares of the test files", metavar="N/OF")
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """True for a file that belongs to another part. Its share depends on its name alone."""
+    part = config.getoption("part")
+    if part is None or collection_path.suffix != ".py":
+        return None
+    number, parts = map(int, part.split("/"))
+    name = str(collection_path.relative_to(config.rootpath))
+    return True if zlib.crc32(name.encode()) % parts != number - 1 else None
 
 
 @pytest.hookimpl(tryfirst=True)
