@@ -15,13 +15,10 @@ from processes import Process
 from simulated_network import NetworkLoop
 from simulated_store import SimulatedStore, StoreServer
 from trouble import BROKERS
-from virtual_time import VirtualClock
+from virtual_time import VirtualClock, without_the_machine
 
 from moldau import node as node_module
 from moldau.base.names import TopicPartition
-from moldau.base.tasks import Background
-from moldau.broker.purgatory import Purgatory
-from moldau.broker.server import Server
 from moldau.cluster.image import EMPTY_IMAGE, ClusterImage
 from moldau.node import Node
 from moldau.replication.partition import Partition
@@ -201,18 +198,6 @@ class SimulatedCluster:
         )
 
 
-class InOrder(dict[Any, None]):
-    """A set that is gone through in the order in which its elements came, not in that of their addresses."""
-
-    def add(self, element: Any) -> None:
-        self[element] = None
-
-    def discard(self, element: Any) -> None:
-        super().pop(element, None)
-
-    remove = discard
-
-
 def no_chance(seed: int, loop: NetworkLoop) -> ExitStack:
     """What brokers and clients take from the machine comes from the seed: ids, random numbers, a stopwatch,
     and the order of what is in sets of objects.
@@ -226,18 +211,5 @@ def no_chance(seed: int, loop: NetworkLoop) -> ExitStack:
         return bytes([1]) + dice.randbytes(15)
 
     stack.enter_context(mock.patch.object(node_module, "new_uuid", new_uuid))
-    for where in ("moldau.broker.connection", "moldau.broker.bounds.turns"):
-        stack.enter_context(mock.patch(f"{where}.stopwatch", loop.time))
-    for owner, name in ((Server, "connections"), (Purgatory, "_parked"), (Background, "_tasks")):
-        stack.enter_context(_in_order(owner, name))
+    stack.enter_context(without_the_machine(loop.time))
     return stack
-
-
-def _in_order(owner: Any, name: str) -> Any:
-    begin = owner.__init__
-
-    def begin_in_order(self: Any, *arguments: Any, **options: Any) -> None:
-        begin(self, *arguments, **options)
-        setattr(self, name, InOrder())
-
-    return mock.patch.object(owner, "__init__", begin_in_order)
