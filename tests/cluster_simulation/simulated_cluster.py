@@ -8,7 +8,6 @@ import random
 from collections.abc import Iterator
 from contextlib import ExitStack
 from random import Random
-from typing import Any
 from unittest import mock
 
 from processes import Process

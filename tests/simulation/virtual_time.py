@@ -91,9 +91,9 @@ def without_the_machine(now: Callable[[], float]) -> ExitStack:
     stopwatch = clock_module.stopwatch
     for name, module in tuple(sys.modules.items()):
         # Not the clock's own: a module that is imported meanwhile would keep the virtual one for ever.
-        if name.startswith("moldau.") and module is not clock_module:
-            if getattr(module, "__dict__", {}).get("stopwatch") is stopwatch:
-                stack.enter_context(mock.patch.object(module, "stopwatch", now))
+        is_ours = name.startswith("moldau.") and module is not clock_module
+        if is_ours and getattr(module, "stopwatch", None) is stopwatch:
+            stack.enter_context(mock.patch.object(module, "stopwatch", now))
     for begin in (Turn.__init__, Rotation.__init__):
         defaults = tuple(now if each is stopwatch else each for each in begin.__defaults__ or ())
         assert now in defaults
