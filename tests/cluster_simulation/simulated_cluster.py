@@ -58,7 +58,8 @@ class SimulatedBroker:
         self.node: Node | None = None
         self.started = False
         self.stopping = False
-        self._calendar_ms = 0
+        #: By how much its clock is wrong.
+        self.calendar_ms = 0
 
     @property
     def is_up(self) -> bool:
@@ -73,7 +74,7 @@ class SimulatedBroker:
     async def _run(self, process: Process) -> None:
         cluster = self._cluster
         self._clock = VirtualClock(cluster.loop)
-        self._clock.set_by(self._calendar_ms)
+        self._clock.set_by(self.calendar_ms)
         properties = {
             **SETTINGS,
             "node.id": str(self.broker_id),
@@ -87,16 +88,20 @@ class SimulatedBroker:
             # As a process that cannot start: it ends, and something starts it again.
             cluster.note(f"{self.name} does not start: {error!r}")
             self._ended(power_cut=False)
-            cluster.loop.call_outside(0.5, self.start)
+            cluster.loop.call_outside(0.5, self._start_again)
             return
         self.started = True
+
+    def _start_again(self) -> None:
+        if not self.is_up:  # else the run has started it meanwhile
+            self.start()
 
     def partitions(self) -> Iterator[Partition]:
         if self.is_up and self.started and self.node is not None:
             yield from self.node.replicas
 
     def set_clock(self, ms: int) -> None:
-        self._calendar_ms += ms
+        self.calendar_ms += ms
         if self.is_up and self.node is not None:
             self._clock.set_by(ms)
 
