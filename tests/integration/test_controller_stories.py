@@ -24,7 +24,7 @@ class Story:
         self.connect = shared_zookeeper().chroot()
         self.brokers = [
             Broker(
-                {"broker.id": each, "zookeeper.connect": self.connect, "zookeeper.session.timeout.ms": 2000},
+                {"broker.id": each, "zookeeper.connect": self.connect, "zookeeper.session.timeout.ms": 4000},
                 data_dir=directory / str(each),
             )
             for each in range(3)
