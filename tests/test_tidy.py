@@ -283,6 +283,7 @@ OTHER_FOLDERS = {
 #: Tests in a mirrored folder that are about several modules, and what they are about.
 CROSS_CUTTING = {
     "cli/kafka_tools/clusters/test_transcripts": "tools of several folders on one cluster, as Kafka's print",
+    "cli/kafka_tools/clusters/test_zookeeper_transcript": "zookeeper-shell on three whole brokers",
     "security/test_play": "the whole broker against the table of a real one",
     "broker/test_bad_directories": "a whole broker on damaged directories",
     "broker/test_bad_input": "a whole broker and frames that make no sense",

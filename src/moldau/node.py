@@ -312,7 +312,7 @@ class Node:
             new_seed=lambda: random.randrange(1 << 31),
             schemas=SchemaValidator(self._schema_ids),
             controller=self.controller,
-            forwarding=Forwarding(self.controller, self.metadata),
+            forwarding=Forwarding(self.controller, self.metadata, new_uuid),
             election_rules=self._election_rules,
             heavy_batches=HeavyBatches(self._executor, _batch_limits(settings)),
             leader_throttle=ReplicationThrottle(

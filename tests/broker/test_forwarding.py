@@ -8,7 +8,7 @@ import pytest
 from moldau.cluster.records import ResourceType
 from moldau.protocol import codec
 from moldau.protocol.api_keys import ApiKey
-from moldau.protocol.errors import ErrorCode
+from moldau.protocol.errors import ErrorCode, KafkaError
 from moldau.protocol.framing import write_request_header
 from moldau.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
 from moldau.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
@@ -67,6 +67,48 @@ def test_the_broker_that_was_asked_knows_of_the_change_when_it_answers(cluster: 
     (deleted,) = ask_another(cluster, DeleteTopicsRequest([DeleteTopicState("far")])).responses
     assert deleted.error_code == 0
     assert "far" not in cluster[2].node.metadata.image.topics_by_name
+
+
+def test_a_request_that_comes_again_gets_the_answer_that_was_lost(cluster: Cluster) -> None:
+    """Not TOPIC_ALREADY_EXISTS: it was this very request that has made the topic."""
+
+    def created(frame: bytes, attempt_id: bytes) -> Any:
+        answer = send(cluster, EnvelopeRequest(frame, PRINCIPAL, HOST, attempt_id))
+        content = memoryview(answer.response_data or b"")
+        (topic,) = codec.decode(CreateTopicsResponse, 7, content[5:]).topics
+        return topic
+
+    first = created(framed("again"), b"one attempt more")
+    assert first.error_code == 0
+    assert created(framed("again"), b"one attempt more") == first
+    for other in (b"somebody else's", b""):
+        assert created(framed("again"), other).error_code == ErrorCode.TOPIC_ALREADY_EXISTS
+
+
+def test_a_connection_that_breaks_on_the_way_to_the_controller(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The controller has done what it was asked, and its answer is lost."""
+    peers = cluster[2].node.peers
+    answer, lost = peers.send, []
+
+    async def lose_the_first(broker_id: int, request: Any, **more: Any) -> Any:
+        answered = await answer(broker_id, request, **more)
+        if isinstance(request, EnvelopeRequest) and not lost:
+            lost.append(answered)
+            raise KafkaError(ErrorCode.NETWORK_EXCEPTION, "the connection broke")
+        return answered
+
+    monkeypatch.setattr(peers, "send", lose_the_first)
+    request = CreateTopicsRequest([CreatableTopic("once", 2, 1), CreatableTopic("twice", 1, 1)])
+    assert [(each.error_code, each.num_partitions) for each in ask_another(cluster, request).topics] == [
+        (0, 2),
+        (0, 1),
+    ]
+    assert lost
+    assert {each.error_code for each in ask_another(cluster, request).topics} == {
+        ErrorCode.TOPIC_ALREADY_EXISTS
+    }
 
 
 def test_configs_in_parts(cluster: Cluster) -> None:

@@ -1,7 +1,8 @@
 """Mutants of the cluster: bugs that systems like this one have had, each a small change to a broker's code.
 
 A mutant changes one thing, with a patch that the test reverts. The simulation has to notice each of them.
-Those that it does not notice are listed too, with the reason, so that nobody takes them for covered.
+Those that need a moment that no run has met are listed too, with the reason, and each with a test that aims
+at it: ``test_aimed_mutants`` sees that this test fails with the mutant.
 """
 
 from collections.abc import Callable
@@ -379,8 +380,7 @@ MUTANTS: list[tuple[Mutant, Odds]] = [
     (dead_brokers_are_not_fenced, _KILLS),
 ]
 
-#: Those that no run has noticed yet, and what we think is in the way: they need tests of their own, which aim
-#: at them (``tests/replication``, ``tests/cluster/controller``), or more seeds.
+#: Those that no run has noticed yet, and what we think is in the way.
 NOT_NOTICED: dict[Mutant, str] = {
     a_proposal_in_doubt_is_forgotten: (
         "the answer to a proposal has to be lost, and its taker to die, before the next fetch of the follower"
@@ -409,5 +409,53 @@ NOT_NOTICED: dict[Mutant, str] = {
     ),
     coordinators_keep_what_they_had: (
         "loading again is what fences; without it the old state is mostly the same"
+    ),
+}
+
+#: The tests that aim at them: a file below ``tests`` and one of its functions.
+AIMED: dict[Mutant, tuple[str, str]] = {
+    a_proposal_in_doubt_is_forgotten: (
+        "replication/test_isr.py",
+        "test_a_proposal_without_an_answer_may_have_been_taken",
+    ),
+    the_isr_takes_who_has_not_seen_this_epoch: (
+        "replication/test_isr.py",
+        "test_a_follower_comes_in_at_the_high_watermark_and_the_start_of_the_epoch",
+    ),
+    the_controller_takes_old_members: (
+        "cluster/controller/test_isr_changes.py",
+        "test_a_member_must_be_the_process_that_the_leader_has_seen",
+    ),
+    the_controller_takes_old_partition_epochs: (
+        "cluster/controller/test_isr_changes.py",
+        "test_a_proposal_on_an_older_state_is_refused",
+    ),
+    a_late_answer_ends_a_newer_proposal: (
+        "replication/test_isr_proposals.py",
+        "test_a_late_answer_leaves_a_newer_proposal_alone",
+    ),
+    every_stop_counts_as_clean: (
+        "cluster/controller/test_commands.py",
+        "test_a_process_that_died_does_not_lead_at_its_return",
+    ),
+    old_controllers_may_write: (
+        "cluster_simulation/test_aimed_mutants.py",
+        "test_the_simulated_store_refuses_an_old_controller",
+    ),
+    old_answers_are_appended: (
+        "replication/test_leader_fetcher.py",
+        "test_what_comes_from_a_former_epoch_is_not_taken",
+    ),
+    epochs_are_not_compared: (
+        "replication/test_leader_fetcher.py",
+        "test_a_leader_refuses_a_follower_of_another_epoch",
+    ),
+    a_cut_log_keeps_its_producers: (
+        "replication/test_leader_fetcher.py",
+        "test_a_batch_that_was_cut_off_is_no_repetition",
+    ),
+    coordinators_keep_what_they_had: (
+        "coordinators/test_runtime.py",
+        "test_a_shard_that_is_led_again_is_read_again",
     ),
 }

@@ -205,6 +205,8 @@ class ClusterRun:
             if broker.process is not None and broker.process.alive and broker.process.paused:
                 broker.process.resume()
                 self.cluster.store.heard(broker.process)
+            # One whose clock is more than an hour behind refuses the records of clients, and is right to.
+            broker.set_clock(-broker.calendar_ms)
             self._start(broker)
         begin = self.loop.time()
         await self._until(self._is_ready, HEAL_SECONDS, "the cluster is not whole again")

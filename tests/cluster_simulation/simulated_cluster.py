@@ -8,20 +8,16 @@ import random
 from collections.abc import Iterator
 from contextlib import ExitStack
 from random import Random
-from typing import Any
 from unittest import mock
 
 from processes import Process
 from simulated_network import NetworkLoop
 from simulated_store import SimulatedStore, StoreServer
 from trouble import BROKERS
-from virtual_time import VirtualClock
+from virtual_time import VirtualClock, without_the_machine
 
 from moldau import node as node_module
 from moldau.base.names import TopicPartition
-from moldau.base.tasks import Background
-from moldau.broker.purgatory import Purgatory
-from moldau.broker.server import Server
 from moldau.cluster.image import EMPTY_IMAGE, ClusterImage
 from moldau.node import Node
 from moldau.replication.partition import Partition
@@ -62,7 +58,8 @@ class SimulatedBroker:
         self.node: Node | None = None
         self.started = False
         self.stopping = False
-        self._calendar_ms = 0
+        #: By how much its clock is wrong.
+        self.calendar_ms = 0
 
     @property
     def is_up(self) -> bool:
@@ -77,7 +74,7 @@ class SimulatedBroker:
     async def _run(self, process: Process) -> None:
         cluster = self._cluster
         self._clock = VirtualClock(cluster.loop)
-        self._clock.set_by(self._calendar_ms)
+        self._clock.set_by(self.calendar_ms)
         properties = {
             **SETTINGS,
             "node.id": str(self.broker_id),
@@ -91,16 +88,20 @@ class SimulatedBroker:
             # As a process that cannot start: it ends, and something starts it again.
             cluster.note(f"{self.name} does not start: {error!r}")
             self._ended(power_cut=False)
-            cluster.loop.call_outside(0.5, self.start)
+            cluster.loop.call_outside(0.5, self._start_again)
             return
         self.started = True
+
+    def _start_again(self) -> None:
+        if not self.is_up:  # else the run has started it meanwhile
+            self.start()
 
     def partitions(self) -> Iterator[Partition]:
         if self.is_up and self.started and self.node is not None:
             yield from self.node.replicas
 
     def set_clock(self, ms: int) -> None:
-        self._calendar_ms += ms
+        self.calendar_ms += ms
         if self.is_up and self.node is not None:
             self._clock.set_by(ms)
 
@@ -201,18 +202,6 @@ class SimulatedCluster:
         )
 
 
-class InOrder(dict[Any, None]):
-    """A set that is gone through in the order in which its elements came, not in that of their addresses."""
-
-    def add(self, element: Any) -> None:
-        self[element] = None
-
-    def discard(self, element: Any) -> None:
-        super().pop(element, None)
-
-    remove = discard
-
-
 def no_chance(seed: int, loop: NetworkLoop) -> ExitStack:
     """What brokers and clients take from the machine comes from the seed: ids, random numbers, a stopwatch,
     and the order of what is in sets of objects.
@@ -226,18 +215,5 @@ def no_chance(seed: int, loop: NetworkLoop) -> ExitStack:
         return bytes([1]) + dice.randbytes(15)
 
     stack.enter_context(mock.patch.object(node_module, "new_uuid", new_uuid))
-    for where in ("moldau.broker.connection", "moldau.broker.bounds.turns"):
-        stack.enter_context(mock.patch(f"{where}.stopwatch", loop.time))
-    for owner, name in ((Server, "connections"), (Purgatory, "_parked"), (Background, "_tasks")):
-        stack.enter_context(_in_order(owner, name))
+    stack.enter_context(without_the_machine(loop.time))
     return stack
-
-
-def _in_order(owner: Any, name: str) -> Any:
-    begin = owner.__init__
-
-    def begin_in_order(self: Any, *arguments: Any, **options: Any) -> None:
-        begin(self, *arguments, **options)
-        setattr(self, name, InOrder())
-
-    return mock.patch.object(owner, "__init__", begin_in_order)

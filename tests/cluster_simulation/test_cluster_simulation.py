@@ -39,7 +39,8 @@ def test_replay() -> None:
 def test_the_same_seed_is_the_same_run() -> None:
     def story(run: ClusterRun) -> object:
         ends = [(place, leader, run.clients.ends) for place, leader in run._places()]
-        return run.loop.time(), run.cluster.story, ends, run.clients.histories, run.laws.checks
+        world = run.loop.turns, run.loop.time(), run.cluster.story
+        return world, ends, run.clients.histories, run.laws.checks
 
     assert story(simulate(14, SECONDS)) == story(simulate(14, SECONDS))
 

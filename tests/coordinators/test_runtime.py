@@ -484,3 +484,17 @@ def test_a_shard_that_goes_while_it_loads_and_comes_back_is_loaded_from_the_star
         assert stage.shard.total == 10_000
 
     play(scenario, long_journal())
+
+
+def test_a_shard_that_is_led_again_is_read_again() -> None:
+    """Another node has led in between, and has written."""
+
+    async def scenario(stage: Stage) -> None:
+        await stage.loaded()
+        await stage.add(1)
+        stage.journal.append(0, [(b"n", b"20")], None)
+        stage.runtime.load(0, leader_epoch=2)
+        await until(lambda: not stage.runtime.loading)
+        assert stage.shard.total == 21
+
+    play(scenario)

@@ -63,10 +63,23 @@ def _kio_class(api_key: ApiKey | None, cls: type, version: int) -> Any:
     return getattr(importlib.import_module(f"kio.schema.{module}"), cls.__name__)
 
 
+def _is_our_own(f: Field) -> bool:
+    """What Moldau says to itself has tags from 32000 on, which others skip."""
+    return f.tag is not None and f.tag >= 32000
+
+
+def _as_others_know_it(message: Any) -> Any:
+    for f in declaration(type(message)).fields:
+        if _is_our_own(f):
+            setattr(message, f.name, getattr(type(message)(), f.name))
+    return message
+
+
 @cache
 def _pairs(cls: type, kio_class: Any, version: int) -> list[tuple[Field, Any]]:
     """Our fields and those of kio, which correspond by position and must agree in all they declare."""
     ours = [f for f in declaration(cls).fields if version in f.present]
+    ours = [f for f in ours if not _is_our_own(f)]
     pairs = list(zip(ours, dataclasses.fields(kio_class), strict=True))
     for f, theirs in pairs:
         assert f.name.removesuffix("_ms") == theirs.name.removesuffix("_ms")
@@ -129,7 +142,7 @@ def test_the_bytes_are_those_of_kio(api_key: ApiKey | None, cls: type, random_me
         assert kio_class.__flexible__ == (version in declaration(cls).flexible)
         write, read = entity_writer(kio_class), entity_reader(kio_class)
         for seed in range(_EXAMPLES):
-            message = random_messages(seed).message(cls, version)
+            message = _as_others_know_it(random_messages(seed).message(cls, version))
             theirs = _to_kio(message, kio_class, version)
             buffer = io.BytesIO()
             write(buffer, theirs)

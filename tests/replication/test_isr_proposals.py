@@ -84,6 +84,27 @@ def test_the_metadata_log_is_faster_than_the_answer() -> None:
     asyncio.run(run())
 
 
+def test_a_late_answer_leaves_a_newer_proposal_alone() -> None:
+    async def run() -> None:
+        controller: Any = Controller()
+        proposals = IsrProposals(1, lambda: ClusterImage(brokers={2: broker(2)}), controller, 30_000)
+        partition = new_replica(1)
+        partition._isr_proposer = proposals
+        partition.take_role(image(1, 0, isr=(1,)), NOW)
+        partition.follower_fetched(2, 0, 0, NOW)
+        late = controller.answer
+        # The metadata log says more before the answer comes, and the follower is proposed again.
+        partition.take_role(image(1, 0, isr=(1,))._replace(partition_epoch=1), NOW)
+        partition.follower_fetched(2, 0, 0, NOW)
+        assert len(controller.proposals) == 2
+        late.set_result(IsrOutcome(ErrorCode.INVALID_UPDATE_VERSION))
+        await turns()
+        assert partition.leading is not None
+        assert (partition.leading.proposed, partition.leading.maximal_isr) == ((1, 2), {1, 2})
+
+    asyncio.run(run())
+
+
 def test_who_may_be_in_sync() -> None:
     brokers = {1: broker(1), 2: broker(2, fenced=True), 3: broker(3, shutting_down=True)}
     proposals = IsrProposals(1, lambda: ClusterImage(brokers=brokers), SimpleNamespace(), 30_000)  # type: ignore[arg-type]

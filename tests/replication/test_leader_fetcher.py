@@ -10,8 +10,9 @@ import pytest
 from waiting import until
 
 from moldau.base.clock import SystemClock
-from moldau.protocol.errors import ErrorCode
+from moldau.protocol.errors import ErrorCode, KafkaError
 from moldau.protocol.messages.fetch import ReplicaState
+from moldau.protocol.records import Record, encode_batch
 from moldau.replication.following import FetchSettings
 from moldau.replication.leader_fetcher import LeaderFetcher
 from moldau.replication.partition import Partition
@@ -195,3 +196,24 @@ def test_without_partitions_nobody_is_asked() -> None:
         assert len(pair.connection.requests) == 1
 
     played(play)
+
+
+def test_a_leader_refuses_a_follower_of_another_epoch() -> None:
+    pair = Pair()
+    pair.elect(1, 5)
+    assert pair.leader.log_for_follower(2, 5) is pair.leader.log
+    for epoch, code in ((4, ErrorCode.FENCED_LEADER_EPOCH), (6, ErrorCode.UNKNOWN_LEADER_EPOCH)):
+        with pytest.raises(KafkaError) as refused:
+            pair.leader.log_for_follower(2, epoch)
+        assert refused.value.code is code
+
+
+def test_a_batch_that_was_cut_off_is_no_repetition() -> None:
+    """Sent again to the next leader it is appended, and not only acknowledged."""
+    pair = Pair()
+    batch = encode_batch([Record(0, NOW, None, b"a")], producer_id=7, producer_epoch=0, base_sequence=0)
+    pair.leader.append(memoryview(bytearray(batch)), 1, NOW, 12)
+    pair.leader.truncate_to(0, NOW)
+    assert end(pair.leader) == 0
+    pair.leader.append(memoryview(bytearray(batch)), 1, NOW, 12)
+    assert values(pair.leader) == [b"a"]

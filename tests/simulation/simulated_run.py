@@ -21,7 +21,7 @@ from simulated_broker import SimulatedBroker
 from simulated_partitions import Partitions
 from two_phase_clients import Decided, TwoPhaseProducer
 from virtual_client import Gone, VirtualClient
-from virtual_time import VirtualClock, VirtualLoop
+from virtual_time import VirtualClock, VirtualLoop, without_the_machine
 
 from moldau.broker.coordination.transactions import TRANSACTIONS_TOPIC
 from moldau.coordinators import runtime as runtime_module
@@ -77,7 +77,7 @@ class Simulation:
     def run(self) -> "Simulation":
         self.loop.set_exception_handler(self._loop_failed)
         try:
-            with _patched(self):
+            with without_the_machine(self.loop.time), _patched(self):
                 self.loop.run_until_complete(self._run())
         finally:
             self._close()

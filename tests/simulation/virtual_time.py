@@ -8,8 +8,17 @@ that a run depends on nothing but its seed.
 """
 
 import asyncio
-from collections.abc import Sequence
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from typing import Any
+from unittest import mock
+
+from moldau.base import clock as clock_module
+from moldau.base.tasks import Background
+from moldau.broker.bounds.turns import Rotation, Turn
+from moldau.broker.purgatory import Purgatory
+from moldau.broker.server import Server
 
 START_MS = 1_700_000_000_000
 
@@ -59,3 +68,46 @@ class VirtualClock:
 
     def set_by(self, ms: int) -> None:
         self._set_by_ms += ms
+
+
+class InOrder(dict[Any, None]):
+    """A set that is gone through in the order in which its elements came, not in that of their addresses."""
+
+    def add(self, element: Any) -> None:
+        self[element] = None
+
+    def discard(self, element: Any) -> None:
+        super().pop(element, None)
+
+    remove = discard
+
+
+def without_the_machine(now: Callable[[], float]) -> ExitStack:
+    """How long work takes on this machine, and where its objects lie in memory, decides nothing meanwhile.
+
+    A stopwatch shows ``now``, also where it is the default of a parameter; sets of objects keep their order.
+    """
+    stack = ExitStack()
+    stopwatch = clock_module.stopwatch
+    for name, module in tuple(sys.modules.items()):
+        # Not the clock's own: a module that is imported meanwhile would keep the virtual one for ever.
+        is_ours = name.startswith("moldau.") and module is not clock_module
+        if is_ours and getattr(module, "stopwatch", None) is stopwatch:
+            stack.enter_context(mock.patch.object(module, "stopwatch", now))
+    for begin in (Turn.__init__, Rotation.__init__):
+        defaults = tuple(now if each is stopwatch else each for each in begin.__defaults__ or ())
+        assert now in defaults
+        stack.enter_context(mock.patch.object(begin, "__defaults__", defaults))
+    for owner, name in ((Server, "connections"), (Purgatory, "_parked"), (Background, "_tasks")):
+        stack.enter_context(_in_order(owner, name))
+    return stack
+
+
+def _in_order(owner: Any, name: str) -> Any:
+    begin = owner.__init__
+
+    def begin_in_order(self: Any, *arguments: Any, **options: Any) -> None:
+        begin(self, *arguments, **options)
+        setattr(self, name, InOrder())
+
+    return mock.patch.object(owner, "__init__", begin_in_order)

@@ -5,7 +5,8 @@ as if it had come there: the same route, the same checks. Its answer comes back 
 
 Invariant: a request is forwarded once; a controller that has lost its role says NOT_CONTROLLER, and the
 broker that got the request tries the next one. When the answer goes out to the client, this broker knows of
-the change itself.
+the change itself. All attempts of one request have one id: the controller takes what an attempt whose answer
+was lost has made for what was asked, and not for somebody else's.
 """
 
 import asyncio
@@ -13,6 +14,7 @@ import ipaddress
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from moldau.base.names import Uuid
 from moldau.protocol import codec
 from moldau.protocol.api_keys import ApiKey
 from moldau.protocol.errors import ErrorCode, KafkaError
@@ -34,9 +36,12 @@ if TYPE_CHECKING:
 class Forwarding:
     """What this broker sends on to the controller."""
 
-    def __init__(self, channel: "ControllerChannel", metadata: "Metadata") -> None:
+    def __init__(
+        self, channel: "ControllerChannel", metadata: "Metadata", new_uuid: Callable[[], Uuid]
+    ) -> None:
         self._channel = channel
         self._metadata = metadata
+        self._new_uuid = new_uuid
 
     async def forward(self, request: Any, context: "RequestContext") -> Any:
         """The controller's answer to a client's request; REQUEST_TIMED_OUT when no controller is reached."""
@@ -64,7 +69,7 @@ class Forwarding:
         write_request_header(frame, api_key, version, 0, client_id, flexible)
         frame += codec.encode(request, version)
         envelope = EnvelopeRequest(
-            bytes(frame), encode_principal(_principal_data(identity)), _packed_address(host)
+            bytes(frame), encode_principal(_principal_data(identity)), _packed_address(host), self._new_uuid()
         )
         answer = await self._channel.send(envelope)
         if answer.error_code or answer.response_data is None:
@@ -79,8 +84,11 @@ class Forwarding:
 class ForwardedConnection:
     """Stands for the client of another broker while its request is handled; it has one answer."""
 
-    def __init__(self, host: str, principal: DefaultPrincipalData, listener_name: str) -> None:
+    def __init__(
+        self, host: str, principal: DefaultPrincipalData, listener_name: str, attempt_id: bytes = b""
+    ) -> None:
         self.host = host
+        self.attempt_id = attempt_id
         self.peer = f"{host} through another broker"
         self.identity = Identity(
             Principal(principal.name, principal.type), by_delegation_token=principal.token_authenticated
@@ -121,14 +129,14 @@ class ForwardedReply:
 
 
 #: Handles the request of an envelope: its bytes, whose it is, and from where; the bytes of the answer.
-Unwrap = Callable[[bytes, DefaultPrincipalData, str, str], "asyncio.Future[bytes]"]
+Unwrap = Callable[[bytes, DefaultPrincipalData, str, str, bytes], "asyncio.Future[bytes]"]
 
 
 def unwrap_with(dispatch: "Dispatch") -> Unwrap:
     def unwrap(
-        content: bytes, principal: DefaultPrincipalData, host: str, listener_name: str
+        content: bytes, principal: DefaultPrincipalData, host: str, listener_name: str, attempt_id: bytes
     ) -> "asyncio.Future[bytes]":
-        connection: Any = ForwardedConnection(host, principal, listener_name)
+        connection: Any = ForwardedConnection(host, principal, listener_name, attempt_id)
         standing_in: Connection = connection
         dispatch.frame(memoryview(content), standing_in)
         future: asyncio.Future[bytes] = connection.answer
@@ -139,6 +147,12 @@ def unwrap_with(dispatch: "Dispatch") -> Unwrap:
 
 def is_forwarded(context: "RequestContext") -> bool:
     return isinstance(context.connection, ForwardedConnection)
+
+
+def attempt_id(context: "RequestContext") -> bytes:
+    """What all attempts to forward this request have in common; nothing if it was not forwarded."""
+    connection: Any = context.connection
+    return connection.attempt_id if isinstance(connection, ForwardedConnection) else b""
 
 
 def api_key_of_frame(content: bytes) -> int:

@@ -1,10 +1,14 @@
 """Topics made on behalf of a request: the broker's defaults, its rules for configs, and new ids.
 
-Invariant: the controller decides; this file only gives it what it needs from this broker.
+Invariant: the controller decides; this file only gives it what it needs from this broker. A request that
+comes to the controller again because its answer was lost makes nothing anew, and gets the answer that was
+lost: the ids of its topics come from the id that its attempts share.
 """
 
+import hashlib
 import logging
 from collections.abc import Sequence
+from itertools import repeat
 
 from moldau.base.names import Uuid
 from moldau.broker.context import Services
@@ -36,17 +40,21 @@ Outcomes = tuple[CreatedTopic | KafkaError, ...]
 
 
 async def create(
-    services: Services, topics: Sequence[TopicToCreate], *, validate_only: bool = False
+    services: Services,
+    topics: Sequence[TopicToCreate],
+    *,
+    validate_only: bool = False,
+    attempt_id: bytes = b"",
 ) -> Outcomes:
     """Creates topics, each with an outcome of its own; here, or by a request to the controller."""
     if not services.is_controller and not validate_only:
         return await _ask_controller(services, topics)
     settings = services.settings
-    topic_ids = [services.new_uuid() for _ in topics]
+    topic_ids = [_topic_id(attempt_id, each.name) or services.new_uuid() for each in topics]
     seed = services.new_seed()
 
     def decide(image: ClusterImage) -> ControllerResult[Outcomes]:
-        return create_topics(
+        result = create_topics(
             image,
             topics,
             topic_ids=topic_ids,
@@ -55,6 +63,9 @@ async def create(
             default_replication_factor=settings.default_replication_factor,
             max_partitions=settings.moldau_partitions_max,
             validate_configs=lambda configs: validate_topic_overrides(configs, services.layers),
+        )
+        return result._replace(
+            response=tuple(map(_made_before, repeat(image), result.response, topics, topic_ids))
         )
 
     if validate_only:
@@ -71,6 +82,28 @@ async def create(
     finally:
         for topic_id in topic_ids:
             replicas.discard_prepared(topic_id)
+
+
+def _topic_id(attempt_id: bytes, name: str) -> Uuid | None:
+    """The id that a topic gets by every attempt of a forwarded request; None for others."""
+    if not attempt_id:
+        return None
+    made = bytearray(hashlib.sha256(attempt_id + name.encode()).digest()[:16])
+    made[6] = made[6] & 0x0F | 0x40  # looks like any other random id
+    made[8] = made[8] & 0x3F | 0x80
+    return bytes(made)
+
+
+def _made_before(
+    image: ClusterImage, outcome: CreatedTopic | KafkaError, topic: TopicToCreate, topic_id: Uuid
+) -> CreatedTopic | KafkaError:
+    """A topic that exists already with the very id that it should get was made by this request."""
+    there = image.topics_by_name.get(topic.name)
+    if there is None or there.topic_id != topic_id:
+        return outcome
+    replicas = len(there.partitions[0].replicas)
+    configs = image.configs(ResourceType.TOPIC, topic.name)
+    return CreatedTopic(topic_id, topic.name, len(there.partitions), replicas, configs)
 
 
 async def _ask_controller(services: Services, topics: Sequence[TopicToCreate]) -> Outcomes:

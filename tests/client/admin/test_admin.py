@@ -22,6 +22,7 @@ from moldau.client.admin.descriptions import (
     ResourceType,
 )
 from moldau.client.transport.cluster import Cluster
+from moldau.client.transport.connection import ConnectionLost
 from moldau.protocol.api_keys import ApiKey
 from moldau.protocol.errors import ErrorCode, KafkaError
 from moldau.protocol.messages import (
@@ -63,6 +64,17 @@ def with_admin(scripted: Any) -> Callable[..., Any]:
         return asyncio.run(inside())
 
     return run
+
+
+def test_what_may_have_been_done_is_not_asked_for_again(with_admin: Any, scripted: Any) -> None:
+    """The broker takes the request and dies: asked again, the next one would know of the topic already."""
+
+    async def work(admin: Admin, broker: Any) -> None:
+        with pytest.raises(ConnectionLost):
+            await admin.create_topics([NewTopic("a")])
+        assert len(broker.of(create_topics.CreateTopicsRequest)) == 1
+
+    with_admin({ApiKey.CREATE_TOPICS: lambda request: scripted.CLOSE}, work)
 
 
 def test_create_topics(with_admin: Any) -> None:

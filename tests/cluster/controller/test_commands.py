@@ -16,6 +16,7 @@ from moldau.cluster.controller.commands import (
     set_configs,
     unregister_broker,
 )
+from moldau.cluster.controller.elections import ElectionRules
 from moldau.cluster.image import EMPTY_IMAGE, ClusterImage
 from moldau.cluster.records import (
     NO_LEADER,
@@ -244,3 +245,15 @@ def test_producer_ids_run_out() -> None:
     image = image.apply_all(allocate_producer_ids(image, 1, epoch).records)
     with pytest.raises(KafkaError, match="All producer ids"):
         allocate_producer_ids(image, 1, epoch)
+
+
+def test_a_process_that_died_does_not_lead_at_its_return() -> None:
+    """All are gone; who comes back without a clean stop may lack what another one has."""
+    image = with_partitions(cluster(1, 2), (1, 2))
+    image = image.apply_all(fence_missing_brokers(image, (), image, lambda image, topic: ElectionRules(2)))
+    assert leaders(image)[0][0] == NO_LEADER
+    died = register_broker(image, registration(2, 2), lambda image, topic: ElectionRules(2))
+    assert leaders(image.apply_all(died.records))[0][0] == NO_LEADER
+    stopped = registration(2, 2)._replace(previous_broker_epoch=image.brokers[2].broker_epoch)
+    clean = register_broker(image, stopped, lambda image, topic: ElectionRules(2))
+    assert leaders(image.apply_all(clean.records))[0][0] == 2

@@ -71,6 +71,14 @@ def test_refused(asked: IsrProposal, code: ErrorCode) -> None:
     assert outcome(cluster(), asked) is code
 
 
+def test_a_proposal_on_an_older_state_is_refused() -> None:
+    """The members that left in between would be in sync again, and nobody has asked them."""
+    image = cluster()
+    image = image.apply_all(alter_partitions(image, 1, 11, [proposal(1)]).records)
+    assert outcome(image, proposal(1, 2, 8)) is ErrorCode.INVALID_UPDATE_VERSION
+    assert isinstance(outcome(image, proposal(1, 8, partition_epoch=10)), PartitionImage)
+
+
 def test_only_the_leader_asks() -> None:
     assert outcome(cluster(), proposal(1, 2), broker_id=2) is ErrorCode.INVALID_REQUEST
 

@@ -12,6 +12,7 @@ from moldau.broker.access.asks import every, within
 from moldau.broker.bounds.pieces import cut
 from moldau.broker.bounds.turns import Turn
 from moldau.broker.context import RequestContext
+from moldau.broker.forwarding import attempt_id
 from moldau.broker.topic_creation import create
 from moldau.cluster.configs.descriptions import describe_topic
 from moldau.cluster.controller.topics import (
@@ -58,7 +59,9 @@ async def handle(request: CreateTopicsRequest, context: RequestContext) -> Creat
     results = {topic.name: _refused(topic.name, twice) for topic in asked}
     for piece in cut([topic for topic in asked if counts[topic.name] == 1]):
         await turn.give_way()
-        outcomes = await create(context.services, piece, validate_only=request.validate_only)
+        outcomes = await create(
+            context.services, piece, validate_only=request.validate_only, attempt_id=attempt_id(context)
+        )
         for topic, outcome in zip(piece, outcomes, strict=True):
             if isinstance(outcome, KafkaError):
                 results[topic.name] = _refused(topic.name, outcome)

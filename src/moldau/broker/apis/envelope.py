@@ -39,7 +39,7 @@ async def opened(services: Services, request: EnvelopeRequest) -> EnvelopeRespon
         raise KafkaError(ErrorCode.INVALID_REQUEST) from None
     content = bytes(request.request_data)
     listener = services.settings.inter_broker_listener.name
-    answer = await services.unwrap(content, principal, host, listener)
+    answer = await services.unwrap(content, principal, host, listener, bytes(request.attempt_id))
     return EnvelopeResponse(answer)
 
 

@@ -1,6 +1,7 @@
 """Envelope: a client's request as another broker got it, with who has sent it and from where.
 
-``request_data`` and ``response_data`` have their own headers and no length in front.
+``request_data`` and ``response_data`` have their own headers and no length in front. ``attempt_id`` is
+Moldau's own: the same in every attempt to bring one request to the controller, and unknown to others.
 """
 
 from moldau.protocol.api_keys import ApiKey
@@ -12,6 +13,7 @@ class EnvelopeRequest:
     request_data: Bytes = field()
     request_principal: Bytes | None = field()
     client_host_address: Bytes = field()
+    attempt_id: Bytes = field(tag=32000, default=b"")
 
 
 @response(ApiKey.ENVELOPE)

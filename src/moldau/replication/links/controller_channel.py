@@ -2,7 +2,7 @@
 
 Invariant: an answer is that of a controller: NOT_CONTROLLER, and a connection that cannot be made or breaks,
 lead to another try with whoever the metadata then names, until the time is up. So a request may reach the
-controller twice: each of them must be safe to repeat.
+controller twice: what brokers ask is safe to repeat, and envelopes say that they are the same request.
 """
 
 import asyncio

@@ -22,6 +22,12 @@ TOOL = Tool(
     "Shows who keeps the metadata of the cluster: describe --status, or describe --replication.",
     Options(
         Option("bootstrap-server", "The brokers to connect to.", "servers", letter="b"),
+        Option(
+            "bootstrap-controller",
+            "The same: every broker answers for the controller.",
+            "servers",
+            letter="C",
+        ),
         Option("command-config", "A properties file with settings of the client.", "file", letter="c"),
         Option("status", "With describe: a summary."),
         Option("replication", "With describe: one line for each node."),
@@ -45,8 +51,9 @@ _COLUMNS = (
 
 def main(arguments: Sequence[str], console: Console) -> int:
     words = [each for each in arguments if each in ("describe", "add-controller", "remove-controller")]
+    options = ["--bootstrap-server" if each == "--bootstrap-controller" else each for each in arguments]
     given = TOOL.options.parse(
-        with_bootstrap_server([each for each in arguments if each not in words], console)
+        with_bootstrap_server([each for each in options if each not in words], console)
     )
     if not given.has("bootstrap-server"):
         raise OptionError("one of the arguments --bootstrap-server --bootstrap-controller is required")
@@ -127,7 +134,7 @@ def replication_lines(quorum: Quorum, now_ms: int | None) -> list[str]:
     end = next((each.log_end_offset for each in voters if each.replica_id == state.leader_id), 0)
 
     def moment(ms: int) -> str:
-        return str(ms) if now_ms is None else f"{now_ms - ms} ms ago"
+        return str(ms) if now_ms is None or ms < 0 else f"{now_ms - ms} ms ago"
 
     rows = [list(_COLUMNS)]
     for each in (*voters, *state.observers):

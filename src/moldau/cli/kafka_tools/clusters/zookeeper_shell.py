@@ -28,6 +28,7 @@ TOOL = Tool(
 )
 _CONNECT_SECONDS = 30.0
 _UNKNOWN_COMMAND = 127
+_EVENT = "\nWATCHER::\n\nWatchedEvent state:{} type:None path:null"
 _PERMISSIONS = (("c", 4), ("d", 8), ("r", 1), ("w", 2), ("a", 16))
 
 
@@ -56,10 +57,13 @@ def main(arguments: Sequence[str], console: Console) -> int:
     try:
         client.start(timeout=_CONNECT_SECONDS)
     except KazooTimeoutError:
-        console.error(f"KeeperErrorCode = ConnectionLoss: nothing answers at {hosts}")
+        path = next((each for each in command if each.startswith("/")), "/")
+        console.error(f"KeeperErrorCode = ConnectionLoss for {path}\nNothing answers at {hosts}")
         return 1
     client.chroot = f"{slash}{chroot}".rstrip("/")
-    console.print("\nWATCHER::\n\nWatchedEvent state:SyncConnected type:None path:null")
+    if not command:
+        console.print("Welcome to ZooKeeper!\nJLine support is disabled")
+    console.print(_EVENT.format("SyncConnected"))
     try:
         if command:
             return _run(client, command, console)
@@ -70,6 +74,7 @@ def main(arguments: Sequence[str], console: Console) -> int:
                 break
             if words:
                 code = _run(client, words, console)
+        console.print(_EVENT.format("Closed"))
         return code
     finally:
         client.stop()
@@ -99,7 +104,7 @@ def _run(client: Any, words: Sequence[str], console: Console) -> int:
     except tuple(messages) as error:
         console.error(
             f"{messages[type(error)]} : {path}"
-            if isinstance(error, BadVersionError)
+            if isinstance(error, BadVersionError | NoAuthError)
             else f"{messages[type(error)]}: {path}"
         )
         return 1
