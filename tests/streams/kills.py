@@ -17,6 +17,7 @@ from pathlib import Path
 from broker_process import BrokerProcess
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
+from kill_oracle import CommittedReader, assert_same, expected
 from waiting import wait_until
 
 JOB = Path(__file__).with_name("kill_job.py")
@@ -172,6 +173,33 @@ class Trial:
                 consumer.get_watermark_offsets(TopicPartition("killed-windows", p), timeout=60)[1]
                 for p in range(_PARTITIONS)
             )
+        finally:
+            consumer.close()
+
+    def check(self, reader: CommittedReader) -> int:
+        """AssertionError where the reader saw anything but what the oracle says; how many results."""
+        windows, colours = expected(self._records("events"))
+        seen = reader.caught_up(self._ends())
+        for partition, rows in windows.items():
+            assert_same(seen["killed-windows"][partition], rows, f"killed-windows-{partition}")
+        assert by_key(seen["killed-colours"]) == colours
+        return sum(map(len, windows.values())) + sum(map(len, colours.values()))
+
+    def _ends(self) -> dict[tuple[str, int], int]:
+        """The last committed record of each partition of results, by offset."""
+        consumer = Consumer(
+            {
+                "bootstrap.servers": self._broker.bootstrap_servers,
+                "group.id": "ends",
+                "isolation.level": "read_committed",
+            }
+        )
+        try:
+            return {
+                (topic, p): consumer.get_watermark_offsets(TopicPartition(topic, p), timeout=60)[1]
+                for topic in ("killed-windows", "killed-colours")
+                for p in range(_PARTITIONS)
+            }
         finally:
             consumer.close()
 
