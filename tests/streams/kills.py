@@ -21,6 +21,8 @@ from kill_oracle import CommittedReader, assert_same, expected
 from waiting import wait_until
 
 JOB = Path(__file__).with_name("kill_job.py")
+#: The same without Spark: what plans, works and decides is ours, and a life begins in seconds.
+DRIVING_JOB = Path(__file__).with_name("driving_job.py")
 VICTIMS = ("driver", "host", "broker")
 TOPICS = ("windows", "colours")
 _PATIENCE_SECONDS = float(os.environ.get("MOLDAU_SOAK_PATIENCE", "180"))
@@ -32,11 +34,13 @@ Record = tuple[bytes | None, bytes | None, int]
 class Job:
     """One life of the application."""
 
-    def __init__(self, servers: str, checkpoint: Path, name: str, prefix: str, workers: int) -> None:
+    def __init__(
+        self, servers: str, checkpoint: Path, name: str, prefix: str, workers: int, script: Path
+    ) -> None:
         self._output = tempfile.TemporaryFile("w+")  # noqa: SIM115 (it lives as long as the job)
         # Its sockets and those of the processes that hold tasks are in a directory of its own.
         self._directory = tempfile.mkdtemp(prefix="kills-")
-        command = [sys.executable, str(JOB), servers, str(checkpoint), name, prefix, str(workers)]
+        command = [sys.executable, str(script), servers, str(checkpoint), name, prefix, str(workers)]
         self._process = subprocess.Popen(
             command,
             stdout=self._output,
@@ -89,10 +93,11 @@ class Job:
 class Trial:
     """A broker with a topic of events, and an application that is started until it ends by itself."""
 
-    def __init__(self, home: Path, broker: BrokerProcess, dice: random.Random) -> None:
+    def __init__(self, home: Path, broker: BrokerProcess, dice: random.Random, script: Path = JOB) -> None:
         self._home = home
         self._broker = broker
         self._dice = dice
+        self._script = script
         self.kills: list[str] = []
         self.lives = 0
         self.rows = 0
@@ -132,6 +137,7 @@ class Trial:
             "killed",
             "killed",
             self._dice.randint(1, 3),
+            self._script,
         )
         try:
             while left and self._began_to_write(job):
@@ -205,7 +211,7 @@ class Trial:
 
     def undisturbed(self, name: str) -> None:
         """The same program on the same input, under another name."""
-        job = Job(self._broker.bootstrap_servers, self._home / name, name, name, 2)
+        job = Job(self._broker.bootstrap_servers, self._home / name, name, name, 2, self._script)
         try:
             assert job.wait(), job.output[-3000:]
         finally:

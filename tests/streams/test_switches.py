@@ -11,16 +11,19 @@ from moldau.testing import Broker
 
 pytest.importorskip("pyspark")
 
-from driving import Driving  # noqa: E402
+from driving import Driving
 
-from moldau.streams.runner.application import StreamsOptions  # noqa: E402
-from moldau.streams.runner.programs import Program  # noqa: E402
-from moldau.streams.switches import Switch, Version  # noqa: E402
+from moldau.spark.background_loop import connect
+from moldau.streams.runner.application import StreamsOptions
+from moldau.streams.runner.programs import Program
+from moldau.streams.runner.resets import carry_out, planned
+from moldau.streams.switches import Switch, Version
 
 HEAD = """
 from moldau.streams import *
 builder = StreamsBuilder()
-texts, longs = Consumed.with_(Serdes.string(), Serdes.string()), Produced.with_(Serdes.string(), Serdes.long())
+texts = Consumed.with_(Serdes.string(), Serdes.string())
+longs = Produced.with_(Serdes.string(), Serdes.long())
 """
 #: By key, so without a repartition topic.
 COUNTS = HEAD + 'builder.stream("in", texts).group_by_key().count("counts").to_stream().to("out", longs)\n'
@@ -238,3 +241,40 @@ def test_a_new_topic_is_read_from_its_start(broker: Broker) -> None:
     assert (plan.new_topics, plan.left_topics) == (["extra"], [])
     drive(broker, new).run()
     assert results(broker) == {"k0": [1, 2, 3], "k1": [1], "k2": [1]}
+
+
+def test_a_switch_is_undone_with_what_the_new_version_did(broker: Broker) -> None:
+    """Back to the old program under its old name, after a reset: counts go on from the new version's."""
+    broker.create_topic("in", 1)
+    old, new = version(COUNTS, "one"), version(COUNTS_2, "two")
+    fill(broker, 3)
+    drive(broker, old).run()
+    switch(broker, old, new).carry_out()
+    fill(broker, 3)
+    drive(broker, new).run()
+    with pytest.raises(StreamsError, match="one has run already: begin it anew"):
+        switch(broker, new, old).carry_out()
+    reset(broker, "one")
+    plan = switch(broker, new, old).carry_out()
+    assert (plan.rows, plan.offsets) == ({"counts": 3}, {TopicPartition("in", 0): 6})
+    fill(broker, 3)
+    drive(broker, old).run()
+    assert results(broker) == {f"k{n}": [1, 2, 3] for n in range(3)}
+
+
+def test_a_switch_leaves_the_old_version_as_it_was(broker: Broker) -> None:
+    """Without a reset the old version goes on at the switch, as though there had been none."""
+    broker.create_topic("in", 1)
+    old, new = version(COUNTS, "one"), version(COUNTS_2, "two")
+    fill(broker, 3)
+    life = drive(broker, old)
+    life.run()
+    switch(broker, old, new).carry_out()
+    fill(broker, 3)
+    assert life.run() == 1
+    assert results(broker) == {f"k{n}": [1, 2] for n in range(3)}
+
+
+def reset(broker: Broker, name: str) -> None:
+    loop = connect(StreamsOptions(broker.bootstrap_servers).cluster)
+    loop.run(carry_out(loop.cluster, loop.run(planned(loop.cluster, name, []))))

@@ -138,7 +138,12 @@ class Switch:
 
     def _check_new(self, plan: SwitchPlan) -> None:
         name = self._new.application_id
-        if self._committed(name):
+        committed = self._committed(name)
+        loop = self._loop
+        wanted = dict.fromkeys(committed, EARLIEST)
+        firsts = loop.run(list_offsets(loop.cluster, wanted, committed=True)) if wanted else {}
+        # After a reset its group stands at the first records: that is how a switch is undone.
+        if any(at > firsts.get(place, 0) for place, at in committed.items()):
             plan.problems.append(
                 f"application {name} has run already: begin it anew with 'moldau streams reset {name}"
                 " --execute', or give it another name"
