@@ -12,10 +12,10 @@ from moldau.testing import Broker
 pytest.importorskip("pyspark")
 sys.path.append(str(Path(__file__).parents[2] / "streams"))
 
-from driving import Driving  # noqa: E402
+from driving import Driving
 
-from moldau.streams.runner.application import StreamsOptions  # noqa: E402
-from moldau.streams.runner.programs import program_of_file  # noqa: E402
+from moldau.streams.runner.application import StreamsOptions
+from moldau.streams.runner.programs import program_of_file
 
 PROGRAM = """
 from moldau.streams import Consumed, Produced, Serdes, StreamsBuilder

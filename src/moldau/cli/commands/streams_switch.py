@@ -43,8 +43,8 @@ def switch(
 ) -> None:
     """Let the program of FILE take over from APPLICATION, which must be stopped.
 
-    Stores go over by their names, if they are of the same kind with the same serdes and windows; anything else
-    is refused with the reason. It happens in one transaction. The old application's topics stay.
+    Stores go over by their names, if they are of the same kind with the same serdes and windows; anything
+    else is refused with the reason. It happens in one transaction. The old application's topics stay.
 
     To go back: stop the new one, 'moldau streams reset OLD --execute', and switch from the new to the old.
 
