@@ -7,11 +7,13 @@ import os
 import random
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
 from broker_process import BrokerProcess
-from kills import VICTIMS, Trial
+from kill_oracle import CommittedReader
+from kills import DRIVING_JOB, JOB, VICTIMS, Trial
 
 ROOT = Path(__file__).parents[2]
 VECTORS = sorted(str(path) for path in (ROOT / "tests" / "streams" / "vectors").glob("*.json"))
@@ -26,18 +28,26 @@ def test_every_vector_in_random_micro_batches(seed: int) -> None:
     assert (done.returncode, failed) == (0, [])
 
 
-def test_many_kills(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("script", "victims"),
+    [(JOB, VICTIMS), (DRIVING_JOB, ("driver", "driver", "broker"))],
+    ids=["spark", "without-spark"],
+)
+def test_many_kills(script: Path, victims: tuple[str, ...], tmp_path: Path) -> None:
+    """What a reader of committed records saw all the while is what the oracle says."""
     seed = int(os.environ.get("MOLDAU_SOAK_SEED", random.randrange(1 << 32)))
     print(f"\nMOLDAU_SOAK_SEED={seed}")
     dice = random.Random(seed)
     with BrokerProcess(tmp_path / "data") as broker:
-        trial = Trial(tmp_path, broker, dice)
-        rounds = 0
-        while len(trial.kills) < KILLS:
-            trial.fill(20_000)
-            trial.run([dice.choice(VICTIMS) for _ in range(min(3, KILLS - len(trial.kills)))])
-            rounds += 1
-            name = f"calm{rounds}"
-            trial.undisturbed(name)
-            compared = trial.compare(name)
-            print(f"{len(trial.kills)} kills, {trial.lives} lives, {compared:,} records equal", flush=True)
+        trial = Trial(tmp_path, broker, dice, script)
+        with CommittedReader(broker.bootstrap_servers) as reader:
+            while len(trial.kills) < KILLS:
+                trial.fill(20_000)
+                trial.run([dice.choice(victims) for _ in range(min(10, KILLS - len(trial.kills)))])
+                compared = trial.check(reader)
+                killed = Counter(trial.kills)
+                print(
+                    f"{killed.total()} kills {dict(killed)}, {trial.lives} lives, {compared:,} equal",
+                    flush=True,
+                )
+    assert len(trial.kills) == KILLS

@@ -17,9 +17,12 @@ from pathlib import Path
 from broker_process import BrokerProcess
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
+from kill_oracle import CommittedReader, assert_same, expected
 from waiting import wait_until
 
 JOB = Path(__file__).with_name("kill_job.py")
+#: The same without Spark: what plans, works and decides is ours, and a life begins in seconds.
+DRIVING_JOB = Path(__file__).with_name("driving_job.py")
 VICTIMS = ("driver", "host", "broker")
 TOPICS = ("windows", "colours")
 _PATIENCE_SECONDS = float(os.environ.get("MOLDAU_SOAK_PATIENCE", "180"))
@@ -31,11 +34,13 @@ Record = tuple[bytes | None, bytes | None, int]
 class Job:
     """One life of the application."""
 
-    def __init__(self, servers: str, checkpoint: Path, name: str, prefix: str, workers: int) -> None:
+    def __init__(
+        self, servers: str, checkpoint: Path, name: str, prefix: str, workers: int, script: Path
+    ) -> None:
         self._output = tempfile.TemporaryFile("w+")  # noqa: SIM115 (it lives as long as the job)
         # Its sockets and those of the processes that hold tasks are in a directory of its own.
         self._directory = tempfile.mkdtemp(prefix="kills-")
-        command = [sys.executable, str(JOB), servers, str(checkpoint), name, prefix, str(workers)]
+        command = [sys.executable, str(script), servers, str(checkpoint), name, prefix, str(workers)]
         self._process = subprocess.Popen(
             command,
             stdout=self._output,
@@ -88,10 +93,11 @@ class Job:
 class Trial:
     """A broker with a topic of events, and an application that is started until it ends by itself."""
 
-    def __init__(self, home: Path, broker: BrokerProcess, dice: random.Random) -> None:
+    def __init__(self, home: Path, broker: BrokerProcess, dice: random.Random, script: Path = JOB) -> None:
         self._home = home
         self._broker = broker
         self._dice = dice
+        self._script = script
         self.kills: list[str] = []
         self.lives = 0
         self.rows = 0
@@ -131,6 +137,7 @@ class Trial:
             "killed",
             "killed",
             self._dice.randint(1, 3),
+            self._script,
         )
         try:
             while left and self._began_to_write(job):
@@ -175,9 +182,36 @@ class Trial:
         finally:
             consumer.close()
 
+    def check(self, reader: CommittedReader) -> int:
+        """AssertionError where the reader saw anything but what the oracle says; how many results."""
+        windows, colours = expected(self._records("events"))
+        seen = reader.caught_up(self._ends())
+        for partition, rows in windows.items():
+            assert_same(seen["killed-windows"][partition], rows, f"killed-windows-{partition}")
+        assert by_key(seen["killed-colours"]) == colours
+        return sum(map(len, windows.values())) + sum(map(len, colours.values()))
+
+    def _ends(self) -> dict[tuple[str, int], int]:
+        """The last committed record of each partition of results, by offset."""
+        consumer = Consumer(
+            {
+                "bootstrap.servers": self._broker.bootstrap_servers,
+                "group.id": "ends",
+                "isolation.level": "read_committed",
+            }
+        )
+        try:
+            return {
+                (topic, p): consumer.get_watermark_offsets(TopicPartition(topic, p), timeout=60)[1]
+                for topic in ("killed-windows", "killed-colours")
+                for p in range(_PARTITIONS)
+            }
+        finally:
+            consumer.close()
+
     def undisturbed(self, name: str) -> None:
         """The same program on the same input, under another name."""
-        job = Job(self._broker.bootstrap_servers, self._home / name, name, name, 2)
+        job = Job(self._broker.bootstrap_servers, self._home / name, name, name, 2, self._script)
         try:
             assert job.wait(), job.output[-3000:]
         finally:

@@ -15,6 +15,7 @@ import click
 
 from moldau.cli.commands.streams_diff import diff
 from moldau.cli.commands.streams_run import home_option, one_line, run, servers_option
+from moldau.cli.commands.streams_switch import switch
 from moldau.cli.output import note, print_json, print_table
 from moldau.cli.session import json_option, pairs
 
@@ -37,12 +38,14 @@ def streams() -> None:
       moldau streams status word_count
       moldau streams why word_count
       moldau streams diff word_count.py word_count_2.py --last 10m
+      moldau streams switch word_count word_count_2.py
       moldau streams reset word_count --bootstrap-servers localhost:9092
     """
 
 
 streams.add_command(run)
 streams.add_command(diff)
+streams.add_command(switch)
 
 
 @streams.command()

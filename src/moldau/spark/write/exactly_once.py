@@ -11,8 +11,9 @@ by one driver at a time: a new driver fences the old one before it reads what wa
 
 import asyncio
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 from weakref import WeakKeyDictionary
 
 from moldau.base.names import TopicPartition, Uuid
@@ -63,10 +64,14 @@ class BatchDecision:
     parts: tuple[Part, ...]
     #: Spark's id of the query: one that was begun again counts its batches from 0 again. Empty for a job.
     query_id: str = ""
+    #: Up to where the batch has taken partitions of topics, for whoever goes on in its place.
+    positions: tuple[tuple[str, int, int], ...] = ()
 
     def to_json(self) -> bytes:
         parts = [[p.transactional_id, p.producer_id, p.producer_epoch, p.rows] for p in self.parts]
-        said = {"version": 1, "query": self.query_id, "batch": self.batch_id, "parts": parts}
+        said: dict[str, Any] = {"version": 1, "query": self.query_id, "batch": self.batch_id, "parts": parts}
+        if self.positions:
+            said["positions"] = self.positions
         return json.dumps(said).encode()
 
     @classmethod
@@ -75,7 +80,8 @@ class BatchDecision:
         if found["version"] != 1:
             raise ValueError(f"a decision of version {found['version']} was written by a later Moldau")
         parts = tuple(Part(*part) for part in found["parts"])
-        return cls(found["batch"], parts, found.get("query", ""))
+        positions = tuple((topic, partition, at) for topic, partition, at in found.get("positions", ()))
+        return cls(found["batch"], parts, found.get("query", ""), positions)
 
     def covers(self, query_id: str, batch_id: int) -> bool:
         """Whether that batch needs no decision any more."""
@@ -130,13 +136,13 @@ class Decisions:
         )
         decisions = cls(cluster, query, producer)
         try:
-            decisions.last = await _last_decision(cluster, query)
+            decisions.last = await last_decision(cluster, query)
         except KafkaError as error:
             if error.code not in _NO_TOPIC:
                 raise
             # The topic existed a moment ago, and somebody has deleted it.
             await _make_topic(cluster)
-            decisions.last = await _last_decision(cluster, query)
+            decisions.last = await last_decision(cluster, query)
         return decisions
 
     async def finish_last(self) -> None:
@@ -144,12 +150,19 @@ class Decisions:
         if self.last is not None:
             await end_all(self._cluster, self.last.parts, commit=True, again=True)
 
-    async def decide(self, batch_id: int, parts: Sequence[Part], query_id: str = "") -> None:
+    async def decide(
+        self,
+        batch_id: int,
+        parts: Sequence[Part],
+        query_id: str = "",
+        positions: Mapping[TopicPartition, int] | None = None,
+    ) -> None:
         """Commits a batch once: this one, or the one that was decided before under the same id."""
         if self.last is not None and self.last.covers(query_id, batch_id):
             await end_all(self._cluster, parts, commit=False)
             return
-        decision = BatchDecision(batch_id, tuple(parts), query_id)
+        reached = tuple((tp.topic, tp.partition, at) for tp, at in sorted((positions or {}).items()))
+        decision = BatchDecision(batch_id, tuple(parts), query_id, reached)
         await self._append(decision)
         self.last = decision
         await end_all(self._cluster, decision.parts, commit=True)
@@ -217,7 +230,7 @@ async def _make_topic(cluster: Cluster) -> None:
     await cluster.retry(lambda: cluster.topic(DECISIONS_TOPIC, refresh=True))
 
 
-async def _last_decision(cluster: Cluster, query: str) -> BatchDecision | None:
+async def last_decision(cluster: Cluster, query: str) -> BatchDecision | None:
     """Reads all decisions up to the end of the topic, from where this process has stopped reading."""
     key = query.encode()
     topic = await cluster.topic(DECISIONS_TOPIC)

@@ -268,7 +268,8 @@ class Task:
             self.nodes[name].restore_numbers(numbers)
         self.context.stream_time, partition_times, schedules = state.task
         self._partition_times = dict(partition_times)
-        self._scheduler.restore_numbers(schedules)
+        if schedules is not None:  # else another version made them, and these begin anew
+            self._scheduler.restore_numbers(schedules)
 
 
 def _no_results() -> Results:

@@ -180,16 +180,16 @@ class RunningApplication:
         answers: list[Done] = [pickle.loads(row["done"]) for row in rows]
         parts = [done.part for done in answers if done.part is not None]
         query_id = rows[0]["query"] if rows else ""
+        positions = {place: at for done in answers for place, at in done.positions.items()}
 
         async def decide() -> None:
             if parts:
-                await self._decisions.decide(batch_id, parts, query_id)
+                await self._decisions.decide(batch_id, parts, query_id, positions)
             await self._decisions.clean_up()
 
         self._loop.run(decide())
+        self.seen |= positions
         self._count(batch_id, answers, self._clock.monotonic() - begun)
-        for done in answers:
-            self.seen |= done.positions
         self._group.commit(self.seen)
         if self._on_batch is not None:
             self._on_batch(self.progress)
@@ -218,6 +218,8 @@ class RunningApplication:
     def stop(self) -> None:
         if self.query is not None and self.query.isActive:
             self.query.stop()
+        if self.progress.batches:
+            self._group.commit(self.seen)  # once more, where the last time failed
         self._group.leave()
 
     def __enter__(self) -> "RunningApplication":

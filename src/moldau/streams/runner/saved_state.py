@@ -38,6 +38,8 @@ _HARMLESS = {
 
 #: Offsets up to which a state has taken its topics, by topic and partition, and the wall clock.
 Place = tuple[tuple[tuple[str, int, int], ...], int]
+#: In place of the wall clock: the state is that of another application, and no batch of its own was before.
+TAKEN_OVER = -1
 
 
 class Saved(NamedTuple):
@@ -56,13 +58,16 @@ class Saved(NamedTuple):
 class _Unpickler(pickle.Unpickler):
     """Refuses what is not on the list."""
 
-    def __init__(self, data: io.BytesIO, module: str) -> None:
+    def __init__(self, data: io.BytesIO, module: str, old_module: str | None = None) -> None:
         super().__init__(data)
         self._module = module
+        self._old_module = old_module
 
     def find_class(self, module: str, name: str) -> Any:
         if name in _HARMLESS.get(module, ()):
             return getattr(builtins, name) if module == "builtins" else super().find_class(module, name)
+        if module == self._old_module:
+            module = self._module
         if module == self._module:
             found: Any = sys.modules.get(module)
             for part in name.split("."):
@@ -94,10 +99,14 @@ def encoded(state: Saved) -> Iterator[tuple[bytes, bytes | None]]:
 
 
 class Decoder:
-    """Takes the records of one partition, in order; ``saved`` is what they amount to."""
+    """Takes the records of one partition, in order; ``saved`` is what they amount to.
 
-    def __init__(self, module: str) -> None:
+    Classes of ``old_module`` are looked up in ``module``, too: those of the version before.
+    """
+
+    def __init__(self, module: str, old_module: str | None = None) -> None:
         self._module = module
+        self._old_module = old_module
         self._rows: dict[bytes, bytes | None] = {}
         self._task: bytes | None = None
 
@@ -131,9 +140,9 @@ class Decoder:
         return Saved(place, positions, TaskState(states, operators, task), dropped, records)
 
     def _read(self, pickles: Sequence[bytes]) -> list[Any]:
-        module, stream = self._module, io.BytesIO
+        module, old_module, stream = self._module, self._old_module, io.BytesIO
         # One for each row: a pickle refers to what came before by number, and counts from 0.
-        return [_Unpickler(stream(each), module).load() for each in pickles]
+        return [_Unpickler(stream(each), module, old_module).load() for each in pickles]
 
 
 def unpickled(data: bytes, module: str) -> Any:

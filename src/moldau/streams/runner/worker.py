@@ -5,7 +5,7 @@ failure the tasks of the order are forgotten and the transaction is aborted, so 
 again, here or elsewhere.
 """
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 import pyarrow as pa
 
@@ -25,7 +25,7 @@ from moldau.spark.write.task_writer import TaskWriter
 from moldau.streams.errors import StreamsError
 from moldau.streams.runner.changelogs import Changelogs
 from moldau.streams.runner.orders import Application, Counts, Done, Order, TaskOrder, offsets_of
-from moldau.streams.runner.saved_state import Decoder, Place, Saved, encoded
+from moldau.streams.runner.saved_state import TAKEN_OVER, Decoder, Place, Saved, encoded
 from moldau.streams.runner.stream_task import StreamTask, full_name_of
 
 _FETCH_BYTES = 4 * 1024 * 1024
@@ -172,7 +172,9 @@ def _state_batch(saved: Saved, partition: int) -> pa.RecordBatch:
     )
 
 
-def read_state(application: Application, group: int, partition: int) -> Saved | None:
+def read_state(
+    application: Application, group: int, partition: int, decoder: Decoder | None = None
+) -> Saved | None:
     """What the topic of a task's state has now; decided batches only."""
     topic = application.layout.groups[group].state_topic
     if topic is None:
@@ -181,7 +183,7 @@ def read_state(application: Application, group: int, partition: int) -> Saved | 
     place = TopicPartition(topic, partition)
     start = loop.run(list_offset(loop.cluster, place, EARLIEST))
     end = loop.run(list_offset(loop.cluster, place, LATEST))
-    decoder = Decoder(application.program.module)
+    decoder = decoder or Decoder(application.program.module)
     for piece in Reading(application, headers=False)(place, start, end):
         decoder.take(piece.key.to_pylist(), piece.value.to_pylist())
     return decoder.saved()
@@ -199,7 +201,7 @@ def restored_task(application: Application, order: TaskOrder) -> StreamTask | No
     if saved is not None:
         if saved.place == order.after and saved.place != order.before:
             return None
-        if saved.place != order.before:
+        if not _stands_at(saved.place, order.before, group.global_topics):
             raise StreamsError(
                 f"the state of task {order.group}_{order.partition} of {application.application_id} stands at"
                 f" {_shown(saved.place)}, and its checkpoint at {_shown(order.before)}: begin anew with"
@@ -214,6 +216,15 @@ def restored_task(application: Application, order: TaskOrder) -> StreamTask | No
         task.positions[place] = first
         task.read_global(place, offsets_of(order.before).get(place, 0), read)
     return task
+
+
+def _stands_at(place: Place, before: Place, global_topics: Collection[str]) -> bool:
+    """Whether a state stands where a batch begins. One that was taken over knows no clock yet, and nothing of
+    global tables, which are read whole.
+    """
+    if place[1] != TAKEN_OVER:
+        return place == before
+    return place[0] == tuple(each for each in before[0] if each[0] not in global_topics)
 
 
 def _shown(place: Place) -> str:
