@@ -4,10 +4,10 @@ One runtime serves one internal topic; each of its partitions that this node lea
 decided on the event loop without a break. Its records are appended to the partition and applied to the shard,
 and the replies are sent when the high watermark has passed the last of them.
 
-A runtime may gather: the records of all requests that a shard decides in one turn of the event loop become one
-batch, appended at the end of the turn. The next decision has to see what the one before it did, so these records
-are applied before they are appended. A shard whose batch is refused is thrown away and loaded again; it gathers
-no more until an append has succeeded.
+A runtime may gather: the records of all requests that a shard decides in one turn of the event loop become
+one batch, appended at the end of the turn. The next decision has to see what the one before it did, so these
+records are applied before they are appended. A shard whose batch is refused is thrown away and loaded again;
+it gathers no more until an append has succeeded.
 
 Invariant: a shard that answers is what its log says, but for the records of this turn; requests whose records
 could not be appended get the error. No reply is sent before its records are committed. A timer whose records
@@ -45,8 +45,8 @@ _RECORDS_PER_CLOCK_READ = 16
 _BATCH_RECORDS = 5_000
 #: A turn that has gathered so many bytes is appended at once; a result that is larger goes by itself.
 _GATHERED_BYTES = 64 * 1024
-#: To wait for the end of a turn costs nearly as much as to append: it pays where so many share a batch. After a
-#: turn with fewer, the next results are appended as they come.
+#: To wait for the end of a turn costs nearly as much as to append: it pays where so many share a batch. After
+#: a turn with fewer, the next results are appended as they come.
 _WORTH_GATHERING = 4
 _BY_THEMSELVES = 16
 #: What a record and a batch need besides keys and values, generously.
@@ -481,7 +481,7 @@ class Runtime(Generic[ShardType]):
             self._lost(context, gathered, error)
             return
         except Exception:
-            # Only a bug gets here. Nobody else would answer these requests, and the shard is ahead of its log.
+            # Only a bug gets here. Nobody else would answer, and the shard is ahead of its log.
             log.exception("%s-%d: an append failed", self.name, context.partition)
             message = "The broker failed; its log says where."
             self._lost(context, gathered, KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, message))
