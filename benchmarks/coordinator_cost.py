@@ -146,7 +146,8 @@ async def joins(port: int, group: str) -> int:
 
     async def member(number: int) -> None:
         peer = await Peer.connect(port)
-        member_id, owned, epoch = f"member-{number}", [], 0
+        member_id, epoch = f"member-{number}", 0
+        owned: list[Any] = []
         for step in range(HEARTBEATS + 1):
             request = beat(group, member_id, epoch, topic_partitions=owned)
             if not step:
