@@ -117,8 +117,8 @@ def _commit(group: str, offset: int) -> Any:
     return offset_commit.OffsetCommitRequest(group, -1, "", topics=[topic])
 
 
-async def commits(port: int, connections: int, in_flight: int) -> int:
-    """OffsetCommit of one partition to one group each; the groups share a shard's partition or not."""
+async def commits(port: int, connections: int, in_flight: int, groups: int = 4) -> int:
+    """OffsetCommit of one partition, by clients that have so many groups together."""
 
     async def client(number: int) -> None:
         peer = await Peer.connect(port)
@@ -126,7 +126,7 @@ async def commits(port: int, connections: int, in_flight: int) -> int:
             if offset < each:
                 peer.send(
                     ApiKey.OFFSET_COMMIT,
-                    _commit(f"one-{number % 4}", offset),
+                    _commit(f"one-{number % groups}", offset),
                     offset_commit.OffsetCommitResponse,
                 )
             if offset >= in_flight:
@@ -229,16 +229,19 @@ CASES: dict[str, Case] = {
     "OffsetCommit, 1 connection, 1 in flight": lambda port, turn: commits(port, 1, 1),
     "OffsetCommit, 1 connection, 16 in flight": lambda port, turn: commits(port, 1, 16),
     "OffsetCommit, 50 connections, 1 in flight": lambda port, turn: commits(port, 50, 1),
+    "OffsetCommit, 50 connections, one group": lambda port, turn: commits(port, 50, 1, 1),
     "join, 10 heartbeats, leave: 50 members": groups_in_turn,
     "transaction, 32 producers": lambda port, turn: transactions(port),
 }
 
 
-def compare(old: TreeBroker, new: TreeBroker, rounds: int) -> None:
+def compare(old: TreeBroker, new: TreeBroker, rounds: int, only: str) -> None:
     for broker in (old, new):
         asyncio.run(prepare(broker.port))
     print(f"{'µs of CPU':45}{'old':>9}{'new':>9}{'new/old':>9}   lowest and highest of {rounds} rounds")
     for name, case in CASES.items():
+        if only not in name:
+            continue
         costs: dict[TreeBroker, list[float]] = {old: [], new: []}
         for turn in range(-1, rounds):
             for broker in (old, new) if turn % 2 else (new, old):
@@ -264,6 +267,7 @@ def main() -> None:
     parser.add_argument("--old", type=Path, required=True, help="the src folder to compare with")
     parser.add_argument("--new", type=Path, default=Path(__file__).parent.parent / "src")
     parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--only", default="", help="cases whose name contains this")
     arguments = parser.parse_args()
     print(f"load average {os.getloadavg()[0]:.1f}")
     with tempfile.TemporaryDirectory() as directory:
@@ -274,7 +278,7 @@ def main() -> None:
                 broker.tree = getattr(arguments, name).resolve()
                 brokers.append(broker)
                 broker.start()
-            compare(brokers[0], brokers[1], arguments.rounds)
+            compare(brokers[0], brokers[1], arguments.rounds, arguments.only)
         finally:
             for broker in brokers:
                 broker.stop()
