@@ -56,6 +56,8 @@ class MemoryJournal:
         self.refuse: KafkaError | None = None
         #: Records in one batch.
         self.most = 1_000_000
+        #: Bytes in one batch, as a gathering runtime asks for them.
+        self.most_bytes = 1_000_000
         self.batches: list[int] = []
 
     def append(
@@ -70,6 +72,9 @@ class MemoryJournal:
             self.entries.append(JournalEntry(len(self.entries), key, value, producer))
         return len(self.entries)
 
+    def room(self, partition: int) -> int:
+        return self.most_bytes
+
     def committed(self, partition: int) -> int:
         return len(self.entries) if self.high_watermark is None else self.high_watermark
 
@@ -83,7 +88,7 @@ class MemoryJournal:
 class Stage:
     """A runtime with one shard, its journal and its clock."""
 
-    def __init__(self, journal: MemoryJournal) -> None:
+    def __init__(self, journal: MemoryJournal, *, gathers: bool = False) -> None:
         self.clock = SteppedClock(frozen=True)
         self.timers = Timers(self.clock, asyncio.get_running_loop())
         self.background = Background()
@@ -97,6 +102,7 @@ class Stage:
             self.timers,
             self.background,
             self.effects.append,
+            gathers=gathers,
         )
 
     @property
@@ -112,10 +118,13 @@ class Stage:
 
 
 def play(
-    scenario: Callable[[Stage], Coroutine[Any, Any, None]], journal: MemoryJournal | None = None
+    scenario: Callable[[Stage], Coroutine[Any, Any, None]],
+    journal: MemoryJournal | None = None,
+    *,
+    gathers: bool = False,
 ) -> None:
     async def run() -> None:
-        stage = Stage(journal or MemoryJournal())
+        stage = Stage(journal or MemoryJournal(), gathers=gathers)
         await scenario(stage)
         stage.timers.close()
         await stage.background.stop()
@@ -496,5 +505,144 @@ def test_a_shard_that_is_led_again_is_read_again() -> None:
         stage.runtime.load(0, leader_epoch=2)
         await until(lambda: not stage.runtime.loading)
         assert stage.shard.total == 21
+
+    play(scenario)
+
+
+# --- one batch for a turn of the loop -----------------------------------------------------------------
+
+
+def test_what_one_turn_decides_is_one_batch_and_each_decision_sees_those_before_it() -> None:
+    async def scenario(stage: Stage) -> None:
+        await stage.loaded()
+        replies = [stage.add(number) for number in (1, 2, 3, 4)]
+        reading = stage.runtime.request(
+            0, lambda shard, token, now: CoordinatorResult(replies=(Reply(token, shard.total),))
+        )
+        assert not any(reply.done() for reply in (*replies, reading)), "nothing is appended yet"
+        assert await asyncio.gather(*replies, reading) == [1, 3, 6, 10, 10]
+        assert stage.journal.batches == [4]
+
+    play(scenario, gathers=True)
+
+
+def test_gathered_replies_wait_for_the_commit_of_their_batch() -> None:
+    async def scenario(stage: Stage) -> None:
+        await stage.loaded()
+        stage.journal.high_watermark = 0
+        replies = [stage.add(number) for number in (1, 2, 3, 4)]
+        await turns(3)
+        stage.journal.high_watermark = 3
+        stage.runtime.committed(0)
+        assert (stage.journal.batches, any(reply.done() for reply in replies)) == ([4], False)
+        stage.journal.high_watermark = 4
+        stage.runtime.committed(0)
+        assert [reply.result() for reply in replies] == [1, 3, 6, 10]
+
+    play(scenario, gathers=True)
+
+
+def test_requests_that_come_one_at_a_time_do_not_wait_for_a_turn() -> None:
+    async def scenario(stage: Stage) -> None:
+        await stage.loaded()
+        lonely = stage.add(1)
+        assert not lonely.done()
+        await lonely
+        for _ in range(16):
+            assert stage.add(1).done(), "appended as it came"
+        assert not stage.add(1).done(), "by and by it is tried again"
+        await turns(2)
+        assert stage.shard.total == 18
+
+    play(scenario, gathers=True)
+
+
+@pytest.mark.parametrize(
+    "refusal",
+    [KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "no disk"), OSError("a bug")],
+    ids=["refused", "a bug"],
+)
+def test_a_shard_whose_batch_is_refused_is_what_its_log_says(refusal: Any) -> None:
+    async def scenario(stage: Stage) -> None:
+        await stage.loaded()
+        await asyncio.gather(*(stage.add(1) for _ in range(4)))
+        stage.journal.refuse = refusal
+        lost = [stage.add(10) for _ in range(4)]
+        silent = stage.runtime.request(0, lambda shard, token, now: CoordinatorResult())
+        answers = await asyncio.gather(*lost, silent, return_exceptions=True)
+        assert all(isinstance(answer, KafkaError) for answer in answers)
+        await until(lambda: not stage.runtime.loading)
+        assert stage.shard.total == 4
+        with pytest.raises(type(refusal)):
+            await stage.add(10)
+        assert stage.shard.total == 4, "the next one is applied only when it is appended"
+        stage.journal.refuse = None
+        assert await stage.add(5) == 9
+        assert await asyncio.gather(*(stage.add(1) for _ in range(4))) == [10, 11, 12, 13]
+        assert stage.journal.batches == [4, 1, 4]
+
+    play(scenario, gathers=True)
+
+
+def test_unloading_refuses_what_was_gathered_and_appends_nothing() -> None:
+    async def scenario(stage: Stage) -> None:
+        await stage.loaded()
+        replies = [stage.add(1) for _ in range(4)]
+        stage.runtime.unload(0)
+        for answer in await asyncio.gather(*replies, return_exceptions=True):
+            assert isinstance(answer, KafkaError)
+            assert answer.code is ErrorCode.NOT_COORDINATOR
+        await turns(2)
+        assert stage.journal.batches == []
+
+    play(scenario, gathers=True)
+
+
+def test_transactions_timers_and_markers_keep_their_place_behind_what_was_gathered() -> None:
+    producer = ProducerIdAndEpoch(1, 0)
+
+    async def scenario(stage: Stage) -> None:
+        await stage.loaded()
+        for _ in range(4):
+            stage.add(1)
+        stage.add(10, producer)
+        assert stage.journal.batches == [4, 1], "a batch has one producer"
+        for _ in range(4):
+            stage.add(1)
+        stage.runtime.notify(0, lambda shard, now: CoordinatorResult(records=(100,)))
+        assert stage.journal.batches == [4, 1, 4, 1]
+        for _ in range(4):
+            stage.add(1)
+        stage.runtime.flush(0)
+        assert stage.journal.batches == [4, 1, 4, 1, 4]
+        assert stage.shard.total == 112
+
+    play(scenario, gathers=True)
+
+
+def test_a_turn_has_as_many_batches_as_their_largest_size_asks_for() -> None:
+    async def scenario(stage: Stage) -> None:
+        await stage.loaded()
+        stage.journal.most_bytes = 80 + 4 * 42  # four records of two bytes
+        replies = [stage.add(1) for _ in range(10)]
+        assert await asyncio.gather(*replies) == list(range(1, 11))
+        assert stage.journal.batches == [4, 4, 2]
+        assert [entry.offset for entry in stage.journal.entries] == list(range(10))
+
+    play(scenario, gathers=True)
+
+
+def test_a_future_that_wakes_at_once_does_so_when_it_is_cancelled_too() -> None:
+    async def scenario(stage: Stage) -> None:
+        await stage.loaded()
+        woken: list[str] = []
+        stage.journal.high_watermark = 0
+        waiting: Any = stage.add(1)
+        waiting.prompt = lambda: woken.append("woken")
+        waiting.cancel()
+        assert woken == ["woken"]
+        stage.journal.high_watermark = 1
+        stage.runtime.committed(0)
+        assert woken == ["woken"]
 
     play(scenario)

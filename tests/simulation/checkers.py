@@ -48,6 +48,11 @@ def require(condition: bool, rule: str, *facts: Any) -> None:
         raise Violation(f"{rule}: {', '.join(map(str, facts))}")
 
 
+def gathered(context: ShardContext[Any]) -> list[tuple[bytes, bytes | None]]:
+    """What a shard has decided in this turn of the loop, which is not in its log yet."""
+    return [] if context.gathered is None else context.gathered.encoded
+
+
 @dataclass(slots=True)
 class Attempt:
     """One transaction as its client knows it."""
@@ -123,7 +128,7 @@ class Checkers:
         """A result is about to be carried out: its replies depend on everything in the log after it."""
         partition = self._broker.partitions.get(runtime.name, shard.partition)
         assert partition.log is not None
-        end = partition.log.log_end_offset + len(result.records)
+        end = partition.log.log_end_offset + len(gathered(shard)) + len(result.records)
         for reply in result.replies:
             self._needed[reply.token] = (partition, end)
 
@@ -164,6 +169,8 @@ class Checkers:
         shard = runtime._new_shard(index)
         for entry in self.entries(runtime.name, index):
             runtime._replay(shard, entry, index)
+        for key, value in gathered(runtime._contexts[index]):
+            runtime._replay(shard, JournalEntry(-1, key, value), index)
         return shard
 
     def entries(self, topic: str, index: int) -> list[JournalEntry]:

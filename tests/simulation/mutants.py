@@ -36,6 +36,26 @@ def answers_before_the_commit(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Runtime, "committed", committed)
 
 
+def answers_before_the_end_of_the_turn(patch: pytest.MonkeyPatch) -> None:
+    gather = Runtime._gather
+
+    def hasty(self: Runtime[Any], context: Any, result: Any, request: Any) -> bool:
+        gathered = gather(self, context, result, request)
+        if gathered:
+            self._finish(result)
+        return gathered
+
+    patch.setattr(Runtime, "_gather", hasty)
+
+
+def a_refused_batch_stays_in_memory(patch: pytest.MonkeyPatch) -> None:
+    def forgiving(self: Runtime[Any], context: Any, gathered: Any, error: Any) -> None:
+        for result in gathered.results:
+            self._refuse(result, None, error)
+
+    patch.setattr(Runtime, "_lost", forgiving)
+
+
 def anybody_may_commit_offsets(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(ClassicGroup, "check_offset_commit", lambda *arguments: None)
 
@@ -135,6 +155,7 @@ def the_last_epoch_is_given_to_clients(patch: pytest.MonkeyPatch) -> None:
 
 _TROUBLE = Faults(commit_delay=0.1, kill_every=6.0, move_every=5.0, zombie=0.5)
 _ZOMBIES = Faults(stall=0.05, kill_every=4.0, zombie=0.9)
+_REFUSALS = Faults(refusal=0.2)
 _PAUSES = Faults(stall=0.03, stall_seconds=12.0)
 _LATE = Faults(repetition=0.5, late_markers=0.6, kill_every=6.0)
 _CRASHES = Faults(commit_delay=0.3, crash_every=4.0, kill_every=6.0, late_markers=0.5)
@@ -142,6 +163,8 @@ _CRASHES = Faults(commit_delay=0.3, crash_every=4.0, kill_every=6.0, late_marker
 #: The mutant, the faults and the kinds of clients with which it is detected soonest.
 MUTANTS: list[tuple[Mutant, Faults, tuple[str, ...]]] = [
     (answers_before_the_commit, _TROUBLE, ()),
+    (answers_before_the_end_of_the_turn, _TROUBLE, ()),
+    (a_refused_batch_stays_in_memory, _REFUSALS, ()),
     (anybody_may_commit_offsets, _PAUSES, ("classic",)),
     (old_epochs_may_end_transactions, _ZOMBIES, ("producer",)),
     (old_epochs_may_write, _ZOMBIES, ("producer",)),

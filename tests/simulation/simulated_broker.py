@@ -208,6 +208,8 @@ class Process:
         """Everything that it had in memory is gone; its clients see their connections end."""
         self.timers.close()
         self.background.kill()
+        for runtime in self.runtimes():
+            runtime._contexts.clear()  # and with them what the present turn was about to append
         for parked in tuple(self.services.purgatory._parked):
             self.services.purgatory.cancel(parked)
         for call in self.calls:

@@ -380,8 +380,16 @@ class Connection(asyncio.BufferedProtocol):
 
     def flush_replies(self) -> None:
         replies = self._replies
-        while replies and replies[0].parts is not None:
-            self._write(cast(list[Any], replies.popleft().parts))
+        if len(replies) > 1 and replies[0].parts is not None and not self._corked:
+            self._corked = True  # they leave together, as those that are answered at once do
+            while replies and replies[0].parts is not None:
+                self._write(cast(list[Any], replies.popleft().parts))
+            self._corked = False
+            if self._outbound and not self._write_paused:
+                self._pump()
+        else:
+            while replies and replies[0].parts is not None:
+                self._write(cast(list[Any], replies.popleft().parts))
         if self._halted:
             self._balance_reading()
 

@@ -394,14 +394,15 @@ class Dispatch:
         One step of the work may lead to the next one, which is waited for in turn.
         """
         try:
-            if isinstance(response, Parked):
-                self._park(reply, route, request, context, response)
-                return
-            if inspect.isawaitable(response) or response.__class__ is GeneratorType:
-                self._start(reply, route, request, context, response)
-                return
-            if isinstance(response, Exception):
-                response = self._failed(route, request, context, response)
+            if response.__class__ is not route.response:
+                if isinstance(response, Parked):
+                    self._park(reply, route, request, context, response)
+                    return
+                if inspect.isawaitable(response) or response.__class__ is GeneratorType:
+                    self._start(reply, route, request, context, response)
+                    return
+                if isinstance(response, Exception):
+                    response = self._failed(route, request, context, response)
             empty = response is None or response is NO_RESPONSE
             if reply.began_at:
                 route.tally.answered_later(reply.began_at, reply.handled_at, request)

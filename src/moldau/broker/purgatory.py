@@ -13,6 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from moldau.base.tasks import Timer, Timers
+from moldau.coordinators.runtime import PromptFuture
 from moldau.protocol.errors import ErrorCode, KafkaError
 from moldau.replication.partition import Partition
 
@@ -126,7 +127,10 @@ class Purgatory:
             listeners = partition.append_listeners if parked.on_append else partition.commit_listeners
             listeners[parked] = wake
         for future in parked.futures:
-            future.add_done_callback(wake)
+            if future.__class__ is PromptFuture and future.prompt is None and not future.done():
+                future.prompt = wake
+            else:
+                future.add_done_callback(wake)
         if parked.seconds is not None:
             parked._timer = self._timers.after(parked.seconds, partial(self._try, parked, True))
 
@@ -166,7 +170,10 @@ class Purgatory:
             listeners.pop(parked, None)
         for future in parked.futures:
             assert parked._wake is not None
-            future.remove_done_callback(parked._wake)
+            if future.__class__ is PromptFuture and future.prompt is parked._wake:
+                future.prompt = None
+            else:
+                future.remove_done_callback(parked._wake)
         # These lead back to it: without them it is freed at once. The garbage collector would keep everybody
         # waiting for the sake of tens of thousands.
         parked._wake = parked._answer = parked._timer = None

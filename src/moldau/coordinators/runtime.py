@@ -4,9 +4,14 @@ One runtime serves one internal topic; each of its partitions that this node lea
 decided on the event loop without a break. Its records are appended to the partition and applied to the shard,
 and the replies are sent when the high watermark has passed the last of them.
 
-Invariant: records that were not appended are not applied, so there is no rollback; all requests of the result
-get the error. No reply is sent before its records are committed. A timer whose records could not be appended
-fires again.
+A runtime may gather: the records of all requests that a shard decides in one turn of the event loop become
+one batch, appended at the end of the turn. The next decision has to see what the one before it did, so these
+records are applied before they are appended. A shard whose batch is refused is thrown away and loaded again;
+it gathers no more until an append has succeeded.
+
+Invariant: a shard that answers is what its log says, but for the records of this turn; requests whose records
+could not be appended get the error. No reply is sent before its records are committed. A timer whose records
+could not be appended fires again, or is set again by the load.
 """
 
 import asyncio
@@ -38,6 +43,15 @@ _LOAD_SLICE_SECONDS = 0.01
 _RECORDS_PER_CLOCK_READ = 16
 #: Records in one batch of a result that is not atomic.
 _BATCH_RECORDS = 5_000
+#: A turn that has gathered so many bytes is appended at once; a result that is larger goes by itself.
+_GATHERED_BYTES = 64 * 1024
+#: To wait for the end of a turn costs nearly as much as to append: it pays where so many share a batch. After
+#: a turn with fewer, the next results are appended as they come.
+_WORTH_GATHERING = 4
+_BY_THEMSELVES = 16
+#: What a record and a batch need besides keys and values, generously.
+_RECORD_OVERHEAD_BYTES = 40
+_BATCH_OVERHEAD_BYTES = 80
 #: A timer whose records could not be appended fires again after this delay, which doubles each time.
 _RETRY_SECONDS = 1.0
 _LONGEST_RETRY_SECONDS = 60.0
@@ -66,6 +80,10 @@ class Journal(Protocol):
         """Appends records in one batch and returns the offset behind them; KafkaError when it cannot."""
         ...
 
+    def room(self, partition: int) -> int:
+        """How many bytes a batch may have; KafkaError when an append would be refused now."""
+        ...
+
     def committed(self, partition: int) -> int:
         """Everything below this offset is committed."""
         ...
@@ -82,18 +100,61 @@ class Journal(Protocol):
 class ShardContext(Generic[ShardType]):
     """One partition of the internal topic: its shard, its timers and what waits for a commit."""
 
-    __slots__ = ("leader_epoch", "loading", "partition", "shard", "timers", "uncommitted", "waiting")
+    __slots__ = (
+        "by_themselves",
+        "cautious",
+        "gathered",
+        "leader_epoch",
+        "loading",
+        "partition",
+        "shard",
+        "timers",
+        "uncommitted",
+        "waiting",
+    )
 
     def __init__(self, partition: int, leader_epoch: int, shard: ShardType) -> None:
         self.partition = partition
         self.leader_epoch = leader_epoch
         self.shard = shard
         self.loading = True
+        #: Whether the last append failed: then records are appended before they are applied.
+        self.cautious = False
+        #: So many results more are appended as they come, because requests come one at a time.
+        self.by_themselves = 0
+        #: What this turn of the loop has decided and not appended yet.
+        self.gathered: Gathered | None = None
         self.timers: dict[Hashable, Timer] = {}
         #: Results whose records are appended but not committed, with the offset behind them.
         self.uncommitted: deque[tuple[int, CoordinatorResult]] = deque()
-        #: All requests that have no reply yet.
+        #: Requests that no result has a reply to yet.
         self.waiting: set[PendingRequest] = set()
+
+
+class Gathered:
+    """The results of one turn: their records are applied, and appended together at its end."""
+
+    __slots__ = ("count", "encoded", "results", "room")
+
+    def __init__(self, room: int) -> None:
+        self.room = room
+        #: How many of the results have records.
+        self.count = 0
+        self.encoded: list[tuple[bytes, bytes | None]] = []
+        self.results: list[CoordinatorResult] = []
+
+
+class PromptFuture(asyncio.Future[Any]):
+    """A future with one callback that does not wait for the next turn of the loop."""
+
+    #: Called once the future has its result or exception, or is cancelled.
+    prompt: Callable[[], None] | None = None
+
+    def cancel(self, msg: Any = None) -> bool:
+        cancelled = super().cancel(msg)
+        if cancelled and self.prompt is not None:
+            self.prompt()
+        return cancelled
 
 
 class PendingRequest(Token):
@@ -101,7 +162,7 @@ class PendingRequest(Token):
 
     __slots__ = ("future",)
 
-    def __init__(self, future: "asyncio.Future[Any]") -> None:
+    def __init__(self, future: PromptFuture) -> None:
         self.future = future
 
 
@@ -115,8 +176,12 @@ class Runtime(Generic[ShardType]):
         timers: Timers,
         background: Background,
         do_effect: Callable[[Any], None] = lambda effect: None,
+        *,
+        gathers: bool = False,
     ) -> None:
+        """``gathers``: one batch for all requests of a turn; worth it where many of them meet in a shard."""
         self.name = name
+        self._gathers = gathers
         self._new_shard = new_shard
         self._journal = journal
         self._clock = clock
@@ -148,6 +213,9 @@ class Runtime(Generic[ShardType]):
             if known.leader_epoch == leader_epoch:
                 return
             self.unload(partition)
+        self._load_anew(partition, leader_epoch, cautious=False)
+
+    def _load_anew(self, partition: int, leader_epoch: int, *, cautious: bool) -> None:
         try:
             end = self._journal.end(partition)
         except KafkaError as error:
@@ -155,6 +223,7 @@ class Runtime(Generic[ShardType]):
             return
         shard = self._new_shard(partition)
         context = self._contexts[partition] = ShardContext(partition, leader_epoch, shard)
+        context.cautious = cautious
         if end == 0:
             self._ready(context, 0)
             return
@@ -229,8 +298,12 @@ class Runtime(Generic[ShardType]):
             return
         for timer in context.timers.values():
             timer.cancel()
+        refusal = KafkaError(ErrorCode.NOT_COORDINATOR)
+        undecided = [] if context.gathered is None else context.gathered.results
+        for result in (*(result for _, result in context.uncommitted), *undecided):
+            self._refuse(result, None, refusal)
         for token in tuple(context.waiting):
-            _answer(Reply(token, KafkaError(ErrorCode.NOT_COORDINATOR)))
+            _answer(Reply(token, refusal))
 
     def shard(self, partition: int) -> ShardType:
         """The loaded shard of a partition; KafkaError when it is on another node or still loading."""
@@ -259,12 +332,14 @@ class Runtime(Generic[ShardType]):
     ) -> "asyncio.Future[Any]":
         """Lets a shard decide on a request; the future is its reply. ``decide`` may raise KafkaError."""
         context = self._context(partition)
-        waiting = PendingRequest(asyncio.get_running_loop().create_future())
-        self._perform(context, decide(context.shard, waiting, self._clock.now_ms()), waiting)
-        if not waiting.future.done():
+        waiting = PendingRequest(PromptFuture())
+        result = decide(context.shard, waiting, self._clock.now_ms())
+        self._perform(context, result, waiting)
+        future = waiting.future
+        if not future.done() and not (result.replies and result.replies[0].token is waiting):
             context.waiting.add(waiting)
-            waiting.future.add_done_callback(lambda _: context.waiting.discard(waiting))
-        return waiting.future
+            future.add_done_callback(lambda _: context.waiting.discard(waiting))
+        return future
 
     def notify(self, partition: int, decide: Callable[[ShardType, int], CoordinatorResult]) -> None:
         """Notifies a shard of an event that needs no reply; does nothing if it is not loaded here."""
@@ -273,7 +348,7 @@ class Runtime(Generic[ShardType]):
             self._perform(context, decide(context.shard, self._clock.now_ms()), None)
 
     def end_transaction(self, partition: int, producer: ProducerIdAndEpoch, committed: bool) -> None:
-        """The transaction coordinator has appended a marker to the partition."""
+        """The transaction coordinator has appended a marker to the partition, after a ``flush`` of it."""
         context = self._contexts.get(partition)
         if context is not None and not context.loading:
             context.shard.end_transaction(producer, committed)
@@ -291,22 +366,30 @@ class Runtime(Generic[ShardType]):
         while context.uncommitted and context.uncommitted[0][0] <= high_watermark:
             self._finish(context.uncommitted.popleft()[1])
 
+    def flush(self, partition: int) -> None:
+        """Appends what the present turn has gathered: somebody else is about to write to the partition."""
+        context = self._contexts.get(partition)
+        if context is not None:
+            self._append_gathered(context)
+
     # --- carrying out results ---------------------------------------------------------------------
 
     def _perform(
         self, context: ShardContext[ShardType], result: CoordinatorResult, request: PendingRequest | None
     ) -> bool:
         """False when not all of the records could be appended."""
+        if self._gathers and self._gather(context, result, request):
+            return True
+        if not self._is_current(context):  # its gathered records were refused
+            self._refuse(result, request, KafkaError(ErrorCode.NOT_COORDINATOR))
+            return False
         if result.records:
             try:
                 end = self._append(context, result)
             except KafkaError as error:
-                refusal = _as_coordinator_error(error)
-                for reply in result.replies:
-                    _answer(Reply(reply.token, refusal))
-                if request is not None and not request.future.done():
-                    request.future.set_exception(refusal)
+                self._refuse(result, request, _as_coordinator_error(error))
                 return False
+            context.cautious = False
             self._set_timers(context, result)
             context.uncommitted.append((end, result))
             self.committed(context.partition)
@@ -318,6 +401,105 @@ class Runtime(Generic[ShardType]):
             else:
                 self._finish(result)
         return True
+
+    def _refuse(self, result: CoordinatorResult, request: PendingRequest | None, refusal: KafkaError) -> None:
+        for reply in result.replies:
+            _answer(Reply(reply.token, refusal))
+        if request is not None:
+            _answer(Reply(request, refusal))
+
+    # --- one batch for a turn ---------------------------------------------------------------------
+
+    def _gather(
+        self, context: ShardContext[ShardType], result: CoordinatorResult, request: PendingRequest | None
+    ) -> bool:
+        """Leaves a result to the end of the turn; False when it is to be carried out now, by itself.
+
+        What nobody asked for goes by itself, because a timer wants to know what came of it, and so does what
+        belongs to a transaction, because a batch has one producer.
+        """
+        gathered = context.gathered
+        if not result.records:
+            if gathered is None:
+                return False
+            gathered.results.append(result)  # it was decided on what is not appended yet
+            self._set_timers(context, result)
+            return True
+        if context.cautious or request is None or result.producer is not None:
+            self._append_gathered(context)
+            return False
+        if context.by_themselves:
+            context.by_themselves -= 1
+            return False
+        encode = context.shard.encode
+        encoded = [encode(record) for record in result.records]
+        size = _RECORD_OVERHEAD_BYTES * len(encoded)
+        for key, value in encoded:
+            size += len(key) + (len(value) if value is not None else 0)
+        if gathered is not None and size > gathered.room:
+            self._append_gathered(context)
+            gathered = None
+        if gathered is None:
+            gathered = self._begin_gathering(context, size)
+            if gathered is None:
+                return False
+        gathered.room -= size
+        gathered.count += 1
+        gathered.encoded += encoded
+        gathered.results.append(result)
+        apply = context.shard.apply
+        for record in result.records:
+            apply(record, None)
+        self._set_timers(context, result)
+        return True
+
+    def _begin_gathering(self, context: ShardContext[ShardType], size: int) -> Gathered | None:
+        """None where an append would be refused, or the result is too large to share a batch."""
+        if not self._is_current(context):
+            return None
+        try:
+            room = min(self._journal.room(context.partition), _GATHERED_BYTES) - _BATCH_OVERHEAD_BYTES
+        except KafkaError:
+            return None
+        if size > room:
+            return None
+        context.gathered = gathered = Gathered(room)
+        asyncio.get_running_loop().call_soon(self._append_gathered, context)
+        return gathered
+
+    def _append_gathered(self, context: ShardContext[ShardType]) -> None:
+        """Appends what was gathered, in one batch, and replies when that is committed."""
+        gathered = context.gathered
+        if gathered is None or not self._is_current(context):
+            return  # where it is unloaded, whoever waits was told
+        context.gathered = None
+        if gathered.count < _WORTH_GATHERING:
+            context.by_themselves = _BY_THEMSELVES
+        try:
+            end = self._journal.append(context.partition, gathered.encoded, None)
+        except KafkaError as error:
+            self._lost(context, gathered, error)
+            return
+        except Exception:
+            # Only a bug gets here. Nobody else would answer, and the shard is ahead of its log.
+            log.exception("%s-%d: an append failed", self.name, context.partition)
+            message = "The broker failed; its log says where."
+            self._lost(context, gathered, KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, message))
+            return
+        for result in gathered.results:
+            context.uncommitted.append((end, result))
+        self.committed(context.partition)
+
+    def _lost(self, context: ShardContext[ShardType], gathered: Gathered, error: KafkaError) -> None:
+        """The shard is ahead of its log by what could not be appended: it is loaded again from there."""
+        partition = context.partition
+        log.warning("%s-%d: %s; it is loaded again", self.name, partition, error)
+        refusal = _as_coordinator_error(error)
+        for result in gathered.results:
+            for reply in result.replies:
+                _answer(Reply(reply.token, refusal))
+        self.unload(partition)
+        self._load_anew(partition, context.leader_epoch, cautious=True)
 
     def _append(self, context: ShardContext[ShardType], result: CoordinatorResult) -> int:
         """Appends and applies the records of a result; returns the offset behind them."""
@@ -356,7 +538,7 @@ class Runtime(Generic[ShardType]):
             if self._is_current(context) and key in context.timers:
                 del context.timers[key]
                 done = self._perform(context, context.shard.on_timer(key, self._clock.now_ms()), None)
-                if not done and key not in context.timers:
+                if not done and key not in context.timers and self._is_current(context):
                     log.warning("%s-%d: timer %s is tried again", self.name, context.partition, key)
                     later = self._timer_callback(context, key, min(2 * retry_seconds, _LONGEST_RETRY_SECONDS))
                     context.timers[key] = self._timers.after(retry_seconds, later)
@@ -373,10 +555,13 @@ class Runtime(Generic[ShardType]):
 def _answer(reply: Reply) -> None:
     token = reply.token
     if isinstance(token, PendingRequest) and not token.future.done():
+        future = token.future
         if isinstance(reply.response, KafkaError):
-            token.future.set_exception(reply.response)
+            future.set_exception(reply.response)
         else:
-            token.future.set_result(reply.response)
+            future.set_result(reply.response)
+        if future.prompt is not None:
+            future.prompt()
 
 
 def _as_coordinator_error(error: KafkaError) -> KafkaError:

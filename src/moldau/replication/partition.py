@@ -197,7 +197,7 @@ class Partition:
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         return self._log_in_epoch(current_leader_epoch)
 
-    def _writable_log(self) -> Log:
+    def writable_log(self) -> Log:
         if self.draining:
             raise KafkaError(
                 ErrorCode.NOT_LEADER_OR_FOLLOWER, "Another broker is about to lead this partition."
@@ -264,7 +264,7 @@ class Partition:
         """
         log = self.log
         if log is None or self.leader != self.node_id or self.draining or self.mirror is not None:
-            log = self._writable_log()
+            log = self.writable_log()
         if self.full is not None:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, self.full)
         alone = len(self.replicas) <= 1
@@ -292,7 +292,7 @@ class Partition:
 
     def append_internal(self, records: Any, now_ms: int) -> Appended:
         """Appends what the platform itself writes: records of coordinators, markers of transactions."""
-        log = self._writable_log()
+        log = self.writable_log()
         appended = log.append(records, self.leader_epoch, now_ms, internal=True)
         self._commit(log, now_ms)
         return appended

@@ -57,7 +57,9 @@ def group_coordinator(
         return GroupShard(current, lambda: str(UUID(bytes=new_uuid())), environment)
 
     journal = PartitionJournal(OFFSETS_TOPIC.name, replicas, clock, base_sequence=0)
-    runtime: Runtime[GroupShard] = Runtime(OFFSETS_TOPIC.name, new_shard, journal, clock, timers, background)
+    runtime: Runtime[GroupShard] = Runtime(
+        OFFSETS_TOPIC.name, new_shard, journal, clock, timers, background, gathers=True
+    )
     return Coordinator(OFFSETS_TOPIC, runtime, node_id, replicas)
 
 

@@ -60,13 +60,16 @@ class MarkerWriter:
         offsets_topic: str,
         offsets: OnOffsetsMarker,
         peers: MarkerPeers,
+        flush_offsets: Callable[[int], None] = lambda partition: None,
     ) -> None:
+        """``flush_offsets`` brings to a partition of the offsets' topic what its coordinator still holds."""
         self._node_id = node_id
         self._replicas = replicas
         self._clock = clock
         self._timers = timers
         self._offsets_topic = offsets_topic
         self._offsets = offsets
+        self._flush_offsets = flush_offsets
         self._peers = peers
         self._queue = MarkerQueue()
         self._retrying = False
@@ -87,6 +90,8 @@ class MarkerWriter:
         transaction_version: int = 0,
     ) -> Written:
         """Appends one marker; KafkaError when the partition does not take it."""
+        if partition.topic == self._offsets_topic:
+            self._flush_offsets(partition.partition)
         replica = self._replicas.find(partition.topic, partition.partition)
         marker = Marker(ControlType.COMMIT if committed else ControlType.ABORT, coordinator_epoch)
         now_ms = self._clock.now_ms()

@@ -184,6 +184,7 @@ class Transactions:
                 self._groups.topic.name,
                 self._groups.runtime.end_transaction,
                 MarkerPeers(self._leader_of, self._send, self._background),
+                self._groups.runtime.flush,
             )
             self._writer.done = self._written
         return self._writer
