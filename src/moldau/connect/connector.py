@@ -31,6 +31,10 @@ def _nothing_kept(partition: Place) -> Place | None:
     return None
 
 
+def _not_kept(partition: Place, place: Place) -> None:
+    """Where nobody keeps places there is none to come back to."""
+
+
 @dataclass(frozen=True, slots=True)
 class SourceTaskContext:
     connector: str
@@ -39,6 +43,8 @@ class SourceTaskContext:
     now_ms: Callable[[], int]
     #: The place that would be found after a crash: what the other side may forget lies before it.
     kept_offset_of: OffsetReader = _nothing_kept
+    #: Keeps a place at once and for good, before any record with it is given out.
+    keep: Callable[[Place, Place], None] = _not_kept
 
 
 def _fail(record: SinkRecord, error: JavaError) -> None:
