@@ -1,10 +1,10 @@
 """Changes of MySQL and MariaDB by their binary log: first what is there, then what changes, without a gap.
 
 The snapshot is one consistent view whose place in the log is known, and the stream begins at that place. That
-place is kept before the first row is given out: a snapshot that was cut short is followed by all changes since
-the first attempt, because rows that it gave may be deleted by now, which another snapshot does not show. A
-place names where a transaction begins, an event in it, and rows of that event; a restart reads that again and
-passes over what was written. The log itself describes the tables (``binlog_row_metadata=FULL``), so
+place is kept before the first row is given out: a snapshot that was cut short is followed by all changes
+since the first attempt, because rows that it gave may be deleted by now, which another snapshot does not
+show. A place names where a transaction begins, an event in it, and rows of that event; a restart reads that
+again and passes over what was written. The log itself describes the tables (``binlog_row_metadata=FULL``), so
 that old events are read with the columns of their time and no history of schemas is kept.
 
 Invariant: what a place names was given out, with everything before it.
@@ -108,6 +108,11 @@ class MySqlCdc(SourceConnector):
 
     def make_task(self) -> SourceTask:
         return MySqlCdcTask()
+
+    @classmethod
+    def exactly_once(cls, given: Mapping[str, str]) -> bool:
+        """A snapshot that is cut short begins anew; the stream goes on where it was."""
+        return given.get("snapshot.mode") in ("no_data", "never")
 
     @classmethod
     def hosts(cls, given: Mapping[str, str]) -> list[str]:

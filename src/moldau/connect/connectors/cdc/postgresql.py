@@ -99,6 +99,11 @@ class PostgresCdc(SourceConnector):
         return PostgresCdcTask()
 
     @classmethod
+    def exactly_once(cls, given: Mapping[str, str]) -> bool:
+        """A snapshot that is cut short begins anew; the stream goes on where it was."""
+        return given.get("snapshot.mode") in ("no_data", "never")
+
+    @classmethod
     def hosts(cls, given: Mapping[str, str]) -> list[str]:
         return [given.get("database.hostname", "")]
 
@@ -392,7 +397,9 @@ class PostgresCdcTask(SourceTask):
         }
         source = self._source(table, begin.commit_us, lsn or begin.final_lsn, begin.xid, "false")
         made = list(self._made(table, change, source, (self._partition, place)))
-        numbered = [each.replaced(source_offset={**place, "part": part}) for part, each in enumerate(made[:-1])]
+        numbered = [
+            each.replaced(source_offset={**place, "part": part}) for part, each in enumerate(made[:-1])
+        ]
         self._held = [*numbered, made[-1]][passed:]
         return before
 
