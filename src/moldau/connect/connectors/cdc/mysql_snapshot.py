@@ -57,7 +57,7 @@ def check_log(sql: Any, position: LogPosition, connector: str) -> None:
     if position.file not in {str(row[0]) for row in rows_of(sql, "SHOW BINARY LOGS")}:
         raise ConnectException(
             f"A snapshot was cut short, and the binary log {position.file} with the changes since then is "
-            f"gone: deletes may be missing. Next: stop the connector, DELETE /connectors/{connector}/offsets, "
+            f"gone: deletes may be missing. Next: stop the connector, DELETE /connectors/{connector}/offsets "
             "and resume it: it begins with a new snapshot"
         )
 

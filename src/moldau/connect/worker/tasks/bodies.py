@@ -11,6 +11,7 @@ from moldau.connect.transforms.python import TYPE as PYTHON
 from moldau.connect.transforms.python import load
 from moldau.connect.worker.settings import WorkerSettings
 from moldau.connect.worker.tasks.exactly_once import ExactlyOnceBody, Transactions
+from moldau.connect.worker.tasks.own_process import ProcessBody, in_own_process
 from moldau.connect.worker.tasks.running_task import Body
 from moldau.connect.worker.tasks.sink_body import SinkBody
 from moldau.connect.worker.tasks.source_body import SourceBody
@@ -21,6 +22,15 @@ from moldau.connect.worker.tasks.task_parts import TaskParts
 def body_of(
     parts: TaskParts, connector: Connector, config: Mapping[str, str], worker: WorkerSettings
 ) -> Body:
+    if in_own_process(config):
+        return ProcessBody(parts, config, worker)
+    return inner_body_of(parts, connector, config, worker)
+
+
+def inner_body_of(
+    parts: TaskParts, connector: Connector, config: Mapping[str, str], worker: WorkerSettings
+) -> Body:
+    """What runs in the worker, or in the process that is the task's own."""
     if isinstance(connector, SourceConnector):
         if worker.exactly_once:
             return ExactlyOnceBody(
@@ -41,6 +51,7 @@ def check_runtime(connector: type[Connector], settings: Mapping[str, str], worke
             load(settings.get(f"{name.removesuffix('type')}function", ""), worker.python_modules)
         if name.startswith(("spark.", "moldau.spark.")):
             raise ConfigException(f"The setting {name} is the worker's, not a connector's")
+    in_own_process(settings)
     if runs_on_spark(settings, worker) and issubclass(connector, SinkConnector):
         check_spark(connector, settings, worker)
     elif settings.get("moldau.runtime") == "spark":
