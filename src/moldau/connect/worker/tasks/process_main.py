@@ -46,7 +46,8 @@ class _Pipe:
 
     async def ask(self, what: Mapping[str, Any]) -> Mapping[str, Any]:
         number = next(self._numbers)
-        question = self._questions[number] = asyncio.get_running_loop().create_future()
+        question: asyncio.Future[Mapping[str, Any]] = asyncio.get_running_loop().create_future()
+        self._questions[number] = question
         self.say({**what, "id": number})
         return await question
 
