@@ -94,9 +94,10 @@ def clustered(broker: Broker, name: str) -> dict[str, str]:
 
 
 @contextmanager
-def in_cluster(broker: Broker, name: str) -> Iterator[tuple[Worker, Callable[[], None]]]:
+def in_cluster(broker: Broker, name: str, **properties: str) -> Iterator[tuple[Worker, Callable[[], None]]]:
     """A worker of a cluster, and how to stop it early."""
-    options = DistributedOptions(distributed_settings(clustered(broker, name)))
+    given = {**clustered(broker, name), **{k.replace("_", "."): v for k, v in properties.items()}}
+    options = DistributedOptions(distributed_settings(given))
     with in_a_thread(lambda ready, stop: serve_distributed(options, ready, stop)) as both:
         yield both
 

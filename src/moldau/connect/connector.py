@@ -31,6 +31,47 @@ def _nothing_kept(partition: Place) -> Place | None:
     return None
 
 
+def _not_kept(partition: Place, place: Place) -> None:
+    """Where nobody keeps places there is none to come back to."""
+
+
+class TransactionBoundaries:
+    """Where a task of ``transaction.boundary=connector`` says that transactions end.
+
+    Records of an aborted transaction are seen by nobody, and their places are kept: they do not come again.
+    A task that wants them again raises an error.
+    """
+
+    def __init__(self) -> None:
+        self._after_batch: bool | None = None
+        self._after: list[tuple[SourceRecord, bool]] = []
+
+    def commit(self) -> None:
+        """At the end of the batch that ``poll`` is about to give."""
+        self._after_batch = True
+
+    def abort(self) -> None:
+        self._after_batch = False
+
+    def commit_after(self, record: SourceRecord) -> None:
+        self._after.append((record, True))
+
+    def abort_after(self, record: SourceRecord) -> None:
+        self._after.append((record, False))
+
+    def take(self, records: Sequence[SourceRecord]) -> list[tuple[int, bool]]:
+        """Ends that were asked for: behind how many of these records, and whether with a commit."""
+        asked, self._after = self._after, []
+        last, self._after_batch = self._after_batch, None
+        found = [
+            (number, commits)
+            for number, record in enumerate(records, 1)
+            for one, commits in asked
+            if one is record
+        ]
+        return found if last is None else [*found, (len(records), last)]
+
+
 @dataclass(frozen=True, slots=True)
 class SourceTaskContext:
     connector: str
@@ -39,6 +80,10 @@ class SourceTaskContext:
     now_ms: Callable[[], int]
     #: The place that would be found after a crash: what the other side may forget lies before it.
     kept_offset_of: OffsetReader = _nothing_kept
+    #: Keeps a place at once and for good, before any record with it is given out.
+    keep: Callable[[Place, Place], None] = _not_kept
+    #: Of a connector that says itself where transactions end; None for others.
+    transactions: TransactionBoundaries | None = None
 
 
 def _fail(record: SinkRecord, error: JavaError) -> None:
@@ -146,6 +191,11 @@ class SourceConnector(Connector):
     @classmethod
     def exactly_once(cls, given: Mapping[str, str]) -> bool:
         """Whether a restart goes on exactly where the last transaction ended."""
+        return False
+
+    @classmethod
+    def defines_transactions(cls, given: Mapping[str, str]) -> bool:
+        """Whether its tasks say where transactions end (``transaction.boundary=connector``)."""
         return False
 
 

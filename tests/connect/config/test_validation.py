@@ -9,6 +9,7 @@ from tests.connect.transforms.test_catalogue import DEFINITIONS, shown
 
 from moldau.connect.config.framework import SINK, SOURCE
 from moldau.connect.config.validation import definition_of, validate
+from moldau.connect.connector import SourceConnector
 from moldau.connect.connectors.catalogue import CONNECTORS
 from moldau.connect.connectors.file.stream import FileStreamSink, FileStreamSource
 from moldau.connect.plugins import Plugins
@@ -85,3 +86,36 @@ def test_the_definition_of_a_connector_has_both_parts() -> None:
     names = [key.name for key in definition_of(FileStreamSource)]
     assert names[0] == "name"
     assert names[-3:] == ["file", "topic", "batch.size"]
+
+
+LINES = {"connector.class": "FileStreamSource", "name": "v", "file": "x.txt", "topic": "x-t"}
+
+
+def errors_of(given: dict[str, str], worker: bool = True) -> dict[str, list[str]]:
+    connector = PLUGINS.connector(given["connector.class"])
+    assert connector is not None
+    answer = validate(connector, given, worker).answer()
+    values = [entry["value"] for entry in answer["configs"]]
+    return {value["name"]: value["errors"] for value in values if value["errors"]}
+
+
+def test_exactly_once_is_required_of_worker_and_connector() -> None:
+    required = {**LINES, "exactly.once.support": "Required"}
+    assert errors_of(required) == {}
+    assert errors_of(LINES, worker=False) == {}
+    worker = "This worker does not have exactly-once source support enabled."
+    assert errors_of(required, worker=False) == {"exactly.once.support": [worker]}
+    connector = "The connector does not support exactly-once semantics with the provided configuration."
+    del required["file"]
+    assert errors_of(required, worker=False) == {"exactly.once.support": [worker, connector]}
+
+
+@pytest.mark.parametrize(
+    ("mode", "supported"),
+    [("bulk", False), ("incrementing", True), ("timestamp", False), ("timestamp+incrementing", True)],
+)
+def test_tables_are_read_exactly_once_where_a_place_names_one_row(mode: str, supported: bool) -> None:
+    connector = PLUGINS.connector("JdbcSourceConnector")
+    assert connector is not None
+    assert issubclass(connector, SourceConnector)
+    assert connector.exactly_once({"mode": mode}) == supported

@@ -77,9 +77,18 @@ def test_statuses_of_apache_are_read_and_written_alike() -> None:
 
 def test_what_is_no_record_of_ours() -> None:
     state = ConfigState()
-    for key in ("session-key", "logger-cluster-x", "restart-connector-x", "tasks-fencing-x"):
+    for key in ("session-key", "logger-cluster-x", "restart-connector-x"):
         assert state.apply(StateRecord(key, {})) is None
     assert StateRecord.decoded(b"connector-x", b"{bad") is None
     assert read_status(b"status-task-x", b"{}") is None
     assert read_status(b"status-connector-x", b"{bad") == StatusChange("x", None, None)
     assert Status(State.FAILED, "w", None, "t").node()["trace"] == "t"
+
+
+def test_how_many_tasks_are_fenced_is_known_until_nobody_is_left() -> None:
+    state = ConfigState()
+    assert state.apply(StateRecord("tasks-fencing-a-b", {"task-count": 3})) == "a-b"
+    assert state.fencing["a-b"] == 3
+    assert records.fenced("a-b", 3).encoded() == (b"tasks-fencing-a-b", b'{"task-count":3}')
+    state.apply(records.fenced("a-b", None))
+    assert "a-b" not in state.fencing

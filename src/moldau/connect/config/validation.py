@@ -89,7 +89,8 @@ def definition_of(connector: type[Connector]) -> ConfigDef:
     return (SOURCE if connector.kind == "source" else SINK).with_keys(*connector.config)
 
 
-def validate(connector: type[Connector], given: Given) -> Validation:
+def validate(connector: type[Connector], given: Given, worker_exactly_once: bool = True) -> Validation:
+    """``worker_exactly_once``: whether the worker lets sources write in transactions."""
     known = {name: value for name, value in given.items() if value is not None}
     base = SOURCE if connector.kind == "source" else SINK
     extra = [*transform_keys(known), *predicate_keys(known)]
@@ -97,7 +98,10 @@ def validate(connector: type[Connector], given: Given) -> Validation:
     answers = {value.name: value for value in definition.validate(known)}
     _forget_unknown_classes(definition, answers)
     _check_negation(known, answers)
-    (_check_source if connector.kind == "source" else _check_sink)(connector, known, answers)
+    if connector.kind == "source":
+        _check_source(connector, known, answers, worker_exactly_once)
+    else:
+        _check_sink(connector, known, answers)
     for name, errors in connector.check(known).items():
         answers.setdefault(name, ConfigValue(name)).errors.extend(errors)
     for name, value in given.items():
@@ -136,17 +140,23 @@ def _check_negation(given: Mapping[str, str], answers: dict[str, ConfigValue]) -
 
 
 def _check_source(
-    connector: type[Connector], given: Mapping[str, str], answers: dict[str, ConfigValue]
+    connector: type[Connector],
+    given: Mapping[str, str],
+    answers: dict[str, ConfigValue],
+    worker_exactly_once: bool,
 ) -> None:
     assert issubclass(connector, SourceConnector)
     support = answers["exactly.once.support"]
     wanted = str(support.value).upper() == "REQUIRED" and not support.errors
+    if wanted and not worker_exactly_once:
+        support.errors.append("This worker does not have exactly-once source support enabled.")
     if wanted and not connector.exactly_once(given):
         support.errors.append(
             "The connector does not support exactly-once semantics with the provided configuration."
         )
     boundary = answers["transaction.boundary"]
-    if str(boundary.value).upper() == "CONNECTOR" and not boundary.errors:
+    chosen = str(boundary.value).upper() == "CONNECTOR" and not boundary.errors
+    if chosen and not connector.defines_transactions(given):
         boundary.errors.append(
             "The connector does not support connector-defined transaction boundaries with the given "
             "configuration. Please reconfigure it to use a different transaction boundary definition."

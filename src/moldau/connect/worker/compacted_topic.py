@@ -1,7 +1,7 @@
 """A compacted topic of several partitions that every worker reads and any of them writes.
 
-Invariant: what was read is applied in the order of each partition; ``catch_up`` returns when everything that
-was written before it is applied.
+Invariant: what was read is applied in the order of each partition, and only what is committed; ``catch_up``
+returns when everything that was committed before it is applied.
 """
 
 import asyncio
@@ -10,6 +10,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from moldau.base.names import TopicPartition
+from moldau.client.admin.descriptions import READ_COMMITTED, READ_UNCOMMITTED
 from moldau.client.consumer.consumer import BEGINNING, END, Consumer
 from moldau.client.producer.producer import Delivery, Producer
 from moldau.client.transport.cluster import Cluster
@@ -65,8 +66,11 @@ class CompactedTopic:
         for delivery in pending:
             await delivery
 
-    async def catch_up(self) -> None:
-        async with Consumer(self._cluster) as consumer:
+    async def catch_up(self, *, past_open: bool = False) -> None:
+        """With ``past_open``, transactions that are still open before the end are waited for: what is
+        committed behind them could not be read else."""
+        level = READ_UNCOMMITTED if past_open else READ_COMMITTED
+        async with Consumer(self._cluster, isolation_level=level) as consumer:
             ends = await consumer.offsets_of(dict.fromkeys(self._positions, END))
         async with self._moved:
             await self._moved.wait_for(
@@ -80,7 +84,7 @@ class CompactedTopic:
         starts = dict.fromkeys(self._positions, BEGINNING)
         while True:
             try:
-                async with Consumer(self._cluster) as consumer:
+                async with Consumer(self._cluster, isolation_level=READ_COMMITTED) as consumer:
                     await consumer.assign(starts)
                     while True:
                         batch = await consumer.next_batch(timeout_ms=1000)

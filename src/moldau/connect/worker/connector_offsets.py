@@ -57,8 +57,10 @@ async def reset_offsets(herder: Herder, name: str) -> dict[str, str]:
     config = herder.config(name)
     _require_stopped(herder, name)
     if herder.kind(config) == "source":
-        herder.offsets.forget(name)
-        await herder.offsets.flush()
+        await herder.fence(name)
+        store = await herder.offsets_of(name, config)
+        store.forget(name)
+        await store.flush()
     else:
         outcome = (await Groups(herder.cluster).delete([group_of(name)]))[group_of(name)]
         if outcome is not None and outcome.code is not ErrorCode.GROUP_ID_NOT_FOUND:
@@ -106,8 +108,10 @@ async def _alter_source(herder: Herder, name: str, pairs: list[tuple[Place | Non
         connector.check_offsets(known)
     except ConnectException as error:
         raise http_problem(500, error.message) from error
-    herder.offsets.put(name, known)
-    await herder.offsets.flush()
+    await herder.fence(name)
+    store = await herder.offsets_of(name, herder.config(name))
+    store.put(name, known)
+    await store.flush()
 
 
 async def _alter_sink(herder: Herder, name: str, pairs: list[tuple[Place | None, Place | None]]) -> None:

@@ -22,22 +22,22 @@ from moldau.connect.connector import Connector, SinkConnector, SourceConnector
 from moldau.connect.data.text import java_text
 from moldau.connect.errors import ConfigException
 from moldau.connect.plugins import Plugins
-from moldau.connect.transforms.python import TYPE as PYTHON
-from moldau.connect.transforms.python import load
 from moldau.connect.worker import state as records
 from moldau.connect.worker.offsets import OffsetStore
+from moldau.connect.worker.own_offsets import OwnOffsets
 from moldau.connect.worker.settings import WorkerSettings
 from moldau.connect.worker.state import ConfigState, StateRecord, Target
 from moldau.connect.worker.statuses import State, Status, Statuses
 from moldau.connect.worker.store import Store
+from moldau.connect.worker.tasks.bodies import body_of, check_runtime
+from moldau.connect.worker.tasks.exactly_once import fence
 from moldau.connect.worker.tasks.handling import ErrorHandling
 from moldau.connect.worker.tasks.processing import processing_of
 from moldau.connect.worker.tasks.running_task import Body, RunningTask
-from moldau.connect.worker.tasks.sink_body import SinkBody
-from moldau.connect.worker.tasks.source_body import SourceBody
-from moldau.connect.worker.tasks.spark_sink import SparkSinkBody, check_spark, runs_on_spark
+from moldau.connect.worker.tasks.spark_sink import runs_on_spark
 from moldau.connect.worker.tasks.task_parts import TaskParts
 from moldau.connect.worker.tasks.traces import headline, trace_of
+from moldau.connect.worker.topic_offsets import TopicOffsets
 from moldau.protocol.errors import KafkaError
 from moldau.web.problems import http_problem
 
@@ -67,6 +67,7 @@ class _Live:
     tasks: dict[int, RunningTask] = field(default_factory=dict)
     #: The settings of the tasks that were started.
     settings: list[dict[str, str]] = field(default_factory=list)
+    offsets: OffsetStore | None = None
 
 
 class Herder:
@@ -96,6 +97,8 @@ class Herder:
         self._deleting: set[str] = set()
         self._wake = asyncio.Event()
         self._background: list[asyncio.Task[None]] = []
+        #: Of connectors that have a topic of their own for their places.
+        self._own_offsets: dict[tuple[str, str], OwnOffsets] = {}
 
     @property
     def state(self) -> ConfigState:
@@ -120,7 +123,32 @@ class Herder:
         async with self._turn:
             for name in list(self._live):
                 await self._release(name)
-        await self.offsets.flush()
+        await self._flush()
+        for own in self._own_offsets.values():
+            await own.close()
+
+    async def _flush(self) -> None:
+        for store in (*self._own_offsets.values(), self.offsets):
+            await store.flush()
+
+    async def offsets_of(self, name: str, config: Mapping[str, str]) -> OffsetStore:
+        """Where the places of a connector are kept."""
+        topic = config.get("offsets.storage.topic", "").strip()
+        if not topic or not self.store.shared:
+            return self.offsets
+        if (name, topic) not in self._own_offsets:
+            given = self.worker.given
+            partitions = int(given.get("offset.storage.partitions", "25"))
+            replicas = int(given.get("offset.storage.replication.factor", "-1"))
+            own = OwnOffsets(TopicOffsets(self.cluster, topic, partitions, replicas), self.offsets)
+            await own.open()
+            self._own_offsets[name, topic] = own
+        return self._own_offsets[name, topic]
+
+    async def fence(self, name: str) -> None:
+        """Nothing that earlier tasks of a source still write is committed from now on."""
+        if self.worker.exactly_once:
+            await fence(self.cluster, self.worker, name, self.state.fencing.get(name, 0))
 
     def runs(self, name: str) -> bool:
         return name in self._live
@@ -148,7 +176,7 @@ class Herder:
         while True:
             await asyncio.sleep(self.worker.offset_flush_interval_ms / 1000)
             try:
-                await self.offsets.flush()
+                await self._flush()
             except (OSError, KafkaError) as error:
                 log.error("the places of sources could not be written: %s", error)
 
@@ -225,7 +253,10 @@ class Herder:
         return found
 
     def validate(self, config: Mapping[str, str | None]) -> Validation:
-        return validate(self.plugin_of(config), config)
+        return self._validated(self.plugin_of(config), config)
+
+    def _validated(self, connector: type[Connector], config: Mapping[str, str | None]) -> Validation:
+        return validate(connector, config, self.worker.exactly_once or not self.store.shared)
 
     # --- changes --------------------------------------------------------------------------------------
 
@@ -270,7 +301,8 @@ class Herder:
         config = dict(self.config(name))
         try:
             await self._change(name, lambda: records.deleted(name, self.state.written_tasks(name)))
-            self.offsets.forget(name)
+            await self._fence_deleted(name)
+            (await self.offsets_of(name, config)).forget(name)
             self.statuses.forget(name)
         finally:
             self._deleting.discard(name)
@@ -278,6 +310,17 @@ class Herder:
             await self._forget(config, None)
         except Exception as error:
             log.warning("connector %s is deleted; what its sink keeps of offsets is not: %s", name, error)
+
+    async def _fence_deleted(self, name: str) -> None:
+        """Whoever may still run a task of it cannot write any more; then nothing of it stays behind."""
+        if name not in self.state.fencing:
+            return
+        await self.fence(name)
+
+        def decide() -> tuple[list[StateRecord], None]:
+            return ([] if name in self.state.connectors else [records.fenced(name, None)]), None
+
+        await self.store.change(decide)
 
     async def forget_in_sink(self, name: str, partitions: Sequence[TopicPartition] | None) -> None:
         """Tells a sink that keeps offsets on the other side that those of the group were changed."""
@@ -362,13 +405,13 @@ class Herder:
     def _checked(self, config: Mapping[str, str | None]) -> dict[str, str]:
         """The configuration, if nothing is wrong with it."""
         connector = self.plugin_of(config)
-        refusal = validate(connector, config).refusal()
+        refusal = self._validated(connector, config).refusal()
         if refusal is not None:
             raise http_problem(400, refusal)
         given = {name: value for name, value in config.items() if value is not None}
         try:
             settings = resolved(given, self.worker.providers)
-            _check_runtime(connector, settings, self.worker)
+            check_runtime(connector, settings, self.worker)
             for path in connector.paths(settings):
                 self.worker.allowed_paths.resolve(path)
             for host in connector.hosts(settings):
@@ -398,11 +441,21 @@ class Herder:
             }
             for each in settings
         ]
-        return [] if kept == self.state.tasks.get(name) else records.planned(name, kept)
+        if kept == self.state.tasks.get(name):
+            return []
+        found = records.planned(name, kept)
+        if self.worker.exactly_once and connector.kind == "source":
+            # As many as ever were: workers that missed a change may still run some of them.
+            found.append(records.fenced(name, max(len(kept), self.state.fencing.get(name, 0))))
+        return found
 
     async def _change(self, name: str, decide: Callable[[], Sequence[StateRecord]]) -> None:
         await self.store.change(lambda: (decide(), None))
-        await self.follow(name)
+        try:
+            await self.follow(name)
+        except KafkaError as error:
+            log.warning("connector %s: %s; again soon", name, error)
+            self._note(name)
 
     # --- what runs ------------------------------------------------------------------------------------
 
@@ -432,7 +485,7 @@ class Herder:
         if live is None:
             return
         await self._stop_tasks(live)
-        await self.offsets.flush()
+        await self._flush()
         if name in self.state.connectors:
             gone = Status(State.UNASSIGNED, self.worker_id, None)
             for task in self.statuses.tasks(name):
@@ -468,6 +521,12 @@ class Herder:
         if wanted != live.settings:
             await self._stop_tasks(live)
             self.statuses.forget_tasks(name)
+            live.offsets = self.offsets
+            if isinstance(live.connector, SourceConnector):
+                if wanted:
+                    await self.fence(name)
+                live.offsets = await self.offsets_of(name, live.config)
+                await live.offsets.catch_up()
             live.settings = wanted
             for task in range(len(wanted)):
                 self._start_task(name, live, task)
@@ -512,37 +571,19 @@ class Herder:
             processing_of(config, self.worker),
             ErrorHandling.of(config),
             self.cluster,
-            self.offsets,
+            live.offsets or self.offsets,
             self._clock,
             partial(self.statuses.saw_topic, name, task=task),
             self.worker.identity,
         )
-        if isinstance(live.connector, SourceConnector):
-            return SourceBody(parts, live.connector)
-        assert isinstance(live.connector, SinkConnector)
-        if runs_on_spark(config, self.worker):
-            return SparkSinkBody(parts, live.connector, config, self.worker)
-        return SinkBody(parts, live.connector)
+        assert live.connector is not None
+        return body_of(parts, live.connector, config, self.worker)
 
     def _tell_connector(self, name: str, live: _Live) -> None:
         if live.connector is not None:
             status = Status(_STATES[live.target], self.worker_id, live.connector.version)
             if self.statuses.connector(name) != status:
                 self.statuses.set_connector(name, status)
-
-
-def _check_runtime(connector: type[Connector], settings: Mapping[str, str], worker: WorkerSettings) -> None:
-    """Options of Spark belong to the worker, because some of them load code and read files; so does the list
-    of modules that may be loaded."""
-    for name, value in settings.items():
-        if value == PYTHON and name.startswith("transforms.") and name.endswith(".type"):
-            load(settings.get(f"{name.removesuffix('type')}function", ""), worker.python_modules)
-        if name.startswith(("spark.", "moldau.spark.")):
-            raise ConfigException(f"The setting {name} is the worker's, not a connector's")
-    if runs_on_spark(settings, worker) and issubclass(connector, SinkConnector):
-        check_spark(connector, settings, worker)
-    elif settings.get("moldau.runtime") == "spark":
-        raise ConfigException("moldau.runtime=spark is for sinks; sources run in the worker")
 
 
 def _failed(status: Status | None) -> bool:

@@ -39,8 +39,12 @@ class OffsetStore(Protocol):
 
     async def flush(self) -> None: ...
 
-    async def catch_up(self) -> None:
-        """Returns when what other workers wrote is known here."""
+    async def catch_up(self, *, past_open: bool = False) -> None:
+        """Returns when what other workers wrote is known here; see ``CompactedTopic``."""
+        ...
+
+    def learn(self, connector: str, offsets: Iterable[tuple[Place, Place]]) -> None:
+        """Takes over places that a transaction has written."""
         ...
 
 
@@ -82,8 +86,12 @@ class FileOffsets:
     def forget(self, connector: str) -> None:
         self.put(connector, [(partition, None) for partition, _ in self.of(connector)])
 
-    async def catch_up(self) -> None:
+    async def catch_up(self, *, past_open: bool = False) -> None:
         """There are no others."""
+
+    def learn(self, connector: str, offsets: Iterable[tuple[Place, Place]]) -> None:
+        """A file has no part in transactions."""
+        self.put(connector, offsets)
 
     async def flush(self) -> None:
         if not self._changed:

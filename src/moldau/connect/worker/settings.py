@@ -12,7 +12,7 @@ from moldau.connect.compatibility import Compatibility
 from moldau.connect.config.definition import ConfigDef, ConfigKey, ConfigType, Importance, Settings
 from moldau.connect.config.hosts import AllowedHosts
 from moldau.connect.config.providers import AllowedPaths, ConfigProvider, providers_of, resolved
-from moldau.connect.config.validators import OneOf, Range
+from moldau.connect.config.validators import OneOf, OneOfAnyCase, Range
 from moldau.connect.errors import ConfigException
 from moldau.connect.transforms.python import MODULES
 
@@ -97,6 +97,14 @@ DISTRIBUTED = ConfigDef(
     _number(
         "status.storage.replication.factor", -1, "How many replicas it gets; -1 is the broker's default."
     ),
+    ConfigKey(
+        "exactly.once.source.support",
+        ConfigType.STRING,
+        "disabled",
+        _HIGH,
+        "enabled: every source writes its records and their places in one transaction.",
+        OneOfAnyCase("DISABLED", "ENABLED", "PREPARING"),
+    ),
     _number("session.timeout.ms", 10_000, "After how long a silent worker is taken for dead."),
     _number("heartbeat.interval.ms", 3_000, "How often a worker shows that it lives."),
     ConfigKey(
@@ -123,6 +131,8 @@ class WorkerSettings:
     allowed_paths: AllowedPaths
     allowed_hosts: AllowedHosts
     providers: Mapping[str, ConfigProvider] = field(repr=False)
+    #: Whether sources write records and places in one transaction.
+    exactly_once: bool = False
 
     @property
     def python_modules(self) -> list[str]:
@@ -206,6 +216,7 @@ def _worker(given: Mapping[str, str], definition: ConfigDef) -> tuple[WorkerSett
         AllowedPaths(parsed["connectors.allowed.paths"]),
         AllowedHosts(parsed["connectors.allowed.hosts"]),
         providers,
+        str(parsed.get("exactly.once.source.support", "")).lower() == "enabled",
     )
     return worker, parsed
 

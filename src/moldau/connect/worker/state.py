@@ -45,6 +45,8 @@ class ConfigState:
     targets: dict[str, Target] = field(default_factory=dict)
     #: Settings of tasks that count.
     tasks: dict[str, list[dict[str, str]]] = field(default_factory=dict)
+    #: How many tasks of a source may have written in transactions: so many are fenced before new ones begin.
+    fencing: dict[str, int] = field(default_factory=dict)
     _written: dict[str, dict[int, dict[str, str]]] = field(default_factory=dict)
 
     def target(self, name: str) -> Target:
@@ -58,6 +60,9 @@ class ConfigState:
         elif record.key.startswith("target-state-"):
             name = record.key.removeprefix("target-state-")
             self._take_target(name, record.value)
+        elif kind == "tasks" and name.startswith("fencing-"):
+            name = name.removeprefix("fencing-")
+            self._take_fencing(name, record.value)
         elif kind == "task":
             name, _, number = name.rpartition("-")
             if number.isdecimal():
@@ -92,6 +97,12 @@ class ConfigState:
             return
         written = value.get("state.v2", value.get("state"))
         self.targets[name] = Target(written) if written in Target.__members__ else Target.STARTED
+
+    def _take_fencing(self, name: str, value: Mapping[str, Any] | None) -> None:
+        if value is None:
+            self.fencing.pop(name, None)
+        else:
+            self.fencing[name] = int(value.get("task-count", 0))
 
     def _take_commit(self, name: str, value: Mapping[str, Any] | None) -> None:
         if value is None:
@@ -133,6 +144,11 @@ def planned(name: str, tasks: Iterable[Mapping[str, str]]) -> list[StateRecord]:
         for number, settings in enumerate(tasks)
     ]
     return [*records, StateRecord(f"commit-{name}", {"tasks": len(records)})]
+
+
+def fenced(name: str, count: int | None) -> StateRecord:
+    """None when nobody can be left that is to be fenced."""
+    return StateRecord(f"tasks-fencing-{name}", None if count is None else {"task-count": count})
 
 
 def deleted(name: str, tasks: Iterable[int]) -> list[StateRecord]:

@@ -58,8 +58,12 @@ class TopicOffsets:
     def forget(self, connector: str) -> None:
         self.put(connector, [(partition, None) for partition, _ in self.of(connector)])
 
-    async def catch_up(self) -> None:
-        await self.topic.catch_up()
+    async def catch_up(self, *, past_open: bool = False) -> None:
+        await self.topic.catch_up(past_open=past_open)
+
+    def learn(self, connector: str, offsets: Iterable[tuple[Place, Place]]) -> None:
+        for partition, offset in offsets:
+            self._known[offset_key(connector, partition)] = offset_value(offset)
 
     async def flush(self) -> None:
         async with self._turn:

@@ -18,6 +18,8 @@ class Reading:
         self.given = {"name": name, "connector.class": connector.class_name, **given}
         assert validate(connector, self.given).refusal() is None
         self.place: Place | None = None
+        #: What the task has asked to be kept before it gave out any record.
+        self.kept_first: Place | None = None
         self.records: list[SourceRecord] = []
         self.start()
 
@@ -26,8 +28,11 @@ class Reading:
         clock = SystemClock()
         self.task.start(
             self.given,
-            SourceTaskContext("c", 0, lambda _: self.place, clock.now_ms, lambda _: self.place),
+            SourceTaskContext("c", 0, lambda _: self.place, clock.now_ms, lambda _: self.place, self.keep),
         )
+
+    def keep(self, partition: Place, place: Place) -> None:
+        self.place = self.kept_first = place
 
     def poll(self) -> list[SourceRecord]:
         found = list(self.task.poll())
@@ -42,6 +47,16 @@ class Reading:
 
     def seen(self) -> list[tuple[str | None, Any, Any]]:
         return [changed(record) for record in self.records]
+
+    def rows(self, column: str) -> set[Any]:
+        """The values of a column that whoever follows all changes has at the end."""
+        found: set[Any] = set()
+        for kind, before, after in self.seen():
+            if kind in ("d", None):
+                found.discard(before[column])
+            elif kind != "heartbeat":
+                found.add(after[column])
+        return found
 
     def restart(self) -> None:
         self.task.stop()

@@ -106,6 +106,55 @@ def test_restarts_lose_nothing_and_double_nothing(server: Server, run: Run) -> N
     assert sorted(numbers) == sorted([*range(25), 1007, 1008, 1015, 1025])
 
 
+@pytest.mark.parametrize("kept", ["the first place alone", "a place within the snapshot"])
+def test_a_snapshot_that_is_cut_short_loses_no_delete(server: Server, run: Run, kept: str) -> None:
+    name = "cut_early" if kept == "the first place alone" else "cut_late"
+    run(f"CREATE TABLE {name} (n INT PRIMARY KEY)", f"INSERT INTO {name} SELECT seq FROM seq_0_to_5")
+    cut = reading(server, name, max_batch_size="2")
+    cut.until(4)
+    if kept == "the first place alone":
+        cut.place = cut.kept_first
+    run(f"DELETE FROM {name} WHERE n = 1", f"INSERT INTO {name} VALUES (9)")
+    cut.restart()
+    cut.until(4 + 4)  # amid the rows of another snapshot
+    run(f"DELETE FROM {name} WHERE n = 0")
+    cut.restart()
+    wait_until(lambda: cut.poll() is not None and cut.rows("n") == {2, 3, 4, 5, 9}, cut.seen)
+    cut.task.stop()
+
+
+def test_a_table_that_was_empty_at_the_snapshot_loses_no_delete(server: Server, run: Run) -> None:
+    run("CREATE TABLE empty (n INT PRIMARY KEY)")
+    empty = reading(server, "empty")
+    empty.poll()
+    run("INSERT INTO empty VALUES (1)")
+    empty.until(1)
+    empty.place = empty.kept_first  # as if the worker had died before it kept the place of the row
+    run("DELETE FROM empty")
+    empty.restart()
+    wait_until(lambda: empty.poll() is not None and len(empty.records) > 1 and not empty.rows("n"))
+    empty.task.stop()
+
+
+def test_a_snapshot_cut_short_whose_log_is_gone_says_so(server: Server, run: Run) -> None:
+    run("CREATE TABLE lost (n INT PRIMARY KEY)", "INSERT INTO lost SELECT seq FROM seq_0_to_5")
+    lost = reading(server, "lost", max_batch_size="2")
+    lost.until(2)
+    lost.task.stop()
+    run("DELETE FROM lost WHERE n = 1", "FLUSH BINARY LOGS")
+    (file, *_) = run("SHOW MASTER STATUS")[0]
+
+    def purged() -> bool:  # not while a reader that was stopped is still there
+        run(f"PURGE BINARY LOGS TO '{file}'")
+        return len(run("SHOW BINARY LOGS")) == 1
+
+    wait_until(purged)
+    lost.start()
+    with pytest.raises(ConnectException, match="begins with a new snapshot"):
+        lost.poll()
+    lost.task.stop()
+
+
 def test_the_records_of_one_change_are_not_parted(server: Server, run: Run) -> None:
     run("CREATE TABLE pairs (id INT PRIMARY KEY)", "INSERT INTO pairs VALUES (1)")
     pairs = reading(server, "pairs")

@@ -121,6 +121,33 @@ def test_a_snapshot_that_is_cut_short_loses_no_delete(
     run(f"SELECT pg_drop_replication_slot('{name}')")  # the server of these tests has few of them
 
 
+@pytest.mark.parametrize("written", [1, 2, 3])
+def test_a_restart_amid_the_records_of_one_change_goes_on_there(
+    server: Server, run: Callable[..., list[Any]], written: int
+) -> None:
+    name = f"parts_{written}"
+    run(f"CREATE TABLE {name} (id INT PRIMARY KEY)", f"INSERT INTO {name} VALUES (1), (2)")
+    parts = reading_of(server, name)
+    parts.until(2)
+    # One transaction: a delete with its tombstone, then another key: the old one ends, a new one begins.
+    run("BEGIN", f"DELETE FROM {name} WHERE id = 1", f"UPDATE {name} SET id = 3 WHERE id = 2", "COMMIT")
+    whole = parts.until(7)[2:]
+    assert [each[0] for each in whole] == ["d", None, "d", None, "c"]
+    for first in (2, 4):
+        # As if only some of the records had been written.
+        place = parts.records[first + written - 1].source_offset if first + written <= 7 else None
+        if place is None:
+            continue
+        parts.place = place
+        del parts.records[first + written :]
+        parts.restart()
+        assert parts.until(7)[2:] == whole
+    parts.task.stop()
+    in_use = f"SELECT 1 FROM pg_replication_slots WHERE slot_name = '{name}' AND active"
+    wait_until(lambda: not run(in_use))
+    run(f"SELECT pg_drop_replication_slot('{name}')")
+
+
 def test_columns_that_come_and_go(server: Server, run: Callable[..., list[Any]]) -> None:
     run("CREATE TABLE wide (id INT PRIMARY KEY, a TEXT)", "ALTER TABLE wide REPLICA IDENTITY FULL")
     run("INSERT INTO wide VALUES (1, 'x')")

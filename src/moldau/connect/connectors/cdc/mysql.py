@@ -1,13 +1,16 @@
 """Changes of MySQL and MariaDB by their binary log: first what is there, then what changes, without a gap.
 
-The snapshot is one consistent view whose place in the log is known, and the stream begins at that place. A
-place names where a transaction begins, an event in it, and rows of that event; a restart reads that again and
-passes over what was written. The log itself describes the tables (``binlog_row_metadata=FULL``), so
+The snapshot is one consistent view whose place in the log is known, and the stream begins at that place. That
+place is kept before the first row is given out: a snapshot that was cut short is followed by all changes
+since the first attempt, because rows that it gave may be deleted by now, which another snapshot does not
+show. A place names where a transaction begins, an event in it, and rows of that event; a restart reads that
+again and passes over what was written. The log itself describes the tables (``binlog_row_metadata=FULL``), so
 that old events are read with the columns of their time and no history of schemas is kept.
 
 Invariant: what a place names was given out, with everything before it.
 """
 
+import logging
 import random
 import re
 from collections.abc import Generator, Iterator, Mapping, Sequence
@@ -18,7 +21,7 @@ from moldau.connect.config.definition import ConfigDef, ConfigKey, ConfigType, I
 from moldau.connect.config.validators import NonEmptyString, OneOf, Range
 from moldau.connect.connector import Place, SourceConnector, SourceTask, SourceTaskContext
 from moldau.connect.connectors.cdc.envelope import HEARTBEAT_KEY, HEARTBEAT_VALUE
-from moldau.connect.connectors.cdc.mysql_snapshot import check_server, read_tables, read_view
+from moldau.connect.connectors.cdc.mysql_snapshot import check_log, check_server, read_tables, read_view
 from moldau.connect.connectors.cdc.mysql_tables import MySqlTable, mysql_source
 from moldau.connect.connectors.cdc.mysql_types import MySqlColumn, MySqlRules
 from moldau.connect.connectors.cdc.mysql_wire import (
@@ -33,6 +36,8 @@ from moldau.connect.connectors.cdc.mysql_wire import (
 from moldau.connect.data.schema import Struct
 from moldau.connect.errors import ConnectException
 from moldau.connect.records import SourceRecord
+
+log = logging.getLogger("moldau.connect.connectors")
 
 _HIGH, _MEDIUM = Importance.HIGH, Importance.MEDIUM
 _VERSION = "3.6.3.Final"
@@ -103,6 +108,11 @@ class MySqlCdc(SourceConnector):
 
     def make_task(self) -> SourceTask:
         return MySqlCdcTask()
+
+    @classmethod
+    def exactly_once(cls, given: Mapping[str, str]) -> bool:
+        """A snapshot that is cut short begins anew; the stream goes on where it was."""
+        return given.get("snapshot.mode") in ("no_data", "never")
 
     @classmethod
     def hosts(cls, given: Mapping[str, str]) -> list[str]:
@@ -188,7 +198,7 @@ class MySqlCdcTask(SourceTask):
         check_server(self._sql)
         place = self._context.offset_of(self._partition)
         if place is None or (place.get("snapshot") and not place.get("last_snapshot_record")):
-            yield from self._first_time()
+            yield from self._first_time(place)
         else:
             self._boundary = LogPosition(str(place.get("file")), _number(place.get("pos")))
             self._begin = self._boundary
@@ -232,8 +242,14 @@ class MySqlCdcTask(SourceTask):
 
     # --- the snapshot ---------------------------------------------------------------------------------
 
-    def _first_time(self) -> Iterator[list[SourceRecord]]:
-        position = self._boundary = read_view(self._sql)
+    def _first_time(self, begun: Place | None) -> Iterator[list[SourceRecord]]:
+        position = read_view(self._sql)
+        if begun is not None:
+            log.info("connector %s: a new snapshot, then all since the first", self._context.connector)
+            position = LogPosition(str(begun.get("file")), _number(begun.get("pos")))
+            check_log(self._sql, position, self._context.connector)
+        self._boundary = position
+        self._context.keep(self._partition, _snapshot_place(position))
         if self._settings["snapshot.mode"] in ("no_data", "never"):
             return
         held: SourceRecord | None = None
@@ -252,7 +268,7 @@ class MySqlCdcTask(SourceTask):
 
     def _snapshot(self, position: LogPosition) -> Iterator[SourceRecord]:
         now = self._context.now_ms()
-        place = {"snapshot": True, "last_snapshot_record": False, "file": position.file, "pos": position.pos}
+        place = _snapshot_place(position)
         for database, name, columns, rows in read_tables(self._sql, self._wants, self._shows):
             table = self._table(database, name, columns)
             where = {"server_id": 0, "file": position.file, "pos": position.pos, "row": 0}
@@ -373,6 +389,10 @@ class MySqlCdcTask(SourceTask):
                 source_offset=place,
             )
         ]
+
+
+def _snapshot_place(position: LogPosition) -> dict[str, object]:
+    return {"snapshot": True, "last_snapshot_record": False, "file": position.file, "pos": position.pos}
 
 
 def _number(value: object, default: int = 0) -> int:

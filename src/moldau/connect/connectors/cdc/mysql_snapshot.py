@@ -52,6 +52,16 @@ def read_view(sql: Any) -> LogPosition:
         rows_of(sql, "UNLOCK TABLES")
 
 
+def check_log(sql: Any, position: LogPosition, connector: str) -> None:
+    """Raises ConnectException where the log no longer has a place: changes behind it may be lost."""
+    if position.file not in {str(row[0]) for row in rows_of(sql, "SHOW BINARY LOGS")}:
+        raise ConnectException(
+            f"A snapshot was cut short, and the binary log {position.file} with the changes since then is "
+            f"gone: deletes may be missing. Next: stop the connector, DELETE /connectors/{connector}/offsets "
+            "and resume it: it begins with a new snapshot"
+        )
+
+
 def _position(sql: Any) -> LogPosition:
     pymysql = library("pymysql", "connect-mysql")
     try:

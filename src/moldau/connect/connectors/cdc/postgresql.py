@@ -99,6 +99,11 @@ class PostgresCdc(SourceConnector):
         return PostgresCdcTask()
 
     @classmethod
+    def exactly_once(cls, given: Mapping[str, str]) -> bool:
+        """A snapshot that is cut short begins anew; the stream goes on where it was."""
+        return given.get("snapshot.mode") in ("no_data", "never")
+
+    @classmethod
     def hosts(cls, given: Mapping[str, str]) -> list[str]:
         return [given.get("database.hostname", "")]
 
@@ -149,7 +154,9 @@ class PostgresCdcTask(SourceTask):
         self._given_lsn = 0
         self._beat_at = 0
         self._told_at = 0
+        #: A restart passes over what comes up to this change, or to this record of it where it made several.
         self._after: tuple[int, int] = (0, -1)
+        self._after_part: int | None = None
 
     def stop(self) -> None:
         if getattr(self, "_records", None) is not None and self._records is not None:
@@ -266,6 +273,8 @@ class PostgresCdcTask(SourceTask):
             )
         start = _number(place.get("lsn_end"))
         self._after = (_number(place.get("lsn_commit")), _number(place.get("event"), -1))
+        part = place.get("part")
+        self._after_part = part if isinstance(part, int) else None
         self._end_lsn = start
         self._stream = ReplicationStream(self._address)
         self._stream.start(slot, start, self._settings["publication.name"])
@@ -360,8 +369,12 @@ class PostgresCdcTask(SourceTask):
         return []
 
     def _let_go(self, more: Mapping[str, object]) -> list[SourceRecord]:
+        """The records of the last change. Where they are several, those before the last say in their place
+        which they are: a restart between them goes on there, and behind the last one with the next change."""
         held, self._held = self._held, []
-        return [each.replaced(source_offset={**(each.source_offset or {}), **more}) for each in held]
+        if held:
+            held[-1] = held[-1].replaced(source_offset={**(held[-1].source_offset or {}), **more})
+        return held
 
     def _change(self, lsn: int, change: Change) -> list[SourceRecord]:
         begin, event = self._begin, self._event
@@ -370,7 +383,8 @@ class PostgresCdcTask(SourceTask):
         table = self._tables.get(change.relation)
         if table is None or change.op in self._settings["skipped.operations"]:
             return []
-        if (begin.final_lsn, event) <= self._after:
+        passed = self._passed((begin.final_lsn, event))
+        if passed is None:
             return []
         before = self._let_go({})
         place = {
@@ -382,8 +396,18 @@ class PostgresCdcTask(SourceTask):
             "ts_usec": begin.commit_us,
         }
         source = self._source(table, begin.commit_us, lsn or begin.final_lsn, begin.xid, "false")
-        self._held = list(self._made(table, change, source, (self._partition, place)))
+        made = list(self._made(table, change, source, (self._partition, place)))
+        numbered = [
+            each.replaced(source_offset={**place, "part": part}) for part, each in enumerate(made[:-1])
+        ]
+        self._held = [*numbered, made[-1]][passed:]
         return before
+
+    def _passed(self, change: tuple[int, int]) -> int | None:
+        """How many records of a change are written; None if all of them are."""
+        if change < self._after or (change == self._after and self._after_part is None):
+            return None
+        return self._after_part + 1 if change == self._after and self._after_part is not None else 0
 
     def _made(
         self,

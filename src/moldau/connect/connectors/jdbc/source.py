@@ -105,6 +105,11 @@ class JdbcSource(SourceConnector):
         return problems
 
     @classmethod
+    def exactly_once(cls, given: Mapping[str, str]) -> bool:
+        """Modes whose places tell every two rows apart."""
+        return "incrementing" in given.get("mode", "")
+
+    @classmethod
     def paths(cls, given: Mapping[str, str]) -> list[str]:
         return sqlite_paths(given)
 

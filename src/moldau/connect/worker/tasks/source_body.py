@@ -4,11 +4,11 @@ Invariant: a place is kept when every record up to it is written or left out on 
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 
 from moldau.client.producer.producer import Delivery, Producer
-from moldau.connect.connector import Place, SourceConnector, SourceTaskContext
+from moldau.connect.connector import Place, SourceConnector, SourceTaskContext, TransactionBoundaries
 from moldau.connect.records import SourceRecord
 from moldau.connect.worker.offsets import offset_key
 from moldau.connect.worker.tasks.handling import source_dead_letter
@@ -20,6 +20,8 @@ from moldau.connect.worker.tasks.task_parts import TaskParts, ensure_topic, send
 IDLE_SECONDS = 0.25
 #: For one that waits by itself: enough that a poll which returns at once does no harm.
 _BREATH_SECONDS = 0.005
+#: How long a task waits for a place to be kept at once.
+_KEEP_SECONDS = 60.0
 
 
 class SourceBody:
@@ -27,21 +29,14 @@ class SourceBody:
         self._parts = parts
         self._connector = connector
         self._topics: set[str] = set()
+        self._boundaries: TransactionBoundaries | None = None
 
     async def __call__(self, control: Control) -> None:
-        parts = self._parts
         task = self._connector.make_task()
-        context = SourceTaskContext(
-            parts.connector,
-            parts.task,
-            lambda partition: parts.offsets.get(parts.connector, partition),
-            parts.clock.now_ms,
-            lambda partition: parts.offsets.kept(parts.connector, partition),
-        )
-        async with await Producer.open(parts.cluster) as producer:
-            await asyncio.to_thread(task.start, parts.settings, context)
+        async with await self._open() as producer:
+            await asyncio.to_thread(task.start, self._parts.settings, self._context(producer))
             try:
-                while await control.ready():
+                while await self._ready(producer, control):
                     records = await asyncio.to_thread(task.poll)
                     if records:
                         await self._write(producer, records, control)
@@ -49,6 +44,34 @@ class SourceBody:
                         await control.rest(_BREATH_SECONDS if task.waits else IDLE_SECONDS)
             finally:
                 await asyncio.to_thread(task.stop)
+
+    async def _open(self) -> Producer:
+        return await Producer.open(self._parts.cluster)
+
+    async def _ready(self, producer: Producer, control: Control) -> bool:
+        return await control.ready()
+
+    def _context(self, producer: Producer) -> SourceTaskContext:
+        parts, loop = self._parts, asyncio.get_running_loop()
+
+        def keep(partition: Place, place: Place) -> None:
+            """Called in the thread of the task, which waits."""
+            kept = self._keep(producer, partition, place)
+            asyncio.run_coroutine_threadsafe(kept, loop).result(_KEEP_SECONDS)
+
+        return SourceTaskContext(
+            parts.connector,
+            parts.task,
+            lambda partition: parts.offsets.get(parts.connector, partition),
+            parts.clock.now_ms,
+            lambda partition: parts.offsets.kept(parts.connector, partition),
+            keep,
+            self._boundaries,
+        )
+
+    async def _keep(self, producer: Producer, partition: Place, place: Place) -> None:
+        self._parts.offsets.put(self._parts.connector, [(partition, place)])
+        await self._parts.offsets.flush()
 
     async def _write(self, producer: Producer, records: Sequence[SourceRecord], control: Control) -> None:
         done = 0
@@ -114,4 +137,7 @@ class SourceBody:
             if record.source_partition is not None and record.source_offset is not None:
                 key = offset_key(self._parts.connector, record.source_partition)
                 last[key] = (record.source_partition, record.source_offset)
-        self._parts.offsets.put(self._parts.connector, last.values())
+        self._note_places(last.values())
+
+    def _note_places(self, places: Iterable[tuple[Place, Place]]) -> None:
+        self._parts.offsets.put(self._parts.connector, places)
