@@ -90,6 +90,8 @@ def test_values(kind: str, value: object, wanted: object) -> None:
         ("date", 5),
         ("time", Instant(-1)),
         ("list<int>", 5),
+        ("list<text>", ["a", None]),
+        ("map<text, int>", {"a": None}),
         ("tuple<int, int>", [1]),
         ("map<text, int>", [1]),
         ("counter", 1),

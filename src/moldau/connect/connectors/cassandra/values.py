@@ -79,14 +79,14 @@ def _collection(outer: str, inner: str, value: object) -> object:
         return written(inner, value)
     if outer == "map":
         keys, values = split_types(inner)
-        if isinstance(value, dict):
+        if isinstance(value, dict) and None not in value and None not in value.values():
             return {written(keys, key): written(values, item) for key, item in value.items()}
     elif isinstance(value, list | tuple):
         if outer == "tuple":
             kinds = split_types(inner)
             if len(kinds) == len(value):
                 return tuple(written(each, item) for each, item in zip(kinds, value, strict=True))
-        else:
+        elif None not in value:  # the driver would make an empty text of it
             items = [written(inner, item) for item in value]
             return items if outer == "list" else set(items)
     raise _misfit(f"{outer}<{inner}>", value)
