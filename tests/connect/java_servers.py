@@ -6,6 +6,7 @@ Each has its data in a folder of its own, listens on free ports of 127.0.0.1, an
 
 import http.client
 import os
+import re
 import shutil
 import subprocess
 from collections.abc import Iterator, Mapping
@@ -143,6 +144,13 @@ def hdfs() -> Iterator[Server]:
             data.mkdir()
             with _running(Server(data_node, web, data, _hdfs_takes_blocks)):
                 yield server
+
+
+def hdfs_url(server: Server) -> str:
+    """The address of its own protocol; the server's port is that of WebHDFS."""
+    found = re.search(r"hdfs://[^<]+", (server.folder / "conf/core-site.xml").read_text())
+    assert found is not None
+    return found[0]
 
 
 def _hdfs_settings(settings: Path, folder: Path) -> int:
