@@ -53,7 +53,7 @@ def store_of(settings: Mapping[str, Any]) -> Store:
             "secret_access_key": None if secret is None else secret.secret,
         }
         return ConnectStore(_asked(lambda: ObjectStore(settings["s3.bucket.name"], options)))
-    if settings["hdfs.url"]:
+    if settings.get("hdfs.url"):
         return ConnectStore(_asked(lambda: HdfsStore(settings["hdfs.url"])))
     if settings["archive.path"]:
         return ConnectStore(LocalStore(Path(settings["archive.path"])))
