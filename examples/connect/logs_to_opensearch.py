@@ -39,6 +39,18 @@ def free_port() -> int:
         return int(tried.getsockname()[1])
 
 
+def wait_for_listener(port: int) -> None:
+    """UDP loses what nobody listens for: somebody has the port when we cannot."""
+    for _ in range(300):
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as tried:
+            try:
+                tried.bind(("127.0.0.1", port))
+            except OSError:
+                return
+        time.sleep(0.1)
+    raise SystemExit("nobody listens for messages of syslog")
+
+
 def properties(folder: Path, name: str, given: dict[str, object]) -> str:
     path = folder / f"{name}.properties"
     path.write_text("".join(f"{key}={value}\n" for key, value in given.items()))
@@ -125,12 +137,15 @@ def main(url: str) -> None:
         broker.create_topic("bad-logs")
         ask(url, "DELETE", "/program-logs")
         with worker(Path(folder), broker.bootstrap_servers, connectors):
+            wait_for_listener(port)
             sent = log_something(port)
             broker.produce("program-logs", "no document")  # somebody writes to the topic by hand
             deadline = time.monotonic() + 60
             while found_by_program(url, "program-logs") != sent or not broker.records("bad-logs"):
                 if time.monotonic() > deadline:
-                    raise SystemExit(f"sent {sent}, found {found_by_program(url, 'program-logs')}")
+                    kept = len(broker.records("program-logs"))
+                    found = found_by_program(url, "program-logs")
+                    raise SystemExit(f"sent {sent}, in the topic {kept}, in the index {found}")
                 time.sleep(0.3)
         for program, count in sorted(found_by_program(url, "program-logs").items()):
             print(f"{program}: {count} messages")
