@@ -10,21 +10,19 @@ is no document, because somebody wrote it to the topic by hand: it becomes a dea
 import json
 import logging.handlers
 import socket
-import subprocess
 import sys
 import tempfile
 import time
 import urllib.error
 import urllib.request
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from running import worker
+
 from moldau.testing import Broker
 
-JSON = "org.apache.kafka.connect.json.JsonConverter"
 LINES = {
     "checkout": ["paid order %d", "card of order %d refused"],
     "storage": ["disk sd%d is 91 percent full"],
@@ -49,36 +47,6 @@ def wait_for_listener(port: int) -> None:
                 return
         time.sleep(0.1)
     raise SystemExit("nobody listens for messages of syslog")
-
-
-def properties(folder: Path, name: str, given: dict[str, object]) -> str:
-    path = folder / f"{name}.properties"
-    path.write_text("".join(f"{key}={value}\n" for key, value in given.items()))
-    return str(path)
-
-
-@contextmanager
-def worker(folder: Path, bootstrap_servers: str, connectors: dict[str, dict[str, object]]) -> Iterator[None]:
-    """``moldau connect-standalone`` with these connectors."""
-    settings = {
-        "bootstrap.servers": bootstrap_servers,
-        "key.converter": JSON,
-        "value.converter": JSON,
-        "offset.storage.file.filename": folder / "connect.offsets",
-        "offset.flush.interval.ms": 500,
-        "listeners": "http://127.0.0.1:0",
-    }
-    files = [properties(folder, "worker", settings)]
-    files += [properties(folder, name, {"name": name, **each}) for name, each in connectors.items()]
-    command = [sys.executable, "-m", "moldau", "connect-standalone", *files]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        try:
-            assert process.stdout is not None
-            if not any("moldau connect ready" in line for line in process.stdout):
-                raise SystemExit("the worker did not start")
-            yield
-        finally:
-            process.terminate()
 
 
 def ask(url: str, method: str, path: str, body: Any = None) -> Any:

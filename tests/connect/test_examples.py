@@ -31,3 +31,15 @@ def test_logs_to_opensearch() -> None:
                 "storage: 25 messages",
                 "about disks: 25; dead letters: 1",
             ]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+@pytest.mark.skipif(not os.environ.get("MOLDAU_TEST_CONNECT"), reason="part of make test-connect")
+def test_factory() -> None:
+    assert output("factory.py").splitlines() == [
+        "health: 120 reports, 3 of them broken",
+        "alerts: 3",
+        "audit: ann: start the line",
+        "audit: bob: stop the weld",
+    ]
