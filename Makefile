@@ -118,7 +118,7 @@ servers-all: $(READY_DEV)
 	@$(BIN)/python tools/servers.py all
 
 test-connect: servers-all java
-	@MOLDAU_TEST_CONNECT=1 $(BIN)/pytest tests/connect/connectors tests/connect/worker/tasks --timeout 600
+	@MOLDAU_TEST_CONNECT=1 $(BIN)/pytest tests/connect/connectors tests/connect/worker/tasks tests/connect/test_examples.py --timeout 600
 
 # Prometheus comes from Debian, with root; without it its tests are left out.
 test-operations: servers-all

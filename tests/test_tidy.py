@@ -300,6 +300,7 @@ CROSS_CUTTING = {
     "client/test_page": "the page of the documentation",
     "connect/connectors/test_kills": "a worker with many connectors, killed again and again",
     "connect/worker/test_hostile": "configurations that want more than connectors may have",
+    "connect/test_examples": "the examples of connectors",
     "connect/test_page": "the page of the documentation",
     "console/test_browser": "the whole console in a real browser",
     "connect/test_vectors": "transforms and converters against results of Apache's own classes",

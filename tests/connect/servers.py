@@ -46,6 +46,8 @@ class Server:
     answers: Callable[["Server"], bool]
     user: str | None = None
     environment: dict[str, str] = field(default_factory=dict)
+    #: How long a start may take; Java's servers are slow on a busy machine.
+    patience_seconds: float = 60.0
     process: "subprocess.Popen[bytes] | None" = None
 
     def start(self) -> None:
@@ -62,7 +64,11 @@ class Server:
                 cwd=self.folder,
                 **who,
             )
-        wait_until(self._ready, lambda: (self.folder / "log").read_text("utf-8", "replace")[-2000:])
+        wait_until(
+            self._ready,
+            lambda: (self.folder / "log").read_text("utf-8", "replace")[-2000:],
+            seconds=self.patience_seconds,
+        )
 
     def _ready(self) -> bool:
         assert self.process is not None
@@ -81,7 +87,7 @@ class Server:
 
 
 @contextmanager
-def _folder(owner: str | None) -> Iterator[Path]:
+def folder_for(owner: str | None) -> Iterator[Path]:
     """A folder that the server's user can reach; pytest's own are closed to others."""
     made = Path(tempfile.mkdtemp(prefix="moldau-server-"))
     try:
@@ -125,7 +131,7 @@ def postgresql() -> Iterator[Server]:
     owner = "nobody" if os.geteuid() == 0 else None
     who: dict[str, Any] = {"user": owner, "group": "nogroup", "extra_groups": []} if owner else {}
     programs = _postgresql_programs(who)
-    with _folder(owner) as folder:
+    with folder_for(owner) as folder:
         data, port = folder / "data", free_port()
         made = subprocess.run(
             [
@@ -186,7 +192,7 @@ def mariadb() -> Iterator[Server]:
     program = Path(found) if found else missing("MariaDB")
     base = program.parents[1]
     owner = "nobody" if os.geteuid() == 0 else None
-    with _folder(owner) as folder:
+    with folder_for(owner) as folder:
         data, port = folder / "data", free_port()
         environment = _libraries("mariadb")
         installer = base / "bin/mariadb-install-db"
@@ -239,7 +245,7 @@ def mongodb() -> Iterator[Server]:
     pytest.importorskip("pymongo")
     found = shutil.which("mongod") or next(iter(FOLDER.glob("**/bin/mongod")), None)
     program = str(found) if found else missing("MongoDB")
-    with _folder(None) as folder:
+    with folder_for(None) as folder:
         (folder / "data").mkdir()
         port = free_port()
         command = [program, "--dbpath", str(folder / "data"), "--bind_ip", "127.0.0.1", "--port", str(port)]
@@ -285,7 +291,7 @@ def redis_server() -> Iterator[Server]:
     unpacked = FOLDER / "redis/usr/bin/redis-server"
     found = shutil.which("redis-server") or (unpacked if unpacked.exists() else None)
     program = str(found) if found else missing("Redis")
-    with _folder(None) as folder:
+    with folder_for(None) as folder:
         port = free_port()
         command = [program, "--bind", "127.0.0.1", "--port", str(port), "--dir", str(folder)]
         server = Server(command, port, folder, _redis_answers, None, _libraries("redis"))
@@ -316,10 +322,10 @@ def s3_server() -> Iterator[Server]:
     place = FOLDER / "moto"
     if not place.exists():
         missing("moto, which speaks S3,")
-    with _folder(None) as folder:
+    with folder_for(None) as folder:
         port = free_port()
         command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
-        server = Server(command, port, folder, _http_answers, None, {"PYTHONPATH": str(place)})
+        server = Server(command, port, folder, port_is_open, None, {"PYTHONPATH": str(place)})
         server.start()
         try:
             yield server
@@ -327,6 +333,6 @@ def s3_server() -> Iterator[Server]:
             server.stop()
 
 
-def _http_answers(server: Server) -> bool:
+def port_is_open(server: Server) -> bool:
     with socket.socket() as tried:
         return tried.connect_ex(("127.0.0.1", server.port)) == 0

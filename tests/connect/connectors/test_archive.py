@@ -1,5 +1,5 @@
 """The books' archive, through a worker: a topic goes to storage, and storage brings it back as another topic,
-record by record the same. In a folder; in an S3-like bucket too in ``make test-connect``.
+record by record the same. In a folder; in an S3-like bucket and in HDFS too in ``make test-connect``.
 """
 
 import http.client
@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from tests.connect.conftest import running
 from tests.connect.connectors.archive.test_stores import bucket
+from tests.connect.java_servers import hdfs, hdfs_url
 from tests.connect.servers import s3_server
 from waiting import wait_until
 
@@ -30,6 +31,10 @@ def storage(kind: str, folder: Path) -> Iterator[dict[str, str]]:
         return
     if not os.environ.get("MOLDAU_TEST_CONNECT"):
         pytest.skip("part of make test-connect")
+    if kind == "hdfs":
+        with hdfs() as server:
+            yield {"hdfs.url": f"{hdfs_url(server)}/archive"}
+        return
     with s3_server() as server:
         connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)
         connection.request("PUT", "/archive")
@@ -45,7 +50,8 @@ def seen(broker: Broker, topic: str, partition: int) -> list[object]:
     ]
 
 
-@pytest.mark.parametrize("kind", ["folder", "s3"])
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("kind", ["folder", "s3", "hdfs"])
 def test_a_topic_comes_back_as_it_was(kind: str, broker: Broker, tmp_path: Path) -> None:
     old, new = f"sensors-{kind}", f"restored-{kind}"
     for topic in (old, new):

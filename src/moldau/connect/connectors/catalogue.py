@@ -6,6 +6,7 @@ Invariant: to list and to check connectors needs no library of theirs.
 from moldau.connect.connector import Connector
 from moldau.connect.connectors.archive.sink import ArchiveSink
 from moldau.connect.connectors.archive.source import ArchiveSource
+from moldau.connect.connectors.cassandra.sink import CassandraSink
 from moldau.connect.connectors.cdc.mysql import MySqlCdc
 from moldau.connect.connectors.cdc.postgresql import PostgresCdc
 from moldau.connect.connectors.file.spool import SpoolDirSource
@@ -25,6 +26,7 @@ from moldau.connect.connectors.tables.iceberg import IcebergSink
 CONNECTORS: tuple[type[Connector], ...] = (
     ArchiveSink,
     ArchiveSource,
+    CassandraSink,
     DatagenSource,
     DeltaSink,
     FileStreamSink,

@@ -135,7 +135,7 @@ def test_folders_by_time(tmp_path: Path) -> None:
 
 
 def test_what_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ConfigException, match="and not both"):
+    with pytest.raises(ConfigException, match="and not two"):
         write(ArchiveSink, {}, [])
     with pytest.raises(ConfigException, match="Known are parquet, avro, json"):
         write(ArchiveSink, {"archive.path": str(tmp_path), "format.class": "orc"}, [])

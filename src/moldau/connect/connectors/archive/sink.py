@@ -19,6 +19,7 @@ from moldau.connect.config.validators import Checked, Range
 from moldau.connect.connector import SinkConnector, SinkTask, SinkTaskContext
 from moldau.connect.connectors.archive.compaction import flushes_that_count, merge, run_to_merge
 from moldau.connect.connectors.archive.formats import Kept, files_of, kinds, write
+from moldau.connect.connectors.archive.hdfs import check_url
 from moldau.connect.connectors.archive.names import FileName, Flush, folder_of, marks
 from moldau.connect.connectors.archive.stores import store_of
 from moldau.connect.data.schema import Struct
@@ -26,6 +27,7 @@ from moldau.connect.errors import ConfigException, DataException
 from moldau.connect.records import SinkRecord
 
 _HIGH, _MEDIUM, _LOW = Importance.HIGH, Importance.MEDIUM, Importance.LOW
+_PLACES = ("archive.path", "s3.bucket.name", "hdfs.url")
 _PARTITIONERS = ("default", "daily", "hourly", "timebased", "field")
 
 
@@ -55,13 +57,19 @@ STORE = (
     ConfigKey("store.url", ConfigType.STRING, None, _LOW, "The address of a store that is not Amazon's."),
     ConfigKey("aws.access.key.id", ConfigType.STRING, None, _MEDIUM, "The name of the key."),
     ConfigKey("aws.secret.access.key", ConfigType.PASSWORD, None, _MEDIUM, "The key."),
+    ConfigKey("hdfs.url", ConfigType.STRING, None, _HIGH, "hdfs://host:port/folder, in place of a folder."),
     ConfigKey("topics.dir", ConfigType.STRING, "topics", _LOW, "The folder of the archive."),
 )
 
 
 def store_problems(given: Mapping[str, str]) -> dict[str, list[str]]:
-    if bool(given.get("archive.path")) == bool(given.get("s3.bucket.name")):
-        return {"archive.path": ["One of archive.path and s3.bucket.name has to be set, and not both"]}
+    if sum(bool(given.get(name)) for name in _PLACES) != 1:
+        return {"archive.path": [f"One of {', '.join(_PLACES)} has to be set, and not two"]}
+    if given.get("hdfs.url"):
+        try:
+            check_url(given["hdfs.url"])
+        except ConfigException as error:
+            return {"hdfs.url": [error.message]}
     base = given.get("topics.dir", "topics")
     if ".." in base.split("/") or base.startswith("/") or not base:
         return {"topics.dir": ["It is a name of a folder"]}
@@ -71,14 +79,18 @@ def store_problems(given: Mapping[str, str]) -> dict[str, list[str]]:
 def store_hosts(given: Mapping[str, str]) -> list[str]:
     from urllib.parse import urlsplit
 
-    url = given.get("store.url", "")
-    return [urlsplit(url).hostname or ""] if url else []
+    urls = [given.get(name, "").strip() for name in ("store.url", "hdfs.url")]
+    return [urlsplit(url).hostname or "" for url in urls if url]
 
 
 class ArchiveSink(SinkConnector):
     class_name = "io.moldau.connect.archive.ArchiveSinkConnector"
     task_class_name = "io.moldau.connect.archive.ArchiveSinkTask"
-    synonyms = ("io.confluent.connect.s3.S3SinkConnector",)
+    synonyms = (
+        "io.confluent.connect.s3.S3SinkConnector",
+        "io.confluent.connect.hdfs.HdfsSinkConnector",
+        "io.confluent.connect.hdfs3.Hdfs3SinkConnector",
+    )
     path_settings = ("archive.path",)
     holds_back = True
     config = ConfigDef(

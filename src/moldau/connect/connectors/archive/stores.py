@@ -1,4 +1,4 @@
-"""Where an archive lies, by the settings of a connector: a folder of this machine, or an S3-like bucket.
+"""Where an archive lies, by the settings of a connector: a folder of this machine, an S3-like bucket, HDFS.
 
 Invariant: what a store says goes on as an error that Connect's workers understand.
 """
@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from moldau.base.object_stores import LocalStore, ObjectStore, Store, StoreError
+from moldau.connect.connectors.archive.hdfs import HdfsStore
 from moldau.connect.errors import ConfigException, ConnectException, RetriableException
 
 _T = TypeVar("_T")
@@ -52,6 +53,8 @@ def store_of(settings: Mapping[str, Any]) -> Store:
             "secret_access_key": None if secret is None else secret.secret,
         }
         return ConnectStore(_asked(lambda: ObjectStore(settings["s3.bucket.name"], options)))
+    if settings.get("hdfs.url"):
+        return ConnectStore(_asked(lambda: HdfsStore(settings["hdfs.url"])))
     if settings["archive.path"]:
         return ConnectStore(LocalStore(Path(settings["archive.path"])))
-    raise ConfigException("Either archive.path or s3.bucket.name has to be set")
+    raise ConfigException("One of archive.path, s3.bucket.name and hdfs.url has to be set")
