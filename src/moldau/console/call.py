@@ -15,9 +15,10 @@ from moldau.base.clock import Clock
 from moldau.client.registry.schema_registry import RegistryError
 from moldau.console.advice import in_words, next_step
 from moldau.console.audit import Audit
-from moldau.console.markup.html import Content, Markup, joined, path, tag
+from moldau.console.markup.html import Content, Markup, check_address, joined, path, tag
 from moldau.console.markup.layout import Frame, error_box, framed
 from moldau.console.masks import Masks
+from moldau.console.oidc.provider import Provider
 from moldau.console.sessions import Session, Sessions
 from moldau.console.settings import ConsoleSettings
 from moldau.console.workspace import Workspace
@@ -52,6 +53,8 @@ class Console:
     queries: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(2))
     cookie: str = "moldau-console"
     secure: bool = False
+    #: Whom people log in with, where that is not the cluster itself.
+    provider: Provider | None = None
 
 
 class ConsoleCall(Call):
@@ -88,7 +91,26 @@ class ConsoleCall(Call):
 
     @property
     def read_only(self) -> bool:
-        return self.console.settings.read_only
+        return self.console.settings.read_only or self.session.read_only
+
+    @property
+    def may_change_services(self) -> bool:
+        """Whether whoever asks may change something at the registry or at Connect.
+
+        These know the console and not the person: with a login somebody has to say that this is meant, by
+        an option or by a role.
+        """
+        settings = self.console.settings
+        has_role = settings.oidc is not None and bool(settings.oidc.role_claim)
+        return not self.read_only and (not settings.login or settings.shared_services or has_role)
+
+    def check_services(self) -> None:
+        if not self.may_change_services:
+            raise http_problem(
+                403,
+                "Registry and Connect know this console and not you: it changes nothing there for people who "
+                "log in, unless it was started with --shared-services",
+            )
 
     def token(self) -> Markup:
         """The hidden field that every form has."""
@@ -122,7 +144,7 @@ class ConsoleCall(Call):
     def done(self, message: str, location: str) -> Any:
         """Says on the next page that it worked."""
         self.session.messages.append(("good", message))
-        return redirect(location, self._cookie())
+        return redirect(location, self.new_cookie())
 
     # --- answers --------------------------------------------------------------------------------
 
@@ -142,9 +164,18 @@ class ConsoleCall(Call):
             messages=messages,
             token=self.token(),
         )
-        return page(framed(frame, joined(*content)), status, self._cookie())
+        return page(framed(frame, joined(*content)), status, self.new_cookie())
 
-    def _cookie(self) -> dict[str, str]:
+    @staticmethod
+    def own_page(address: str) -> str:
+        """The address where it is one of the console's own, and the start page otherwise."""
+        try:
+            check_address(address)
+        except ValueError:
+            return "/"
+        return address if address.startswith("/") else "/"
+
+    def new_cookie(self) -> dict[str, str]:
         if not self._is_new:
             return {}
         return {"Set-Cookie": cookie(self.console, self.session.id)}

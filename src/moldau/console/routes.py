@@ -12,6 +12,7 @@ from moldau.console.pages import (
     overview,
     people,
     produce,
+    provider_login,
     schemas,
     sql,
     streams,
@@ -110,5 +111,13 @@ ROUTES: tuple[Route, ...] = (
     _get("/c/{cluster}/audit", people.audit_page, "What people did"),
     _get("/login", people.login_page, "The login page", text("next")),
     _post("/login", people.log_in, "Log in"),
+    _get("/login/provider", provider_login.go, "To the provider of logins", text("next")),
+    _get(
+        "/login/callback",
+        provider_login.come_back,
+        "Back from the provider of logins",
+        *(text(name) for name in ("code", "state", "iss", "error", "error_description")),
+    ),
+    _get("/logged-out", provider_login.log_out_everywhere, "After the end of a session", flag("everywhere")),
     _post("/logout", people.log_out, "Log out"),
 )

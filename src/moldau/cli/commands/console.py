@@ -16,6 +16,7 @@ from moldau.cli.up.services import DEFAULT_CONSOLE_PORT, next_free_port
 
 if TYPE_CHECKING:
     from moldau.console.masks import Mask
+    from moldau.console.oidc.settings import OidcSettings
     from moldau.console.settings import ClusterSettings, ConsoleSettings
 
 _LOG_FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
@@ -55,6 +56,18 @@ _EXTRA = "Next: pip install 'moldau[console]'"
 @click.option("--name", default="local", show_default=True, help="What the cluster is called in the console.")
 @click.option(
     "--login", is_flag=True, help="Everybody logs in as a user of the cluster (SASL), and acts as that user."
+)
+@click.option(
+    "--oidc",
+    "oidc_file",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Everybody logs in at the OpenID Connect provider of this TOML file, and acts with their own token.",
+)
+@click.option(
+    "--shared-services",
+    is_flag=True,
+    help="People who log in may change schemas and connectors, which know the console and not them.",
 )
 @click.option("--read-only", is_flag=True, help="Nothing can be changed.")
 @click.option(
@@ -106,6 +119,8 @@ def console(
     clusters_file: Path | None,
     name: str,
     login: bool,
+    oidc_file: Path | None,
+    shared_services: bool,
     read_only: bool,
     masks: tuple[str, ...],
     topic_pattern: str | None,
@@ -128,6 +143,7 @@ def console(
       moldau console --clusters clusters.toml --port 8080
       moldau console --host 0.0.0.0 --login --tls-cert server.pem --tls-key server.key \\
           -X security.protocol=SASL_SSL -X sasl.mechanism=SCRAM-SHA-512
+      moldau console --oidc oidc.toml -X security.protocol=SASL_SSL -X sasl.mechanism=OAUTHBEARER
       moldau console --mask 'customers*:value.card' --topic-pattern '[a-z]+\\.[a-z-]+'
     """
     log_to_stderr(log_level, _LOG_FORMAT)
@@ -139,6 +155,7 @@ def console(
         from moldau.web.tls import TlsOptions
     except ImportError as error:
         raise click.ClickException(f"the console needs {error.name}. {_EXTRA}") from error
+    login = login or oidc_file is not None
     if not (login or is_open or is_loopback(host)):
         raise click.UsageError(
             f"--host {host} opens the console to the network, and everybody could change everything: "
@@ -148,10 +165,13 @@ def console(
     try:
         own = ClusterOptions(name, bootstrap_server, client_settings(), registry, registry_user, connect)
         clusters, hidden = _clusters(own, clusters_file, masks)
+        oidc = None if oidc_file is None else _oidc(oidc_file)
         settings = ConsoleSettings(
             clusters,
             ListenerOptions(host, _port(host, port), tls=tls, stop_timeout_seconds=2),
             *(login, read_only, hidden, topic_pattern, topic_rule, audit_file, allowed_hosts),
+            oidc=oidc,
+            shared_services=shared_services,
         )
     except (ValueError, OSError) as error:
         raise click.UsageError(f"{clusters_file}: {error}" if clusters_file else str(error)) from error
@@ -190,6 +210,20 @@ def _clusters(
         if not each.knows_users or "sasl.username" in each.client or "sasl.jaas.config" in each.client:
             each.security()
     return clusters, hidden
+
+
+def _oidc(file: Path) -> "OidcSettings":
+    """What is wrong with the file is said with its name (UsageError)."""
+    from importlib.util import find_spec
+
+    from moldau.console.oidc.settings import read_oidc
+
+    if find_spec("joserfc") is None:
+        raise click.ClickException("--oidc needs joserfc. Next: pip install 'moldau[console,security]'")
+    try:
+        return read_oidc(file)
+    except (ValueError, OSError) as error:
+        raise click.UsageError(f"{file}: {error}") from error
 
 
 def _run(settings: "ConsoleSettings") -> None:
