@@ -27,6 +27,7 @@ from moldau.client.transport.security import Security
 from moldau.console.decoding import Decoder
 from moldau.console.history import History
 from moldau.console.settings import ClusterSettings
+from moldau.console.statuses import Statuses
 from moldau.protocol.errors import KafkaError
 from moldau.reports.group_lag import GroupSnapshot
 
@@ -69,6 +70,8 @@ class Workspace:
         self.used = clock.monotonic()
         #: The look before, of groups that somebody looks at: two of them give the rates.
         self.group_snapshots: OrderedDict[str, GroupSnapshot] = OrderedDict()
+        self.pipelines = Statuses()
+        self.reading_statuses = asyncio.Lock()
         self.registry = _registry(settings)
         self.decoder = Decoder(self.registry, clock.now_ms)
 

@@ -115,7 +115,8 @@ def test_a_walk_through_the_provider(open_console: Any, provider: tuple[str, int
     before = dict(console.http.cookies)
     inside = console.http.get("/login/provider", params={"next": "/c/local/topics?q=x"})
     assert (inside.status_code, inside.url.path) == (200, "/c/local/topics"), inside.text
-    assert "ann" in inside.text and "read-only" in inside.text
+    assert "ann" in inside.text
+    assert "read-only" in inside.text
     (name,) = before
     assert console.http.cookies[name] != before[name], "the session after the login has a new number"
     # A viewer changes nothing, whatever the form.
