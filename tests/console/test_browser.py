@@ -215,6 +215,10 @@ def test_a_phone_sees_every_page(open_tab: Any, broker: Broker, scheme: str) -> 
     for path in ("", "topics", "groups", "brokers", "access", "new-topic", *more, *pages):
         page.goto(f"/c/local/{path}".rstrip("/"))
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), path
+    page.goto("/c/local/audit")
+    here = page.locator(".pages a.here").bounding_box()
+    assert here["x"] >= 0, "where one is can be seen, though the row of pages is wider than the phone"
+    assert here["x"] + here["width"] <= 360
     back = page.evaluate("getComputedStyle(document.body).backgroundColor")
     page.keyboard.press("d")
     assert page.evaluate("getComputedStyle(document.body).backgroundColor") != back

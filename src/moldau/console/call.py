@@ -22,7 +22,7 @@ from moldau.console.oidc.provider import Provider
 from moldau.console.sessions import Session, Sessions
 from moldau.console.settings import ConsoleSettings
 from moldau.console.workspace import Workspace
-from moldau.protocol.errors import KafkaError
+from moldau.protocol.errors import ErrorCode, KafkaError
 from moldau.web.call import Asked, Call
 from moldau.web.pages import page, redirect
 from moldau.web.problems import http_problem
@@ -32,6 +32,7 @@ MAX_STREAMS = 64
 #: The header of a page that asks for itself again.
 REFRESH = "x-moldau-refresh"
 _MAX_FIELDS = 200
+_NOT_THERE = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.GROUP_ID_NOT_FOUND)
 
 
 class WrongInput(Exception):
@@ -198,6 +199,8 @@ def guarded(handler: Handler) -> Handler:
             return await handle_refusals(call)
         except KafkaError as error:
             box = error_box(in_words(error), next_step(error))
+            if error.code in _NOT_THERE:
+                return call.show("Not there", box, status=404)
         except RegistryError as error:
             box = error_box(
                 error.message, "See whether the schema registry runs, and whether its address is right."

@@ -25,9 +25,9 @@ from moldau.client.registry.schema_registry import RegistryClient
 from moldau.client.transport.cluster import Cluster, Topic
 from moldau.client.transport.security import Security
 from moldau.console.decoding import Decoder
-from moldau.console.history import History
+from moldau.console.seen.history import History
+from moldau.console.seen.statuses import Statuses
 from moldau.console.settings import ClusterSettings
-from moldau.console.statuses import Statuses
 from moldau.protocol.errors import KafkaError
 from moldau.reports.group_lag import GroupSnapshot
 

@@ -47,4 +47,4 @@ def test_what_others_wrote_is_text_and_links_lead_to_topics() -> None:
 
 def test_long_names_keep_their_ends() -> None:
     drawn = graph([Node("KSTREAM-AGGREGATE-STATE-STORE-0000000003-repartition")], "one")
-    assert "KSTREAM-AGGREGA…0003-repartition</text>" in drawn
+    assert "KSTREAM-AGGREG…03-repartition</text>" in drawn

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from moldau.console.masks import Mask
     from moldau.console.oidc.settings import OidcSettings
     from moldau.console.settings import ClusterSettings, ConsoleSettings
+    from moldau.web.tls import TlsOptions
 
 _LOG_FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 _EXTRA = "Next: pip install 'moldau[console]'"
@@ -147,21 +148,15 @@ def console(
       moldau console --mask 'customers*:value.card' --topic-pattern '[a-z]+\\.[a-z-]+'
     """
     log_to_stderr(log_level, _LOG_FORMAT)
-    if tls_key is not None and tls_cert is None:
-        raise click.UsageError("--tls-key belongs to a certificate: give --tls-cert too")
     try:
         from moldau.console.settings import ConsoleSettings
-        from moldau.web.server import ListenerOptions, is_loopback
-        from moldau.web.tls import TlsOptions
+        from moldau.web.server import ListenerOptions
     except ImportError as error:
         raise click.ClickException(f"the console needs {error.name}. {_EXTRA}") from error
     login = login or oidc_file is not None
-    if not (login or is_open or is_loopback(host)):
-        raise click.UsageError(
-            f"--host {host} opens the console to the network, and everybody could change everything: "
-            "add --login, or --open if that is meant"
-        )
-    tls = None if tls_cert is None else TlsOptions(tls_cert, tls_key)
+    if not (login or is_open):
+        _check_host(host)
+    tls = _tls(tls_cert, tls_key)
     try:
         own = ClusterOptions(name, bootstrap_server, client_settings(), registry, registry_user, connect)
         clusters, hidden = _clusters(own, clusters_file, masks)
@@ -176,6 +171,24 @@ def console(
     except (ValueError, OSError) as error:
         raise click.UsageError(f"{clusters_file}: {error}" if clusters_file else str(error)) from error
     _run(settings)
+
+
+def _tls(certificate: Path | None, key: Path | None) -> "TlsOptions | None":
+    from moldau.web.tls import TlsOptions
+
+    if certificate is None and key is not None:
+        raise click.UsageError("--tls-key belongs to a certificate: give --tls-cert too")
+    return None if certificate is None else TlsOptions(certificate, key)
+
+
+def _check_host(host: str) -> None:
+    from moldau.web.server import is_loopback
+
+    if not is_loopback(host):
+        raise click.UsageError(
+            f"--host {host} opens the console to the network, and everybody could change everything: "
+            "add --login, or --open if that is meant"
+        )
 
 
 def _port(host: str, wanted: int | None) -> int:

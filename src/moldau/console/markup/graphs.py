@@ -9,9 +9,10 @@ from typing import NamedTuple, Protocol
 
 from moldau.console.markup.html import Markup, link, tag
 
-_BOX_WIDTH, _BOX_HEIGHT = 236, 46
+_BOX_WIDTH, _BOX_HEIGHT = 280, 46
 _GAP_X, _GAP_Y, _MARGIN = 26, 34, 4
-_LABEL, _DETAIL = 32, 38
+#: Characters that fit, were they all capitals.
+_LABEL, _DETAIL = 29, 36
 
 
 class GraphNode(Protocol):

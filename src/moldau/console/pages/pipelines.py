@@ -39,7 +39,7 @@ from moldau.console.markup.layout import (
 from moldau.console.markup.plots import line_plot, sparkline
 from moldau.console.markup.words import count, duration, moment, plural, rate, size
 from moldau.console.records import read_ranges
-from moldau.console.statuses import SPARK, STREAMS, TOPIC, Status, Told, parsed, plan_of
+from moldau.console.seen.statuses import SPARK, STREAMS, TOPIC, Status, Told, parsed, plan_of
 from moldau.console.workspace import Workspace
 
 PAGE = 100
@@ -167,7 +167,7 @@ def _table(call: ConsoleCall, kind: str, found: list[Told], now: int) -> Content
             _state(each.status, now),
             number_cell(_lag(each.status)),
             sparkline(each.lag.points, "Lag"),
-            number_cell(rate(_rate(each.status))),
+            number_cell(rate(_rate(each.status, now))),
             number_cell(_batch(each.status)),
             number_cell(f"{duration(max(0, now - each.status.time_ms))} ago"),
         ]
@@ -191,9 +191,9 @@ def _state(status: Status, now: int) -> Content:
     return badge(status.state, _STATES.get(status.state, ""))
 
 
-def _rate(status: Status) -> float | None:
-    """Of a query that has ended the last rate is no rate any more."""
-    return status.rows_per_second if status.state == "running" else None
+def _rate(status: Status, now: int) -> float | None:
+    """Of a query that has ended, or that nobody hears of, the last rate is no rate any more."""
+    return status.rows_per_second if status.state == "running" and not status.silent_ms(now) else None
 
 
 def _lag(status: Status) -> str:
@@ -237,10 +237,10 @@ async def query_page(call: ConsoleCall) -> Any:
                 card("Records that wait", line_plot(told.lag.points, "Lag")),
                 card("Records a second", line_plot(told.rate.points, "Rate", unit="/s")),
                 card("Duration of batches", line_plot(told.batch_ms.points, "Batch", unit="ms")),
-                class_="columns",
+                class_="columns thirds",
             ),
             _picture(call, status, known),
-            div(_lags(call, status, known), _about(call, status), class_="columns"),
+            div(_lags(call, status, known), _about(call, status), class_="columns thirds"),
         ),
         active="pipelines",
     )
@@ -281,7 +281,7 @@ def _facts(status: Status, now: int) -> Content:
     return div(
         figure("State", _state(status, now), f"{duration(max(0, now - status.time_ms))} ago"),
         figure("Records that wait", _lag(status)),
-        figure("Records a second", rate(_rate(status), "")),
+        figure("Records a second", rate(_rate(status, now), "")),
         figure(
             "Last batch",
             _batch(status),
@@ -309,13 +309,13 @@ def _picture(call: ConsoleCall, status: Status, known: Any) -> Content:
             tabindex=0,
         ),
         p(
-            span("topic that it reads", class_="key source"),
-            span("operator", class_="key processor"),
-            span("topic between", class_="key internal")
+            span("topic that it reads", class_="mark source"),
+            span("operator", class_="mark processor"),
+            span("topic between", class_="mark internal")
             if any(n.kind == "internal" for n in nodes)
             else None,
-            span("what it writes", class_="key sink"),
-            class_="note keys",
+            span("what it writes", class_="mark sink"),
+            class_="note marks",
         ),
     )
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from moldau.console.statuses import TOPIC, Statuses, parsed, plan_of, read_status
+from moldau.console.seen.statuses import TOPIC, Statuses, parsed, plan_of, read_status
 from moldau.spark.query.listener import PIPELINES_TOPIC
 from moldau.spark.query.progress import FAILED, RUNNING, STARTING, STOPPED, QueryStatus
 from moldau.streams import StreamsBuilder

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from moldau.console.history import Line
+from moldau.console.seen.history import Line
 
 #: As moldau.spark.query.listener has it, which needs Spark to be imported.
 TOPIC = "__moldau_pipelines"
