@@ -72,7 +72,8 @@ def _page(call: ConsoleCall, text: str, result: Content = None, *, status: int =
         p(
             tag("button", "Run"),
             span(
-                "Batch SELECT, SHOW, DESCRIBE, EXPLAIN, CREATE STREAM or TABLE; up to 30 seconds and 500 rows.",
+                "Batch SELECT, SHOW, DESCRIBE, EXPLAIN, CREATE STREAM or TABLE; up to 30 seconds and "
+                "500 rows.",
                 class_="beside",
             ),
             class_="note",
