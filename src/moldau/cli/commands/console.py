@@ -156,16 +156,14 @@ def console(
     login = login or oidc_file is not None
     if not (login or is_open):
         _check_host(host)
-    tls = _tls(tls_cert, tls_key)
     try:
         own = ClusterOptions(name, bootstrap_server, client_settings(), registry, registry_user, connect)
         clusters, hidden = _clusters(own, clusters_file, masks)
-        oidc = None if oidc_file is None else _oidc(oidc_file)
         settings = ConsoleSettings(
             clusters,
-            ListenerOptions(host, _port(host, port), tls=tls, stop_timeout_seconds=2),
+            ListenerOptions(host, _port(host, port), tls=_tls(tls_cert, tls_key), stop_timeout_seconds=2),
             *(login, read_only, hidden, topic_pattern, topic_rule, audit_file, allowed_hosts),
-            oidc=oidc,
+            oidc=None if oidc_file is None else _oidc(oidc_file),
             shared_services=shared_services,
         )
     except (ValueError, OSError) as error:
