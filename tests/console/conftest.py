@@ -98,7 +98,7 @@ def settings_for(broker: Broker, **options: Any) -> ConsoleSettings:
     cluster = {name: options.pop(name) for name in of_cluster if name in options}
     name = cluster.pop("name", "local")
     masks = tuple(parse_mask(each) for each in options.pop("masks", ()))
-    listener = ListenerOptions(stop_timeout_seconds=2)
+    listener = options.pop("listener", ListenerOptions(stop_timeout_seconds=2))
     return ConsoleSettings(
         (ClusterSettings(name, broker.bootstrap_servers, **cluster),),
         listener,

@@ -10,6 +10,9 @@ import pytest
 from hostile_texts import HOSTILE
 from waiting import wait_until
 
+from moldau.spark.query.progress import QueryStatus
+from moldau.streams import StreamsBuilder
+from moldau.streams.topology.plan import plan
 from moldau.testing import Broker
 
 pytestmark = pytest.mark.slow
@@ -157,15 +160,65 @@ def test_hostile_records_run_nothing(open_tab: Any, broker: Broker) -> None:
     assert page.evaluate("window.boomed") is None
 
 
+def test_an_application_is_looked_at_by_keys_alone(open_tab: Any, broker: Broker) -> None:
+    builder = StreamsBuilder()
+    builder.stream("lines").group_by(lambda value: value).count("counts").to_stream().to("words")
+    for name in ("lines", "words"):
+        broker.create_topic(name)
+
+    def tell(state: str, lag: int, error: str | None = None) -> None:
+        status = QueryStatus(
+            "word-count",
+            group="word-count",
+            state=state,
+            lag=({"lines": lag},),
+            batch_duration_ms=25,
+            kind="streams",
+            plan=plan(builder.build()),
+            error=error,
+        )
+        broker.produce("__moldau_pipelines", json.dumps(status.to_json()), key=b"word-count")
+
+    tell("running", 10)
+    page = open_tab()
+    page.goto("/")
+    page.keyboard.press("g")
+    page.keyboard.press("p")
+    page.wait_for_url("**/pipelines")
+    page.get_by_role("link", name="word-count").focus()
+    page.keyboard.press("Enter")
+    page.get_by_text("What it is made of").wait_for()
+    boxes = page.locator("svg.graph .box")
+    assert boxes.count() > 4
+    places = [boxes.nth(number).bounding_box() for number in range(boxes.count())]
+    corners = {(round(each["x"]), round(each["y"])) for each in places}
+    assert len(corners) == len(places), "no box lies upon another"
+    tell("failed", 77, "ValueError: <img src=x onerror=window.boomed=1>")
+    page.keyboard.press("r")
+    page.get_by_text("ValueError: <img").wait_for()
+    page.locator(".figure", has_text="Records that wait").get_by_text("77", exact=True).wait_for()
+    assert page.evaluate("window.boomed") is None
+    page.locator("svg.graph a", has_text="lines").focus()
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/topics/lines")
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_a_phone_sees_every_page(open_tab: Any, broker: Broker, scheme: str) -> None:
     name = "a-topic-with-a-name-that-is-longer-than-the-screen-of-a-phone-is-wide"
     broker.produce(name, b"x" * 300, key=b"k" * 80)
     page = open_tab(viewport={"width": 360, "height": 740}, color_scheme=scheme)
     pages = [f"topics/{name}{below}" for below in ("", "/messages", "/configs", "/produce", "/groups")]
-    for path in ("", "topics", "groups", "brokers", "access", "new-topic", *pages):
+    status = QueryStatus("query", state="running", lag=({name: 5},), output="topic " + name)
+    broker.produce("__moldau_pipelines", json.dumps(status.to_json()), key=b"query")
+    more = ("pipelines", "pipelines/view?name=query", "schemas", "connect", "sql", "transactions", "audit")
+    for path in ("", "topics", "groups", "brokers", "access", "new-topic", *more, *pages):
         page.goto(f"/c/local/{path}".rstrip("/"))
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), path
+    page.goto("/c/local/audit")
+    here = page.locator(".pages a.here").bounding_box()
+    assert here["x"] >= 0, "where one is can be seen, though the row of pages is wider than the phone"
+    assert here["x"] + here["width"] <= 360
     back = page.evaluate("getComputedStyle(document.body).backgroundColor")
     page.keyboard.press("d")
     assert page.evaluate("getComputedStyle(document.body).backgroundColor") != back

@@ -6,17 +6,21 @@ that a foreign page whose name leads to this machine (DNS rebinding) sees nothin
 scripts, styles, frames and addresses other than the console's own.
 """
 
+import logging
 from functools import partial
 from http.cookies import CookieError, SimpleCookie
 from typing import Any
 from urllib.parse import urlsplit
 
 from moldau.base.clock import Clock, SystemClock
+from moldau.base.escaping import escaped
 from moldau.console.audit import Audit
 from moldau.console.call import Console, ConsoleCall
 from moldau.console.markup.html import link, query
 from moldau.console.markup.layout import Frame, error_box, framed
 from moldau.console.masks import Masks
+from moldau.console.oidc.flow import LoginRefused
+from moldau.console.oidc.provider import Provider, ProviderAway
 from moldau.console.routes import ROUTES
 from moldau.console.sessions import Session, Sessions
 from moldau.console.settings import ConsoleSettings
@@ -27,9 +31,10 @@ from moldau.web.pages import page, redirect
 from moldau.web.problems import Problem, http_problem
 from moldau.web.routes import RouteTable
 
+log = logging.getLogger("moldau.console")
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 _EVERY_ADDRESS = ("0.0.0.0", "::", "")
-_OPEN_PATHS = ("/login", "/healthz")
+_OPEN_PATHS = ("/login", "/login/provider", "/login/callback", "/logged-out", "/healthz")
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
     "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
@@ -58,7 +63,8 @@ def application(
         Masks(settings.masks),
         # Cookies know no ports: two consoles on one machine have two names.
         cookie=f"moldau-console-{port}",
-        secure=settings.listener.tls is not None,
+        secure=settings.is_https,
+        provider=None if settings.oidc is None else Provider(settings.oidc, clock),
     )
     service = Service(
         Description("Moldau console", "1"),
@@ -94,6 +100,8 @@ class _Gate:
             self._check_origin(request)
         name = request.scope["path"]
         session = self._console.sessions.find(_cookie(request, self._console.cookie))
+        if session is not None and session.grant is not None:
+            session = await self._renewed(session)
         if session is None or (self._console.settings.login and session.user is None):
             if self._console.settings.login and not name.startswith("/assets/") and name not in _OPEN_PATHS:
                 raise Problem(401, 303, "Log in first", {"Location": _login_address(request)})
@@ -101,6 +109,16 @@ class _Gate:
             session = session or self._visitor(request)
         request.scope["console.session"] = session
         return Principal(session.user) if session.user is not None else ANONYMOUS
+
+    async def _renewed(self, session: Session) -> Session | None:
+        """A session lasts as long as the provider's word for it."""
+        assert self._console.provider is not None
+        try:
+            return await self._console.sessions.renewed(session, self._console.provider.renewed)
+        except (LoginRefused, ProviderAway) as error:
+            log.info("the session of %s has ended: %s", escaped(session.user or ""), escaped(str(error)))
+            self._console.sessions.end(session.id)
+            return None
 
     def _visitor(self, request: Any) -> Session:
         if request.scope["path"].startswith(("/assets/", "/healthz")):
@@ -133,9 +151,9 @@ class _Gate:
 def _hosts(settings: ConsoleSettings) -> frozenset[str] | None:
     """The names that the console goes by; None for all where it listens on every address, with a login."""
     host = settings.listener.host
-    if host in _EVERY_ADDRESS and not settings.allowed_hosts:
+    if host in _EVERY_ADDRESS and not settings.hosts:
         return None
-    return frozenset({*_LOOPBACK, host, *settings.allowed_hosts})
+    return frozenset({*_LOOPBACK, host, *settings.hosts})
 
 
 def _cookie(request: Any, name: str) -> str | None:

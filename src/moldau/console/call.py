@@ -15,13 +15,14 @@ from moldau.base.clock import Clock
 from moldau.client.registry.schema_registry import RegistryError
 from moldau.console.advice import in_words, next_step
 from moldau.console.audit import Audit
-from moldau.console.markup.html import Content, Markup, joined, path, tag
+from moldau.console.markup.html import Content, Markup, check_address, joined, path, tag
 from moldau.console.markup.layout import Frame, error_box, framed
 from moldau.console.masks import Masks
+from moldau.console.oidc.provider import Provider
 from moldau.console.sessions import Session, Sessions
 from moldau.console.settings import ConsoleSettings
 from moldau.console.workspace import Workspace
-from moldau.protocol.errors import KafkaError
+from moldau.protocol.errors import ErrorCode, KafkaError
 from moldau.web.call import Asked, Call
 from moldau.web.pages import page, redirect
 from moldau.web.problems import http_problem
@@ -31,6 +32,7 @@ MAX_STREAMS = 64
 #: The header of a page that asks for itself again.
 REFRESH = "x-moldau-refresh"
 _MAX_FIELDS = 200
+_NOT_THERE = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.GROUP_ID_NOT_FOUND)
 
 
 class WrongInput(Exception):
@@ -52,6 +54,8 @@ class Console:
     queries: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(2))
     cookie: str = "moldau-console"
     secure: bool = False
+    #: Whom people log in with, where that is not the cluster itself.
+    provider: Provider | None = None
 
 
 class ConsoleCall(Call):
@@ -88,7 +92,26 @@ class ConsoleCall(Call):
 
     @property
     def read_only(self) -> bool:
-        return self.console.settings.read_only
+        return self.console.settings.read_only or self.session.read_only
+
+    @property
+    def may_change_services(self) -> bool:
+        """Whether whoever asks may change something at the registry or at Connect.
+
+        These know the console and not the person: with a login somebody has to say that this is meant, by
+        an option or by a role.
+        """
+        settings = self.console.settings
+        has_role = settings.oidc is not None and bool(settings.oidc.role_claim)
+        return not self.read_only and (not settings.login or settings.shared_services or has_role)
+
+    def check_services(self) -> None:
+        if not self.may_change_services:
+            raise http_problem(
+                403,
+                "Registry and Connect know this console and not you: it changes nothing there for people who "
+                "log in, unless it was started with --shared-services",
+            )
 
     def token(self) -> Markup:
         """The hidden field that every form has."""
@@ -122,7 +145,7 @@ class ConsoleCall(Call):
     def done(self, message: str, location: str) -> Any:
         """Says on the next page that it worked."""
         self.session.messages.append(("good", message))
-        return redirect(location, self._cookie())
+        return redirect(location, self.new_cookie())
 
     # --- answers --------------------------------------------------------------------------------
 
@@ -142,9 +165,18 @@ class ConsoleCall(Call):
             messages=messages,
             token=self.token(),
         )
-        return page(framed(frame, joined(*content)), status, self._cookie())
+        return page(framed(frame, joined(*content)), status, self.new_cookie())
 
-    def _cookie(self) -> dict[str, str]:
+    @staticmethod
+    def own_page(address: str) -> str:
+        """The address where it is one of the console's own, and the start page otherwise."""
+        try:
+            check_address(address)
+        except ValueError:
+            return "/"
+        return address if address.startswith("/") else "/"
+
+    def new_cookie(self) -> dict[str, str]:
         if not self._is_new:
             return {}
         return {"Set-Cookie": cookie(self.console, self.session.id)}
@@ -167,6 +199,8 @@ def guarded(handler: Handler) -> Handler:
             return await handle_refusals(call)
         except KafkaError as error:
             box = error_box(in_words(error), next_step(error))
+            if error.code in _NOT_THERE:
+                return call.show("Not there", box, status=404)
         except RegistryError as error:
             box = error_box(
                 error.message, "See whether the schema registry runs, and whether its address is right."

@@ -147,7 +147,7 @@ async def newest(
         for partition, end in ends.items()
         if partition in begins and end > begins[partition]
     }
-    records, _, complete = await _read(workspace, ranges, each * max(1, len(ranges)), level)
+    records, _, complete = await read_ranges(workspace, ranges, each * max(1, len(ranges)), level)
     chosen = _merged(records, limit, newest_first=True)
     positions = {partition: end for partition, (_, end) in ranges.items()}
     for partition, (start, _) in ranges.items():
@@ -176,7 +176,7 @@ async def onwards(
         for partition, start in starts.items()
         if partition in ends and max(start, begins.get(partition, 0)) < ends[partition]
     }
-    records, reached, complete = await _read(workspace, ranges, limit, level, each=each)
+    records, reached, complete = await read_ranges(workspace, ranges, limit, level, each=each)
     chosen = _merged(records, limit, newest_first=False)
     positions = dict(starts)
     for partition in ranges:
@@ -205,7 +205,7 @@ def _partition(record: ConsumerRecord) -> TopicPartition:
     return TopicPartition(record.topic, record.partition)
 
 
-async def _read(
+async def read_ranges(
     workspace: Workspace,
     ranges: Mapping[TopicPartition, tuple[int, int]],
     limit: int,
@@ -346,7 +346,7 @@ async def one(
     if not begins.get(partition, 0) <= offset < ends.get(partition, 0):
         return None
     range_ = {partition: (offset, offset + 1)}
-    records, _, _ = await _read(workspace, range_, 1, READ_UNCOMMITTED)
+    records, _, _ = await read_ranges(workspace, range_, 1, READ_UNCOMMITTED)
     if not records or records[0].offset != offset:
         return None
     prepared = await _prepared(workspace, masks, records[:1])

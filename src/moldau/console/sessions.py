@@ -2,19 +2,24 @@
 
 Without a login there is one workspace for each cluster and everybody uses it; a session is then a number in a
 cookie and nothing is kept of it but the messages that it has not seen. With a login the session has its own
-workspaces, which know the user's password and nobody else's.
+workspaces, which know the user's password or token and nobody else's.
 
-Invariant: a session ends after eight hours without use. There are at most so many of them, and the one that
+Invariant: a session ends after eight hours without use, and with its access token where it has one that
+cannot be renewed. There are at most so many of them, and the one that
 was not used for the longest time makes room. A form is taken only with the token of its session.
 """
 
+import asyncio
 import hashlib
 import hmac
 import secrets
 from collections import OrderedDict, deque
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
 from moldau.base.clock import Clock
+from moldau.console.oidc.flow import BegunLogins
+from moldau.console.oidc.provider import Grant, ProviderAway
 from moldau.console.settings import ConsoleSettings
 from moldau.console.workspace import Workspace
 
@@ -24,6 +29,8 @@ _MAX_MESSAGES = 5
 #: Failed logins that one address may try within a minute.
 MAX_ATTEMPTS = 10
 _ATTEMPT_SECONDS = 60.0
+#: An access token is renewed so long before it ends.
+_EARLY_SECONDS = 60.0
 #: A console whose users have gone stops looking at their clusters.
 _SAMPLING_IDLE_SECONDS = 900.0
 
@@ -37,6 +44,13 @@ class Session:
     messages: deque[tuple[str, str]] = field(default_factory=lambda: deque(maxlen=_MAX_MESSAGES))
     #: Those of a user who logged in, by cluster.
     workspaces: dict[str, Workspace] = field(default_factory=dict)
+    #: Whether the user's role lets them look and no more.
+    read_only: bool = False
+    #: Logins at a provider that were begun here.
+    begun: BegunLogins = field(default_factory=BegunLogins)
+    #: What the provider gave for the login.
+    grant: Grant | None = None
+    renewing: asyncio.Lock = field(default_factory=asyncio.Lock)
 
 
 class Sessions:
@@ -67,7 +81,9 @@ class Sessions:
         session = Session(secrets.token_urlsafe(24), user, self._clock.monotonic())
         self._sessions[session.id] = session
         while len(self._sessions) > MAX_SESSIONS:
-            self.end(next(iter(self._sessions)))
+            # Those who only look at the login page make room before those who are at work.
+            visitors = (each for each, found in self._sessions.items() if found.user is None)
+            self.end(next(visitors, next(iter(self._sessions))))
         return session
 
     def end(self, session_id: str) -> None:
@@ -107,6 +123,9 @@ class Sessions:
             each.name: Workspace(each, each.security(user, password), user, self._clock)
             for each in self._settings.clusters
         }
+        return await self._begin_with(user, workspaces)
+
+    async def _begin_with(self, user: str, workspaces: dict[str, Workspace]) -> Session:
         try:
             await workspaces[self._settings.clusters[0].name].cluster()
         except BaseException:
@@ -116,6 +135,40 @@ class Sessions:
         session = self.begin(user)
         session.workspaces = workspaces
         return session
+
+    async def log_in_with(self, grant: Grant) -> Session:
+        """A session of a person whom the provider vouches for, if the first cluster lets the token in."""
+        workspaces = {
+            each.name: Workspace(
+                each, each.security_of_token(grant.access_token), grant.person.name, self._clock
+            )
+            for each in self._settings.clusters
+        }
+        session = await self._begin_with(grant.person.name, workspaces)
+        session.grant, session.read_only = grant, grant.person.read_only
+        return session
+
+    async def renewed(self, session: Session, renew: Callable[[Grant], Awaitable[Grant]]) -> Session | None:
+        """The session with an access token that still counts; None for one that has ended."""
+        async with session.renewing:
+            grant = session.grant
+            assert grant is not None
+            left = grant.ends_at - self._clock.monotonic()
+            if left > (_EARLY_SECONDS if grant.refresh_token else 0):
+                return session
+            if not grant.refresh_token:
+                self.end(session.id)
+                return None
+            try:
+                session.grant = grant = await renew(grant)
+            except ProviderAway:
+                if left > 0:
+                    return session
+                raise
+            session.user, session.read_only = grant.person.name, grant.person.read_only
+            for each in session.workspaces.values():
+                await each.log_in_again(each.settings.security_of_token(grant.access_token))
+            return session
 
     # --- workspaces -----------------------------------------------------------------------------
 

@@ -15,11 +15,13 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
+from urllib.parse import urlsplit
 
 from moldau.client.transport.security import Security
 from moldau.console.masks import Mask, parse_mask
+from moldau.console.oidc.settings import OidcSettings
 from moldau.web.limits import Limits
-from moldau.web.server import ListenerOptions
+from moldau.web.server import ListenerOptions, is_loopback
 
 DEFAULT_NAME = "local"
 _LEGAL_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,59}")
@@ -51,6 +53,21 @@ class ClusterSettings:
         own = {name: value for name, value in self.client.items() if name != "sasl.jaas.config"}
         return Security.of(own | {"sasl.username": user, "sasl.password": password or ""})
 
+    def security_of_token(self, token: str) -> Security:
+        """The same way to the cluster with a person's bearer token, and with no account of the console's."""
+        own = {
+            name: value
+            for name, value in self.client.items()
+            if name != "sasl.jaas.config" and not name.startswith("sasl.oauthbearer.")
+        }
+        return Security.of(own | {"sasl.oauthbearer.token": token})
+
+    @property
+    def takes_tokens(self) -> bool:
+        """Whether its listener asks who one is by a bearer token."""
+        mechanism = self.client.get("sasl.mechanism") or self.client.get("sasl.mechanisms") or ""
+        return self.knows_users and mechanism.strip().upper() == "OAUTHBEARER"
+
     @property
     def knows_users(self) -> bool:
         """Whether its listener asks who one is by a name and a password."""
@@ -61,7 +78,7 @@ class ClusterSettings:
 class ConsoleSettings:
     clusters: tuple[ClusterSettings, ...]
     listener: ListenerOptions = field(default_factory=ListenerOptions)
-    #: Everybody logs in with a name and a password of the cluster, and acts as that user alone.
+    #: Everybody logs in, and acts as that user alone: with a name and a password of the cluster …
     login: bool = False
     read_only: bool = False
     masks: tuple[Mask, ...] = ()
@@ -76,6 +93,10 @@ class ConsoleSettings:
     )
     #: How often the console looks at rates and lags.
     sample_seconds: float = 5.0
+    #: … or at a provider of OpenID Connect, whose access tokens are passed on to the cluster.
+    oidc: OidcSettings | None = None
+    #: Registry and Connect know the console alone: with a login, whether people may change things there.
+    shared_services: bool = False
 
     def __post_init__(self) -> None:
         names = [each.name for each in self.clusters]
@@ -88,13 +109,41 @@ class ConsoleSettings:
                 raise ValueError(
                     f"the pattern for names of topics is no regular expression: {error}"
                 ) from None
-        if self.login:
+        if self.oidc is not None:
+            self._check_oidc()
+        elif self.login:
             for each in self.clusters:
                 if not each.knows_users:
                     raise ValueError(
                         f"cluster {each.name} asks nobody who they are: a login needs security.protocol "
                         "SASL_PLAINTEXT or SASL_SSL, and sasl.mechanism, among its client settings"
                     )
+
+    def _check_oidc(self) -> None:
+        if not self.login:
+            raise ValueError("a provider of OpenID Connect belongs to a login")
+        assert self.oidc is not None
+        for each in self.clusters:
+            if not each.takes_tokens:
+                raise ValueError(
+                    f"cluster {each.name} takes no bearer tokens: a login by OpenID Connect needs "
+                    "sasl.mechanism=OAUTHBEARER among its client settings, so that people act as themselves"
+                )
+        if not self.oidc.public_url and not is_loopback(self.listener.host):
+            raise ValueError("a login by OpenID Connect on the network needs the console's public address")
+
+    @property
+    def hosts(self) -> tuple[str, ...]:
+        """Names by which the console may be asked for."""
+        public = urlsplit(self.oidc.public_url).hostname if self.oidc is not None else None
+        return (*self.allowed_hosts, *((public,) if public else ()))
+
+    @property
+    def is_https(self) -> bool:
+        """Whether browsers reach it by https: by its own, or by that of whoever stands before it."""
+        return self.listener.tls is not None or (
+            self.oidc is not None and self.oidc.public_url.startswith("https:")
+        )
 
     def cluster(self, name: str) -> ClusterSettings | None:
         return next((each for each in self.clusters if each.name == name), None)

@@ -25,7 +25,8 @@ from moldau.client.registry.schema_registry import RegistryClient
 from moldau.client.transport.cluster import Cluster, Topic
 from moldau.client.transport.security import Security
 from moldau.console.decoding import Decoder
-from moldau.console.history import History
+from moldau.console.seen.history import History
+from moldau.console.seen.statuses import Statuses
 from moldau.console.settings import ClusterSettings
 from moldau.protocol.errors import KafkaError
 from moldau.reports.group_lag import GroupSnapshot
@@ -39,6 +40,8 @@ _SIZES_SECONDS = 20.0
 GROUPS_AT_A_LOOK = 50
 _REQUEST_TIMEOUT_MS = 15_000
 _KEPT_GROUPS = 200
+#: Longer than a page takes.
+_OLD_CONNECTIONS_SECONDS = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,10 +65,13 @@ class Workspace:
         self._snapshot: tuple[float, Snapshot] | None = None
         self._sizes: tuple[float, dict[TopicPartition, int]] | None = None
         self._turn = 0
+        self._old: list[asyncio.Task[None]] = []
         self._sampling: asyncio.Task[None] | None = None
         self.used = clock.monotonic()
         #: The look before, of groups that somebody looks at: two of them give the rates.
         self.group_snapshots: OrderedDict[str, GroupSnapshot] = OrderedDict()
+        self.pipelines = Statuses()
+        self.reading_statuses = asyncio.Lock()
         self.registry = _registry(settings)
         self.decoder = Decoder(self.registry, clock.now_ms)
 
@@ -90,6 +96,15 @@ class Workspace:
             api_timeout_ms=_REQUEST_TIMEOUT_MS,
             connect_timeout_ms=5_000,
         )
+
+    async def log_in_again(self, security: Security) -> None:
+        """The same user with a newer token: connections with the old one are left to whoever uses them."""
+        async with self._opening:
+            self._security = security
+            old, self._cluster = self._cluster, None
+        if old is not None:
+            self._old = [each for each in self._old if not each.done()]
+            self._old.append(asyncio.create_task(_close_later(old), name="console-old-connections"))
 
     async def admin(self) -> Admin:
         return Admin(await self.cluster())
@@ -232,10 +247,21 @@ class Workspace:
             self._sampling.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await self._sampling
+        for task in self._old:
+            task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await task
         if self._cluster is not None:
             await self._cluster.close()
         if self.registry is not None:
             self.registry.close()
+
+
+async def _close_later(cluster: Cluster) -> None:
+    try:
+        await asyncio.sleep(_OLD_CONNECTIONS_SECONDS)
+    finally:
+        await cluster.close()
 
 
 def _registry(settings: ClusterSettings) -> RegistryClient | None:

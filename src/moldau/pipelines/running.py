@@ -237,7 +237,10 @@ class RunningPipeline:
 
         if self.options.publish:
             self._publisher = Publisher(self._topics.loop)
-        self._listener = QueryListener(self._publisher.publish if self._publisher else None)
+        publisher = self._publisher
+        self._listener = QueryListener(
+            None if publisher is None else lambda status: publisher.publish(self._named(status))
+        )
         spark.streams.addListener(self._listener)
         if self.options.metrics_port is not None:
             self.metrics = MetricsServer(self.options.metrics_port, lambda: self.state)
@@ -282,7 +285,12 @@ class RunningPipeline:
 
     def _status(self, name: str) -> QueryStatus:
         seen = None if self._listener is None else self._listener.statuses.get(name)
-        return self._ends.get(name) or seen or QueryStatus(name, group=name)
+        return self._ends.get(name) or self._named(seen or QueryStatus(name, group=name))
+
+    def _named(self, status: QueryStatus) -> QueryStatus:
+        """With what Spark does not know of it: its pipeline, and what its step writes to."""
+        outputs = {self.pipeline.query_name(step.name): str(step.output) for step in self.pipeline.steps}
+        return replace(status, pipeline=self.pipeline.name, output=outputs.get(status.name, ""))
 
     def _write_state(self) -> None:
         if self.state != self._written:

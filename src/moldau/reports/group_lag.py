@@ -98,7 +98,7 @@ def _all_is_well(now: GroupSnapshot) -> str:
     if now.lag:
         return f"{_records(now.lag)} behind, and nothing is wrong with it: its members are reading"
     if any(state.committed is None and state.waiting for state in now.partitions.values()):
-        return "nothing to see yet: its members have not committed everywhere; look again with --watch"
+        return "nothing to see yet: its members have not committed everywhere; look again in a moment"
     return "up to date: everything that was written has been read and committed"
 
 

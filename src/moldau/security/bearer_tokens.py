@@ -40,25 +40,41 @@ class UnknownKey(InvalidToken):
         super().__init__("invalid_token")
 
 
+def key_set(data: bytes) -> Any:
+    """The public keys of a provider (JWKS); ValueError for what is none."""
+    try:
+        from joserfc.errors import JoseError
+        from joserfc.jwk import KeySet
+    except ImportError:
+        raise ValueError("signed tokens need the package joserfc: pip install moldau[security]") from None
+    try:
+        return KeySet.import_key_set(json.loads(data))
+    except (JoseError, ValueError, KeyError, TypeError, RecursionError) as error:
+        raise ValueError(f"this is no set of keys (JWKS): {type(error).__name__}") from None
+
+
 def accept(token: str, keys: Any, rules: TokenRules, now_ms: int) -> Identity:
     """Whom a token speaks for; ``keys`` is a joserfc ``KeySet``. InvalidToken for one that does not count."""
     if len(token) > _MOST_CHARACTERS:
         raise InvalidToken("invalid_token")
-    claims = _unsigned(token) if rules.unsecured else _signed(token, keys)
+    claims = _unsigned(token) if rules.unsecured else signed_token(token, keys)[1]
     return check_claims(claims, rules, now_ms)
 
 
-def _signed(token: str, keys: Any) -> Mapping[str, Any]:
+def signed_token(token: str, keys: Any) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+    """Header and claims of a token that one of these keys has signed; nothing else of it is checked."""
+    if len(token) > _MOST_CHARACTERS:
+        raise InvalidToken("invalid_token")
     from joserfc import jws
     from joserfc.errors import InvalidKeyIdError, JoseError
 
     try:
-        payload = jws.deserialize_compact(token, keys, algorithms=list(ALGORITHMS)).payload
+        found = jws.deserialize_compact(token, keys, algorithms=list(ALGORITHMS))
     except InvalidKeyIdError:
         raise UnknownKey from None
     except (JoseError, ValueError, TypeError, KeyError):
         raise InvalidToken("invalid_token") from None
-    return _claims(payload)
+    return found.protected, _claims(found.payload)
 
 
 def _unsigned(token: str) -> Mapping[str, Any]:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from moldau.console.markup.plots import bar, line_plot, short, sparkline
+from moldau.console.markup.plots import bar, line_plot, short, sparkline, wide_plot
 
 
 def ys(svg: str) -> list[float]:
@@ -47,3 +47,10 @@ def test_bars_stay_within_their_box() -> None:
     assert 'width="50.0"' in bar(0.5)
     assert 'width="100.0"' in bar(7)
     assert 'width="0.0"' in bar(-1)
+
+
+def test_a_plot_over_a_whole_page_has_another_for_phones() -> None:
+    drawn = wide_plot([(0, 1.0), (1_000, 2.0)], "Lag")
+    assert 'class="plot for-wide"' in drawn
+    assert 'class="plot for-narrow"' in drawn
+    assert wide_plot([], "Lag").count("<p") == 1

@@ -58,7 +58,7 @@ def test_groups_of_any_name(console: Any, billing: Broker, name: str) -> None:
 
 def test_a_group_that_is_not_there(console: Any) -> None:
     page = console.get("/groups/view", group="nobody")
-    assert (page.status, "GROUP_ID_NOT_FOUND" in page.words) == (502, True)
+    assert (page.status, "GROUP_ID_NOT_FOUND" in page.words) == (404, True)
 
 
 @pytest.mark.slow

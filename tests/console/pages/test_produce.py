@@ -45,6 +45,6 @@ def test_a_record_is_sent_again_byte_by_byte(console: Any, broker: Broker) -> No
     gone = console.post("/topics/t/messages/again", partition="0", offset="9", to="other")
     assert "not there any more" in gone.words
     missing = console.post("/topics/t/messages/again", partition="0", offset="0", to="nowhere")
-    assert missing.status == 502
+    assert missing.status == 404
     assert broker.topics() == ["other", "t"]
     assert json.dumps("send again").strip('"') in console.get("/audit").words

@@ -25,7 +25,7 @@ def test_partitions_and_configs(console: Any, broker: Broker) -> None:
 
 def test_a_topic_that_is_not_there(console: Any) -> None:
     page = console.get("/topics/nowhere")
-    assert page.status == 502
+    assert page.status == 404
     assert "There is no topic nowhere" in page.words
 
 

@@ -75,6 +75,12 @@ def test_a_status_survives_json() -> None:
     assert QueryStatus.from_json({"name": "q", "of_a_later_version": 1}) == QueryStatus("q")
 
 
+def test_what_operators_keep_is_summed() -> None:
+    operators = [{"numRowsTotal": 3, "memoryUsedBytes": 100}, {"numRowsTotal": 4, "memoryUsedBytes": 20}]
+    status = with_progress(QueryStatus("q"), {"stateOperators": operators})
+    assert (status.state_rows, status.state_bytes) == (7, 120)
+
+
 @pytest.mark.parametrize("source", [{}, {"endOffset": "7", "latestOffset": 9}, {"latestOffset": "{no json"}])
 def test_the_lag_of_another_kind_of_source_is_not_known(source: dict[str, Any]) -> None:
     assert source_lag(source) == {}

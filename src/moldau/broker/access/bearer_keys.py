@@ -6,7 +6,6 @@ known has the keys fetched again, but not more often than every few seconds.
 """
 
 import asyncio
-import json
 import logging
 import urllib.request
 from pathlib import Path
@@ -15,7 +14,7 @@ from urllib.parse import unquote, urlsplit
 
 from moldau.broker.context import Services
 from moldau.cluster.configs.listener_settings import ListenerSettings
-from moldau.security.bearer_tokens import TokenRules, UnknownKey, accept
+from moldau.security.bearer_tokens import TokenRules, UnknownKey, accept, key_set
 from moldau.security.principals import Identity
 from moldau.security.sasl.server import OAuthBearer
 
@@ -54,7 +53,7 @@ class BearerKeys:
                 "keys that sign tokens"
             )
         if kind == "file":
-            self._keys = _key_set(_read_file(self._url))
+            self._keys = key_set(_read_file(self._url))
         else:
             self._fetch_first()
         services.timers.every(settings["sasl.oauthbearer.jwks.endpoint.refresh.ms"] / 1000, self._fetch_soon)
@@ -75,7 +74,7 @@ class BearerKeys:
     def _fetch_first(self) -> None:
         """Before the listener opens, so that the first login finds keys; without them it opens too."""
         try:
-            self._keys = _key_set(_read_https(self._url))
+            self._keys = key_set(_read_https(self._url))
         except (OSError, ValueError) as error:
             log.error("the keys of bearer tokens cannot be fetched from %s yet: %s", self._url, error)
 
@@ -89,7 +88,7 @@ class BearerKeys:
         read = _read_file if self._url.startswith("file:") else _read_https
         try:
             data = await asyncio.get_running_loop().run_in_executor(None, read, self._url)
-            self._keys = _key_set(data)
+            self._keys = key_set(data)
         except (OSError, ValueError) as error:
             log.error("the keys of bearer tokens cannot be fetched from %s: %s", self._url, error)
 
@@ -113,15 +112,3 @@ def _read_https(url: str) -> bytes:
     with opener.open(url, timeout=_TIMEOUT_SECONDS) as answer:
         data: bytes = answer.read(_MOST_BYTES)
         return data
-
-
-def _key_set(data: bytes) -> Any:
-    try:
-        from joserfc.errors import JoseError
-        from joserfc.jwk import KeySet
-    except ImportError:
-        raise ValueError("OAUTHBEARER needs the package joserfc: pip install moldau[security]") from None
-    try:
-        return KeySet.import_key_set(json.loads(data))
-    except (JoseError, ValueError, KeyError, TypeError) as error:
-        raise ValueError(f"this is no set of keys (JWKS): {type(error).__name__}") from None

@@ -16,7 +16,9 @@ from moldau.cli.up.services import DEFAULT_CONSOLE_PORT, next_free_port
 
 if TYPE_CHECKING:
     from moldau.console.masks import Mask
+    from moldau.console.oidc.settings import OidcSettings
     from moldau.console.settings import ClusterSettings, ConsoleSettings
+    from moldau.web.tls import TlsOptions
 
 _LOG_FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 _EXTRA = "Next: pip install 'moldau[console]'"
@@ -55,6 +57,18 @@ _EXTRA = "Next: pip install 'moldau[console]'"
 @click.option("--name", default="local", show_default=True, help="What the cluster is called in the console.")
 @click.option(
     "--login", is_flag=True, help="Everybody logs in as a user of the cluster (SASL), and acts as that user."
+)
+@click.option(
+    "--oidc",
+    "oidc_file",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Everybody logs in at the OpenID Connect provider of this TOML file, and acts with their own token.",
+)
+@click.option(
+    "--shared-services",
+    is_flag=True,
+    help="People who log in may change schemas and connectors, which know the console and not them.",
 )
 @click.option("--read-only", is_flag=True, help="Nothing can be changed.")
 @click.option(
@@ -106,6 +120,8 @@ def console(
     clusters_file: Path | None,
     name: str,
     login: bool,
+    oidc_file: Path | None,
+    shared_services: bool,
     read_only: bool,
     masks: tuple[str, ...],
     topic_pattern: str | None,
@@ -128,34 +144,49 @@ def console(
       moldau console --clusters clusters.toml --port 8080
       moldau console --host 0.0.0.0 --login --tls-cert server.pem --tls-key server.key \\
           -X security.protocol=SASL_SSL -X sasl.mechanism=SCRAM-SHA-512
+      moldau console --oidc oidc.toml -X security.protocol=SASL_SSL -X sasl.mechanism=OAUTHBEARER
       moldau console --mask 'customers*:value.card' --topic-pattern '[a-z]+\\.[a-z-]+'
     """
     log_to_stderr(log_level, _LOG_FORMAT)
-    if tls_key is not None and tls_cert is None:
-        raise click.UsageError("--tls-key belongs to a certificate: give --tls-cert too")
     try:
         from moldau.console.settings import ConsoleSettings
-        from moldau.web.server import ListenerOptions, is_loopback
-        from moldau.web.tls import TlsOptions
+        from moldau.web.server import ListenerOptions
     except ImportError as error:
         raise click.ClickException(f"the console needs {error.name}. {_EXTRA}") from error
-    if not (login or is_open or is_loopback(host)):
-        raise click.UsageError(
-            f"--host {host} opens the console to the network, and everybody could change everything: "
-            "add --login, or --open if that is meant"
-        )
-    tls = None if tls_cert is None else TlsOptions(tls_cert, tls_key)
+    login = login or oidc_file is not None
+    if not (login or is_open):
+        _check_host(host)
     try:
         own = ClusterOptions(name, bootstrap_server, client_settings(), registry, registry_user, connect)
         clusters, hidden = _clusters(own, clusters_file, masks)
         settings = ConsoleSettings(
             clusters,
-            ListenerOptions(host, _port(host, port), tls=tls, stop_timeout_seconds=2),
+            ListenerOptions(host, _port(host, port), tls=_tls(tls_cert, tls_key), stop_timeout_seconds=2),
             *(login, read_only, hidden, topic_pattern, topic_rule, audit_file, allowed_hosts),
+            oidc=None if oidc_file is None else _oidc(oidc_file),
+            shared_services=shared_services,
         )
     except (ValueError, OSError) as error:
         raise click.UsageError(f"{clusters_file}: {error}" if clusters_file else str(error)) from error
     _run(settings)
+
+
+def _tls(certificate: Path | None, key: Path | None) -> "TlsOptions | None":
+    from moldau.web.tls import TlsOptions
+
+    if certificate is None and key is not None:
+        raise click.UsageError("--tls-key belongs to a certificate: give --tls-cert too")
+    return None if certificate is None else TlsOptions(certificate, key)
+
+
+def _check_host(host: str) -> None:
+    from moldau.web.server import is_loopback
+
+    if not is_loopback(host):
+        raise click.UsageError(
+            f"--host {host} opens the console to the network, and everybody could change everything: "
+            "add --login, or --open if that is meant"
+        )
 
 
 def _port(host: str, wanted: int | None) -> int:
@@ -190,6 +221,20 @@ def _clusters(
         if not each.knows_users or "sasl.username" in each.client or "sasl.jaas.config" in each.client:
             each.security()
     return clusters, hidden
+
+
+def _oidc(file: Path) -> "OidcSettings":
+    """What is wrong with the file is said with its name (UsageError)."""
+    from importlib.util import find_spec
+
+    from moldau.console.oidc.settings import read_oidc
+
+    if find_spec("joserfc") is None:
+        raise click.ClickException("--oidc needs joserfc. Next: pip install 'moldau[console,security]'")
+    try:
+        return read_oidc(file)
+    except (ValueError, OSError) as error:
+        raise click.UsageError(f"{file}: {error}") from error
 
 
 def _run(settings: "ConsoleSettings") -> None:

@@ -70,6 +70,12 @@
     if (button) { button.hidden = false; button.addEventListener("click", action); }
   }
 
+  // --- where one is, in rows of links that are wider than a phone
+  for (const here of document.querySelectorAll(".pages a.here, .tabs a.here")) {
+    const row = here.parentElement;
+    row.scrollLeft = here.offsetLeft - row.offsetLeft - (row.clientWidth - here.offsetWidth) / 2;
+  }
+
   // --- streams: live tails and searches
   const stream = find("[data-stream]");
   if (stream) {

@@ -29,6 +29,7 @@ SECTIONS = (
     ("groups", "groups", "Groups", "g"),
     ("schemas", "schemas", "Schemas", "s"),
     ("connect", "connect", "Connectors", "c"),
+    ("pipelines", "pipelines", "Pipelines", "p"),
     ("sql", "sql", "SQL", "q"),
     ("brokers", "brokers", "Brokers", "b"),
     ("transactions", "transactions", "Transactions", "x"),

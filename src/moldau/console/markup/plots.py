@@ -35,7 +35,17 @@ def short(number: float) -> str:
     return f"{number:.3g}"
 
 
-def line_plot(points: Points, title: str, *, unit: str = "", size: Size = LARGE) -> Markup:
+def wide_plot(points: Points, title: str, *, unit: str = "") -> Markup:
+    """A plot over the whole width of a page: a flat one, and another where a page is narrow."""
+    if len(points) < 2:
+        return line_plot(points, title, unit=unit)
+    return joined(
+        line_plot(points, title, unit=unit, size=WIDE, class_="for-wide"),
+        line_plot(points, title, unit=unit, class_="for-narrow"),
+    )
+
+
+def line_plot(points: Points, title: str, *, unit: str = "", size: Size = LARGE, class_: str = "") -> Markup:
     """A line with its scale; an empty box with a word where there are less than two points."""
     if len(points) < 2:
         return tag("p", f"{title}: collecting; the plot begins with the second look.", class_="empty plot")
@@ -67,7 +77,7 @@ def line_plot(points: Points, title: str, *, unit: str = "", size: Size = LARGE)
         times,
         viewBox=f"0 0 {size.width} {size.height}",
         role="img",
-        class_="plot",
+        class_=f"plot {class_}".strip(),
     )
 
 

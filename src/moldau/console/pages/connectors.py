@@ -57,7 +57,7 @@ def _connector(call: ConsoleCall, name: str, found: dict[str, Any]) -> Content:
         for key, value in sorted(config.items())[:200]
     ]
     buttons = None
-    if not call.read_only:
+    if call.may_change_services:
         buttons = tag(
             "form",
             call.token(),
@@ -98,6 +98,7 @@ def _trace(found: dict[str, Any]) -> Content:
 
 async def act(call: ConsoleCall) -> Any:
     given = await call.form()
+    call.check_services()
     workspace = await call.workspace()
     url = workspace.settings.connect
     name, action = given.get("name", ""), given.get("action", "")

@@ -13,7 +13,7 @@ from moldau.base.names import TopicPartition
 from moldau.client.admin.descriptions import READ_COMMITTED
 from moldau.client.consumer.fetched import ConsumerRecord
 from moldau.console.call import ConsoleCall, WrongInput, changing
-from moldau.console.markup.html import Content, link, p, query, table, tag
+from moldau.console.markup.html import Content, link, p, query, span, table, tag
 from moldau.console.markup.layout import card, hidden
 from moldau.console.markup.words import count
 from moldau.console.pages.produce import send
@@ -120,7 +120,10 @@ def _list(call: ConsoleCall, rows: list[list[Content]]) -> Content:
             listed,
             p(
                 tag("button", "Try again"),
-                " sends what is ticked to the topics that it came from; it stays here as well.",
+                span(
+                    "sends what is ticked to the topics that it came from; it stays here as well.",
+                    class_="beside",
+                ),
                 class_="note",
             ),
             method="post",

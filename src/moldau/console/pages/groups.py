@@ -26,7 +26,7 @@ from moldau.console.markup.layout import (
     select,
     text_input,
 )
-from moldau.console.markup.plots import WIDE, line_plot, sparkline
+from moldau.console.markup.plots import sparkline, wide_plot
 from moldau.console.markup.words import count, plural
 from moldau.console.typed import digits, time_ms
 from moldau.console.workspace import Workspace
@@ -188,7 +188,7 @@ async def group_page(call: ConsoleCall) -> Any:
             ),
             card(
                 "Lag over time",
-                line_plot(line.points if line is not None else (), "Records behind", size=WIDE),
+                wide_plot(line.points if line is not None else (), "Records behind"),
             ),
             card("Partitions", _partitions(call, snapshot)),
             card("Members", _members(snapshot)),

@@ -27,7 +27,7 @@ _MANY = 3
 async def start(call: ConsoleCall) -> Any:
     """``/`` leads to the first cluster."""
     first = call.console.settings.clusters[0].name
-    return redirect(f"/c/{first}", call._cookie())
+    return redirect(f"/c/{first}", call.new_cookie())
 
 
 async def overview(call: ConsoleCall) -> Any:

@@ -9,10 +9,12 @@ from typing import Any
 from moldau.client.transport.authentication import AuthenticationFailed
 from moldau.console.advice import in_words
 from moldau.console.call import ConsoleCall, cookie
-from moldau.console.markup.html import Content, check_address, p, table, tag
+from moldau.console.markup.html import Content, p, table, tag
 from moldau.console.markup.layout import card, heading, hidden, labelled, text_input
+from moldau.console.pages.provider_login import provider_card
 from moldau.protocol.errors import KafkaError
 from moldau.web.pages import redirect
+from moldau.web.problems import http_problem
 
 
 async def login_page(call: ConsoleCall) -> Any:
@@ -22,6 +24,8 @@ async def login_page(call: ConsoleCall) -> Any:
 def _shown(call: ConsoleCall, target: str, problem: str | None, user: str = "") -> Any:
     if not call.console.settings.login:
         return redirect("/")
+    if call.console.provider is not None:
+        return provider_card(call, call.console.provider, target, problem)
     form = tag(
         "form",
         tag("h1", "Moldau"),
@@ -44,6 +48,8 @@ def _shown(call: ConsoleCall, target: str, problem: str | None, user: str = "") 
 
 async def log_in(call: ConsoleCall) -> Any:
     given = await call.form(changes=False)
+    if call.console.provider is not None:
+        raise http_problem(404)
     client = call.request.client
     address = "-" if client is None else client.host
     user, target = given.get("user", ""), given.get("next", "/")
@@ -61,15 +67,7 @@ async def log_in(call: ConsoleCall) -> Any:
     sessions.forgive(address)
     sessions.end(call.session.id)
     call.console.audit.note(user=user, address=address, cluster="", action="login", subject=user)
-    return redirect(_own(target), {"Set-Cookie": cookie(call.console, session.id)})
-
-
-def _own(address: str) -> str:
-    try:
-        check_address(address)
-    except ValueError:
-        return "/"
-    return address if address.startswith("/") else "/"
+    return redirect(call.own_page(target), {"Set-Cookie": cookie(call.console, session.id)})
 
 
 async def log_out(call: ConsoleCall) -> Any:
@@ -77,7 +75,7 @@ async def log_out(call: ConsoleCall) -> Any:
     call.note("logout", call.session.user or "")
     call.console.sessions.end(call.session.id)
     await call.console.sessions.close_ended()
-    return redirect("/login")
+    return redirect("/login" if call.console.provider is None else "/logged-out")
 
 
 async def audit_page(call: ConsoleCall) -> Any:

@@ -61,7 +61,11 @@ async def schemas(call: ConsoleCall) -> Any:
                     number_cell(schema.schema_id),
                 ]
             )
-    new = None if call.read_only else link(call.here("schemas", "new"), "New schema", class_="button")
+    new = (
+        None
+        if not call.may_change_services
+        else link(call.here("schemas", "new"), "New schema", class_="button")
+    )
     return call.show(
         "Schemas",
         heading("Schemas", search_form(call.here("schemas"), wanted, "Search subjects"), new),
@@ -140,7 +144,7 @@ async def schema_page(call: ConsoleCall) -> Any:
         compared = card(f"From version {against} to {chosen}", diff(pretty(other), pretty(schema)))
     new = (
         None
-        if call.read_only
+        if not call.may_change_services
         else link(query(call.here("schemas", "new"), subject=subject), "New version", class_="button")
     )
     return call.show(
@@ -224,6 +228,8 @@ def _form(call: ConsoleCall, given: dict[str, str], result: Content) -> Markup:
 
 async def register_schema(call: ConsoleCall) -> Any:
     given = await call.form()
+    if given.get("action") == "register":
+        call.check_services()
     registry = await _registry(call)
     if registry is None:
         return _without(call)

@@ -7,7 +7,7 @@ the page says what to install.
 from typing import Any
 
 from moldau.console.call import ConsoleCall
-from moldau.console.markup.html import Content, p, table, tag
+from moldau.console.markup.html import Content, p, span, table, tag
 from moldau.console.markup.layout import card, error_box, heading
 from moldau.console.markup.words import count
 from moldau.protocol.errors import KafkaError
@@ -71,7 +71,11 @@ def _page(call: ConsoleCall, text: str, result: Content = None, *, status: int =
         tag("textarea", text, name="statement", rows="8", spellcheck="false", aria_label="Statements"),
         p(
             tag("button", "Run"),
-            " Batch SELECT, SHOW, DESCRIBE, EXPLAIN, CREATE STREAM or TABLE; up to 30 seconds and 500 rows.",
+            span(
+                "Batch SELECT, SHOW, DESCRIBE, EXPLAIN, CREATE STREAM or TABLE; up to 30 seconds and "
+                "500 rows.",
+                class_="beside",
+            ),
             class_="note",
         ),
         method="post",

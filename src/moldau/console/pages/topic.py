@@ -42,7 +42,7 @@ from moldau.console.markup.layout import (
     tabs,
     text_input,
 )
-from moldau.console.markup.plots import WIDE, bar, line_plot
+from moldau.console.markup.plots import bar, wide_plot
 from moldau.console.markup.words import count, duration, rate, size
 from moldau.console.pages.topics import whole_number
 from moldau.console.workspace import Workspace
@@ -112,7 +112,7 @@ async def topic_page(call: ConsoleCall) -> Any:
             ),
             card(
                 "Records a second",
-                line_plot(line.points if line is not None else (), "Records a second", unit="/s", size=WIDE),
+                wide_plot(line.points if line is not None else (), "Records a second", unit="/s"),
             ),
             card("Partitions", _partitions(call, topic, bounds, sizes)),
         ),

@@ -39,6 +39,7 @@ log = logging.getLogger("moldau.spark")
 PIPELINES_TOPIC = "__moldau_pipelines"
 #: A status is small, and the newest counts: one that waits longer than this is of no use.
 _DELIVERY_TIMEOUT_MS = 30_000
+_SEGMENT_BYTES = 16 * 1024 * 1024
 
 
 class Publisher:
@@ -77,7 +78,11 @@ class Publisher:
 async def make_topic(cluster: Cluster) -> None:
     """Creates the compacted topic unless it exists."""
     wanted = NewTopic(
-        PIPELINES_TOPIC, 1, min(3, max(len(cluster.brokers), 1)), configs={"cleanup.policy": "compact"}
+        PIPELINES_TOPIC,
+        1,
+        min(3, max(len(cluster.brokers), 1)),
+        # Small segments: the last one is not compacted, and whoever wants to see all queries reads it whole.
+        configs={"cleanup.policy": "compact", "segment.bytes": str(_SEGMENT_BYTES)},
     )
     outcome = (await Admin(cluster).create_topics([wanted]))[PIPELINES_TOPIC]
     if isinstance(outcome, KafkaError) and outcome.code != ErrorCode.TOPIC_ALREADY_EXISTS:

@@ -7,7 +7,7 @@ Pure. A field that an event does not have stays unknown; nothing is guessed.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -15,6 +15,7 @@ from moldau.spark.read.offsets import RESET_KEY
 
 #: States of a query; the last two are ends.
 STARTING, RUNNING, STOPPED, FAILED = "starting", "running", "stopped", "failed"
+SPARK, STREAMS = "spark", "streams"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +45,16 @@ class QueryStatus:
     sink: str = ""
     updated: str = ""
     error: str | None = None
+    #: What kind of program it is: a query of Spark, or one of ``moldau streams``.
+    kind: str = SPARK
+    #: The pipeline that it is a step of, and what the step writes to.
+    pipeline: str = ""
+    output: str = ""
+    #: Rows and bytes that its stateful operators keep; None where it has none.
+    state_rows: int | None = None
+    state_bytes: int | None = None
+    #: Its operators and the topics between them, as ``moldau.streams.topology.plan`` makes them.
+    plan: tuple[Mapping[str, Any], ...] = ()
 
     @property
     def total_lag(self) -> int | None:
@@ -55,20 +66,26 @@ class QueryStatus:
         return self.state in (STOPPED, FAILED)
 
     def to_json(self) -> dict[str, Any]:
-        return {**asdict(self), "lag": [dict(each) for each in self.lag]}
+        return {
+            **asdict(self),
+            "lag": [dict(each) for each in self.lag],
+            "plan": [dict(each) for each in self.plan],
+        }
 
     @classmethod
     def from_json(cls, given: Mapping[str, Any]) -> "QueryStatus":
         """Reads what this or another version has written: what is not known here is left out."""
         known = {name: given[name] for name in cls.__dataclass_fields__ if name in given}
-        return cls(**{**known, "lag": tuple(known.get("lag", ()))})
+        listed = {name: tuple(known.get(name, ())) for name in ("lag", "plan")}
+        return cls(**{**known, **listed})
 
 
 def with_progress(status: QueryStatus, event: Mapping[str, Any]) -> QueryStatus:
     """The status after one progress event of Spark."""
     batch_rows = int(event.get("numInputRows") or 0)
     again = event.get("batchId") == status.batch_id
-    late = sum(int(each.get("numRowsDroppedByWatermark") or 0) for each in event.get("stateOperators") or ())
+    operators = event.get("stateOperators") or ()
+    late = sum(int(each.get("numRowsDroppedByWatermark") or 0) for each in operators)
     return replace(
         status,
         query_id=event.get("id") or status.query_id,
@@ -85,6 +102,8 @@ def with_progress(status: QueryStatus, event: Mapping[str, Any]) -> QueryStatus:
         late_rows=status.late_rows + late,
         sink=_sink(event) or status.sink,
         updated=event.get("timestamp") or status.updated,
+        state_rows=_sum(operators, "numRowsTotal"),
+        state_bytes=_sum(operators, "memoryUsedBytes"),
     )
 
 
@@ -108,6 +127,11 @@ def _offsets(given: Any) -> dict[str, dict[str, int]]:
     if not isinstance(given, Mapping):
         return {}
     return {t: dict(p) for t, p in given.items() if t != RESET_KEY and isinstance(p, Mapping)}
+
+
+def _sum(operators: Sequence[Mapping[str, Any]], name: str) -> int | None:
+    known = [int(each[name]) for each in operators if isinstance(each.get(name), int)]
+    return sum(known) if known else None
 
 
 def _sink(event: Mapping[str, Any]) -> str:

@@ -8,9 +8,11 @@ somebody has reset the application, and it begins anew.
 import json
 import logging
 import os
+import platform
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,13 +24,17 @@ from moldau.pipelines.running import RunOptions, log_to, now, open_session
 from moldau.protocol.errors import KafkaError
 from moldau.spark.background_loop import connect
 from moldau.spark.query.failures import sentence
-from moldau.spark.query.progress import FAILED, RUNNING, STOPPED, QueryStatus
+from moldau.spark.query.listener import Publisher
+from moldau.spark.query.progress import FAILED, RUNNING, STOPPED, STREAMS, QueryStatus
 from moldau.spark.read.listing import list_offsets
 from moldau.spark.read.offsets import LATEST
 from moldau.streams.errors import StreamsError
 from moldau.streams.runner.application import Progress, RunningApplication, StreamsOptions, prepared
+from moldau.streams.runner.layout import full_name
 from moldau.streams.runner.orders import Application
 from moldau.streams.runner.programs import Program
+from moldau.streams.topology.plan import Plan, plan
+from moldau.streams.topology.topology import Topology
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -38,6 +44,8 @@ log = logging.getLogger("moldau.streams")
 #: The checkpoint of an application among those of its directory.
 _STEP = "tasks"
 _LAG_SECONDS = 2.0
+#: Others hear of a batch at most so often, and so often that it still runs where there is none.
+_TELL_SECONDS, _STILL_SECONDS = 1.0, 10.0
 
 
 def streams_home(given: str | os.PathLike[str] | None = None) -> Path:
@@ -62,6 +70,8 @@ class RunSettings:
     metrics_port: int | None = None
     #: For questions about stores; None where there are none.
     http_port: int | None = None
+    #: Whether progress goes to the topic ``__moldau_pipelines``, where the console finds it.
+    publish: bool = True
 
 
 class RunningProgram:
@@ -82,6 +92,9 @@ class RunningProgram:
         self._progress = Progress()
         self._error: str | None = None
         self._is_ours = False
+        self._plan: Plan = ()
+        self._publisher: Publisher | None = None
+        self._told: tuple[float, QueryStatus] | None = None
         self._state = PipelineState(
             application_id,
             str(Path(program.name).absolute()),
@@ -93,9 +106,13 @@ class RunningProgram:
 
     @property
     def state(self) -> PipelineState:
+        return replace(self._state, queries=(self.status,), error=self._error)
+
+    @property
+    def status(self) -> QueryStatus:
         progress = self._progress
         seconds = progress.batch_seconds
-        status = QueryStatus(
+        return QueryStatus(
             self.application_id,
             group=self.application_id,
             state=self._state.state,
@@ -110,8 +127,11 @@ class RunningProgram:
             sink="moldau",
             updated=now(),
             error=self._error,
+            host=platform.node(),
+            kind=STREAMS,
+            output=", ".join((self._state.outputs or {}).values()),
+            plan=self._plan,
         )
-        return replace(self._state, queries=(status,), error=self._error)
 
     def start(self, spark: "SparkSession | None" = None) -> None:
         settings = self.settings
@@ -120,6 +140,7 @@ class RunningProgram:
         self._stack.enter_context(log_to(self.directory.log_path))
         self._write()
         application = self._prepared()
+        self._describe(application)
         if spark is None:
             options = RunOptions(settings.streams.bootstrap_servers, settings.master, conf=settings.conf)
             spark = open_session(self.application_id, options, self.directory.log_path)
@@ -142,7 +163,7 @@ class RunningProgram:
         elif settings.trigger is not None:
             trigger = {"processingTime": settings.trigger}
         self.running.start(**trigger)
-        self._state = replace(self._state, state=RUNNING, outputs=_outputs(application))
+        self._state = replace(self._state, state=RUNNING)
         log.info("application %s runs: %s", self.application_id, self._program.name)
         self._write()
 
@@ -163,6 +184,30 @@ class RunningProgram:
         path.write_text(json.dumps(ids))
         return application
 
+    def _describe(self, application: Application) -> None:
+        """What the program is, for those who look at it from elsewhere; said before Spark takes its time."""
+        topology = application.program.load().topology(0)
+        self._plan = plan(topology, partial(full_name, application.application_id, topology))
+        self._state = replace(self._state, outputs=_outputs(topology))
+        if self.settings.publish:
+            self._publisher = Publisher(connect(application.cluster))
+        self._tell()
+
+    def _tell(self) -> None:
+        """Publishes the status: what changed at most every second, that it still runs every ten."""
+        if self._publisher is None:
+            return
+        at, status = self._clock.monotonic(), self.status
+        if self._told is not None:
+            before, last = self._told
+            has_changed = replace(status, updated="") != replace(last, updated="")
+            is_urgent = status.state != last.state
+            wait = 0.0 if is_urgent else _TELL_SECONDS if has_changed else _STILL_SECONDS
+            if at - before < wait:
+                return
+        self._told = (at, status)
+        self._publisher.publish(status)
+
     def poll(self, seconds: float) -> bool:
         """Waits so long; whether the query still runs. StreamsError where it has failed."""
         assert self.running is not None
@@ -176,6 +221,7 @@ class RunningProgram:
             raise StreamsError(short_failure(sentence(failure))) from failure
         self._look_at_lag(query.isActive)
         self._write()
+        self._tell()
         return bool(query.isActive)
 
     def _batch(self, progress: Progress) -> None:
@@ -210,6 +256,9 @@ class RunningProgram:
             if self._is_ours:
                 self._state = replace(self._state, state=FAILED if failed else STOPPED)
                 self._write()
+                self._tell()
+                if self._publisher is not None:
+                    self._publisher.flush()
                 log.info("application %s %s", self.application_id, self._state.state)
         finally:
             self._stack.close()
@@ -263,8 +312,7 @@ def group_of(application: Application) -> Any:
     return loop.run(Groups(loop.cluster).committed(application.application_id))
 
 
-def _outputs(application: Application) -> dict[str, str]:
-    topology = application.program.load().topology(0)
+def _outputs(topology: Topology) -> dict[str, str]:
     names = [
         sink.topic or "topics that a function chooses" for sink in topology.sinks() if not sink.is_internal
     ]

@@ -1,6 +1,6 @@
 """Rates and lags over time, within bounds."""
 
-from moldau.console.history import MAX_GROUPS, POINTS, History
+from moldau.console.seen.history import MAX_GROUPS, POINTS, History
 
 
 def test_rates_are_differences() -> None:
