@@ -27,6 +27,16 @@ from moldau.security.acls import Operation
 _BROKER_ID = re.compile(r"[+-]?[0-9]{1,10}")
 
 Names = Collection[str] | None
+#: The types of resources that have configs.
+DESCRIBED = frozenset(
+    (
+        ResourceType.TOPIC,
+        ResourceType.BROKER,
+        ResourceType.BROKER_LOGGER,
+        ResourceType.CLIENT_METRICS,
+        ResourceType.GROUP,
+    )
+)
 #: What a resource's configs shall be, given what they are now.
 Alteration = Callable[[Mapping[str, str]], dict[str, str]]
 
@@ -78,6 +88,7 @@ async def change(
     services: Services, resource_type: int, name: str, asked: Sequence[ConfigChange], validate_only: bool
 ) -> None:
     """IncrementalAlterConfigs: sets, unsets, and edits lists."""
+    changes.check_asked(asked)
     if resource_type == ResourceType.BROKER_LOGGER:
         _check_broker(services, name, "Unexpected node id. Expected {}, but", noun="Node")
         levels = changes.alter_broker_loggers(asked)
@@ -104,6 +115,7 @@ async def replace(
     validate_only: bool,
 ) -> None:
     """AlterConfigs: what is given takes the place of all that was set."""
+    changes.check_asked([ConfigChange(key, changes.AlterOperation.SET, value) for key, value in asked])
     layers = _layers(services, resource_type, name)
     alterations: dict[int, Alteration] = {
         ResourceType.TOPIC: lambda _: changes.replace_topic(layers, asked),

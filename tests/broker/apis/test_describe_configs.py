@@ -89,3 +89,14 @@ def test_loggers_groups_and_client_metrics(ask: Ask) -> None:
 def test_resources_that_this_broker_does_not_speak_for(ask: Ask, kind: int, name: str, code: int) -> None:
     result = describe(ask, kind, name)
     assert (result.error_code, result.configs) == (code, [])
+
+
+def test_a_type_that_nobody_knows_refuses_the_whole_request(ask: Ask) -> None:
+    """As Kafka 4.3 does."""
+    resources = [DescribeConfigsResource(BROKER, "", None), DescribeConfigsResource(99, "x", None)]
+    results = ask(DescribeConfigsRequest(resources)).results
+    assert [(each.error_code, each.resource_type) for each in results] == [
+        (ErrorCode.INVALID_REQUEST, BROKER),
+        (ErrorCode.INVALID_REQUEST, 99),
+    ]
+    assert all("malformed" in each.error_message for each in results)

@@ -44,3 +44,12 @@ def test_without_a_coordinator_every_group_is_answered_with_the_error(ask: Ask) 
         ("a", ErrorCode.COORDINATOR_NOT_AVAILABLE),
         ("b", ErrorCode.COORDINATOR_NOT_AVAILABLE),
     ]
+
+
+def test_operations_are_not_told_of_a_group_that_is_not_there(ask: Ask) -> None:
+    """As Kafka 4.3: from v6 on such a group is an error; before that it is a group like others."""
+    stable_member(ask, "g")
+    (newer,) = ask(DescribeGroupsRequest(["nowhere"], True), 6).groups
+    assert newer.authorized_operations == -2147483648
+    (older,) = ask(DescribeGroupsRequest(["nowhere"], True), 5).groups
+    assert older.authorized_operations & 1 << 3, "read"

@@ -29,5 +29,9 @@ def test_each_id_is_answered_alone(ask: Ask) -> None:
 
 
 def test_without_a_coordinator(ask: Ask) -> None:
-    (state,) = ask(DescribeTransactionsRequest(["t"])).transaction_states
-    assert (state.transactional_id, state.error_code) == ("t", ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    """What Kafka 4.3 answers before there is a topic of transactions."""
+    states = ask(DescribeTransactionsRequest(["t", ""])).transaction_states
+    assert [(each.transactional_id, each.error_code) for each in states] == [
+        ("t", ErrorCode.NOT_COORDINATOR),
+        ("", ErrorCode.INVALID_REQUEST),
+    ]

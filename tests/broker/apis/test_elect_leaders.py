@@ -64,6 +64,7 @@ def results(answer: Any) -> list[tuple[str, int, int]]:
 def move(cluster: Cluster, name: str, replicas: list[int] | None) -> int:
     topic = ReassignableTopic(name, [ReassignablePartition(0, replicas)])
     answer = ask(cluster, AlterPartitionReassignmentsRequest(topics=[topic]))
+    assert answer.error_message is None, "as Kafka 4.3; a text would be an error's"
     code: int = answer.responses[0].partitions[0].error_code
     return code
 

@@ -100,3 +100,17 @@ def test_the_level_of_a_logger(ask: Ask) -> None:
         assert logger.level == logging.DEBUG
     finally:
         logger.setLevel(before)
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"), [(0, "x"), (BROKER_LOGGER, "x"), (BROKER, "one"), (TOPIC, "nowhere")]
+)
+def test_what_is_asked_is_looked_at_before_the_resource(ask: Ask, kind: int, name: str) -> None:
+    """The messages of Kafka 4.3."""
+    twice = [AlterableConfig("a", SET, "1"), AlterableConfig("a", SET, "2")]
+    for changes, message in (
+        (twice, "Error due to duplicate config keys"),
+        ([AlterableConfig("a", SET, None)], "Null value not supported for : a"),
+    ):
+        (result,) = ask(IncrementalAlterConfigsRequest([AlterConfigsResource(kind, name, changes)])).responses
+        assert (result.error_code, result.error_message) == (ErrorCode.INVALID_REQUEST, message)

@@ -88,6 +88,7 @@ def test_a_time_finds_no_record_of_an_open_transaction_for_readers_of_committed_
 def test_what_is_refused(filled: Ask) -> None:
     assert look_up(filled, -1, partition=5).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert look_up(filled, -1, epoch=3).error_code == ErrorCode.UNKNOWN_LEADER_EPOCH
+    assert look_up(filled, -1, epoch=-2).error_code == ErrorCode.FENCED_LEADER_EPOCH
     assert look_up(filled, -1, isolation=2).error_code == ErrorCode.INVALID_REQUEST
 
 

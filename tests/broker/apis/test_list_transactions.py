@@ -38,7 +38,7 @@ def test_some_or_all(two: Ask, filters: dict[str, Any], expected: dict[str, str]
 
 
 def test_a_state_that_nobody_knows_is_named(two: Ask) -> None:
-    response = two(ListTransactionsRequest(["Sleeping"]))
+    response = two(ListTransactionsRequest(["Sleeping", "Sleeping"]))
     assert (response.unknown_state_filters, response.transaction_states) == (["Sleeping"], [])
 
 

@@ -50,3 +50,9 @@ def test_a_group_whose_members_may_read_anything(ask: Ask) -> None:
     response = ask(delete("g", "orders"))
     codes = [partition.error_code for topic in response.topics for partition in topic.partitions]
     assert ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC in (response.error_code, *codes)
+
+
+def test_a_group_without_a_name(ask: Ask) -> None:
+    """Kafka 4.3 calls the name wrong, not the group missing."""
+    open_coordinator(ask, 0)
+    assert ask(delete("")).error_code == ErrorCode.INVALID_GROUP_ID

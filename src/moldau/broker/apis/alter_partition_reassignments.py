@@ -44,6 +44,7 @@ async def handle(
     results = iter(outcomes)
     return AlterPartitionReassignmentsResponse(
         allow_replication_factor_change=request.allow_replication_factor_change,
+        error_message=None,
         responses=[
             ReassignableTopicResponse(
                 topic.name, [_result(each.partition_index, next(results)) for each in topic.partitions]

@@ -2,17 +2,18 @@
 
 Behaviour: configs of topics, of this broker, of all brokers (an empty name), of groups, of client
 metrics and of loggers, with where each value comes from and, when asked, the values behind it. A resource
-that is named several times is answered once, with all that was asked of it.
+that is named several times is answered once, with all that was asked of it. One of a type that nobody knows
+refuses the whole request, as in Kafka.
 """
 
 from typing import Any
 
 from moldau.broker.access.asks import every_of
 from moldau.broker.bounds.turns import Steps
-from moldau.broker.config_resources import describe, describes_configs
+from moldau.broker.config_resources import DESCRIBED, describe, describes_configs
 from moldau.broker.context import RequestContext
 from moldau.cluster.configs.descriptions import ConfigEntry
-from moldau.protocol.errors import KafkaError
+from moldau.protocol.errors import MALFORMED_REQUEST, ErrorCode, KafkaError
 from moldau.protocol.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,
@@ -26,6 +27,8 @@ ASKS = (every_of(describes_configs, "resources", answers="results", says=True),)
 
 
 def handle(request: DescribeConfigsRequest, context: RequestContext) -> Steps[DescribeConfigsResponse]:
+    if any(each.resource_type not in DESCRIBED for each in request.resources):
+        raise KafkaError(ErrorCode.INVALID_REQUEST, MALFORMED_REQUEST)
     response = DescribeConfigsResponse()
     for (resource_type, name), keys in _folded(request.resources).items():
         yield

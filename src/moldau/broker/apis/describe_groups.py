@@ -36,6 +36,8 @@ async def handle(request: DescribeGroupsRequest, context: RequestContext) -> Des
             response.groups += reply.groups
     if request.include_authorized_operations:
         for group in response.groups:
+            if group.error_code:
+                continue
             group.authorized_operations = context.operations(ResourceType.GROUP, group.group_id)
     return response
 

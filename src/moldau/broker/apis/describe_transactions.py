@@ -11,7 +11,7 @@ from moldau.broker.bounds.turns import Turn
 from moldau.broker.context import RequestContext
 from moldau.coordinators.shard import CoordinatorResult, Token
 from moldau.coordinators.transactions.shard import TransactionShard
-from moldau.protocol.errors import KafkaError
+from moldau.protocol.errors import ErrorCode, KafkaError
 from moldau.protocol.messages.describe_transactions import (
     DescribeTransactionsRequest,
     DescribeTransactionsResponse,
@@ -47,10 +47,12 @@ async def handle(
             return shard.describe_transactions(one, context.api_version, token, now_ms)
 
         try:
+            if not transactional_id:
+                raise KafkaError(ErrorCode.INVALID_REQUEST)
             reply: DescribeTransactionsResponse = await coordinator.request(transactional_id, decide)
             response.transaction_states += reply.transaction_states
         except KafkaError as error:
-            response.transaction_states.append(TransactionState(error.code, transactional_id))
+            response.transaction_states.append(TransactionState(_code(error), transactional_id))
     for state in response.transaction_states:
         # Topics that the client may not know of are left out.
         state.topics = [
@@ -59,6 +61,12 @@ async def handle(
             if context.may(Operation.DESCRIBE, ResourceType.TOPIC, topic.topic, quiet=True)
         ]
     return response
+
+
+def _code(error: KafkaError) -> int:
+    """Where there is no topic of transactions yet, Kafka's broker is not the coordinator: nobody is."""
+    nobody = error.code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    return ErrorCode.NOT_COORDINATOR if nobody else error.code
 
 
 def fail(request: Any, error: KafkaError, context: RequestContext) -> DescribeTransactionsResponse:

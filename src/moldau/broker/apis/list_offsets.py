@@ -84,6 +84,8 @@ def _look_up(
     if place < 0 and context.api_version < _SINCE.get(place, 32767):
         raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
     partition = context.services.replicas.find(topic, wanted.partition_index)
+    if wanted.current_leader_epoch < -1:  # only -1 is no epoch
+        raise KafkaError(ErrorCode.FENCED_LEADER_EPOCH)
     log = partition.leading_log(wanted.current_leader_epoch)
     answer = ListOffsetsPartitionResponse(wanted.partition_index, 0)
     if place == LATEST:

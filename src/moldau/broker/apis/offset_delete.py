@@ -24,6 +24,8 @@ ASKS = (whole(Operation.DELETE, ResourceType.GROUP, "group_id"), within((Operati
 
 
 def handle(request: OffsetDeleteRequest, context: RequestContext) -> Any:
+    if not request.group_id:
+        raise KafkaError(ErrorCode.INVALID_GROUP_ID)
     known = context.services.image.topics_by_name
     missing = [topic for topic in request.topics if topic.name not in known]
     refused = [

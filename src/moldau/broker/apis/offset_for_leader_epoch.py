@@ -7,7 +7,7 @@ the leader's still agree.
 from moldau.broker.access.asks import every
 from moldau.broker.bounds.turns import Steps, if_large
 from moldau.broker.context import RequestContext
-from moldau.protocol.errors import KafkaError
+from moldau.protocol.errors import ErrorCode, KafkaError
 from moldau.protocol.messages.offset_for_leader_epoch import (
     EpochEndOffset,
     OffsetForLeaderEpochRequest,
@@ -50,6 +50,8 @@ def _answer(
 def _look_up(topic: str, asked: OffsetForLeaderPartition, context: RequestContext) -> EpochEndOffset:
     try:
         partition = context.services.replicas.find(topic, asked.partition)
+        if asked.current_leader_epoch < -1:  # only -1 is no epoch
+            raise KafkaError(ErrorCode.FENCED_LEADER_EPOCH)
         partition.leading_log(asked.current_leader_epoch)
         epoch, end_offset = partition.end_offset_for_epoch(asked.leader_epoch)
     except KafkaError as error:

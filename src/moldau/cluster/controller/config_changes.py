@@ -298,13 +298,8 @@ def _refused(message: str) -> KafkaError:
 # ---------------------------------------------------------------------------------- what all have in common
 
 
-def _changed(
-    current: Mapping[str, str],
-    changes: Sequence[ConfigChange],
-    table: Mapping[str, Setting],
-    not_a_list: Callable[[str, AlterOperation], str] | None = None,
-) -> dict[str, str]:
-    """The stored texts with these changes made; their values are not validated yet."""
+def check_asked(changes: Sequence[ConfigChange]) -> None:
+    """What Kafka refuses of any resource, before it looks whether there is such a one."""
     names = [change.name for change in changes]
     if len(set(names)) < len(names):
         raise _refused("Error due to duplicate config keys")
@@ -313,6 +308,16 @@ def _changed(
     ]
     if missing:
         raise _refused(f"Null value not supported for : {', '.join(missing)}")
+
+
+def _changed(
+    current: Mapping[str, str],
+    changes: Sequence[ConfigChange],
+    table: Mapping[str, Setting],
+    not_a_list: Callable[[str, AlterOperation], str] | None = None,
+) -> dict[str, str]:
+    """The stored texts with these changes made; their values are not validated yet."""
+    check_asked(changes)
     configs = dict(current)
     for name, number, value in changes:
         operation = _operation(number)

@@ -5,6 +5,8 @@ translated; what Java refuses is refused, for common mistakes in its words.
 """
 
 import re
+import sys
+import unicodedata
 from functools import lru_cache
 
 from moldau.connect.errors import IllegalArgumentException, IndexOutOfBoundsException
@@ -24,6 +26,7 @@ _POSIX = {
     "Graph": "!-~",
     "Print": " -~",
 }
+_ALPHABETIC = ("L", "Nl")
 
 
 @lru_cache(maxsize=256)
@@ -88,10 +91,13 @@ def _counted(pattern: str, position: int) -> tuple[str, int]:
 
 
 def _escape(pattern: str, position: int, in_class: bool) -> tuple[str, int]:
-    named = re.match(r"\\([pP])\{(?:Is)?(\w+)\}", pattern[position:])
-    if named is not None and named[2] in _POSIX:
-        inner = _POSIX[named[2]]
+    named = re.match(r"\\([pP])(?:\{(?:Is)?(\w+)\}|(\w))", pattern[position:])
+    if named is not None:
         end = position + named.end()
+        inner = _characters(named[2] or named[3])
+        if inner is None:
+            what = f"Unknown character property name {{{named[2] or named[3]}}}"
+            raise IllegalArgumentException(_located(what, pattern, end - 1))
         if in_class and named[1] == "p":
             return inner, end
         return (f"[{inner}]" if named[1] == "p" else f"[^{inner}]"), end
@@ -110,6 +116,22 @@ def _escape(pattern: str, position: int, in_class: bool) -> tuple[str, int]:
             raise IllegalArgumentException(_located(what, pattern, position + 2))
         return f"(?P={group[1]})", position + group.end()
     return replaced.get(two, two), position + 2
+
+
+@lru_cache(maxsize=32)
+def _characters(name: str) -> str | None:
+    """The characters of a class by its name, as they stand between brackets; None if there is none."""
+    if name in _POSIX:
+        return _POSIX[name]
+    categories = _ALPHABETIC if name == "Alphabetic" else (name,)
+    inside = [unicodedata.category(chr(code)).startswith(categories) for code in range(sys.maxunicode + 1)]
+    edges = [code for code in range(len(inside)) if inside[code] != (code > 0 and inside[code - 1])]
+    if not edges:
+        return None
+    edges += [len(inside)] if len(edges) % 2 else []
+    return "".join(
+        f"\\U{low:08x}-\\U{after - 1:08x}" for low, after in zip(edges[::2], edges[1::2], strict=True)
+    )
 
 
 def _complaint(pattern: str, reason: str) -> str:
@@ -171,9 +193,11 @@ def _group(match: "re.Match[str]", replacement: str, position: int) -> tuple[str
     if position == len(replacement):
         raise IllegalArgumentException("Illegal group reference: group index is missing")
     if replacement[position] == "{":
-        named = re.match(r"\{([A-Za-z][A-Za-z0-9]*)\}", replacement[position:])
+        named = re.match(r"\{([A-Za-z0-9]+)\}", replacement[position:])
         if named is None:
             raise IllegalArgumentException("named capturing group is missing trailing '}'")
+        if named[1][0].isdigit():
+            raise IllegalArgumentException(f"capturing group name {{{named[1]}}} starts with digit character")
         if named[1] not in match.re.groupindex:
             raise IllegalArgumentException(f"No group with name {{{named[1]}}}")
         return match[named[1]] or "", position + named.end()

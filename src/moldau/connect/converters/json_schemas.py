@@ -74,19 +74,21 @@ def _default(schema: Schema, node: object, read: Read) -> object:
 
 def _without_default(node: dict[str, Any], kind: Type, inner: Inner) -> Callable[..., Schema]:
     """Makes the schema once its default is known."""
-    options = _options(node)
     if kind is Type.ARRAY:
         if node.get("items") is None:
             raise DataException("Array schema did not specify the element type")
         items = inner(node["items"])
+        options = _options(node)
         return lambda default: array(items, default=default, **options)
     if kind is Type.MAP:
         for part, word in (("keys", "key"), ("values", "value")):
             if part not in node:
                 raise DataException(f"Map schema did not specify the {word} type")
         keys, values = inner(node["keys"]), inner(node["values"])
+        options = _options(node)
         return lambda default: map_of(keys, values, default=default, **options)
     fields = _fields(node, inner) if kind is Type.STRUCT else []
+    options = _options(node)
     return lambda default: Schema(kind, fields=fields, default=default, **options)
 
 

@@ -113,7 +113,14 @@ def _decimal(text: str) -> Decimal:
     return Decimal(text)
 
 
+def _unsigned_zero(text: str) -> Decimal:
+    number = _decimal(text)
+    return number if number else abs(number)
+
+
 _DECODER = json.JSONDecoder(parse_float=_decimal, parse_int=_integer, parse_constant=_refuse)
+#: Apache's reader knows no zero below zero.
+_APACHE_DECODER = json.JSONDecoder(parse_float=_unsigned_zero, parse_int=_integer, parse_constant=_refuse)
 
 
 #: Texts, and zeros before the digits of a number.
@@ -141,7 +148,7 @@ def read(raw: bytes, whole: bool) -> object:
         return MISSING
     try:
         text = text if whole else _without_zeros(text)
-        value, end = _DECODER.raw_decode(text)
+        value, end = (_DECODER if whole else _APACHE_DECODER).raw_decode(text)
     except json.JSONDecodeError as error:
         raise SerializationException(f"{error.msg} at line {error.lineno}, column {error.colno}") from error
     except (RecursionError, ValueError) as error:

@@ -35,7 +35,7 @@ class StringConverter(Converter):
     def configure(self, settings: Settings) -> None:
         name: str = settings["converter.encoding"]
         try:
-            self._encoding = codecs.lookup(name).name
+            self._encoding = _known(name)
         except LookupError:
             legal = re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9+.:_-]*", name) is not None
             reason = UnsupportedCharsetException(name) if legal else IllegalCharsetNameException(name)
@@ -49,7 +49,8 @@ class StringConverter(Converter):
         try:
             if self._encoding == "utf-16":  # Java writes it big-endian, with a mark before anything
                 return codecs.BOM_UTF16_BE + text.encode("utf-16-be", self._errors) if text else b""
-            return text.encode(self._encoding, self._errors)
+            encoding = "utf-32-be" if self._encoding == "utf-32" else self._encoding
+            return text.encode(encoding, self._errors)
         except UnicodeError as error:
             raise DataException(f"Failed to serialize to a string: {error}") from error
 
@@ -59,9 +60,18 @@ class StringConverter(Converter):
         encoding = self._encoding
         if encoding == "utf-16" and not raw.startswith((codecs.BOM_UTF16_BE, codecs.BOM_UTF16_LE)):
             encoding = "utf-16-be"
+        if encoding == "utf-32" and not raw.startswith((codecs.BOM_UTF32_BE, codecs.BOM_UTF32_LE)):
+            encoding = "utf-32-be"
         try:
             if encoding == "utf-8" and self.like_kafka:
                 return SchemaAndValue(_SCHEMA, decode_like_java(raw))
             return SchemaAndValue(_SCHEMA, bytes(raw).decode(encoding, self._errors))
         except UnicodeError as error:
             raise DataException(f"Failed to deserialize string: {error}") from error
+
+
+def _known(name: str) -> str:
+    """Python's name of a character set; LookupError for names of what makes bytes of bytes, such as hex."""
+    found = codecs.lookup(name)
+    "".encode(name)
+    return found.name

@@ -70,8 +70,14 @@ def week_of_year(days: int) -> tuple[int, int]:
     return year, (sunday - (first - day_of_week(first))) // 7 + 1
 
 
+def day_in_month(days: int) -> int:
+    """How many days lie between the first of the month and a day: in October 1582 there were ten fewer."""
+    date = date_of(days)
+    return days - days_of(date.year, date.month, 1)
+
+
 def week_of_month(days: int) -> int:
-    first = days - date_of(days).day + 1
+    first = days - day_in_month(days)
     return (days - (first - day_of_week(first))) // 7 + 1
 
 

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from moldau.connect.data import calendar
-from moldau.connect.data.types import MILLIS_PER_DAY
+from moldau.connect.data.date_fields import SUNDAY, DateFields, Field
+from moldau.connect.data.types import MILLIS_PER_DAY, Int32, Int64
 from moldau.connect.errors import IllegalArgumentException, ParseException
 
 MONTHS = [
@@ -33,12 +34,33 @@ MONTHS = [
 WEEKDAYS = ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"]
 _LETTERS = "GyMdkHmsSEDFwWahKzZYuXL"
 _NUMERIC = "ydkHmsSDFwWhKYu"
-#: Java's reader of numbers takes NaN for one, and its whole part is 0.
-_NUMBER = re.compile(r"-?\d+|NaN")
+#: Java's reader of numbers takes NaN for one, and its whole part is 0. It knows exponents too.
+_NUMBER = re.compile(r"-?\d+(?:E-?\d+)?|NaN")
+_FIELDS = {
+    "y": Field.YEAR,
+    "Y": Field.WEEK_YEAR,
+    "M": Field.MONTH,
+    "L": Field.MONTH,
+    "d": Field.DAY,
+    "D": Field.DAY_OF_YEAR,
+    "F": Field.WEEKDAY_IN_MONTH,
+    "w": Field.WEEK,
+    "W": Field.WEEK_OF_MONTH,
+    "u": Field.WEEKDAY,
+    "H": Field.HOUR,
+    "k": Field.HOUR,
+    "K": Field.HOUR_OF_HALF_DAY,
+    "h": Field.HOUR_OF_HALF_DAY,
+    "m": Field.MINUTE,
+    "s": Field.SECOND,
+    "S": Field.MILLISECOND,
+}
 _PLAIN_OFFSET = re.compile(r"([+-])([01]\d|2[0-3])([0-5]\d)")
 _GMT_OFFSET = re.compile(r"([+-])(2[0-3]|[01]?\d):([0-5]\d)")
-_ZONES = {"GMT": 0, "UTC": 0, "UT": 0, "Z": 0}
-_ZONES |= {
+#: Minutes by the short names of zones that Java reads in English, where those minutes were the same for long.
+_ZONES = {
+    "UTC": 0,
+    "GMT": 0,
     "EST": -300,
     "EDT": -240,
     "CST": -360,
@@ -47,7 +69,33 @@ _ZONES |= {
     "MDT": -360,
     "PST": -480,
     "PDT": -420,
+    "HST": -600,
+    "AST": -240,
+    "ADT": -180,
+    "NST": -210,
+    "NDT": -150,
+    "BRT": -180,
+    "CET": 60,
+    "CEST": 120,
+    "EET": 120,
+    "EEST": 180,
+    "MSK": 180,
+    "IST": 120,
+    "JST": 540,
+    "KST": 540,
+    "HKT": 480,
+    "AEST": 600,
+    "AEDT": 660,
+    "ACST": 570,
+    "AWST": 480,
+    "NZST": 720,
+    "NZDT": 780,
+    "SAST": 120,
+    "WAT": 60,
+    "EAT": 180,
+    "CAT": 120,
 }
+_ZONE_NAMES = re.compile("|".join(_ZONES), re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,6 +208,12 @@ def _year(year: int, count: int) -> str:
     return _padded(shown % 100, 2) if count == 2 else _padded(shown, count)
 
 
+def _week_year(year: int, count: int) -> str:
+    """The year of a week has no era: before the first year it is 0, then -1."""
+    sign, shown = "-" if year < 0 else "", abs(year)
+    return sign + (_padded(shown % 100, 2) if count == 2 else _padded(shown, count))
+
+
 def _month(moment: _Moment, count: int) -> str:
     name = MONTHS[moment.date.month - 1]
     if count >= 4:
@@ -179,12 +233,12 @@ def _day_of_year(days: int, year: int) -> int:
 _WRITERS: dict[str, Callable[[_Moment, int], str]] = {
     "G": lambda moment, count: "AD" if moment.date.year > 0 else "BC",
     "y": lambda moment, count: _year(moment.date.year, count),
-    "Y": lambda moment, count: _year(calendar.week_of_year(moment.days)[0], count),
+    "Y": lambda moment, count: _week_year(calendar.week_of_year(moment.days)[0], count),
     "M": _month,
     "L": _month,
     "d": lambda moment, count: _padded(moment.date.day, count),
     "D": lambda moment, count: _padded(_day_of_year(moment.days, moment.date.year), count),
-    "F": lambda moment, count: _padded((moment.date.day - 1) // 7 + 1, count),
+    "F": lambda moment, count: _padded(calendar.day_in_month(moment.days) // 7 + 1, count),
     "w": lambda moment, count: _padded(calendar.week_of_year(moment.days)[1], count),
     "W": lambda moment, count: _padded(calendar.week_of_month(moment.days), count),
     "E": _weekday,
@@ -212,8 +266,11 @@ class _Reading:
     def __init__(self, text: str) -> None:
         self.text = text
         self.position = 0
-        self.fields: dict[str, int] = {}
+        self.fields = DateFields()
         self.offset_minutes = 0
+        #: Set where two digits of a year may mean the first or the last year of the hundred.
+        self._century_start_ms: int | None = None
+        self._century_field = Field.YEAR
 
     def take(self, part: Part, abutting: bool) -> bool:
         """Reads one part of the pattern; False if the text does not have it."""
@@ -228,16 +285,16 @@ class _Reading:
         if part.letter in ("z", "Z", "X"):
             return self._take_zone(part)
         if part.letter in ("M", "L") and part.count > 2:
-            return self._take_name("M", MONTHS, first=1)
+            return self._take_name(Field.MONTH, MONTHS, first=1)
         if part.letter == "E":
-            return self._take_name("E", WEEKDAYS, first=0)
+            return self._take_name(Field.WEEKDAY, WEEKDAYS, first=SUNDAY)
         if part.letter == "a":
-            return self._take_name("a", ["AM", "PM"], first=0)
+            return self._take_name(Field.HALF_DAY, ["AM", "PM"], first=0)
         if part.letter == "G":
-            return self._take_name("G", ["BC", "AD"], first=0)
+            return self._take_name(Field.ERA, ["BC", "AD"], first=0)
         return self._take_number(part, start + part.count if abutting else len(self.text))
 
-    def _take_name(self, field: str, names: list[str], first: int) -> bool:
+    def _take_name(self, field: Field, names: list[str], first: int) -> bool:
         """The longest name that the text has here, in full or its first three letters."""
         rest = self.text[self.position :].lower()
         forms = [(form, index) for index, name in enumerate(names) for form in (name, name[:3])]
@@ -246,7 +303,7 @@ class _Reading:
             return False
         length, index = max(fitting, key=lambda pair: pair[0])
         self.position += length
-        self.fields[field] = index + first
+        self.fields.set(field, index + first)
         return True
 
     def _take_number(self, part: Part, end: int) -> bool:
@@ -256,26 +313,37 @@ class _Reading:
         if match is None:
             return False
         self.position = match.end()
-        value = 0 if match[0] == "NaN" else int(match[0])
+        value = _whole_part(match[0])
+        field = _FIELDS[part.letter]
         if part.letter in "yY" and part.count <= 2 and len(match[0]) == 2 and match[0].isdecimal():
-            value = _in_this_century(value)
-        self.fields["M" if part.letter == "L" else part.letter] = value
+            value = self._in_this_century(field, value)
+        elif part.letter in "kh":
+            value = _from_zero(value, 24 if part.letter == "k" else 12)
+        elif part.letter == "u" and 1 <= value <= 7:
+            value = value % 7 + 1
+        self.fields.set(field, value)
         return True
+
+    def _in_this_century(self, field: Field, value: int) -> int:
+        start = _century_start()
+        if value == start.year % 100:
+            self._century_start_ms = int(start.timestamp() * 1000)
+            self._century_field = field
+        return start.year + (value - start.year) % 100
 
     def _take_zone(self, part: Part) -> bool:
         rest = self.text[self.position :]
         if part.letter == "X":
             return self._take_iso_zone(rest, part.count)
-        name = re.match(r"[A-Za-z]+", rest)
+        name = _ZONE_NAMES.match(rest)
         if name is None:
             offset = _PLAIN_OFFSET.match(rest)
         elif name[0].upper() == "GMT" and rest[name.end() : name.end() + 1] in ("+", "-"):
             offset = _GMT_OFFSET.match(rest, name.end())
         else:
-            minutes = _ZONES.get(name[0].upper())
-            self.offset_minutes = minutes or 0
+            self.offset_minutes = _ZONES[name[0].upper()]
             self.position += name.end()
-            return minutes is not None
+            return True
         if offset is None:
             return False
         self._take_offset(offset)
@@ -299,42 +367,27 @@ class _Reading:
         self.offset_minutes = -minutes if offset[1] == "-" else minutes
 
     def epoch_ms(self) -> int:
-        fields = self.fields
-        hour = fields.get("H", _from_zero(fields.get("k", 0), 24))
-        if not fields.keys() & {"H", "k"}:
-            hour = fields.get("K", _from_zero(fields.get("h", 0), 12)) + 12 * fields.get("a", 0)
-        minutes = hour * 60 + fields.get("m", 0) - self.offset_minutes
-        millis = minutes * 60_000 + fields.get("s", 0) * 1_000 + fields.get("S", 0)
-        return self._days() * MILLIS_PER_DAY + millis
-
-    def _days(self) -> int:
-        fields = self.fields
-        if fields.keys() & {"w", "Y"} and not fields.keys() & {"M", "d", "D"}:
-            week, weekday = fields.get("w", 1), fields.get("E", 0)
-            if "u" in fields:
-                more, weekday = _iso_weekday(fields["u"])
-                week += more
-            return calendar.day_of_week_date(fields.get("Y", fields.get("y", 1970)), week, weekday)
-        year = fields.get("y", 1970)
-        if fields.get("G") == 0:
-            year = 1 - year
-        if "D" in fields and not fields.keys() & {"M", "d"}:
-            return calendar.days_of(year, 1, 1) + fields["D"] - 1
-        first = calendar.days_of(year, fields.get("M", 1), fields.get("d", 1))
-        if "E" in fields and "d" not in fields:
-            return first + (fields["E"] - calendar.day_of_week(first)) % 7
-        return first
+        found = self.fields.epoch_ms()
+        if self._century_start_ms is not None and found < self._century_start_ms:
+            self.fields.set_again(self._century_field, self.fields.get(self._century_field) + 100)
+            found = self.fields.epoch_ms()
+        return found - self.offset_minutes * 60_000
 
 
-def _iso_weekday(number: int) -> tuple[int, int]:
-    """Weeks to add and the weekday from 0 for Sunday, of a number that should be 1 (Monday) to 7."""
-    if number >= 8:
-        weeks, rest = divmod(number - 1, 7)
-        return weeks, (rest + 1) % 7
-    weeks = 0
-    while number <= 0:
-        number, weeks = number + 7, weeks - 1
-    return weeks, number % 7
+def _whole_part(text: str) -> int:
+    """A number as an int of Java, which keeps the low bits of a long and stops at the bounds of others."""
+    if text == "NaN":
+        return 0
+    digits, _, exponent = text.partition("E")
+    power = int(exponent or 0)
+    if abs(power) > 400 or len(digits) > 400:  # infinite, or nothing, as a double
+        return 0 if power < 0 or not int(digits) else _bound(digits)
+    number = int(digits) * 10**power if power >= 0 else int(int(digits) / 10**-power)
+    return int(Int32.wrapped(number)) if Int64.holds(number) else _bound(digits)
+
+
+def _bound(digits: str) -> int:
+    return -(1 << 31) if digits.startswith("-") else (1 << 31) - 1
 
 
 def _from_zero(hour: int, last: int) -> int:
@@ -342,7 +395,9 @@ def _from_zero(hour: int, last: int) -> int:
     return 0 if hour == last else hour
 
 
-def _in_this_century(value: int) -> int:
-    """Two digits of a year: within eighty years before and twenty after today."""
-    start = datetime.datetime.now(datetime.UTC).year - 80
-    return start + (value - start) % 100
+def _century_start() -> datetime.datetime:
+    """Two digits of a year mean one within a hundred years from here, which is eighty years ago."""
+    today = datetime.datetime.now(datetime.UTC)
+    # Where there was no 29 February it is the 28th.
+    day = min(today.day, 28) if today.month == 2 else today.day
+    return today.replace(year=today.year - 80, day=day)

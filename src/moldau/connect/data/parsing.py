@@ -153,7 +153,7 @@ def _value(tokens: _Tokens, embedded: bool, depth: int) -> SchemaAndValue | None
     except DataException:  # neither a list nor a map after all
         tokens.rewind(start)
     token = tokens.next()
-    if not token.strip():
+    if not trim(token):
         return SchemaAndValue(_STRING, token)
     return _single(tokens, trim(token), embedded)
 

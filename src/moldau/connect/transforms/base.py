@@ -122,9 +122,9 @@ def _class_of(value: object) -> str:
     return "null" if value is None else java_class(value)
 
 
-def field_name(key: object) -> str:
-    """The key of a map without a schema, which has to be a name."""
-    if isinstance(key, str):
+def field_name(key: object) -> str | None:
+    """The key of a map without a schema, which has to be a name; Java's maps may have null for one."""
+    if key is None or isinstance(key, str):
         return key
     found = _class_of(key)
     raise ClassCastException(

@@ -48,6 +48,7 @@ from moldau.connect.transforms.base import (
     require_map,
     require_struct,
 )
+from moldau.connect.transforms.hash_order import in_hash_order
 
 _PURPOSE = "cast types"
 _OUT = (Type.INT8, Type.INT16, Type.INT32, Type.INT64, Type.FLOAT32, Type.FLOAT64, Type.BOOLEAN, Type.STRING)
@@ -148,7 +149,9 @@ class Cast(SidedTransformation):
         if self._whole is not None:
             return self._cast(None, value, self._whole)
         fields = require_map(value, _PURPOSE)
-        casts = {name: self._cast(None, fields.get(name), kind) for name, kind in self._casts.items()}
+        casts = {
+            name: self._cast(None, fields.get(name), self._casts[name]) for name in in_hash_order(self._casts)
+        }
         return {**fields, **casts}
 
     def _cast_schema(self, schema: Schema) -> Schema:

@@ -4,6 +4,7 @@ from typing import Any
 
 from moldau.connect.config.definition import ConfigDef, ConfigKey, ConfigType, Importance, Settings
 from moldau.connect.data.schema import Schema, Struct, struct
+from moldau.connect.data.text import java_text
 from moldau.connect.data.types import Type, java_class, type_without_schema
 from moldau.connect.errors import DataException
 from moldau.connect.transforms.base import (
@@ -50,9 +51,13 @@ class Flatten(SidedTransformation):
     def _name(self, prefix: str, name: str) -> str:
         return f"{prefix}{self._delimiter}{name}" if prefix else name
 
-    def _flatten_map(self, fields: dict[Any, object], prefix: str, flat: dict[Any, object]) -> None:
+    def _name_of_key(self, prefix: str | None, key: object) -> str | None:
+        name = field_name(key)
+        return self._name(prefix, java_text(name)) if prefix else name
+
+    def _flatten_map(self, fields: dict[Any, object], prefix: str | None, flat: dict[Any, object]) -> None:
         for key, value in fields.items():
-            name = self._name(prefix, field_name(key))
+            name = self._name_of_key(prefix, key)
             kind = None if value is None else type_without_schema(value)
             if value is None:
                 flat[name] = None

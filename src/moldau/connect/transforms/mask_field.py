@@ -29,6 +29,7 @@ from moldau.connect.transforms.base import (
     require_map,
     require_struct,
 )
+from moldau.connect.transforms.hash_order import in_hash_order
 
 _PURPOSE = "mask fields"
 
@@ -104,7 +105,7 @@ class MaskField(SidedTransformation):
         schema, value = self.schema_of(record), self.value_of(record)
         if schema is None:
             fields = require_map(value, _PURPOSE)
-            masked = {name: self._mask(fields.get(name)) for name in self._masked}
+            masked = {name: self._mask(fields.get(name)) for name in in_hash_order(self._masked)}
             return self.changed(record, None, {**fields, **masked})
         source = require_struct(value, _PURPOSE)
         result = Struct(source.schema)

@@ -14,6 +14,7 @@ from moldau.connect.transforms.base import (
     require_map,
     require_struct,
 )
+from moldau.connect.transforms.hash_order import in_hash_order
 
 _PURPOSE = "field replacement"
 
@@ -65,7 +66,7 @@ class ReplaceField(SidedTransformation):
         self._exclude = frozenset(settings["exclude"])
         self._include = frozenset(settings["include"])
         self._renames = parse_renames(settings["renames"])
-        self._originals = {new: old for old, new in self._renames.items()}
+        self._originals = {self._renames[old]: old for old in in_hash_order(self._renames) if old is not None}
         self._replace_null: bool = settings["replace.null.with.default"]
         self._schemas = SchemaCache(self._replaced_schema)
 
@@ -79,7 +80,11 @@ class ReplaceField(SidedTransformation):
         if schema is None:
             fields = require_map(value, _PURPOSE)
             named = ((field_name(key), item) for key, item in fields.items())
-            kept = {self._renames.get(name, name): item for name, item in named if self._keeps(name)}
+            kept = {
+                name if name is None else self._renames.get(name, name): item
+                for name, item in named
+                if self._keeps(name)
+            }
             return self.changed(record, None, kept)
         source = require_struct(value, _PURPOSE)
         updated = self._schemas.of(source.schema)

@@ -60,7 +60,9 @@ def listed(
         return pattern is None or pattern.matches(transactional_id)
 
     return ListTransactionsResponse(
-        unknown_state_filters=[name for name in request.state_filters if name not in STATES_BY_NAME],
+        unknown_state_filters=[
+            name for name in dict.fromkeys(request.state_filters) if name not in STATES_BY_NAME
+        ],
         transaction_states=[
             list_transactions.TransactionState(
                 transactional_id, transaction.producer_id, NAMES[transaction.state]
