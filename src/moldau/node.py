@@ -12,7 +12,7 @@ from collections.abc import Callable, Coroutine, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
-from moldau.base.allocator import collect_rarely, reuse_freed_memory
+from moldau.base.allocator import ShortCollections, reuse_freed_memory
 from moldau.base.clock import Clock, SystemClock
 from moldau.base.descriptors import (
     FEW_DESCRIPTORS,
@@ -587,7 +587,7 @@ async def _run(node: Node, ready: Callable[[Node], None]) -> int:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
     await node.start()
-    collect_rarely()
+    ShortCollections().start(node.timers.every)
     ready(node)
     # It needs an import that the start need not wait for.
     loop.call_later(_AFTER_START_SECONDS, reuse_freed_memory)

@@ -47,3 +47,39 @@ def test_what_has_started_is_not_looked_at_again() -> None:
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True)
     assert run.stdout.strip() == "True (50000, 20, 20)"
+
+
+PASSES = """
+import gc
+from moldau.base.allocator import ShortCollections
+every = []
+collections = ShortCollections(old_at_once=1_000)
+collections.start(lambda seconds, look: every.append(look))
+print(gc.get_freeze_count() > 0, gc.get_threshold()[0] < 10_000)
+class Loop:
+    pass
+def cycle():
+    one = Loop()
+    one.itself = one
+    return one
+kept = [cycle() for _ in range({count})]
+gc.collect(1)
+gc.collect(1)
+kept.clear()
+started = gc.get_freeze_count()
+for _ in range({looks}):
+    every[0]()
+left = sum(isinstance(each, Loop) for each in gc.get_objects())
+print(left, gc.get_freeze_count() > started)
+"""
+
+
+@pytest.mark.parametrize(
+    ("count", "looks", "outcome"),
+    [(100, 1, "0 False"), (2_000, 59, "2000 False"), (2_000, 60, "0 True")],
+)
+def test_old_objects_are_looked_at_while_they_are_few(count: int, looks: int, outcome: str) -> None:
+    """Sixty times too many: then they are there for good, and no pass goes through them."""
+    code = PASSES.format(count=count, looks=looks)
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True)
+    assert run.stdout.splitlines() == ["True True", outcome]

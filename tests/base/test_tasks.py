@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from functools import partial
 
 import pytest
 from waiting import turns, until
@@ -62,6 +63,29 @@ def test_a_repeating_timer_goes_on_until_it_is_cancelled() -> None:
         return len(heard)
 
     assert asyncio.run(scenario()) == 3
+
+
+def test_cancelled_deadlines_take_no_more_room_than_others() -> None:
+    """Long polls with a deadline in weeks, whose clients go and come again."""
+
+    async def check() -> None:
+        clock = SteppedClock(frozen=True)
+        timers = Timers(clock, asyncio.get_running_loop())
+        met: list[int] = []
+        for number in range(10):
+            timers.after(number, partial(met.append, number))
+        for _ in range(20):
+            waiting = [timers.after(2_000_000, lambda: None) for _ in range(500)]
+            for timer in waiting:
+                timer.cancel()
+                timer.cancel()
+        assert len(timers._heap) < 3_000
+        clock.advance(20)
+        timers.run_due()
+        assert met == list(range(10))
+        timers.close()
+
+    asyncio.run(check())
 
 
 def test_real_time_fires_timers_too() -> None:

@@ -129,12 +129,16 @@ class Line:
         self.connection = Connection(
             handle_frame,
             Limits(frame_bytes, inflight_requests, outbound_bytes),
-            Intake(Rotation(self.call_soon)) if intake is None else intake,
+            Intake(self._rotation(loop)) if intake is None else intake,
             "PLAINTEXT",
             self.owner,
         )
         self.transport.protocol = self.connection
         self.connection.connection_made(self.transport)
+
+    def _rotation(self, loop: asyncio.AbstractEventLoop | None) -> Rotation:
+        """Without a loop time stands still: a turn is as long as it takes."""
+        return Rotation(self.call_soon, lambda: 1.0) if loop is None else Rotation(self.call_soon)
 
     def feed(self, data: bytes) -> None:
         """Bytes from the peer, as the loop would hand them over: none while it does not read."""

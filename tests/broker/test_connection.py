@@ -368,6 +368,23 @@ def test_in_a_crowd_who_asks_for_much_queues_and_who_asks_for_one_thing_does_not
     assert echoes[2].frames == [b"a", b"b"]
 
 
+def test_many_who_each_ask_for_little_share_one_turn_of_the_loop(slow: Watch) -> None:
+    """None of them is over its own time, and all of them together would keep others waiting for a second."""
+    soon: list[Any] = []
+    intake = Intake(Rotation(soon.append, slow))
+    echoes = [Echo() for _ in range(100)]
+    for echo in echoes:
+        Line(echo, intake=intake).feed(framed(b"a", b"b", b"c"))
+        slow.seconds += 0.001
+    assert sum(len(echo.frames) for echo in echoes) < 30
+    modest = Echo()
+    Line(modest, intake=intake).feed(framed(b"one"))
+    assert modest.frames == [b"one"]
+    while soon:
+        soon.pop(0)()
+    assert all(echo.frames == [b"a", b"b", b"c"] for echo in echoes)
+
+
 def test_a_connection_that_ends_while_it_waits_for_its_turn(slow: Watch) -> None:
     echo = Echo()
     line = Line(echo)

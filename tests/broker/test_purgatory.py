@@ -1,6 +1,8 @@
 """Requests that wait: woken, expired, cancelled, one too many; each answered exactly once."""
 
 import asyncio
+import gc
+import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -137,6 +139,34 @@ def test_cancelled_is_forgotten(purgatory: Purgatory, clock: SteppedClock) -> No
     place.notify()
     clock.advance(10)
     assert (waiting.tries, waiting.answers) == (0, [])
+
+
+def test_what_is_over_is_freed_at_once(purgatory: Purgatory) -> None:
+    """The garbage collector would have to look at every long poll that was broken off."""
+
+    class Kept:
+        pass
+
+    def waiting() -> "tuple[weakref.ref[Kept], Parked]":
+        kept = Kept()
+        parked = Parked((partition(),), 5.0, lambda expired: (expired, kept))
+
+        def answer(response: Any) -> None:
+            assert parked
+
+        purgatory.park(parked, answer)
+        return weakref.ref(kept), parked
+
+    gc.disable()
+    try:
+        cancelled, first = waiting()
+        expired, second = waiting()
+        purgatory.cancel(first)
+        purgatory.expire_all()
+        del first, second
+        assert (cancelled(), expired()) == (None, None)
+    finally:
+        gc.enable()
 
 
 def test_one_too_many_is_answered_with_what_there_is(purgatory: Purgatory) -> None:
@@ -365,6 +395,7 @@ def test_a_produce_that_waits_for_the_disk_is_parked(monkeypatch: pytest.MonkeyP
         await turns()
         assert written == ["first", "first"]
         second.connection_lost(None)
+        await turns()
         assert len(node.services.purgatory) == 0, "who is gone waits for nothing"
         syncs[2].set_result(None)
         await turns()

@@ -20,22 +20,34 @@ _T = TypeVar("_T")
 
 #: So many deadlines are met in one turn of the loop; thousands of long polls may end at the same moment.
 DUE_AT_ONCE = 200
+#: So many cancelled deadlines may stay among the others, whatever their share.
+_CANCELLED_KEPT = 1_000
 
 
 class Timer:
-    """One deadline. ``cancel`` is cheap: the entry stays in the heap until its time comes."""
+    """One deadline. ``cancel`` is cheap: the entry stays in the heap until its time comes, or until such
+    entries are most of the heap.
+    """
 
-    __slots__ = ("callback",)
+    __slots__ = ("_timers", "callback")
 
-    def __init__(self, callback: Callable[[], None]) -> None:
+    def __init__(self, callback: Callable[[], None], timers: "Timers | None" = None) -> None:
         self.callback: Callable[[], None] | None = callback
+        #: In whose heap it is.
+        self._timers = timers
 
     def cancel(self) -> None:
-        self.callback = None
+        if self.callback is not None:
+            self.callback = None
+            if self._timers is not None:
+                self._timers.one_was_cancelled()
 
 
 class Timers:
-    """Many deadlines by the broker's clock, on a single timer of the event loop."""
+    """Many deadlines by the broker's clock, on a single timer of the event loop.
+
+    Invariant: what was cancelled takes no more room than what was not, however far away its deadline is.
+    """
 
     def __init__(self, clock: Clock, loop: asyncio.AbstractEventLoop) -> None:
         self._clock = clock
@@ -45,11 +57,13 @@ class Timers:
         self._armed: asyncio.TimerHandle | None = None
         self._armed_for = float("inf")
         self._closed = False
+        #: How many of the heap were cancelled.
+        self._cancelled = 0
         if isinstance(clock, SteppedClock):
             clock.on_advance(self._clock_stepped)
 
     def after(self, seconds: float, callback: Callable[[], None]) -> Timer:
-        timer = Timer(callback)
+        timer = Timer(callback, self)
         deadline = self._clock.monotonic() + seconds
         heapq.heappush(self._heap, (deadline, next(self._order), timer))
         if deadline < self._armed_for:
@@ -75,18 +89,30 @@ class Timers:
         left = DUE_AT_ONCE
         while left and self._heap and self._heap[0][0] <= now:
             timer = heapq.heappop(self._heap)[2]
-            if timer.callback is not None:
+            timer._timers = None
+            if timer.callback is None:
+                self._cancelled -= 1
+            else:
                 left -= 1
                 timer.callback()
         while self._heap and self._heap[0][2].callback is None:
             heapq.heappop(self._heap)
+            self._cancelled -= 1
         if self._heap and not self._closed:
             deadline = self._heap[0][0]
             self._arm(deadline, deadline - now)
 
+    def one_was_cancelled(self) -> None:
+        self._cancelled += 1
+        if self._cancelled > _CANCELLED_KEPT and self._cancelled > len(self._heap) // 2:
+            self._heap = [entry for entry in self._heap if entry[2].callback is not None]
+            heapq.heapify(self._heap)
+            self._cancelled = 0
+
     def close(self) -> None:
         self._closed = True
         self._heap.clear()
+        self._cancelled = 0
         if self._armed is not None:
             self._armed.cancel()
         if isinstance(self._clock, SteppedClock):

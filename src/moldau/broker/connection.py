@@ -243,6 +243,8 @@ class Connection(asyncio.BufferedProtocol):
             position = end
             if self._halted or position == available:
                 break
+            if not rotation.called:
+                rotation.begin_round()
             look -= 1
             if look <= 0:
                 now = stopwatch()

@@ -167,6 +167,9 @@ class Purgatory:
         for future in parked.futures:
             assert parked._wake is not None
             future.remove_done_callback(parked._wake)
+        # These lead back to it: without them it is freed at once. The garbage collector would keep everybody
+        # waiting for the sake of tens of thousands.
+        parked._wake = parked._answer = parked._timer = None
 
 
 def _outcome(parked: Parked, expired: bool) -> Any:

@@ -8,7 +8,7 @@ import asyncio
 import ipaddress
 import logging
 import socket
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Mapping
 
 from moldau.base.settings import SettingError
@@ -31,6 +31,8 @@ _BACKLOG = 1024
 #: A client that has not finished its TLS handshake by then is gone, or means no good.
 _HANDSHAKE_SECONDS = 10.0
 _LONGEST_WAIT_SECONDS = 1.0
+#: So many requests of those who are gone are forgotten in one turn of the loop.
+_CANCELLED_AT_ONCE = 500
 _BUFFERS = (
     ("socket.send.buffer.bytes", socket.SO_SNDBUF),
     ("socket.receive.buffer.bytes", socket.SO_RCVBUF),
@@ -82,6 +84,8 @@ class Server:
         self._among = ConnectionLimits(settings)
         self._descriptors = descriptors
         self._is_turning_away = False
+        #: Requests that wait for somebody whose connection is gone.
+        self._abandoned: deque[Parked] = deque()
 
     async def bind(self, listener: Endpoint) -> int:
         """Binds one listener and returns its port, which the system chose if the setting was 0.
@@ -231,7 +235,16 @@ class Server:
         self._unsent.forget(connection)
 
     def cancel(self, parked: Parked) -> None:
-        self._purgatory.cancel(parked)
+        """Forgets it soon: a thousand connections may end at one moment, each with many that wait."""
+        if not self._abandoned:
+            asyncio.get_running_loop().call_soon(self._cancel_abandoned)
+        self._abandoned.append(parked)
+
+    def _cancel_abandoned(self) -> None:
+        for _ in range(min(len(self._abandoned), _CANCELLED_AT_ONCE)):
+            self._purgatory.cancel(self._abandoned.popleft())
+        if self._abandoned:
+            asyncio.get_running_loop().call_soon(self._cancel_abandoned)
 
     def close_idle(self) -> None:
         """Called once per idle period: a connection that asked nothing since the last call goes.

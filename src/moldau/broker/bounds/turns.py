@@ -104,7 +104,7 @@ class Rotation:
         self._now = now
         self._queue: deque[Waiting] = deque()
         self._round_began = 0.0
-        #: Whether somebody waits for the next round.
+        #: Whether the time of this turn of the loop is counted: somebody waits, or has several requests.
         self.called = False
         #: How long a turn may be now: the longer the queue, the shorter.
         self.turn_seconds = TURN_SECONDS
@@ -120,18 +120,28 @@ class Rotation:
         self.frames_between_looks = 1
         self._call()
 
+    def begin_round(self) -> None:
+        """Somebody handles several requests at once: the time of this turn of the loop counts from now on.
+
+        A thousand who each have a little to do would keep all others waiting otherwise.
+        """
+        self.called = True
+        self._round_began = self._now()
+        self._call_soon(self._serve)
+
     def is_spent(self) -> bool:
         """Whether this turn of the loop has had its time, so that who has much to do had better queue."""
         return self.called and self._now() - self._round_began > _ROUND_SECONDS
 
     def _call(self) -> None:
         if self._queue and not self.called:
-            self.called = True
-            self._round_began = self._now()
-            self._call_soon(self._serve)
+            self.begin_round()
 
     def _serve(self) -> None:
         queue = self._queue
+        if not queue:
+            self.called = False
+            return
         self.turn_seconds = min(TURN_SECONDS, _ALL_SECONDS / len(queue))
         until = self._now() + _ROUND_SECONDS
         try:
