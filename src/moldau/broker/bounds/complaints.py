@@ -1,7 +1,7 @@
 """What the log says about peers that misbehave: a line each, but only so many a second.
 
-Invariant: peers cannot make the log grow faster than ``_LINES_A_SECOND``; what is left out is counted, and the
-count is written.
+Invariant: peers cannot make the log grow faster than ``_LINES_A_SECOND``; what is left out is counted, and
+the count is written.
 """
 
 import logging
