@@ -403,7 +403,6 @@ WITHOUT_TEST_OF_ITS_OWN = {
     "broker/access/guarding": "broker/access/test_throttling",
     "broker/access/entrances": "broker/access/test_tls",
     "broker/access/connection_limits": "broker/test_server",
-    "client/transport/kerberos": "conformance/test_kerberos",
     "cluster/configs/security_configs": "cluster/configs/test_broker_settings",
     "broker/apis/add_raft_voter": "broker/apis/test_update_features",
     "broker/apis/remove_raft_voter": "broker/apis/test_update_features",

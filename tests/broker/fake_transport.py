@@ -116,6 +116,7 @@ class Line:
         frame_bytes: int = 1 << 20,
         inflight_requests: int = 100,
         outbound_bytes: int = 1 << 20,
+        of_strangers: bool = False,
         owner: FakeOwner | None = None,
         intake: Intake | None = None,
         loop: asyncio.AbstractEventLoop | None = None,
@@ -128,7 +129,7 @@ class Line:
         self.unread = bytearray()
         self.connection = Connection(
             handle_frame,
-            Limits(frame_bytes, inflight_requests, outbound_bytes),
+            Limits(frame_bytes, inflight_requests, outbound_bytes, of_strangers=of_strangers),
             Intake(self._rotation(loop)) if intake is None else intake,
             "PLAINTEXT",
             self.owner,

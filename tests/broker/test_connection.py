@@ -3,6 +3,7 @@
 import itertools
 import logging
 import random
+import socket
 import struct
 import tracemalloc
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 import pytest
 from fake_transport import FakeOwner, FakeSlice, Line, framed
 
-from moldau.broker.bounds.flow_control import Intake
+from moldau.broker.bounds.flow_control import Intake, Limits
 from moldau.broker.bounds.turns import Rotation
 from moldau.broker.connection import Connection, Reply
 from moldau.broker.purgatory import Parked
@@ -383,6 +384,80 @@ def test_many_who_each_ask_for_little_share_one_turn_of_the_loop(slow: Watch) ->
     while soon:
         soon.pop(0)()
     assert all(echo.frames == [b"a", b"b", b"c"] for echo in echoes)
+
+
+def test_those_who_have_not_logged_in_share_a_short_time_and_hold_nobody_else_up(slow: Watch) -> None:
+    """Three hundred come at one moment, each with its first request."""
+    soon: list[Any] = []
+    strangers = Rotation(soon.append, slow, round_seconds=0.001)
+    intake = Intake(Rotation(soon.append, slow), strangers=strangers)
+    echoes = [Echo() for _ in range(300)]
+    for echo in echoes:
+        Line(echo, intake=intake, of_strangers=True).feed(framed(b"first"))
+        slow.seconds += 0.001
+    assert sum(len(echo.frames) for echo in echoes) < 5
+    known = Echo()
+    Line(known, intake=intake).feed(framed(b"a", b"b"))
+    assert known.frames == [b"a", b"b"]
+    answered = 0
+    while soon:
+        soon.pop(0)()
+        before, answered = answered, sum(len(echo.frames) for echo in echoes)
+        assert answered - before < 5, "one turn of the loop has little time for them"
+    assert all(echo.frames == [b"first"] for echo in echoes)
+
+
+def test_who_is_let_in_queues_with_those_who_are_known() -> None:
+    intake = Intake(Rotation(lambda call: None), strangers=Rotation(lambda call: None))
+    line = Line(Echo(), intake=intake, of_strangers=True)
+    assert line.connection._rotation is intake.strangers
+    line.connection.hand_over(Echo(), Limits(1000, 10, 1000))
+    assert line.connection._rotation is intake.rotation
+
+
+class Options:
+    """A socket whose options are remembered."""
+
+    def __init__(self) -> None:
+        self.wakes_at = 1
+
+    def setsockopt(self, level: int, option: int, value: int) -> None:
+        assert (level, option) == (socket.SOL_SOCKET, socket.SO_RCVLOWAT)
+        self.wakes_at = value
+
+
+def test_the_system_wakes_for_a_whole_request_of_who_has_not_logged_in(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """At no moment are more bytes asked for than are missing: the rest would never be told of."""
+    echo, options = Echo(), Options()
+    line = Line(echo, of_strangers=True)
+    monkeypatch.setattr(
+        line.transport, "get_extra_info", lambda name, default=None: options if name == "socket" else default
+    )
+    draw = random.Random(5)
+    bodies = [b"x" * size for size in (1, 3, 5000, 70_000, 300_000, 20)]
+    data = framed(*bodies)
+    ends = list(itertools.accumulate(4 + len(body) for body in bodies))
+    position = 0
+    while position < len(data):
+        took = min(draw.choice((1, 2, 700, 64 * 1024)), len(data) - position)
+        line.feed(data[position : position + took])
+        position += took
+        missing = next((end - position for end in ends if end > position), 1)
+        assert 1 <= options.wakes_at <= max(missing, 1)
+    assert echo.frames == bodies
+    assert options.wakes_at == 1
+    line.feed(framed(b"x" * 100)[:50])
+    assert options.wakes_at == 54
+
+
+def test_under_tls_the_system_wakes_for_every_byte(monkeypatch: pytest.MonkeyPatch) -> None:
+    options = Options()
+    line = Line(Echo(), of_strangers=True)
+    monkeypatch.setattr(line.transport, "get_extra_info", lambda name, default=None: options)
+    line.feed(framed(b"x" * 100)[:50])
+    assert options.wakes_at == 1
 
 
 def test_a_connection_that_ends_while_it_waits_for_its_turn(slow: Watch) -> None:

@@ -1,5 +1,6 @@
 """A small certificate authority: files that only their owner reads, and certificates that hold."""
 
+import ssl
 import stat
 from pathlib import Path
 
@@ -29,3 +30,17 @@ def test_an_authority_is_opened_again_and_never_replaced(tmp_path: Path) -> None
     )
     certificate.verify_directly_issued_by(authority)
     assert certificate.subject.rfc4514_string() == "CN=Ann,O=Moldau"
+
+
+def test_an_authority_with_an_rsa_key_goes_on(tmp_path: Path) -> None:
+    """Earlier releases made such keys."""
+    from cryptography.hazmat.primitives.asymmetric import rsa
+
+    from moldau.cli import certificates
+
+    key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(certificates, "_new_key", lambda: key)
+        Authority.create(tmp_path)
+    issued = Authority.open(tmp_path).issue("broker", hosts=["localhost"])
+    ssl.create_default_context(cafile=str(tmp_path / "ca.pem")).load_cert_chain(issued)

@@ -14,6 +14,7 @@ from moldau.cli.certificates import Authority
 from moldau.client.transport.authentication import AuthenticationFailed
 from moldau.client.transport.cluster import Cluster
 from moldau.client.transport.security import Security
+from moldau.cluster.store.contract import MetadataStoreError
 from moldau.testing import Broker
 
 _MISSING = kerberos_realm.missing()
@@ -104,3 +105,57 @@ def test_brokers_among_each_other(realm: Realm, authority: Authority, tmp_path: 
     finally:
         for broker in brokers:
             broker.stop()
+
+
+@pytest.mark.check("moldau broker", "Kerberos at ZooKeeper")
+def test_at_zookeeper(realm: Realm, tmp_path: Path) -> None:
+    """A broker with a key table at a ZooKeeper with one, and one whose key nobody knows."""
+    from zookeeper_server import ZooKeeper
+
+    module = "com.sun.security.auth.module.Krb5LoginModule required useKeyTab=true storeKey=true"
+    keys = realm.key_table("zookeeper/localhost")
+    jaas = tmp_path / "server.jaas"
+    principal = f"zookeeper/localhost@{REALM}"
+    jaas.write_text(f'Server {{ {module} useTicketCache=false keyTab="{keys}" principal="{principal}"; }};\n')
+    server = ZooKeeper(
+        tmp_path,
+        config="authProvider.1=org.apache.zookeeper.server.auth.SASLAuthenticationProvider\n"
+        "kerberos.removeRealmFromPrincipal=true\n",
+        java_options=[
+            f"-Djava.security.auth.login.config={jaas}",
+            f"-Djava.security.krb5.conf={realm.configuration}",
+        ],
+    )
+    settings = {
+        "zookeeper.connect": f"localhost:{server.port}/kafka",
+        "zookeeper.set.acl": "true",
+        "moldau.zookeeper.sasl.jaas.config": (
+            f'{module} keyTab="{realm.directory}/ada.keytab" principal="ada@{REALM}";'
+        ),
+    }
+    try:
+        with Broker(settings, data_dir=tmp_path / "data") as broker:
+            broker.create_topic("orders")
+            acls = _acls(f"localhost:{server.port}", "/kafka/brokers/topics/orders")
+            assert acls == [("sasl", "ada", 31), ("world", "anyone", 1)]
+        unknown = settings | {"moldau.zookeeper.sasl.service.name": "other"}
+        with (
+            pytest.raises(MetadataStoreError, match="do not accept each other: Kerberos"),
+            Broker(unknown, data_dir=tmp_path / "data"),
+        ):
+            pass
+    finally:
+        server.stop()
+
+
+def _acls(hosts: str, path: str) -> list[tuple[str, str, int]]:
+    from kazoo.client import KazooClient
+
+    client = KazooClient(hosts)
+    client.start(timeout=20)
+    try:
+        acls, _ = client.get_acls(path)
+        return sorted((acl.id.scheme, acl.id.id, acl.perms) for acl in acls)
+    finally:
+        client.stop()
+        client.close()

@@ -10,6 +10,7 @@ from moldau.security.jaas import (
     parse_jaas,
     plain_users,
     server_settings,
+    zookeeper_settings,
 )
 
 _PLAIN = """org.apache.kafka.common.security.plain.PlainLoginModule required \\
@@ -104,3 +105,34 @@ def test_files_that_are_none_are_refused_without_a_secret(text: str) -> None:
 )
 def test_the_file_of_kafka_opts(options: str, path: str | None) -> None:
     assert file_of_options(options) == path
+
+
+CLIENT = """
+Client { org.apache.zookeeper.server.auth.DigestLoginModule required username="kafka" password="a;b"; };
+Other { Krb5LoginModule required principal="p"; };
+"""
+
+
+@pytest.mark.parametrize(
+    ("options", "line", "service"),
+    [
+        (
+            "",
+            'org.apache.zookeeper.server.auth.DigestLoginModule required username="kafka" password="a;b";',
+            None,
+        ),
+        ("-Dzookeeper.sasl.clientconfig=Other", 'Krb5LoginModule required principal="p";', None),
+        (
+            "-Dzookeeper.sasl.clientconfig=Other -Dzookeeper.sasl.client.username='zk'",
+            'Krb5LoginModule required principal="p";',
+            "zk",
+        ),
+        ("-Dzookeeper.sasl.client=false", None, None),
+        ("-Dzookeeper.sasl.clientconfig=None", None, None),
+    ],
+)
+def test_the_login_at_zookeeper(options: str, line: str | None, service: str | None) -> None:
+    wanted = {"moldau.zookeeper.sasl.jaas.config": line, "moldau.zookeeper.sasl.service.name": service}
+    assert zookeeper_settings(CLIENT, options) == {
+        name: value for name, value in wanted.items() if value is not None
+    }

@@ -9,6 +9,7 @@ import os
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -21,7 +22,9 @@ _running: "dict[str, ZooKeeper]" = {}
 
 
 class ZooKeeper:
-    def __init__(self, directory: Path, *, tick_ms: int = TICK_MS) -> None:
+    def __init__(
+        self, directory: Path, *, tick_ms: int = TICK_MS, config: str = "", java_options: Sequence[str] = ()
+    ) -> None:
         from moldau.cluster.store.zookeeper import server
 
         pyspark = pytest.importorskip("pyspark")
@@ -29,9 +32,12 @@ class ZooKeeper:
         if not java:
             pytest.skip("ZooKeeper needs Java")
         self.port = server.free_port()
-        config = server.write_config(directory, self.port, tick_ms=tick_ms)
+        path = server.write_config(directory, self.port, tick_ms=tick_ms)
+        with path.open("a") as file:
+            file.write(config)
         jars = Path(pyspark.__file__).parent / "jars"
-        self._command = server.server_command(java, jars, config, memory_mb=128)
+        command = server.server_command(java, jars, path, memory_mb=128)
+        self._command = [command[0], *java_options, *command[1:]]
         self._log = directory / "log"
         self.process: subprocess.Popen[bytes] | None = None
         self.start()

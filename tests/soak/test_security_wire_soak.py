@@ -39,6 +39,7 @@ CROWD = int(os.environ.get("MOLDAU_SOAK_CROWD", "10000"))
 SECONDS = min(float(os.environ.get("MOLDAU_SOAK_SECONDS", "60")), 60.0)
 RSS_MB = float(os.environ.get("MOLDAU_SOAK_RSS_MB", "256"))
 P99_TIMES = float(os.environ.get("MOLDAU_SOAK_P99_TIMES", "2"))
+ROUNDS = 3
 SAMPLES = int(os.environ.get("MOLDAU_SOAK_SAMPLES", "100000"))
 #: Differences of a few milliseconds are the machine's.
 LEAST_P99_MS = 5.0
@@ -72,30 +73,37 @@ def house(tmp_path: Path) -> Iterator[tuple[BrokerProcess, int]]:
 
 
 def test_a_crowd_that_means_no_good(house: tuple[BrokerProcess, int]) -> None:
+    """With and without the crowd in turn: a machine that has other work has it in both."""
     broker, port = house
     prepare(broker.port)
     witness = Witness(broker.port)
-    time.sleep(5)  # so long the well-behaved client has the broker to itself
-    assert witness.failure is None, repr(witness.failure)
-    alone, idle_mb = p99(witness.take()), rss_mb(broker.pid)
-    command = [sys.executable, str(HERE / "hostile_crowd.py"), str(port), str(CROWD), str(SECONDS)]
-    peak = idle_mb
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        while process.poll() is None:
-            peak = max(peak, rss_mb(broker.pid))
-            time.sleep(0.05)  # looks at the memory so often while they are there
-        assert process.stdout is not None
-        most, made, closed = map(int, process.stdout.read().split())
-    crowded = p99(witness.take())
+    alone, crowded = [], []
+    idle_mb = peak = rss_mb(broker.pid)
+    most = made = closed = 0
+    command = [sys.executable, str(HERE / "hostile_crowd.py"), str(port), str(CROWD), str(SECONDS / ROUNDS)]
+    for _ in range(ROUNDS):
+        witness.take()
+        time.sleep(5)  # so long the well-behaved client has the broker to itself
+        assert witness.failure is None, repr(witness.failure)
+        alone.append(p99(witness.take()))
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+            while process.poll() is None:
+                peak = max(peak, rss_mb(broker.pid))
+                time.sleep(0.05)  # looks at the memory so often while they are there
+            assert process.stdout is not None
+            counts = [int(count) for count in process.stdout.read().split()]
+        crowded.append(p99(witness.take()))
+        most, made, closed = max(most, counts[0]), made + counts[1], closed + counts[2]
     witness.stop()
+    before, meanwhile = statistics.median(alone), statistics.median(crowded)
     print(
         f"\n{most:,} hostile connections at once, {made:,} made, {closed:,} closed by the broker in "
-        f"{SECONDS:.0f} s; {peak - idle_mb:.0f} MB over idle; p99 of another client {alone:.1f} ms before, "
-        f"{crowded:.1f} ms meanwhile"
+        f"{SECONDS:.0f} s; {peak - idle_mb:.0f} MB over idle; p99 of another client {before:.1f} ms before, "
+        f"{meanwhile:.1f} ms meanwhile, medians of {ROUNDS} rounds"
     )
     assert most >= CROWD * 0.9
     assert peak - idle_mb <= RSS_MB
-    assert crowded <= max(P99_TIMES * alone, LEAST_P99_MS)
+    assert meanwhile <= max(P99_TIMES * before, LEAST_P99_MS)
 
 
 def test_a_refused_request_changes_nothing_in_any_version() -> None:

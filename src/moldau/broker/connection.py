@@ -11,7 +11,6 @@ meanwhile is held back, and no more is read. Frames that do not fit one turn go 
 """
 
 import asyncio
-import logging
 import socket
 import struct
 from collections import deque
@@ -23,12 +22,12 @@ from moldau.broker.bounds.flow_control import Intake, Limits
 from moldau.broker.purgatory import Parked
 from moldau.security.principals import ANONYMOUS, Identity
 
-log = logging.getLogger("moldau.broker.connection")
-
 #: A frame gets its whole buffer when an eighth of it is there; until then one of four times what is there.
 _TRUSTED_PART = 8
 _GROWTH = 4
 _SMALLEST_BUFFER_BYTES = 4096
+#: Before a login the system tells of bytes when the rest of a request is there, or so many bytes of it.
+_WAKE_BYTES = 64 * 1024
 #: How much of a file is read at a time for the socket, and when answers that peers do not take add up.
 _CHUNK_BYTES = 512 * 1024
 _CROWDED_CHUNK_BYTES = 16 * 1024
@@ -95,12 +94,15 @@ class Connection(asyncio.BufferedProtocol):
         self._handle_frame = handle_frame
         self._limits = limits
         self._intake = intake
+        self._rotation = intake.strangers if limits.of_strangers else intake.rotation
         self.listener_name = listener_name
         self._owner = owner
         self._transport: asyncio.Transport = cast(asyncio.Transport, None)
         self._partial: bytearray | memoryview | None = None
         self._filled = 0
         self._needed = 0
+        #: Whether the system tells of bytes only when there are several.
+        self._wakes_late = False
         #: Bytes that have arrived and wait for their turn, from a position on.
         self._held: bytearray | memoryview | None = None
         self._held_at = 0
@@ -178,7 +180,7 @@ class Connection(asyncio.BufferedProtocol):
             self._held_at = 0
         elif self._partial is None:
             scratch = self._intake.scratch
-            if self._intake.rotation.called and self._should_queue(scratch, nbytes):
+            if self._rotation.called and self._should_queue(scratch, nbytes):
                 self._hold_back(scratch, 0, nbytes)
             else:
                 self._take_frames(scratch, 0, nbytes)
@@ -186,6 +188,8 @@ class Connection(asyncio.BufferedProtocol):
             self._filled += nbytes
             if self._filled == len(self._partial):
                 self._partial_is_full()
+            if self._wakes_late:
+                self._wake_when_whole()
 
     def eof_received(self) -> bool:
         return False
@@ -209,6 +213,7 @@ class Connection(asyncio.BufferedProtocol):
         """Whoever handled frames so far lets another one do it from the next frame on."""
         self._handle_frame = handle_frame
         self._limits = limits
+        self._rotation = self._intake.strangers if limits.of_strangers else self._intake.rotation
 
     @property
     def certificate(self) -> Any:
@@ -224,8 +229,10 @@ class Connection(asyncio.BufferedProtocol):
             self._hold_back(view, position, available)
             return
         largest = self._limits.frame_bytes
-        rotation = self._intake.rotation
+        rotation = self._rotation
         look = rotation.frames_between_looks
+        if not rotation.called and self._limits.of_strangers:
+            rotation.begin_round()
         until = 0.0
         over = False
         # Replies to requests that came together leave together: one system call, one wake of the peer.
@@ -269,9 +276,12 @@ class Connection(asyncio.BufferedProtocol):
             self._balance_reading()
 
     def _should_queue(self, view: memoryview, available: int) -> bool:
-        """Whether others wait for their turn and this peer asks for more than one thing at once."""
-        several = available > 4 and available > 4 + _SIZE.unpack_from(view)[0]
-        return several and self._intake.rotation.is_spent()
+        """Whether others wait for their turn and this peer asks for more than one thing at once.
+
+        Of those who have not logged in, everybody waits: there may be thousands, each with a request.
+        """
+        much = self._limits.of_strangers or (available > 4 and available > 4 + _SIZE.unpack_from(view)[0])
+        return much and self._rotation.is_spent()
 
     def _hold_back(self, view: memoryview, position: int, available: int) -> None:
         """Keeps bytes that may not be handled now; nothing is read until they were."""
@@ -305,12 +315,27 @@ class Connection(asyncio.BufferedProtocol):
             self._partial = self._room(len(rest))
         self._filled = len(rest)
         self._partial[: self._filled] = rest
+        if self._limits.of_strangers:
+            self._wake_when_whole()
 
     def _room(self, arrived: int) -> bytearray | memoryview:
         """A buffer for a frame of which so many bytes have arrived."""
         if arrived * _TRUSTED_PART >= self._needed:
             return self._intake.memory.take(self._needed)
         return bytearray(min(self._needed, max(_GROWTH * arrived, _SMALLEST_BUFFER_BYTES)))
+
+    def _wake_when_whole(self) -> None:
+        """Lets the system tell of bytes only when the rest of a request is there, or much of it.
+
+        Thousands who have not logged in may send a byte at a time, all at one moment. Under TLS part of what
+        has arrived is in its layer, which the system does not count.
+        """
+        connected = self._transport.get_extra_info("socket")
+        if self.closing or connected is None or self._transport.get_extra_info("ssl_object") is not None:
+            return
+        missing = 1 if self._partial is None else min(self._needed - self._filled, _WAKE_BYTES)
+        connected.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, missing)
+        self._wakes_late = missing > 1
 
     def _partial_is_full(self) -> None:
         partial = self._partial
@@ -455,7 +480,7 @@ class Connection(asyncio.BufferedProtocol):
         self._halted = owed or self._alone is not None or self._write_paused
         if self._held is not None and not self._halted and not self._queued:
             self._queued = True
-            self._intake.rotation.add(self)
+            self._rotation.add(self)
         pause = owed or self._held is not None
         if pause == self._read_paused:
             return
@@ -499,7 +524,7 @@ class Connection(asyncio.BufferedProtocol):
     def close(self, reason: str) -> None:
         """Ends the connection because of something the peer did; the log says what."""
         if not self.closing:
-            log.warning("closing connection from %s on %s: %s", self.peer, self.listener_name, reason)
+            self._intake.complaints.closing(self.peer, self.listener_name, reason)
             self.finish()
 
     def finish(self) -> None:
@@ -513,7 +538,7 @@ class Connection(asyncio.BufferedProtocol):
     def give_up(self, reason: str) -> None:
         """Ends the connection at once because of something the peer did not do."""
         if not self.closing:
-            log.warning("closing connection from %s on %s: %s", self.peer, self.listener_name, reason)
+            self._intake.complaints.closing(self.peer, self.listener_name, reason)
             self.closing = self._halted = True
             self._outbound.clear()
             self.abort()

@@ -15,8 +15,9 @@ from moldau.base.settings import SettingError
 from moldau.broker.access.connection_limits import LONGEST_WAIT_SECONDS, NO_LIMIT, ConnectionLimits
 from moldau.broker.access.entrances import Entrance
 from moldau.broker.access.throttling import Throttling
+from moldau.broker.bounds.complaints import Complaints
 from moldau.broker.bounds.flow_control import Intake, Limits, UnsentAnswers
-from moldau.broker.bounds.turns import Rotation
+from moldau.broker.bounds.turns import STRANGERS_SECONDS, Rotation
 from moldau.broker.connection import Connection
 from moldau.broker.dispatch import Dispatch
 from moldau.broker.purgatory import Parked, Purgatory
@@ -71,7 +72,12 @@ class Server:
             settings.moldau_connection_inflight_requests_max,
             settings.moldau_connection_outbound_bytes_max,
         )
-        self.intake = Intake(Rotation(asyncio.get_running_loop().call_soon))
+        loop = asyncio.get_running_loop()
+        self.intake = Intake(
+            Rotation(loop.call_soon),
+            strangers=Rotation(loop.call_soon, round_seconds=STRANGERS_SECONDS),
+            complaints=Complaints(loop.call_later),
+        )
         self._unsent = UnsentAnswers(settings.moldau_unsent_bytes_max)
         self._servers: list[asyncio.Server] = []
         #: By the name of the listener; without one, clients come in as they are.

@@ -14,17 +14,23 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from cryptography import x509
+    from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
     from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 
 _CA_YEARS = 10
 _DAYS = 825
-_KEY_BITS = 2048
 
 
 class Authority:
     """The authority whose files are in ``directory``."""
 
-    def __init__(self, directory: Path, certificate: "x509.Certificate", key: "RSAPrivateKey", password: str):
+    def __init__(
+        self,
+        directory: Path,
+        certificate: "x509.Certificate",
+        key: "EllipticCurvePrivateKey | RSAPrivateKey",
+        password: str,
+    ):
         self.directory = directory
         #: Of the PKCS12 files.
         self.password = password
@@ -60,12 +66,14 @@ class Authority:
     def open(cls, directory: Path) -> "Authority":
         """FileNotFoundError where there is none."""
         from cryptography import x509
+        from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
         from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
         from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
         certificate = x509.load_pem_x509_certificate((directory / "ca.pem").read_bytes())
         key = load_pem_private_key((directory / "ca.key").read_bytes(), None)
-        assert isinstance(key, RSAPrivateKey)
+        # Authorities of earlier releases have an RSA key.
+        assert isinstance(key, EllipticCurvePrivateKey | RSAPrivateKey)
         return cls(directory, certificate, key, (directory / "password").read_text())
 
     def issue(
@@ -109,7 +117,7 @@ class Authority:
         _write(self.directory / f"{name}.p12", self._pkcs12(name, key, certificate))
         return path
 
-    def _pkcs12(self, name: str, key: "RSAPrivateKey", certificate: "x509.Certificate") -> bytes:
+    def _pkcs12(self, name: str, key: "EllipticCurvePrivateKey", certificate: "x509.Certificate") -> bytes:
         from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, pkcs12
 
         encryption = BestAvailableEncryption(self.password.encode())
@@ -118,10 +126,11 @@ class Authority:
         )
 
 
-def _new_key() -> "RSAPrivateKey":
-    from cryptography.hazmat.primitives.asymmetric import rsa
+def _new_key() -> "EllipticCurvePrivateKey":
+    """Of an elliptic curve: every handshake is a signature, and one with RSA costs the broker much more."""
+    from cryptography.hazmat.primitives.asymmetric import ec
 
-    return rsa.generate_private_key(public_exponent=65537, key_size=_KEY_BITS)
+    return ec.generate_private_key(ec.SECP256R1())
 
 
 def _name(parts: Mapping[str, str]) -> "x509.Name":
@@ -173,7 +182,7 @@ def _pem(certificate: "x509.Certificate") -> bytes:
     return certificate.public_bytes(Encoding.PEM)
 
 
-def _private_pem(key: "RSAPrivateKey") -> bytes:
+def _private_pem(key: "EllipticCurvePrivateKey") -> bytes:
     from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
     return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())

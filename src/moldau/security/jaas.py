@@ -53,7 +53,7 @@ _MECHANISMS = {
     "OAuthBearerLoginModule": ("oauthbearer",),
     "Krb5LoginModule": ("gssapi",),
 }
-_SERVER, _CLIENT = "KafkaServer", "KafkaClient"
+_SERVER, _CLIENT, _ZOOKEEPER = "KafkaServer", "KafkaClient", "Client"
 
 
 def check_login_module(text: str) -> None:
@@ -106,7 +106,25 @@ def client_setting(text: str) -> str | None:
     return next(iter(parse_jaas_file(text).get(_CLIENT, ())), None)
 
 
+def zookeeper_settings(text: str, options: str) -> dict[str, str]:
+    """A broker's settings for its login at ZooKeeper, from a JAAS file and the properties of ``KAFKA_OPTS``.
+
+    The section is ``Client`` unless ``-Dzookeeper.sasl.clientconfig`` names another, and what the servers are
+    called in Kerberos is ``-Dzookeeper.sasl.client.username``; ``-Dzookeeper.sasl.client=false`` is no login.
+    """
+    lines = parse_jaas_file(text).get(_property(options, "zookeeper.sasl.clientconfig") or _ZOOKEEPER)
+    if not lines or _property(options, "zookeeper.sasl.client") == "false":
+        return {}
+    found = {"moldau.zookeeper.sasl.jaas.config": lines[0]}
+    service = _property(options, "zookeeper.sasl.client.username")
+    return found if service is None else found | {"moldau.zookeeper.sasl.service.name": service}
+
+
 def file_of_options(options: str) -> str | None:
     """The JAAS file that ``KAFKA_OPTS`` names: ``-Djava.security.auth.login.config=FILE``."""
-    found = re.search(r"""-Djava\.security\.auth\.login\.config==?("[^"]*"|'[^']*'|\S+)""", options)
+    return _property(options, "java.security.auth.login.config")
+
+
+def _property(options: str, name: str) -> str | None:
+    found = re.search(rf"""-D{re.escape(name)}==?("[^"]*"|'[^']*'|\S+)""", options)
     return None if found is None else found[1].strip("\"'")

@@ -111,13 +111,13 @@ def test_old_protocols_are_refused(broker: Broker, authority: Authority) -> None
 
 
 def test_one_cipher(authority: Authority) -> None:
-    name = "TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384"
+    name = "TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384"
     chosen = {"ssl.enabled.protocols": "TLSv1.2", "ssl.cipher.suites": name}
     with (
         Broker(settings(authority, "none", **chosen)) as broker,
         connect(broker, context(authority)) as secured,
     ):
-        assert secured.cipher() == ("ECDHE-RSA-AES256-GCM-SHA384", "TLSv1.2", 256)
+        assert secured.cipher() == ("ECDHE-ECDSA-AES256-GCM-SHA384", "TLSv1.2", 256)
 
 
 def test_a_certificate_is_exchanged_and_open_connections_stay(authority: Authority, tmp_path: Path) -> None:

@@ -106,13 +106,18 @@ class SaslListener:
         self._dispatch = dispatch
         self._limits = limits
         self.first_limits = Limits(
-            settings["sasl.server.max.receive.size"], limits.inflight_requests, limits.outbound_bytes
+            settings["sasl.server.max.receive.size"],
+            limits.inflight_requests,
+            limits.outbound_bytes,
+            of_strangers=True,
         )
         self._conversations = conversations
         self._lifetime_ms: int = settings["connections.max.reauth.ms"]
         self._delay_seconds: float = settings["connection.failed.authentication.delay.ms"] / 1000
         self._logins: dict[Connection, Login] = {}
         self._failed = FailedLogins()
+        #: By API key and version, as they are asked for; there are no more than the table has.
+        self._routes: dict[tuple[int, int], Route] = {}
 
     # --- frames before the login ----------------------------------------------------------------
 
@@ -184,7 +189,9 @@ class SaslListener:
                 raise CloseConnection(f"{api_key.name} has no version {version} here")
             connection.send(encode_v0(correlation_id, unsupported_api_versions()))
             return
-        route = Route(api, api_key, version, api.handle)
+        route = self._routes.get((key, version))
+        if route is None:
+            route = self._routes[key, version] = Route(api, api_key, version, api.handle)
         position = _HEADER.size + max(size, 0)
         if route.flexible:
             position = skip_header_tags(frame, position)

@@ -9,6 +9,7 @@ connection that has taken nothing for the longest time is closed.
 from typing import Protocol
 
 from moldau.base.buffer_pool import BufferPool
+from moldau.broker.bounds.complaints import Complaints
 from moldau.broker.bounds.turns import Rotation
 
 #: Enough for a few hundred small requests or a dozen batches in one read.
@@ -21,26 +22,39 @@ _MANY_HELD_BACK = 64
 class Limits:
     """Bounds of a connection, from the settings."""
 
-    __slots__ = ("frame_bytes", "inflight_requests", "outbound_bytes")
+    __slots__ = ("frame_bytes", "inflight_requests", "of_strangers", "outbound_bytes")
 
-    def __init__(self, frame_bytes: int, inflight_requests: int, outbound_bytes: int) -> None:
+    def __init__(
+        self, frame_bytes: int, inflight_requests: int, outbound_bytes: int, *, of_strangers: bool = False
+    ) -> None:
+        """``of_strangers``: whether they are for those who have not logged in yet."""
         self.frame_bytes = frame_bytes
         self.inflight_requests = inflight_requests
         self.outbound_bytes = outbound_bytes
+        self.of_strangers = of_strangers
 
 
 class Intake:
-    """The buffers that requests arrive in, and the queue of connections with more than fits a turn."""
+    """The buffers that requests arrive in, and the queues of connections with more than fits a turn."""
 
-    __slots__ = ("_held_back", "_whole", "memory", "rotation", "scratch")
+    __slots__ = ("_held_back", "_whole", "complaints", "memory", "rotation", "scratch", "strangers")
 
-    def __init__(self, rotation: Rotation, scratch: memoryview | None = None) -> None:
+    def __init__(
+        self,
+        rotation: Rotation,
+        scratch: memoryview | None = None,
+        strangers: Rotation | None = None,
+        complaints: Complaints | None = None,
+    ) -> None:
+        """``strangers``: the queue of those who have not logged in yet, where they have one of their own."""
         self._whole = memoryview(bytearray(RECEIVE_BUFFER_BYTES)) if scratch is None else scratch
         #: Each read is handled, or what is held back of it copied, before the next one begins.
         self.scratch = self._whole
         #: For frames that are larger: a producer sends one after the other.
         self.memory = BufferPool(kept=4, largest=2 * 1024 * 1024)
         self.rotation = rotation
+        self.strangers = rotation if strangers is None else strangers
+        self.complaints = Complaints() if complaints is None else complaints
         self._held_back = 0
 
     def hold_back(self, connections: int) -> None:

@@ -17,6 +17,8 @@ from moldau.broker.context import RequestContext
 TURN_SECONDS = 0.002
 #: How long the queue of connections is served in one turn of the loop.
 _ROUND_SECONDS = 0.004
+#: The same for all those together who have not logged in yet: whoever is let in goes first.
+STRANGERS_SECONDS = 0.001
 #: With so many connections in the queue, each has about this much time in a round of all of them.
 _ALL_SECONDS = 0.05
 
@@ -91,17 +93,22 @@ class Rotation:
         "_now",
         "_queue",
         "_round_began",
+        "_round_seconds",
         "called",
         "frames_between_looks",
         "turn_seconds",
     )
 
     def __init__(
-        self, call_soon: Callable[[Callable[[], None]], object], now: Callable[[], float] = stopwatch
+        self,
+        call_soon: Callable[[Callable[[], None]], object],
+        now: Callable[[], float] = stopwatch,
+        round_seconds: float = _ROUND_SECONDS,
     ) -> None:
         """``call_soon`` calls a function in the next turn of the event loop."""
         self._call_soon = call_soon
         self._now = now
+        self._round_seconds = round_seconds
         self._queue: deque[Waiting] = deque()
         self._round_began = 0.0
         #: Whether the time of this turn of the loop is counted: somebody waits, or has several requests.
@@ -131,7 +138,7 @@ class Rotation:
 
     def is_spent(self) -> bool:
         """Whether this turn of the loop has had its time, so that who has much to do had better queue."""
-        return self.called and self._now() - self._round_began > _ROUND_SECONDS
+        return self.called and self._now() - self._round_began > self._round_seconds
 
     def _call(self) -> None:
         if self._queue and not self.called:
@@ -143,7 +150,7 @@ class Rotation:
             self.called = False
             return
         self.turn_seconds = min(TURN_SECONDS, _ALL_SECONDS / len(queue))
-        until = self._now() + _ROUND_SECONDS
+        until = self._now() + self._round_seconds
         try:
             for _ in range(len(queue)):
                 queue.popleft().go_on()

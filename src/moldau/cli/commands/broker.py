@@ -158,13 +158,15 @@ def read_properties(path: Path) -> dict[str, str]:
 
 def jaas_file_settings() -> dict[str, str]:
     """The logins of the JAAS file that KAFKA_OPTS names, as scripts and books of Kafka give it."""
-    from moldau.security.jaas import file_of_options, server_settings
+    from moldau.security.jaas import file_of_options, server_settings, zookeeper_settings
 
-    path = file_of_options(os.environ.get("KAFKA_OPTS", ""))
+    options = os.environ.get("KAFKA_OPTS", "")
+    path = file_of_options(options)
     if path is None:
         return {}
     try:
-        return server_settings(Path(path).read_text("utf-8"))
+        text = Path(path).read_text("utf-8")
+        return server_settings(text) | zookeeper_settings(text, options)
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
         raise click.ClickException(f"{path}, which KAFKA_OPTS names: {reason}. Next: correct it") from None

@@ -82,7 +82,7 @@ async def _said(connection: "Connection", token: bytes) -> bytes:
 
 async def _exchange_tickets(connection: "Connection", security: Security) -> None:
     """Kerberos; its library asks a KDC and may wait for it, so it has a thread."""
-    from moldau.client.transport.kerberos import kerberos_exchange
+    from moldau.security.kerberos_tickets import kerberos_exchange
 
     host = connection.address.rpartition(":")[0].strip("[]")
     exchange = kerberos_exchange(security.credentials, host)

@@ -328,6 +328,11 @@ BROKER_SETTINGS = SettingsTable({
                 "Lets only the brokers' login change znodes, and read those with secrets.", internal=True),
         Setting("moldau.zookeeper.digest", PASSWORD, None,
                 "The brokers' login at ZooKeeper, user:password, for its scheme digest.", internal=True),
+        Setting("moldau.zookeeper.sasl.jaas.config", PASSWORD, None,
+                "The brokers' login at ZooKeeper by SASL: the line of the section Client of Kafka's "
+                "JAAS file, with DigestLoginModule or Krb5LoginModule.", internal=True),
+        Setting("moldau.zookeeper.sasl.service.name", STRING, "zookeeper",
+                "What ZooKeeper's servers are called in Kerberos, before the slash.", internal=True),
         Setting("zookeeper.ssl.client.enable", BOOLEAN, False, "Speaks TLS with ZooKeeper.", internal=True),
         Setting("zookeeper.ssl.truststore.location", STRING, None,
                 "PEM file of the authority that signed ZooKeeper's certificate.", internal=True),

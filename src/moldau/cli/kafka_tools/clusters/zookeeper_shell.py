@@ -3,12 +3,15 @@
     moldau zookeeper-shell HOST:PORT[/CHROOT] COMMAND ...
 
 Commands: ls [-s] [-R], get [-s], stat, getAcl, create, set [-s] [-v VERSION], delete, deleteall. Without one
-it reads commands from standard input, one a line.
+it reads commands from standard input, one a line. It logs in as the section ``Client`` of the JAAS file says
+that KAFKA_OPTS names.
 """
 
+import os
 import shlex
 import time
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 from moldau.cli.kafka_tools.framework.options import OptionError, Options
@@ -54,6 +57,7 @@ def main(arguments: Sequence[str], console: Console) -> int:
     console.print(f"Connecting to {address}")
     hosts, slash, chroot = address.partition("/")
     client = KazooClient(hosts=hosts, timeout=_CONNECT_SECONDS)
+    _log_in(client, os.environ.get("KAFKA_OPTS", ""))
     try:
         client.start(timeout=_CONNECT_SECONDS)
     except KazooTimeoutError:
@@ -81,8 +85,37 @@ def main(arguments: Sequence[str], console: Console) -> int:
         client.close()
 
 
+def _log_in(client: Any, options: str) -> None:
+    from moldau.security.jaas import file_of_options, zookeeper_settings
+
+    path = file_of_options(options)
+    if path is None:
+        return
+    from moldau.cluster.store.zookeeper.sasl import log_in_with
+    from moldau.cluster.store.zookeeper.settings import zookeeper_login
+
+    try:
+        found = zookeeper_settings(Path(path).read_text("utf-8"), options)
+        line, service = (
+            found.get("moldau.zookeeper.sasl.jaas.config"),
+            found.get("moldau.zookeeper.sasl.service.name", "zookeeper"),
+        )
+        if line is not None:
+            log_in_with(client, zookeeper_login(line, service))
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise OptionError(f"{path}, which KAFKA_OPTS names: {reason}") from None
+
+
 def _run(client: Any, words: Sequence[str], console: Console) -> int:
-    from kazoo.exceptions import BadVersionError, NoAuthError, NodeExistsError, NoNodeError, NotEmptyError
+    from kazoo.exceptions import (
+        AuthFailedError,
+        BadVersionError,
+        NoAuthError,
+        NodeExistsError,
+        NoNodeError,
+        NotEmptyError,
+    )
 
     name, *rest = words
     command = _COMMANDS.get(name)
@@ -107,6 +140,10 @@ def _run(client: Any, words: Sequence[str], console: Console) -> int:
             if isinstance(error, BadVersionError | NoAuthError)
             else f"{messages[type(error)]}: {path}"
         )
+        return 1
+    except AuthFailedError:
+        why = getattr(client, "login_failed", "the server refuses it")
+        console.error(f"KeeperErrorCode = AuthFailed: the login of KAFKA_OPTS: {why}")
         return 1
     except ShellError as error:
         console.error(str(error))

@@ -11,19 +11,25 @@ from contextlib import contextmanager
 from typing import Any
 
 from kazoo.client import KazooClient, KazooState
-from kazoo.exceptions import KazooException, NoAuthError, NodeExistsError
+from kazoo.exceptions import AuthFailedError, KazooException, NoAuthError, NodeExistsError
 from kazoo.handlers.threading import KazooTimeoutError
 from kazoo.protocol.serialization import Create
+from kazoo.protocol.states import KeeperState
 from kazoo.retry import KazooRetry
 from kazoo.security import OPEN_ACL_UNSAFE, make_acl, make_digest_acl
 
 from moldau.cluster.store.contract import MetadataStoreError
+from moldau.cluster.store.zookeeper.sasl import log_in_with
 from moldau.cluster.store.zookeeper.settings import ZooKeeperSettings
 from moldau.cluster.store.zookeeper.tree import SENSITIVE
 
 #: kazoo tells of every attempt to connect; what there is to say, the store says.
 _KAZOO = logging.getLogger("moldau.zookeeper")
 _KAZOO.setLevel(logging.ERROR)
+
+
+#: After a refused login, first the one and then the other.
+_ENDED = (KeeperState.AUTH_FAILED, KeeperState.CLOSED)
 
 
 class Connection:
@@ -38,9 +44,13 @@ class Connection:
     @property
     def client(self) -> KazooClient:
         """The client, connected; MetadataStoreError when no server can be reached."""
+        if self._connected_once and self._client is not None and self._client.client_state in _ENDED:
+            # kazoo tries no more after a refusal; the next call does, because a login can be mended there.
+            self._end()
         client = self._client
         if client is None:
             client = self._client = self._new_client()
+            self._connected_once = False
         if not self._connected_once:
             with self.explained():
                 client.start(timeout=self._settings.connection_timeout_seconds)
@@ -64,6 +74,8 @@ class Connection:
             keyfile_password=settings.key_password,
             logger=_KAZOO,
         )
+        if settings.login is not None:
+            log_in_with(client, settings.login)
         client.add_listener(self._on_state)
         return client
 
@@ -84,7 +96,7 @@ class Connection:
         if not settings.set_acl:
             return None
         if settings.digest is None:
-            owner = make_acl("auth", "", all=True)  # whom ZooKeeper knows by its certificate
+            owner = make_acl("auth", "", all=True)  # whom ZooKeeper knows by SASL or a certificate
         else:
             user, _, password = settings.digest.partition(":")
             owner = make_digest_acl(user, password, all=True)
@@ -111,7 +123,14 @@ class Connection:
         except NoAuthError as error:
             raise MetadataStoreError(
                 f"ZooKeeper at {self._settings.hosts} refuses this broker: another login has made the znodes"
-                ". Check moldau.zookeeper.digest."
+                ". Check moldau.zookeeper.sasl.jaas.config (or the section Client) and "
+                "moldau.zookeeper.digest."
+            ) from error
+        except AuthFailedError as error:
+            raise MetadataStoreError(
+                f"ZooKeeper at {self._settings.hosts} and this broker do not accept each other"
+                f"{self._reason()}. Check moldau.zookeeper.sasl.jaas.config, or the section Client of the "
+                "JAAS file, and that of the server."
             ) from error
         except (KazooException, KazooTimeoutError, OSError) as error:
             what = str(error) or type(error).__name__
@@ -120,8 +139,16 @@ class Connection:
                 "zookeeper.connect names it."
             ) from error
 
+    def _reason(self) -> str:
+        """What the last login ended with; kazoo keeps it to itself."""
+        failed = None if self._client is None else getattr(self._client, "login_failed", None)
+        return "" if failed is None else f": {failed}"
+
     def close(self) -> None:
         """Ends the session, and with it every ephemeral znode of this broker."""
+        self._end()
+
+    def _end(self) -> None:
         if self._client is not None:
             self._client.remove_listener(self._on_state)
             self._client.stop()

@@ -1,6 +1,6 @@
 """The client's side of Kerberos by the package ``gssapi``: tickets from a key table, or those that there are.
 
-Invariant: the broker proves who it is. Whatever asks a KDC blocks: none of this is called on the event loop.
+Invariant: the server proves who it is. Whatever asks a KDC blocks: none of this is called on the event loop.
 """
 
 from collections.abc import Callable
@@ -12,7 +12,7 @@ from moldau.security.sasl.kerberos import GssapiClient
 
 
 def kerberos_exchange(credentials: Credentials, host: str) -> GssapiClient:
-    """The exchange of one connection with the broker at a host."""
+    """The exchange of one connection with the server at a host."""
     try:
         library: Any = import_module("gssapi")  # it is an extra, so its types may not be there
     except ImportError:
