@@ -160,7 +160,7 @@ bench-cluster: $(READY_BENCH)
 	@$(BIN)/python -m benchmarks.cluster $(if $(QUICK),--quick)
 
 bench-connect: servers $(READY_BENCH)
-	@PYTHONPATH=tests/shared QUICK=$(QUICK) $(BIN)/python -m benchmarks.connect
+	@QUICK=$(QUICK) $(BIN)/python -m benchmarks.connect
 
 conformance: $(READY_BENCH)
 	@command -v kcat >/dev/null || { apt-get update -qq && apt-get install -y -qq kcat; }

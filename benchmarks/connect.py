@@ -1,6 +1,6 @@
 """Connectors of `moldau connect-standalone` beside Apache Kafka Connect 4.3's, in one run, on one broker.
 
-    PYTHONPATH=tests/shared python -m benchmarks.connect [--rows 1000000]    or: make bench-connect [QUICK=1]
+    python -m benchmarks.connect [--rows 1000000]    or: make bench-connect [QUICK=1]
 
 Each measure starts a worker of its own with one connector: rows a second from its first record (or row) to
 its last, CPU time a million rows, and largest resident memory. Start times are not part of it; they are shown
@@ -26,11 +26,11 @@ from typing import Any
 
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
-from tests.connect.servers import Server, mongodb, mongodb_address, postgresql, postgresql_address
 
 from benchmarks.apache_connect import PLUGINS, fetch, worker_command, write_properties
 from benchmarks.brokers import CLOCK_TICKS
 from benchmarks.moldau_broker import MoldauBroker
+from tests.connect.servers import Server, mongodb, mongodb_address, postgresql, postgresql_address
 
 PATIENCE_S = 900.0
 JSON = "org.apache.kafka.connect.json.JsonConverter"

@@ -713,6 +713,21 @@ def test_folders_of_tests_are_folders_of_the_code() -> None:
     none_of("OTHER_FOLDERS that are not there", gone)
 
 
+def test_tests_import_each_other_by_whole_names() -> None:
+    """A folder on ``sys.path`` makes two files of one name one module, whichever was imported first."""
+    bad = []
+    for path in TESTS.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ImportFrom) and node.level == 0:
+                names = [node.module or ""]
+            elif isinstance(node, ast.Import):
+                names = [alias.name for alias in node.names]
+            else:
+                continue
+            bad += [f"{path}: {name}" for name in names if (path.parent / f"{name}.py").exists()]
+    assert not bad, "import it as tests.<folder>.<file>:\n" + "\n".join(bad)
+
+
 def test_every_test_has_a_module_of_its_name() -> None:
     strays = mirrored_tests() - namesakes()
     none_of(

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from waiting import turns, until, wait_until
+
+from tests.shared.waiting import turns, until, wait_until
 
 TESTS = Path(__file__).parent
 #: Where the loop's time is virtual: nobody waits there.

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import Producer
-from tests.mirror.flows import SETTINGS, ask, committed, content, log_bounds, log_bytes
 
 from moldau.backup import restoring, taking
 from moldau.backup.manifest import BackupError, Chunk, Run, manifest_name, write_manifest
@@ -23,6 +22,7 @@ from moldau.mirror.rules.filters import name_filter
 from moldau.mirror.topics import own_configs
 from moldau.protocol.records import Record, encode_batch
 from moldau.testing import Broker
+from tests.mirror.flows import SETTINGS, ask, committed, content, log_bounds, log_bytes
 
 EVERYTHING = Wanted(name_filter([".*"]), name_filter([".*"]))
 

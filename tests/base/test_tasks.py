@@ -5,10 +5,10 @@ import logging
 from functools import partial
 
 import pytest
-from waiting import turns, until
 
 from moldau.base.clock import SteppedClock, SystemClock
 from moldau.base.tasks import DUE_AT_ONCE, Background, Timers, together
+from tests.shared.waiting import turns, until
 
 
 def test_timers_run_in_order_when_the_clock_is_stepped() -> None:

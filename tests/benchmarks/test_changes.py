@@ -1,9 +1,6 @@
 """A quick run beside the last page: what counts as worse, and what is noise."""
 
-import sys
 from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from benchmarks.changes import fallen, known_ratios
 from benchmarks.report import Figure

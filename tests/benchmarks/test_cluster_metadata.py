@@ -1,20 +1,14 @@
 """The small reader of Metadata answers, against our own encoder; and the document of a run."""
 
 import struct
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-PROJECT = str(Path(__file__).parents[2])
-if PROJECT not in sys.path:
-    sys.path.insert(0, PROJECT)
-
-from benchmarks.clusters.metadata import PartitionView, parse  # noqa: E402
-
-from moldau.protocol.codec import encode  # noqa: E402
-from moldau.protocol.messages.metadata import (  # noqa: E402
+from benchmarks.clusters.metadata import PartitionView, parse
+from moldau.protocol.codec import encode
+from moldau.protocol.messages.metadata import (
     MetadataResponse,
     MetadataResponseBroker,
     MetadataResponsePartition,

@@ -1,19 +1,13 @@
 """Figures of one run beside those of others: what a run did not measure stays."""
 
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-PROJECT = str(Path(__file__).parents[2])
-if PROJECT not in sys.path:
-    sys.path.insert(0, PROJECT)
-
-from benchmarks.report import write_documents  # noqa: E402
-from benchmarks.targets import BY_KEY  # noqa: E402
-
-from benchmarks import stored  # noqa: E402
+from benchmarks import stored
+from benchmarks.report import write_documents
+from benchmarks.targets import BY_KEY
 
 
 def run(date: str, samples: dict[str, float], *, quick: bool = False) -> dict[str, Any]:

@@ -7,11 +7,10 @@ among them the names of things that exist, so that a request gets further than t
 import random
 from typing import Any
 
-from batches import batch
-
 from moldau.broker.apis import TABLE
 from moldau.protocol import messages
 from moldau.protocol.schema import Field, declaration
+from tests.contract.batches import batch
 
 _EDGES = {
     "int8": (-128, -1, 0, 1, 2, 4, 127),

@@ -7,9 +7,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from batches import batch
-from scene import produce_request
-from wire import Wire
 
 from moldau.coordinators.runtime import partition_of
 from moldau.protocol.errors import ErrorCode
@@ -25,6 +22,9 @@ from moldau.protocol.messages.offset_commit import (
 from moldau.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic
 from moldau.storage.memory_files import MemoryFiles
 from moldau.testing import Broker
+from tests.contract.batches import batch
+from tests.contract.scene import produce_request
+from tests.contract.wire import Wire
 
 NOW = 1_700_000_000_000
 STORAGE_ERROR = ErrorCode.KAFKA_STORAGE_ERROR

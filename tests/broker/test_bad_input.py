@@ -7,10 +7,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from batches import batch, patched, with_payload
-from random_requests import ROUTES, RandomRequests
-from scene import produce_request
-from wire import CLOSED, Wire, frame, raw_frame
 
 from moldau.protocol.api_keys import ApiKey
 from moldau.protocol.compression import Compression, compress
@@ -19,6 +15,10 @@ from moldau.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTo
 from moldau.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from moldau.protocol.records import ATTRIBUTES_AT
 from moldau.testing import Broker
+from tests.broker.random_requests import ROUTES, RandomRequests
+from tests.contract.batches import batch, patched, with_payload
+from tests.contract.scene import produce_request
+from tests.contract.wire import CLOSED, Wire, frame, raw_frame
 
 #: More requests find more; this many take a few seconds.
 REQUESTS_PER_ROUTE = 10

@@ -11,11 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from batches import batch
-from scene import produce_request
-from small_disk import fill, mounted
-from waiting import turns
-from wire import Wire
 
 from moldau.cluster.store.contract import MetadataStoreError
 from moldau.protocol.errors import ErrorCode
@@ -25,6 +20,11 @@ from moldau.protocol.messages.list_offsets import ListOffsetsPartition, ListOffs
 from moldau.protocol.messages.metadata import MetadataRequest
 from moldau.storage.memory_files import Faults
 from moldau.testing import Broker
+from tests.contract.batches import batch
+from tests.contract.scene import produce_request
+from tests.contract.wire import Wire
+from tests.shared.small_disk import fill, mounted
+from tests.shared.waiting import turns
 
 NOW = 1_700_000_000_000
 STORAGE_ERROR = ErrorCode.KAFKA_STORAGE_ERROR

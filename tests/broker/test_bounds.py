@@ -7,10 +7,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from fake_transport import Line
-from giant_requests import giants
-from waiting import turns, until
-from wire import frame
 
 from moldau.broker.apis import TABLE
 from moldau.protocol.api_keys import ApiKey
@@ -25,6 +21,10 @@ from moldau.protocol.messages.list_config_resources import (
 )
 from moldau.protocol.messages.metadata import MetadataRequest
 from moldau.testing import Broker
+from tests.broker.fake_transport import Line
+from tests.broker.giant_requests import giants
+from tests.contract.wire import frame
+from tests.shared.waiting import turns, until
 
 pytestmark = pytest.mark.slow
 

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from waiting import wait_until
 
 from moldau.base.names import TopicPartition
 from moldau.client.snapshots.files import open_writer, read_snapshot
@@ -25,6 +24,7 @@ from moldau.protocol.messages.fork_topic import ForkTopicRequest
 from moldau.protocol.records import Record, encode_batch
 from moldau.replication.partition import Partition
 from moldau.testing import Cluster
+from tests.shared.waiting import wait_until
 
 pytestmark = pytest.mark.slow
 REPLICAS = ((1, 2), (2, 3), (3, 1))

@@ -9,12 +9,12 @@ import struct
 import threading
 
 import pytest
-from wire import frame
 
 from moldau.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from moldau.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from moldau.protocol.records import Record, encode_batch
 from moldau.testing import Broker
+from tests.contract.wire import frame
 
 TOPICS = 6
 ROUNDS = 60

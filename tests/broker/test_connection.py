@@ -9,12 +9,12 @@ import tracemalloc
 from typing import Any
 
 import pytest
-from fake_transport import FakeOwner, FakeSlice, Line, framed
 
 from moldau.broker.bounds.flow_control import Intake, Limits
 from moldau.broker.bounds.turns import Rotation
 from moldau.broker.connection import Connection, Reply
 from moldau.broker.purgatory import Parked
+from tests.broker.fake_transport import FakeOwner, FakeSlice, Line, framed
 
 #: More than the buffer that all connections share, so that frames of it need one of their own.
 LARGE = 700_000

@@ -7,7 +7,6 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
-from waiting import wait_until
 
 from moldau.protocol.api_keys import ApiKey
 from moldau.protocol.errors import ErrorCode
@@ -22,6 +21,7 @@ from moldau.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
 from moldau.protocol.messages.broker_registration import BrokerRegistrationRequest, Listener
 from moldau.protocol.messages.unregister_broker import UnregisterBrokerRequest
 from moldau.testing import Broker, Cluster
+from tests.shared.waiting import wait_until
 
 
 @pytest.fixture(scope="module")

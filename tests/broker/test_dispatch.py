@@ -9,9 +9,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from fake_transport import Line
-from waiting import turns, until
-from wire import frame, header, raw_frame
 
 from moldau.base.clock import SteppedClock
 from moldau.base.names import TopicPartition
@@ -28,6 +25,9 @@ from moldau.protocol.errors import ErrorCode, KafkaError
 from moldau.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from moldau.protocol.primitives import MalformedMessage, TooManyElements
 from moldau.replication.partition import Partition
+from tests.broker.fake_transport import Line
+from tests.contract.wire import frame, header, raw_frame
+from tests.shared.waiting import turns, until
 
 API = ApiKey.INIT_PRODUCER_ID
 Handler = Callable[[Any, RequestContext], Any]

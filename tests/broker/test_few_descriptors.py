@@ -10,17 +10,17 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from batches import batch
-from broker_process import BrokerProcess
-from scene import produce_request
-from waiting import wait_until
-from wire import Wire
 
 from moldau.protocol.errors import ErrorCode
 from moldau.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from moldau.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from moldau.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from moldau.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from tests.contract.batches import batch
+from tests.contract.scene import produce_request
+from tests.contract.wire import Wire
+from tests.integration.broker_process import BrokerProcess
+from tests.shared.waiting import wait_until
 
 LIMIT = 256
 PARTITIONS = 300

@@ -9,17 +9,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from batches import batch
-from broker_process import BrokerProcess
-from scene import produce_request
-from small_disk import fill, mounted
-from waiting import wait_until
-from wire import Wire
 
 from moldau.protocol.errors import ErrorCode
 from moldau.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from moldau.protocol.messages.delete_topics import DeleteTopicsRequest
 from moldau.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from tests.contract.batches import batch
+from tests.contract.scene import produce_request
+from tests.contract.wire import Wire
+from tests.integration.broker_process import BrokerProcess
+from tests.shared.small_disk import fill, mounted
+from tests.shared.waiting import wait_until
 
 pytestmark = pytest.mark.slow
 

@@ -5,16 +5,16 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from batches import batch
-from scene import produce_request
-from waiting import wait_until
-from wire import Wire
 
 from moldau.protocol.errors import ErrorCode
 from moldau.protocol.messages.delete_topics import DeleteTopicsRequest
 from moldau.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from moldau.storage.errors import LostFileError
 from moldau.testing import Broker
+from tests.contract.batches import batch
+from tests.contract.scene import produce_request
+from tests.contract.wire import Wire
+from tests.shared.waiting import wait_until
 
 NOW = 1_700_000_000_000
 STORAGE_ERROR = ErrorCode.KAFKA_STORAGE_ERROR

@@ -12,12 +12,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
-import batches
 import pytest
-from fake_transport import Line
-from random_requests import RandomRequests
-from waiting import turns, until
-from wire import frame, raw_frame
 
 from moldau.base.clock import SteppedClock
 from moldau.node import Node
@@ -26,6 +21,11 @@ from moldau.protocol.compression import Compression
 from moldau.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from moldau.storage.files import OsFile
 from moldau.testing.broker import create_topic
+from tests.broker.fake_transport import Line
+from tests.broker.random_requests import RandomRequests
+from tests.contract import batches
+from tests.contract.wire import frame, raw_frame
+from tests.shared.waiting import turns, until
 
 NOW_MS = 1_700_000_000_000
 TOPICS: dict[str, dict[str, str]] = {

@@ -7,9 +7,6 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from fake_transport import FakeTransport
-from waiting import turns
-from wire import frame
 
 from moldau.base.clock import SteppedClock
 from moldau.base.names import TopicPartition
@@ -23,6 +20,9 @@ from moldau.protocol.messages.produce import PartitionProduceData, ProduceReques
 from moldau.protocol.records import Record, encode_batch
 from moldau.replication.partition import Partition
 from moldau.testing import Broker
+from tests.broker.fake_transport import FakeTransport
+from tests.contract.wire import frame
+from tests.shared.waiting import turns
 
 
 class NoLoop:

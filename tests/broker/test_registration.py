@@ -5,7 +5,6 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from waiting import wait_until
 
 from moldau.broker import registration as registration_module
 from moldau.broker.registration import Registration
@@ -15,6 +14,7 @@ from moldau.cluster.records import BrokerUnregistered, MetadataError, Record
 from moldau.protocol.errors import ErrorCode, KafkaError
 from moldau.protocol.messages.broker_registration import BrokerRegistrationResponse
 from moldau.testing import Broker, Cluster
+from tests.shared.waiting import wait_until
 
 
 def forget(image: ClusterImage, broker_id: int) -> list[Record]:

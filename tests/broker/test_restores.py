@@ -3,11 +3,11 @@
 from collections.abc import Iterator
 
 import pytest
-from waiting import turns
 
 from moldau.protocol.errors import ErrorCode, KafkaError
 from moldau.protocol.records import Record, encode_batch
 from moldau.testing import Broker
+from tests.shared.waiting import turns
 
 IDLE_SECONDS = 60
 

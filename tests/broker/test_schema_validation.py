@@ -7,7 +7,6 @@ from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 
 import pytest
-from waiting import turns, until
 
 from moldau.base.names import TopicPartition
 from moldau.base.tasks import Background
@@ -21,6 +20,7 @@ from moldau.replication.partition import Partition
 from moldau.replication.replicas import TopicReplicas
 from moldau.replication.schema_validation import SchemaValidation
 from moldau.storage.log.config import LogConfig
+from tests.shared.waiting import turns, until
 
 ORDERS = TopicPartition("orders", 0)
 

@@ -6,8 +6,6 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 import pytest
-from fake_transport import framed
-from waiting import turns, until
 
 from moldau.base.clock import SteppedClock
 from moldau.base.settings import SettingError
@@ -17,6 +15,8 @@ from moldau.broker.purgatory import Parked, Purgatory
 from moldau.broker.server import Server
 from moldau.cluster.configs.broker_settings import load_broker_settings
 from moldau.cluster.records import Endpoint
+from tests.broker.fake_transport import framed
+from tests.shared.waiting import turns, until
 
 LOOPBACK = Endpoint("PLAINTEXT", "127.0.0.1", 0, "PLAINTEXT")
 TWO_LISTENERS = {

@@ -7,8 +7,6 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, Producer
-from waiting import until
-from wire import Wire
 
 from moldau.broker.apis import BETWEEN_BROKERS
 from moldau.client.snapshots.time_travel import ForkedTopic, fork_topic
@@ -21,6 +19,8 @@ from moldau.protocol.messages.end_restore import EndRestoreRequest
 from moldau.protocol.messages.restore_batches import RestoreBatchesRequest
 from moldau.protocol.records import Record, encode_batch
 from moldau.testing import Broker
+from tests.contract.wire import Wire
+from tests.shared.waiting import until
 
 NOW = 1_700_000_000_000
 

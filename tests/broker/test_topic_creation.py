@@ -7,7 +7,6 @@ import errno
 import threading
 
 import pytest
-from waiting import until
 
 from moldau.base.names import TopicPartition
 from moldau.broker.topic_creation import MANY_PARTITIONS
@@ -15,6 +14,7 @@ from moldau.protocol.errors import ErrorCode, KafkaError
 from moldau.storage.directory.preparation import PreparationJob
 from moldau.testing import Broker
 from moldau.testing.broker import create_topic
+from tests.shared.waiting import until
 
 
 @pytest.fixture

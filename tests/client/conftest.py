@@ -9,7 +9,6 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from waiting import turns
 
 from moldau.protocol.api_keys import ApiKey
 from moldau.protocol.codec import decode, encode
@@ -24,6 +23,7 @@ from moldau.protocol.messages.metadata import (
     MetadataResponseTopic,
 )
 from moldau.protocol.schema import declaration
+from tests.shared.waiting import turns
 
 CLOSE = object()
 

@@ -5,7 +5,6 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 import pytest
-from waiting import until
 
 from moldau.cluster import controller_role
 from moldau.cluster.controller.commands import BrokerRegistration, create_cluster, register_broker
@@ -14,6 +13,7 @@ from moldau.cluster.controller_role import ControllerRole
 from moldau.cluster.metadata import Metadata
 from moldau.cluster.store.contract import MetadataStoreError
 from moldau.cluster.store.memory import MemoryLog, MemoryStore
+from tests.shared.waiting import until
 
 
 def run(scenario: Callable[[], Coroutine[Any, Any, None]]) -> None:

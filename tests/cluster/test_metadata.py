@@ -6,7 +6,6 @@ from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any
 
 import pytest
-from waiting import turns
 
 from moldau.cluster.controller.commands import ControllerResult
 from moldau.cluster.image import ClusterImage
@@ -22,6 +21,7 @@ from moldau.cluster.records import (
 from moldau.cluster.store.contract import Changes, MetadataStoreError, StaleVersion
 from moldau.cluster.store.memory import MemoryLog, MemoryStore
 from moldau.protocol.errors import ErrorCode, KafkaError
+from tests.shared.waiting import turns
 
 
 def run(scenario: Callable[[], Coroutine[Any, Any, None]]) -> None:

@@ -15,8 +15,9 @@ from pathlib import Path
 import pytest
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic
-from links import Network
-from waiting import wait_until
+
+from tests.cluster_faults.links import Network
+from tests.shared.waiting import wait_until
 
 IDS = (1, 2, 3)
 TICK_MS = 500

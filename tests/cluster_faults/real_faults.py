@@ -14,14 +14,13 @@ from pathlib import Path
 from random import Random
 from typing import NamedTuple
 
-from real_cluster import IDS, SESSION_MS, RealCluster
-from small_disk import fill
-from waiting import wait_until
-
 from moldau.base.names import TopicPartition
 from moldau.client.admin.replicas import reassign
 from moldau.client.transport.cluster import Cluster
 from moldau.protocol.errors import KafkaError
+from tests.cluster_faults.real_cluster import IDS, SESSION_MS, RealCluster
+from tests.shared.small_disk import fill
+from tests.shared.waiting import wait_until
 
 #: For a cluster that has to wait for sessions and elections on a busy machine.
 HEAL_SECONDS = 120.0

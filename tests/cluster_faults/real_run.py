@@ -8,12 +8,12 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from checker import Fate, History, anomalies
-from real_cluster import RealCluster
-from real_faults import RealFaults
-from small_disk import mounted
-from timeline import draw, longest_silence
-from workload import Reader, Writer, settle
+from tests.cluster_faults.checker import Fate, History, anomalies
+from tests.cluster_faults.real_cluster import RealCluster
+from tests.cluster_faults.real_faults import RealFaults
+from tests.cluster_faults.timeline import draw, longest_silence
+from tests.cluster_faults.workload import Reader, Writer, settle
+from tests.shared.small_disk import mounted
 
 PARTITIONS = 3
 DISK_SIZE = "160m"

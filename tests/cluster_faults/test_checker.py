@@ -1,13 +1,8 @@
 """The checker notices each anomaly in a history that has just this one."""
 
-import sys
-from pathlib import Path
-
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent))
-
-from checker import Fate, History, Polled, Sent, anomalies
+from tests.cluster_faults.checker import Fate, History, Polled, Sent, anomalies
 
 A = Sent("p", 0, "a", Fate.ACKNOWLEDGED, 0)
 B = Sent("p", 0, "b", Fate.ACKNOWLEDGED, 1)

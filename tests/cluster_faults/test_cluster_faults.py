@@ -4,21 +4,17 @@
 """
 
 import os
-import sys
 import time
 from pathlib import Path
 from random import Random
 
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
-from waiting import wait_until
-
-sys.path.insert(0, str(Path(__file__).parent))
-
-from checker import Fate, anomalies
-from workload import Reader, Writer, settle
 
 from moldau.testing import Cluster
+from tests.cluster_faults.checker import Fate, anomalies
+from tests.cluster_faults.workload import Reader, Writer, settle
+from tests.shared.waiting import wait_until
 
 SECONDS = float(os.environ.get("MOLDAU_FAULTS_SECONDS", "15"))
 SEED = int(os.environ.get("MOLDAU_FAULTS_SEED", str(time.time_ns() % 1_000_000)))

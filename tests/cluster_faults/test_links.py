@@ -3,16 +3,12 @@
 import contextlib
 import socket
 import struct
-import sys
 import threading
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent))
-
-from links import Network
+from tests.cluster_faults.links import Network
 
 
 @pytest.fixture

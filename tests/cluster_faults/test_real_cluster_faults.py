@@ -5,15 +5,12 @@ is where report.txt and timeline.svg go. ``make soak`` runs it for its share of 
 """
 
 import os
-import sys
 import time
 from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent))
-
-from real_run import real_run
+from tests.cluster_faults.real_run import real_run
 
 SECONDS = float(os.environ.get("MOLDAU_REAL_FAULTS_SECONDS", "12"))
 SEED = int(os.environ.get("MOLDAU_FAULTS_SEED", str(time.time_ns() % 1_000_000)))

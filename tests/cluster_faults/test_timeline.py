@@ -1,13 +1,9 @@
 """The picture of a run is an SVG that names faults and writers."""
 
-import sys
 import xml.etree.ElementTree as ElementTree
-from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parent))
-
-from real_faults import Fault
-from timeline import draw, longest_silence
+from tests.cluster_faults.real_faults import Fault
+from tests.cluster_faults.timeline import draw, longest_silence
 
 
 def test_a_picture() -> None:

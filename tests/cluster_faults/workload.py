@@ -6,9 +6,10 @@ import time
 from random import Random
 from typing import Any
 
-from checker import Fate, History, Polled, Sent
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
-from waiting import wait_until
+
+from tests.cluster_faults.checker import Fate, History, Polled, Sent
+from tests.shared.waiting import wait_until
 
 _SAFE = {
     "acks": "all",

@@ -9,12 +9,6 @@ from collections.abc import Coroutine
 from random import Random
 from typing import Any
 
-from checker import Fate, History, Polled, Sent
-from laws import Laws
-from processes import Process
-from simulated_cluster import SimulatedCluster
-from virtual_time import VirtualClock
-
 from moldau.base.names import TopicPartition
 from moldau.client.admin.admin import Admin
 from moldau.client.admin.descriptions import READ_COMMITTED, READ_UNCOMMITTED
@@ -26,6 +20,11 @@ from moldau.client.groups.groups import Groups
 from moldau.client.producer.producer import Producer
 from moldau.client.transport.cluster import Cluster
 from moldau.protocol.errors import KafkaError
+from tests.cluster_faults.checker import Fate, History, Polled, Sent
+from tests.cluster_simulation.laws import Laws
+from tests.cluster_simulation.processes import Process
+from tests.cluster_simulation.simulated_cluster import SimulatedCluster
+from tests.simulation.virtual_time import VirtualClock
 
 OPTIONS = {
     "request_timeout_ms": 2_000,

@@ -9,8 +9,6 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-import simulated_store
-from trouble import Odds
 
 from moldau import node as node_module
 from moldau.broker import registration
@@ -28,6 +26,8 @@ from moldau.replication.replicas import Replicas
 from moldau.storage.log.leader_epoch_cache import LeaderEpochCache
 from moldau.storage.log.log import Log
 from moldau.storage.log.producer_state import ProducerStates
+from tests.cluster_simulation import simulated_store
+from tests.cluster_simulation.trouble import Odds
 
 Mutant = Callable[[pytest.MonkeyPatch], None]
 

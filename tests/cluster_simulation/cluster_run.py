@@ -10,14 +10,13 @@ import logging
 from collections.abc import Sequence
 from typing import Any
 
-from checker import anomalies
-from clients import Clients
-from laws import Laws
-from simulated_cluster import SimulatedBroker, SimulatedCluster, no_chance
-from simulated_network import NetworkLoop
-from trouble import Event, Odds, plan
-
 from moldau.base.names import TopicPartition
+from tests.cluster_faults.checker import anomalies
+from tests.cluster_simulation.clients import Clients
+from tests.cluster_simulation.laws import Laws
+from tests.cluster_simulation.simulated_cluster import SimulatedBroker, SimulatedCluster, no_chance
+from tests.cluster_simulation.simulated_network import NetworkLoop
+from tests.cluster_simulation.trouble import Event, Odds, plan
 
 _LOOK_SECONDS = 0.02
 _COMPARE_SECONDS = 0.3

@@ -12,10 +12,9 @@ from moldau.base.names import TopicPartition
 from moldau.protocol.records import CONTROL_MASK, batches, decode_records
 
 if TYPE_CHECKING:
-    from simulated_cluster import SimulatedBroker, SimulatedCluster
-
     from moldau.cluster.image import ClusterImage, PartitionImage
     from moldau.replication.partition import Partition
+    from tests.cluster_simulation.simulated_cluster import SimulatedBroker, SimulatedCluster
 
 _DECODED_LIMIT = 1 << 24
 #: How long a controller that works may take to see that a session is over.

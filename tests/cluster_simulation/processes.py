@@ -14,7 +14,7 @@ from contextlib import suppress
 from random import Random
 from typing import Any
 
-from virtual_time import VirtualLoop
+from tests.simulation.virtual_time import VirtualLoop
 
 _CURRENT: contextvars.ContextVar["Process | None"] = contextvars.ContextVar("process", default=None)
 

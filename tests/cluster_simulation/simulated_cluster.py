@@ -10,18 +10,17 @@ from contextlib import ExitStack
 from random import Random
 from unittest import mock
 
-from processes import Process
-from simulated_network import NetworkLoop
-from simulated_store import SimulatedStore, StoreServer
-from trouble import BROKERS
-from virtual_time import VirtualClock, without_the_machine
-
 from moldau import node as node_module
 from moldau.base.names import TopicPartition
 from moldau.cluster.image import EMPTY_IMAGE, ClusterImage
 from moldau.node import Node
 from moldau.replication.partition import Partition
 from moldau.storage.files import MemoryFiles
+from tests.cluster_simulation.processes import Process
+from tests.cluster_simulation.simulated_network import NetworkLoop
+from tests.cluster_simulation.simulated_store import SimulatedStore, StoreServer
+from tests.cluster_simulation.trouble import BROKERS
+from tests.simulation.virtual_time import VirtualClock, without_the_machine
 
 SESSION_SECONDS = 2.0
 SETTINGS = {

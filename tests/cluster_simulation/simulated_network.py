@@ -14,7 +14,7 @@ from collections.abc import Callable
 from random import Random
 from typing import Any
 
-from processes import Process, ProcessLoop, current
+from tests.cluster_simulation.processes import Process, ProcessLoop, current
 
 _EOF = object()
 _RESET = object()

@@ -12,9 +12,6 @@ import asyncio
 from collections.abc import Callable, Sequence
 from random import Random
 
-from processes import Process
-from simulated_network import NetworkLoop
-
 from moldau.cluster.records import Record
 from moldau.cluster.store.contract import (
     ChangeListener,
@@ -26,6 +23,8 @@ from moldau.cluster.store.contract import (
     StaleVersion,
 )
 from moldau.cluster.store.memory import MemoryLog
+from tests.cluster_simulation.processes import Process
+from tests.cluster_simulation.simulated_network import NetworkLoop
 
 #: When a process gives its session up by itself, as a part of the session's time.
 _GIVEN_UP = 0.7

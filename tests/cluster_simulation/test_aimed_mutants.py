@@ -5,18 +5,17 @@ The tests stand where their subject is tested; here each is called without its m
 
 import asyncio
 import importlib.util
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from cluster_mutants import AIMED, NOT_NOTICED, Mutant
-from simulated_store import SimulatedStore, StoreServer
 
 from moldau.cluster.records import BrokerFenced
 from moldau.cluster.store.contract import StaleControllerEpoch, StaleVersion
+from tests.cluster_simulation.cluster_mutants import AIMED, NOT_NOTICED, Mutant
+from tests.cluster_simulation.simulated_store import SimulatedStore, StoreServer
 
 TESTS = Path(__file__).parent.parent
 
@@ -27,11 +26,7 @@ def aimed_test(file: str, name: str) -> Callable[[], None]:
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    sys.path.insert(0, str(path.parent))
-    try:
-        spec.loader.exec_module(module)
-    finally:
-        sys.path.remove(str(path.parent))
+    spec.loader.exec_module(module)
     found: Callable[[], None] = getattr(module, name)
     return found
 

@@ -1,9 +1,10 @@
 """The simulation of the cluster notices bugs that were made on purpose; ``make soak`` takes all of them."""
 
 import pytest
-from cluster_mutants import MUTANTS, Mutant
-from cluster_run import LawBroken, simulate
-from trouble import Odds
+
+from tests.cluster_simulation.cluster_mutants import MUTANTS, Mutant
+from tests.cluster_simulation.cluster_run import LawBroken, simulate
+from tests.cluster_simulation.trouble import Odds
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 

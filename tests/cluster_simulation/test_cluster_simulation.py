@@ -9,7 +9,8 @@ MOLDAU_CLUSTER_SHORTEN=1 looks for the events that it needs to fail.
 import os
 
 import pytest
-from cluster_run import ClusterRun, LawBroken, shortened, simulate
+
+from tests.cluster_simulation.cluster_run import ClusterRun, LawBroken, shortened, simulate
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from golden_replay import DIFFERS, SAME, STDERR_DIFFERS, Outcome
+from tests.conformance.golden_replay import DIFFERS, SAME, STDERR_DIFFERS, Outcome
 
 if TYPE_CHECKING:
-    from conformance_run import ConformanceRun, Pairing
+    from tests.conformance.conformance_run import ConformanceRun, Pairing
 
 HEAD = """# Conformance
 

@@ -11,10 +11,10 @@ from pathlib import Path
 from benchmarks.apache_kafka import ApacheKafka
 from benchmarks.brokers import BrokerProcess
 from benchmarks.moldau_broker import MOLDAU, MoldauBroker
-from conformance_report import Check
-from golden_replay import Outcome, Replay
-from golden_scenarios import SCENARIOS
-from kafka_tools import JavaTools, MoldauTools, Tools
+from tests.conformance.conformance_report import Check
+from tests.conformance.golden_replay import Outcome, Replay
+from tests.conformance.golden_scenarios import SCENARIOS
+from tests.conformance.kafka_tools import JavaTools, MoldauTools, Tools
 
 Pairing = tuple[str, str]  # tools, broker
 

@@ -6,7 +6,6 @@ A whole run writes `docs/conformance.md`; a run of selected tests does not.
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -19,14 +18,12 @@ ENABLED = os.environ.get("MOLDAU_CONFORMANCE") == "1"
 if not ENABLED:
     collect_ignore_glob = ["*.py"]
 else:
-    sys.path[:0] = [str(HERE), str(PROJECT)]
-
     from benchmarks.apache_kafka import ApacheKafka
     from benchmarks.moldau_broker import MoldauBroker
-    from conformance_report import Check, write_report
-    from conformance_run import ConformanceRun, available_pairings
-    from golden_transcripts import read_transcript
-    from kafka_tools import JavaTools
+    from tests.conformance.conformance_report import Check, write_report
+    from tests.conformance.conformance_run import ConformanceRun, available_pairings
+    from tests.conformance.golden_transcripts import read_transcript
+    from tests.conformance.kafka_tools import JavaTools
 
     RUN_KEY = pytest.StashKey[ConformanceRun]()
 

@@ -9,7 +9,8 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 from confluent_kafka import Producer
-from tool_process import JavaProcess
+
+from tests.conformance.tool_process import JavaProcess
 
 Actor = Callable[[str, Path], AbstractContextManager[None]]
 

@@ -14,7 +14,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from golden_transcripts import GOLDEN_ADDRESS, Block, Printed
+from tests.conformance.golden_transcripts import GOLDEN_ADDRESS, Block, Printed
 
 View = Callable[[str], str]
 

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.brokers import BrokerProcess
-from golden_actors import ACTORS
-from golden_normalise import Place, normalise, without_log_lines, without_unadvertised
-from golden_scenarios import (
+from tests.conformance.golden_actors import ACTORS
+from tests.conformance.golden_normalise import Place, normalise, without_log_lines, without_unadvertised
+from tests.conformance.golden_scenarios import (
     IMPATIENT_PROPERTIES,
     Scenario,
     is_impatient,
@@ -20,8 +20,8 @@ from golden_scenarios import (
     missing,
     need_of,
 )
-from golden_transcripts import GOLDEN_ADDRESS, Block, Printed, read_transcript
-from kafka_tools import JavaTools, Tools
+from tests.conformance.golden_transcripts import GOLDEN_ADDRESS, Block, Printed, read_transcript
+from tests.conformance.kafka_tools import JavaTools, Tools
 
 TOPIC_ID = re.compile(r"^Topic: (\S+)\tTopicId: ([\w-]{22})", re.MULTILINE)
 

@@ -9,7 +9,7 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
-from golden_transcripts import Block
+from tests.conformance.golden_transcripts import Block
 
 # What Moldau's broker does not do yet: removed from here when the issue that brings it is done.
 BROKER_NOT_YET = {

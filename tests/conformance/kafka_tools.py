@@ -11,7 +11,7 @@ from typing import Protocol
 
 from benchmarks.apache_kafka import compile_sources, java
 from benchmarks.moldau_broker import MOLDAU
-from golden_transcripts import Printed
+from tests.conformance.golden_transcripts import Printed
 
 TIMEOUT_S = 120.0
 

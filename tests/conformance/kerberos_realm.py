@@ -11,7 +11,7 @@ import socket
 import subprocess
 from pathlib import Path
 
-from waiting import wait_until
+from tests.shared.waiting import wait_until
 
 REALM = "MOLDAU.TEST"
 _PROGRAMS = ("krb5kdc", "kdb5_util", "kadmin.local", "kinit")

@@ -9,18 +9,18 @@ import sys
 from pathlib import Path
 
 import pytest
-from benchmarks.apache_kafka import ApacheKafka
-from benchmarks.moldau_broker import MoldauBroker
 from confluent_kafka import Consumer
 from confluent_kafka import TopicPartition as Place
-from test_mirror import fill
 
+from benchmarks.apache_kafka import ApacheKafka
+from benchmarks.moldau_broker import MoldauBroker
 from moldau.base.names import TopicPartition
 from moldau.client.admin.admin import raise_errors
 from moldau.client.groups.descriptions import CommittedOffset
 from moldau.client.groups.groups import Groups
 from moldau.client.transport.cluster import Cluster
 from moldau.mirror.comparison import compare_topics
+from tests.conformance.test_mirror import fill
 
 pytestmark = pytest.mark.timeout(400)
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from benchmarks.apache_kafka import ApacheKafka, free_port, java
 
+from benchmarks.apache_kafka import ApacheKafka, free_port, java
 from moldau.client.transport.authentication import AuthenticationFailed
 from moldau.client.transport.cluster import Cluster
 from moldau.client.transport.security import Security

@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
-from kafka_tools import JAVA_CLASSES, JavaTools
-from tool_process import JavaProcess, ToolProcess
-from waiting import wait_until
 
 from moldau.testing import Cluster
+from tests.conformance.kafka_tools import JAVA_CLASSES, JavaTools
+from tests.conformance.tool_process import JavaProcess, ToolProcess
+from tests.shared.waiting import wait_until
 
 pytestmark = pytest.mark.timeout(300)
 RECORDS = 4000

@@ -8,15 +8,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+
 from benchmarks.apache_kafka import ApacheKafka
 from benchmarks.brokers import BrokerProcess
 from benchmarks.moldau_broker import MoldauBroker
-from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient, NewTopic
-from kafka_tools import JavaTools
-from waiting import wait_until
-
 from moldau.protocol.records import batches, decode_records
+from tests.conformance.kafka_tools import JavaTools
+from tests.shared.waiting import wait_until
 
 SETTINGS = {
     "log.cleaner.backoff.ms": "200",

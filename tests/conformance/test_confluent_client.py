@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import confluent_client
 import pytest
-from avro_pairs import laid_out, pairs
-from benchmarks.moldau_broker import MoldauBroker
-from benchmarks.registry import process
 from confluent_kafka import Consumer, Producer
 
+from benchmarks.moldau_broker import MoldauBroker
+from benchmarks.registry import process
 from moldau.registry.rules.compatibility import Level, conflicts
 from moldau.registry.schemas import SchemaType, parse
 from moldau.serde.avro import AvroDeserializer, AvroSerializer
+from tests.conformance import confluent_client
+from tests.conformance.avro_pairs import laid_out, pairs
 
 CLIENT = "Confluent's Java client 7.9.5"
 SERIALIZERS = "Confluent's Avro serializers for Java 7.9.5"

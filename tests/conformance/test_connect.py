@@ -15,6 +15,7 @@ from typing import Any
 
 import httpx
 import pytest
+
 from benchmarks.apache_connect import PLUGINS, fetch, worker_command, write_properties
 from benchmarks.moldau_broker import MoldauBroker
 

@@ -8,12 +8,10 @@ import random
 from collections.abc import Iterator
 
 import pytest
+from confluent_kafka import Producer
+
 from benchmarks.apache_kafka import ApacheKafka
 from benchmarks.moldau_broker import MoldauBroker
-from confluent_kafka import Producer
-from tests.console.conftest import Browser, running_console
-from waiting import wait_until
-
 from moldau.base.names import TopicPartition
 from moldau.client.admin.admin import raise_errors
 from moldau.client.groups.descriptions import CommittedOffset
@@ -21,6 +19,8 @@ from moldau.client.groups.groups import Groups
 from moldau.client.transport.cluster import Cluster
 from moldau.console.settings import ClusterSettings, ConsoleSettings
 from moldau.web.server import ListenerOptions
+from tests.console.conftest import Browser, running_console
+from tests.shared.waiting import wait_until
 
 pytestmark = pytest.mark.timeout(400)
 

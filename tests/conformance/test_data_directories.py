@@ -15,12 +15,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
 from benchmarks.apache_kafka import ApacheKafka
 from benchmarks.brokers import BrokerProcess
 from benchmarks.moldau_broker import MOLDAU, MoldauBroker
-from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
-from kafka_tools import JavaTools, MoldauTools
+from tests.conformance.kafka_tools import JavaTools, MoldauTools
 
 CONFIGS = {"internal.segment.bytes": "20000", "index.interval.bytes": "1000", "retention.ms": "-1"}
 RECORDS = 500

@@ -5,10 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+
 from benchmarks.apache_kafka import ApacheKafka
 from benchmarks.brokers import BrokerProcess
 from benchmarks.moldau_broker import MoldauBroker
-from kafka_tools import JavaTools, MoldauTools
+from tests.conformance.kafka_tools import JavaTools, MoldauTools
 
 FIXTURES = ("topics", "records", "batches")
 PERF = ("--topic", "many", "--num-records", "50000", "--record-size", "100", "--throughput", "-1")

@@ -9,9 +9,10 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
+
 from benchmarks.moldau_broker import MoldauBroker
-from kafka_tools import JAVA_CLASSES, JavaTools
-from tool_process import JavaProcess
+from tests.conformance.kafka_tools import JAVA_CLASSES, JavaTools
+from tests.conformance.tool_process import JavaProcess
 
 pytestmark = pytest.mark.timeout(400)
 

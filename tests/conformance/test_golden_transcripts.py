@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from conformance_report import difference_text, is_fine
-from conformance_run import ConformanceRun, Pairing
+
+from tests.conformance.conformance_report import difference_text, is_fine
+from tests.conformance.conformance_run import ConformanceRun, Pairing
 
 pytestmark = pytest.mark.timeout(900)
 

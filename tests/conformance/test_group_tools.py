@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
 from benchmarks.moldau_broker import MoldauBroker
-from golden_actors import group_members
-from kafka_tools import JavaTools, MoldauTools
+from tests.conformance.golden_actors import group_members
+from tests.conformance.kafka_tools import JavaTools, MoldauTools
 
 FIXTURES = ("topics", "records", "g-empty", "consumer-protocol-groups")
 COMMANDS = {

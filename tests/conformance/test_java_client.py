@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pytest
+
 from benchmarks.moldau_broker import MoldauBroker
-from kafka_tools import JavaTools
+from tests.conformance.kafka_tools import JavaTools
 
 STEPS = {
     "acks": "produce with acks 0, 1 and all",

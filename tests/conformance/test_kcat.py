@@ -7,6 +7,7 @@ import shutil
 import subprocess
 
 import pytest
+
 from benchmarks.moldau_broker import MoldauBroker
 
 pytestmark = pytest.mark.skipif(shutil.which("kcat") is None, reason="kcat is missing: apt-get install kcat")

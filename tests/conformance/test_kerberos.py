@@ -5,10 +5,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-import kerberos_realm
 import pytest
-from kerberos_realm import REALM, Realm
-from waiting import wait_until
 
 from moldau.cli.certificates import Authority
 from moldau.client.transport.authentication import AuthenticationFailed
@@ -16,6 +13,9 @@ from moldau.client.transport.cluster import Cluster
 from moldau.client.transport.security import Security
 from moldau.cluster.store.contract import MetadataStoreError
 from moldau.testing import Broker
+from tests.conformance import kerberos_realm
+from tests.conformance.kerberos_realm import REALM, Realm
+from tests.shared.waiting import wait_until
 
 _MISSING = kerberos_realm.missing()
 pytestmark = pytest.mark.skipif(_MISSING is not None, reason=_MISSING or "")
@@ -110,7 +110,7 @@ def test_brokers_among_each_other(realm: Realm, authority: Authority, tmp_path: 
 @pytest.mark.check("moldau broker", "Kerberos at ZooKeeper")
 def test_at_zookeeper(realm: Realm, tmp_path: Path) -> None:
     """A broker with a key table at a ZooKeeper with one, and one whose key nobody knows."""
-    from zookeeper_server import ZooKeeper
+    from tests.shared.zookeeper_server import ZooKeeper
 
     module = "com.sun.security.auth.module.Krb5LoginModule required useKeyTab=true storeKey=true"
     keys = realm.key_table("zookeeper/localhost")

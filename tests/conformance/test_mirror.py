@@ -15,15 +15,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from benchmarks.apache_kafka import ApacheKafka
-from benchmarks.moldau_broker import MoldauBroker
 from confluent_kafka import Consumer, KafkaError, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
-from kafka_tools import JavaTools
 
+from benchmarks.apache_kafka import ApacheKafka
+from benchmarks.moldau_broker import MoldauBroker
 from moldau.client.transport.cluster import Cluster
 from moldau.mirror.comparison import compare_topics
 from moldau.mirror.source import source_bounds
+from tests.conformance.kafka_tools import JavaTools
 
 pytestmark = pytest.mark.timeout(400)
 

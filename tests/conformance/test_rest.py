@@ -15,10 +15,11 @@ from typing import Any
 
 import httpx
 import pytest
-from benchmarks.apache_kafka import ApacheKafka
 from confluent_kafka import Consumer, DeserializingConsumer
 from confluent_kafka.schema_registry import SchemaRegistryClient
 from confluent_kafka.schema_registry.avro import AvroDeserializer
+
+from benchmarks.apache_kafka import ApacheKafka
 
 pytestmark = pytest.mark.timeout(300)
 

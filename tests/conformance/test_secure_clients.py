@@ -8,16 +8,16 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
-import kerberos_realm
 import pytest
-from benchmarks.apache_kafka import fetch, java
-from kerberos_realm import REALM, Realm
 
+from benchmarks.apache_kafka import fetch, java
 from moldau.cli.certificates import Authority
 from moldau.cluster.controller.security import ScramChange, add_acls, change_credentials
 from moldau.security.acls import Acl, Operation, PatternType, Permission, ResourceType
 from moldau.security.scram import ScramMechanism, credential
 from moldau.testing import Broker
+from tests.conformance import kerberos_realm
+from tests.conformance.kerberos_realm import REALM, Realm
 
 _KAFKA = "org.apache.kafka.common.security"
 _NO_KERBEROS = kerberos_realm.missing()

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from benchmarks.apache_kafka import ApacheKafka
-from benchmarks.moldau_broker import MoldauBroker
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from benchmarks import apache_kafka, streams_programs
+from benchmarks.apache_kafka import ApacheKafka
+from benchmarks.moldau_broker import MoldauBroker
 from moldau.streams.runner.application import StreamsOptions, start
 from moldau.streams.runner.programs import Program
 

@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from benchmarks.moldau_broker import MOLDAU, MoldauBroker
-from kafka_tools import JAVA_CLASSES, JavaTools
-from tool_process import JavaProcess, ToolProcess
+from tests.conformance.kafka_tools import JAVA_CLASSES, JavaTools
+from tests.conformance.tool_process import JavaProcess, ToolProcess
 
 pytestmark = pytest.mark.timeout(300)
 

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+
 from tests.connect.servers import FOLDER, Server, folder_for, free_port, missing, port_is_open
 
 _OPENED = ("java.lang", "java.lang.module", "java.lang.reflect", "java.io", "java.nio", "java.util")

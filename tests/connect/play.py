@@ -13,6 +13,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from moldau.connect.compatibility import Compatibility
+from moldau.connect.converters.catalogue import converter
+from moldau.connect.errors import JavaError, NullPointerException
+from moldau.connect.transforms.catalogue import PREDICATES, predicate, transformation
 from tests.connect.notation import (
     record_node,
     record_of,
@@ -22,11 +26,6 @@ from tests.connect.notation import (
     value_of,
     without_order,
 )
-
-from moldau.connect.compatibility import Compatibility
-from moldau.connect.converters.catalogue import converter
-from moldau.connect.errors import JavaError, NullPointerException
-from moldau.connect.transforms.catalogue import PREDICATES, predicate, transformation
 
 TOPIC, HEADER = "t", "h"
 

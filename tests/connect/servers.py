@@ -19,7 +19,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from waiting import wait_until
+
+from tests.shared.waiting import wait_until
 
 #: Where ``make servers`` unpacks what has no package of its own.
 FOLDER = Path(__file__).parents[2] / ".venv" / "servers"

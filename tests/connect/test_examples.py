@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+
 from tests.connect.java_servers import opensearch
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "connect"

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from tests.connect.play import play, vectors
 
 FOLDER = Path(__file__).parent / "vectors"

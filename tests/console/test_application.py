@@ -5,13 +5,13 @@ from typing import Any
 
 import httpx
 import pytest
-from tests.console.conftest import Browser, running_console
 
 from moldau.console.application import HEADERS
 from moldau.console.routes import ROUTES
 from moldau.console.settings import ClusterSettings, ConsoleSettings
 from moldau.testing import Broker
 from moldau.web.server import ListenerOptions
+from tests.console.conftest import Browser, running_console
 
 READS = [route.path for route in ROUTES if route.method == "GET" and "stream" not in route.handler.__name__]
 

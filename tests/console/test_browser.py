@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from hostile_texts import HOSTILE
-from waiting import wait_until
 
 from moldau.spark.query.progress import QueryStatus
 from moldau.streams import StreamsBuilder
 from moldau.streams.topology.plan import plan
 from moldau.testing import Broker
+from tests.shared.hostile_texts import HOSTILE
+from tests.shared.waiting import wait_until
 
 pytestmark = pytest.mark.slow
 

@@ -5,11 +5,11 @@ import io
 import json
 
 import pytest
-from hostile_texts import HOSTILE
 
 from moldau.console import downloads
 from moldau.console.decoding import Decoded
 from moldau.console.records import ShownRecord
+from tests.shared.hostile_texts import HOSTILE
 
 
 def record(value: object, key: str | None = "k", offset: int = 0) -> ShownRecord:

@@ -6,8 +6,6 @@ cases had it.
 
 from typing import Any
 
-from scene import Scene
-
 from moldau.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from moldau.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, TopicPartitions
 from moldau.protocol.messages.delete_groups import DeleteGroupsRequest
@@ -33,6 +31,7 @@ from moldau.protocol.messages.offset_fetch import (
     OffsetFetchRequestTopics,
 )
 from moldau.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from tests.contract.scene import Scene
 
 #: A subscription to the topic b1, as the consumer protocol writes it.
 SUBSCRIPTION = bytes.fromhex("00000000000100026231ffffffff")

@@ -3,13 +3,12 @@
 from collections.abc import Mapping
 from typing import Any
 
-from golden import CLOSED, plain
-from wire import CLOSED as WIRE_CLOSED
-from wire import Wire
-
 from moldau.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from moldau.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from moldau.testing import Broker
+from tests.contract.golden import CLOSED, plain
+from tests.contract.wire import CLOSED as WIRE_CLOSED
+from tests.contract.wire import Wire
 
 #: The settings of the real node: one partition unless a request says otherwise, no waiting for more members.
 REAL_NODE = {"node.id": "1", "num.partitions": "1", "group.initial.rebalance.delay.ms": "0"}

@@ -10,17 +10,17 @@ from functools import cache
 from typing import Any
 
 import pytest
-from golden import BEHAVIOURS, comparable
-from scene import REAL_NODE, Scene
 
 from moldau.testing import Broker, SteppedClock
+from tests.contract.golden import BEHAVIOURS, comparable
+from tests.contract.scene import REAL_NODE, Scene
 
 AREAS = [area for area in BEHAVIOURS if area != "about"]
 CASES = [(area, case) for area in AREAS for case in BEHAVIOURS[area]]
 
 
 def module_of(area: str) -> Any:
-    return importlib.import_module(f"replays.{area.replace('-', '_')}")
+    return importlib.import_module(f"tests.contract.replays.{area.replace('-', '_')}")
 
 
 @pytest.fixture(scope="session")

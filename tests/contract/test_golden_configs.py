@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from scene import Scene
 
 from moldau.protocol.errors import MALFORMED_REQUEST
 from moldau.protocol.messages.alter_configs import AlterableConfig as WholeConfig
@@ -22,6 +21,7 @@ from moldau.protocol.messages.incremental_alter_configs import (
 )
 from moldau.protocol.messages.list_config_resources import ListConfigResourcesRequest
 from moldau.testing import Broker
+from tests.contract.scene import Scene
 
 TOPIC, BROKER, LOGGER, CLIENT_METRICS, GROUP = 2, 4, 8, 16, 32
 SET, DELETE = 0, 1

@@ -3,10 +3,6 @@
 from collections.abc import Iterator
 
 import pytest
-from batches import batch, patched, with_payload
-from golden import comparable
-from replays.fetch import fetch
-from scene import Scene
 
 from moldau.protocol.errors import MALFORMED_REQUEST
 from moldau.protocol.messages.describe_cluster import DescribeClusterRequest
@@ -30,6 +26,10 @@ from moldau.protocol.messages.metadata import MetadataRequest, MetadataRequestTo
 from moldau.protocol.messages.push_telemetry import PushTelemetryRequest
 from moldau.protocol.records import ATTRIBUTES_AT
 from moldau.testing import Broker
+from tests.contract.batches import batch, patched, with_payload
+from tests.contract.golden import comparable
+from tests.contract.replays.fetch import fetch
+from tests.contract.scene import Scene
 
 TRANSACTIONAL = 0x10
 TIMESTAMP = 1_000_000

@@ -7,18 +7,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from members import (
-    beat,
-    commit,
-    delete,
-    describe_consumers,
-    fetch,
-    first_beat,
-    list_groups,
-    open_coordinator,
-)
-from replays.transactions import Producer
-from scene import REAL_NODE, UNKNOWN_ID, Scene
 
 from moldau.protocol.messages.delete_topics import DeleteTopicsRequest
 from moldau.protocol.messages.init_producer_id import InitProducerIdRequest
@@ -34,6 +22,18 @@ from moldau.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequestTopic,
 )
 from moldau.testing import Broker
+from tests.contract.members import (
+    beat,
+    commit,
+    delete,
+    describe_consumers,
+    fetch,
+    first_beat,
+    list_groups,
+    open_coordinator,
+)
+from tests.contract.replays.transactions import Producer
+from tests.contract.scene import REAL_NODE, UNKNOWN_ID, Scene
 
 WIDE = 300
 

@@ -5,13 +5,13 @@ from collections.abc import Callable, Coroutine, Hashable, Iterator
 from typing import Any
 
 import pytest
-from waiting import turns, until
 
 from moldau.base.clock import SteppedClock
 from moldau.base.tasks import Background, Timers
 from moldau.coordinators.runtime import JournalEntry, Runtime, partition_of
 from moldau.coordinators.shard import CoordinatorResult, ProducerIdAndEpoch, Reply, TimerChange, Token
 from moldau.protocol.errors import ErrorCode, KafkaError
+from tests.shared.waiting import turns, until
 
 
 class Adder:

@@ -21,7 +21,6 @@ from typing import Any
 PROJECT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(PROJECT))
 
-from benchmarks.apache_kafka import ApacheKafka  # noqa: E402
 from confluent_kafka import Consumer, Producer, TopicPartition  # noqa: E402
 from confluent_kafka.admin import (  # noqa: E402
     AdminClient,
@@ -30,6 +29,8 @@ from confluent_kafka.admin import (  # noqa: E402
     ScramMechanism,
     UserScramCredentialUpsertion,
 )
+
+from benchmarks.apache_kafka import ApacheKafka  # noqa: E402
 
 ARCHIVE = PROJECT / "tests" / "data" / "kafka_directory.tar.xz"
 SETTINGS = {

@@ -10,7 +10,8 @@ import aiokafka
 from aiokafka.admin import AIOKafkaAdminClient, NewPartitions, NewTopic
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.admin.records_to_delete import RecordsToDelete
-from client_contract import (
+
+from tests.integration.client_contract import (
     DEFAULT_CONSUMING,
     DEFAULT_PRODUCING,
     PATIENCE_SECONDS,

@@ -7,7 +7,18 @@ from concurrent.futures import Future
 from typing import Any
 
 import confluent_kafka as ck
-from client_contract import (
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    NewPartitions,
+    NewTopic,
+    OffsetSpec,
+    ResourceType,
+)
+
+from tests.integration.client_contract import (
     DEFAULT_CONSUMING,
     DEFAULT_PRODUCING,
     PATIENCE_SECONDS,
@@ -18,16 +29,6 @@ from client_contract import (
     Received,
     Refused,
     Sent,
-)
-from confluent_kafka.admin import (
-    AdminClient,
-    AlterConfigOpType,
-    ConfigEntry,
-    ConfigResource,
-    NewPartitions,
-    NewTopic,
-    OffsetSpec,
-    ResourceType,
 )
 
 _TIMESTAMP_TYPES = {ck.TIMESTAMP_CREATE_TIME: 0, ck.TIMESTAMP_LOG_APPEND_TIME: 1}

@@ -5,7 +5,7 @@ import warnings
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from client_contract import (
+from tests.integration.client_contract import (
     DEFAULT_CONSUMING,
     DEFAULT_PRODUCING,
     PATIENCE_SECONDS,

@@ -1,15 +1,11 @@
 """Real clients over real sockets: what the tests of this room share."""
 
 import itertools
-import sys
 from pathlib import Path
 
 import pytest
 
 HERE = Path(__file__).parent
-if str(HERE) not in sys.path:
-    sys.path.insert(0, str(HERE))
-
 _numbers = itertools.count()
 
 

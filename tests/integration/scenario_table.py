@@ -8,7 +8,8 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 import pytest
-from client_contract import Client
+
+from tests.integration.client_contract import Client
 
 Scenario = Callable[[Any, str], None]
 _F = TypeVar("_F", bound=Scenario)
@@ -35,9 +36,7 @@ def needing(*calls: str) -> Callable[[_F], _F]:
 
 def scenarios_for(client: type[Client]) -> list[Any]:
     """Every scenario that the client's library has the calls for."""
-    import scenarios_admin
-    import scenarios_reading
-    import scenarios_records
+    from tests.integration import scenarios_admin, scenarios_reading, scenarios_records
 
     assert scenarios_admin
     assert scenarios_reading

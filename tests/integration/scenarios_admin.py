@@ -1,8 +1,9 @@
 """Scenarios about topics, configs and the cluster."""
 
 import pytest
-from client_contract import Client, Refused, Sent, values
-from scenario_table import needing, scenario
+
+from tests.integration.client_contract import Client, Refused, Sent, values
+from tests.integration.scenario_table import needing, scenario
 
 
 def refusal(name: str) -> "pytest.RaisesExc[Refused]":

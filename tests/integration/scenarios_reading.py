@@ -3,7 +3,8 @@
 import threading
 
 import pytest
-from client_contract import (
+
+from tests.integration.client_contract import (
     SILENCE_SECONDS,
     Client,
     Consuming,
@@ -13,7 +14,7 @@ from client_contract import (
     offsets,
     values,
 )
-from scenario_table import needing, scenario
+from tests.integration.scenario_table import needing, scenario
 
 
 def fill(client: Client, topic: str, count: int, *, size: int = 10, partition: int = 0) -> list[bytes]:

@@ -3,11 +3,19 @@
 import random
 import time
 
-from client_contract import DEFAULT_PRODUCING, Client, Producing, Received, Refused, Sent, offsets, values
-from scenario_table import needing, scenario
-
 from moldau.protocol.records import batches
 from moldau.testing import Broker
+from tests.integration.client_contract import (
+    DEFAULT_PRODUCING,
+    Client,
+    Producing,
+    Received,
+    Refused,
+    Sent,
+    offsets,
+    values,
+)
+from tests.integration.scenario_table import needing, scenario
 
 MEGABYTE = 1024 * 1024
 

@@ -4,11 +4,11 @@ import random
 from collections.abc import Iterator
 
 import pytest
-from client_contract import Client, Producing, Sent
-from every_client import CLIENTS
-from scenario_table import CODECS
 
 from moldau.testing import Broker
+from tests.integration.client_contract import Client, Producing, Sent
+from tests.integration.every_client import CLIENTS
+from tests.integration.scenario_table import CODECS
 
 pytestmark = pytest.mark.slow
 

@@ -25,18 +25,15 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
-from waiting import wait_until
 
 import moldau
 from moldau.protocol.errors import ErrorCode
 from moldau.testing import Broker
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "security"))
-
-from row_forms import FORMS, request_for
-from row_player import SETTINGS, Player, rows_of
-from row_world import World, item, make
-from secure_wire import Closed, NoAnswer, Wire, framed
+from tests.security.row_forms import FORMS, request_for
+from tests.security.row_player import SETTINGS, Player, rows_of
+from tests.security.row_world import World, item, make
+from tests.security.secure_wire import Closed, NoAnswer, Wire, framed
+from tests.shared.waiting import wait_until
 
 _ROWS = {
     name: row

@@ -8,10 +8,10 @@ import pytest
 from click.testing import CliRunner
 from confluent_kafka import Consumer, KafkaException, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
-from waiting import wait_until
 
 from moldau.cli.main import cli
 from moldau.testing import Cluster
+from tests.shared.waiting import wait_until
 
 pytestmark = pytest.mark.slow
 SETTINGS = {

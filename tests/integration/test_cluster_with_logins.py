@@ -3,9 +3,9 @@
 from pathlib import Path
 
 from confluent_kafka.admin import AdminClient, NewTopic
-from waiting import wait_until
 
 from moldau.testing import Broker
+from tests.shared.waiting import wait_until
 
 LOGINS = (
     "org.apache.kafka.common.security.plain.PlainLoginModule required "

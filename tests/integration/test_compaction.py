@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
-from waiting import turns, until
 
 from moldau.base.names import TopicPartition as Name
 from moldau.storage.log.log import Log
 from moldau.testing import Broker
 from moldau.testing.broker import empty
+from tests.shared.waiting import turns, until
 
 pytestmark = pytest.mark.slow
 

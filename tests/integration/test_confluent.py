@@ -3,11 +3,11 @@
 from collections.abc import Iterator
 
 import pytest
-from client_confluent import ConfluentClient
-from scenario_table import CODECS, Scenario, codecs_for, scenarios_for
-from scenarios_records import compressed_round_trip, recompressed_by_the_broker
 
 from moldau.testing import Broker
+from tests.integration.client_confluent import ConfluentClient
+from tests.integration.scenario_table import CODECS, Scenario, codecs_for, scenarios_for
+from tests.integration.scenarios_records import compressed_round_trip, recompressed_by_the_broker
 
 pytestmark = pytest.mark.slow
 

@@ -9,10 +9,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from broker_process import BrokerProcess
 from confluent_kafka import Consumer, ConsumerGroupState, ConsumerGroupType, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
-from waiting import wait_until
+
+from tests.integration.broker_process import BrokerProcess
+from tests.shared.waiting import wait_until
 
 pytestmark = pytest.mark.slow
 

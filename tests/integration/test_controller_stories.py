@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
-from waiting import wait_until
-from zookeeper_server import shared_zookeeper
 
 from moldau.cli.kafka_tools.clusters import zookeeper_shell
 from moldau.cli.kafka_tools.framework.tool import Console, run_tool
 from moldau.testing import Broker
+from tests.shared.waiting import wait_until
+from tests.shared.zookeeper_server import shared_zookeeper
 
 pytest.importorskip("kazoo")
 pytestmark = pytest.mark.slow

@@ -9,16 +9,16 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import group_members
 import pytest
-from group_members import MAKES, Joining, Member, Partition
-from waiting import wait_until
 
 from moldau.base.names import TopicPartition
 from moldau.client.groups.descriptions import CommittedOffset, GroupDescription
 from moldau.client.groups.groups import Groups
 from moldau.client.transport.cluster import Cluster
 from moldau.testing import Broker
+from tests.integration import group_members
+from tests.integration.group_members import MAKES, Joining, Member, Partition
+from tests.shared.waiting import wait_until
 
 pytestmark = pytest.mark.slow
 

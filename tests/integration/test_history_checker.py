@@ -1,7 +1,8 @@
 """A judge that misses a crime is worse than none: one history for each anomaly, and a clean one."""
 
 import pytest
-from history_checker import PartitionHistory, Value
+
+from tests.integration.history_checker import PartitionHistory, Value
 
 A0, A1, A2 = (Value("a", n) for n in range(3))
 B0 = Value("b", 0)

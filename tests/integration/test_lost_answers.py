@@ -4,11 +4,11 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from client_contract import Client, Producing, Sent
-from every_client import CLIENTS
-from history_checker import PartitionHistory, Value
 
 from moldau.testing import Broker, drop, fail
+from tests.integration.client_contract import Client, Producing, Sent
+from tests.integration.every_client import CLIENTS
+from tests.integration.history_checker import PartitionHistory, Value
 
 pytestmark = pytest.mark.slow
 

@@ -6,15 +6,15 @@ import time
 from pathlib import Path
 
 import pytest
-from broker_process import BrokerProcess
 from confluent_kafka import Consumer, Producer, TopicPartition
-from waiting import wait_until
 
 from moldau.base import names
 from moldau.client.admin.admin import Admin
 from moldau.client.admin.replicas import move_log_dirs
 from moldau.client.transport.cluster import Cluster
 from moldau.protocol.errors import KafkaError
+from tests.integration.broker_process import BrokerProcess
+from tests.shared.waiting import wait_until
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 PLACE = names.TopicPartition("orders", 0)

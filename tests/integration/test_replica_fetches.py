@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
-from waiting import wait_until
 
 from moldau.client.transport.connection import Connection
 from moldau.protocol.errors import ErrorCode
@@ -20,6 +19,7 @@ from moldau.protocol.messages.fetch import (
 )
 from moldau.replication.read_replica import RACK_AWARE_SELECTOR
 from moldau.testing import Cluster
+from tests.shared.waiting import wait_until
 
 UNKNOWN_EPOCH = -1
 

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, KafkaException, Producer
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewTopic
-from waiting import wait_until
 
 from moldau.base.names import TopicPartition
 from moldau.client.transport.cluster import Cluster as Client
@@ -25,6 +24,7 @@ from moldau.protocol.messages.delete_records import (
     DeleteRecordsTopic,
 )
 from moldau.testing import Cluster
+from tests.shared.waiting import wait_until
 
 pytestmark = pytest.mark.slow
 

@@ -8,16 +8,16 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from broker_process import BrokerProcess
-from client_contract import Client, Producer, Producing, Refused, Sent, offsets, values
-from every_client import CLIENTS
-from history_checker import PartitionHistory, Value
 
 from moldau.client.transport.connection import Connection
 from moldau.protocol.errors import ErrorCode
 from moldau.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from moldau.protocol.records import Record, encode_batch
 from moldau.testing import Broker
+from tests.integration.broker_process import BrokerProcess
+from tests.integration.client_contract import Client, Producer, Producing, Refused, Sent, offsets, values
+from tests.integration.every_client import CLIENTS
+from tests.integration.history_checker import PartitionHistory, Value
 
 pytestmark = pytest.mark.slow
 

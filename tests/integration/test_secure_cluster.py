@@ -4,9 +4,7 @@ What one broker is told, the others go by: users, ACLs and quotas. What brokers 
 may say.
 """
 
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -23,15 +21,12 @@ from confluent_kafka.admin import (
     ScramMechanism,
     UserScramCredentialUpsertion,
 )
-from waiting import wait_until
 
 from moldau.cli.certificates import Authority
 from moldau.testing import Cluster
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "security"))
-
-from row_world import item, make
-from secure_wire import Closed, Wire
+from tests.security.row_world import item, make
+from tests.security.secure_wire import Closed, Wire
+from tests.shared.waiting import wait_until
 
 pytestmark = pytest.mark.slow
 

@@ -10,9 +10,9 @@ from collections.abc import Iterator
 
 import pytest
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
-from waiting import until, wait_until
 
 from moldau.testing import Broker
+from tests.shared.waiting import until, wait_until
 
 pytestmark = pytest.mark.slow
 

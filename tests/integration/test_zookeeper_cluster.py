@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
-from waiting import wait_until
-from zookeeper_server import ZooKeeper
 
 from moldau.testing import Broker
+from tests.shared.waiting import wait_until
+from tests.shared.zookeeper_server import ZooKeeper
 
 pytest.importorskip("kazoo")
 

@@ -1,11 +1,11 @@
 """Which ACLs stand at the target for those of the source."""
 
 import pytest
-from tests.mirror.rules.test_properties import MINIMAL
 
 from moldau.mirror.access import target_acl
 from moldau.mirror.rules.properties import read_settings
 from moldau.security.acls import Acl, Operation, PatternType, Permission, ResourceType
+from tests.mirror.rules.test_properties import MINIMAL
 
 DEFAULT = read_settings(MINIMAL).flows[0]
 IDENTITY = read_settings(MINIMAL | {"replication.policy.class": "IdentityReplicationPolicy"}).flows[0]

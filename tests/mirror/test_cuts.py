@@ -13,13 +13,13 @@ from contextlib import contextmanager
 
 import pytest
 from confluent_kafka import Consumer
-from tests.mirror.cutting_proxy import CuttingProxy
-from tests.mirror.flows import FAST, SETTINGS, committed, log_bounds, log_bytes, running
-from tests.mirror.test_kills import ends, load, same
-from waiting import wait_until
 
 from moldau.mirror.rules.properties import read_settings
 from moldau.testing import Broker
+from tests.mirror.cutting_proxy import CuttingProxy
+from tests.mirror.flows import FAST, SETTINGS, committed, log_bounds, log_bytes, running
+from tests.mirror.test_kills import ends, load, same
+from tests.shared.waiting import wait_until
 
 CUTS = int(os.environ.get("MOLDAU_MIRROR_CUTS", "10"))
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(120 + CUTS * 10)]

@@ -5,8 +5,6 @@ from collections.abc import Iterator
 import pytest
 from confluent_kafka import Consumer, KafkaException, Producer
 from confluent_kafka import TopicPartition as Place
-from tests.mirror.flows import SETTINGS, ask, content, log_bounds, log_bytes, running, settings
-from waiting import wait_until
 
 from moldau.base.names import TopicPartition
 from moldau.client.admin.admin import Admin, raise_errors
@@ -16,6 +14,8 @@ from moldau.client.groups.groups import Groups
 from moldau.client.transport.cluster import Cluster
 from moldau.mirror.topics import own_configs
 from moldau.testing import Broker
+from tests.mirror.flows import SETTINGS, ask, content, log_bounds, log_bytes, running, settings
+from tests.shared.waiting import wait_until
 
 IDENTITY = {"replication_policy_class": "IdentityReplicationPolicy"}
 

@@ -3,8 +3,6 @@
 from collections.abc import Iterator
 
 import pytest
-from tests.mirror.flows import SETTINGS, ask, committed, content, log_bounds, running, settings, settings_with
-from waiting import wait_until
 
 from moldau.client.producer.producer import Producer
 from moldau.client.transport.cluster import Cluster as ClientCluster
@@ -12,6 +10,8 @@ from moldau.mirror.promotion import promote
 from moldau.protocol.errors import KafkaError
 from moldau.replication.partition import Partition
 from moldau.testing import Broker, Cluster
+from tests.mirror.flows import SETTINGS, ask, committed, content, log_bounds, running, settings, settings_with
+from tests.shared.waiting import wait_until
 
 pytestmark = pytest.mark.slow
 

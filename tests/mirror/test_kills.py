@@ -15,10 +15,10 @@ from threading import Event, Thread
 
 import pytest
 from confluent_kafka import Producer
-from tests.mirror.flows import FAST, SETTINGS, committed, content, log_bounds, log_bytes
-from waiting import wait_until
 
 from moldau.testing import Broker
+from tests.mirror.flows import FAST, SETTINGS, committed, content, log_bounds, log_bytes
+from tests.shared.waiting import wait_until
 
 KILLS = int(os.environ.get("MOLDAU_MIRROR_KILLS", "2"))
 pytestmark = pytest.mark.slow

@@ -6,8 +6,6 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
-from tests.mirror.flows import SETTINGS, ask, content, log_bounds, running, settings
-from waiting import wait_until
 
 from moldau.base.names import TopicPartition
 from moldau.cli.main import cli
@@ -16,6 +14,8 @@ from moldau.client.groups.groups import Groups
 from moldau.mirror.migration import MigrationState
 from moldau.protocol.errors import ErrorCode
 from moldau.testing import Broker
+from tests.mirror.flows import SETTINGS, ask, content, log_bounds, running, settings
+from tests.shared.waiting import wait_until
 
 
 @pytest.fixture(scope="module")

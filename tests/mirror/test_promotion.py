@@ -4,12 +4,12 @@ from collections.abc import Iterator
 
 import pytest
 from confluent_kafka import Producer
-from tests.mirror.flows import SETTINGS, ask, committed, content, log_bounds, log_bytes, running, settings
-from waiting import wait_until
 
 from moldau.mirror.promotion import demote, mirror_states, promote
 from moldau.protocol.errors import ErrorCode, KafkaError
 from moldau.testing import Broker
+from tests.mirror.flows import SETTINGS, ask, committed, content, log_bounds, log_bytes, running, settings
+from tests.shared.waiting import wait_until
 
 IDENTITY = {"replication_policy_class": "IdentityReplicationPolicy"}
 

@@ -7,8 +7,6 @@ from concurrent.futures import Future
 from contextlib import contextmanager
 
 import pytest
-from tests.mirror.flows import SETTINGS, running, settings_with
-from waiting import wait_until
 
 from moldau.client.registry.errors import RegistryError
 from moldau.client.registry.schema_registry import Reference, RegistryClient
@@ -16,6 +14,8 @@ from moldau.mirror.rules.properties import read_settings
 from moldau.mirror.schemas import SchemaSync
 from moldau.registry.server import ServerOptions, serve
 from moldau.testing import Broker
+from tests.mirror.flows import SETTINGS, running, settings_with
+from tests.shared.waiting import wait_until
 
 pytestmark = pytest.mark.slow
 

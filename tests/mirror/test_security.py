@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 from confluent_kafka import Producer
-from tests.mirror.flows import SETTINGS, content
 
 from moldau.cli.certificates import Authority
 from moldau.cli.main import cli
 from moldau.testing import Broker
+from tests.mirror.flows import SETTINGS, content
 
 pytestmark = pytest.mark.slow
 

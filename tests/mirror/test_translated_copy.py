@@ -5,8 +5,6 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, Producer
-from tests.mirror.flows import SETTINGS, ask, committed, running, settings, settings_with
-from waiting import wait_until
 
 from moldau.base.names import TopicPartition
 from moldau.client.admin.admin import Admin
@@ -15,6 +13,8 @@ from moldau.client.groups.groups import Groups
 from moldau.mirror.internal_topics import read_checkpoints, read_topic
 from moldau.mirror.rules.formats import Checkpoint, read_heartbeat
 from moldau.testing import Broker
+from tests.mirror.flows import SETTINGS, ask, committed, running, settings, settings_with
+from tests.shared.waiting import wait_until
 
 TRANSLATED = {"moldau_mode": "translated"}
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from waiting import wait_until
+from tests.shared.waiting import wait_until
 
 
 def moldau(*arguments: object, check: bool = True, **environment: str) -> "subprocess.CompletedProcess[str]":

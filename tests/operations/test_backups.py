@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import Producer
+
 from tests.connect.servers import free_port, s3_server
 from tests.operations.processes import broker, moldau
 

@@ -18,12 +18,12 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
-from small_disk import mounted
-from tests.connect.servers import free_port
-from tests.operations.processes import broker, moldau, running
-from waiting import wait_until
 
 from moldau.cli import certificates
+from tests.connect.servers import free_port
+from tests.operations.processes import broker, moldau, running
+from tests.shared.small_disk import mounted
+from tests.shared.waiting import wait_until
 
 RULES = Path(__file__).parents[2] / "deploy/prometheus"
 PATIENCE_SECONDS = 180

@@ -13,15 +13,15 @@ import tarfile
 from pathlib import Path
 
 import pytest
-from tests.connect.servers import free_port
-from tests.operations.processes import broker, moldau, running
-from waiting import wait_until
 
 from moldau.base.names import TopicPartition
 from moldau.client.admin.admin import raise_errors
 from moldau.client.groups.descriptions import CommittedOffset
 from moldau.client.groups.groups import Groups
 from moldau.client.transport.cluster import Cluster
+from tests.connect.servers import free_port
+from tests.operations.processes import broker, moldau, running
+from tests.shared.waiting import wait_until
 
 ROOT = Path(__file__).parents[2]
 #: Before the first release: so many commits back.

@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import IO
 
 import pytest
-from waiting import wait_until
 
 from moldau.pipelines.directory import PipelineDirectory
 from moldau.spark import JavaNotFound, find_java
 from moldau.testing import Broker
+from tests.shared.waiting import wait_until
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 

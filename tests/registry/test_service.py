@@ -7,7 +7,6 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from waiting import until
 
 from moldau.client.admin.admin import Admin
 from moldau.client.admin.descriptions import ConfigResource, ResourceType
@@ -23,6 +22,7 @@ from moldau.registry.service import Registry, replicated_state_options
 from moldau.schemas import protoc
 from moldau.schemas.worker_process import WorkerProcess
 from moldau.testing import Broker, drop, fail
+from tests.shared.waiting import until
 
 pytestmark = pytest.mark.slow
 

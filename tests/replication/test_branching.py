@@ -5,7 +5,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from waiting import turns
 
 from moldau.base.names import TopicPartition
 from moldau.broker.topic_branches import Fork, fork
@@ -15,6 +14,7 @@ from moldau.replication import branching
 from moldau.storage.branches.forking import ForkJob
 from moldau.testing import Broker
 from moldau.testing.broker import create_topic, empty
+from tests.shared.waiting import turns
 
 
 @pytest.fixture

@@ -1,19 +1,13 @@
 """Batches of one log in another one of the same partition."""
 
-import sys
-from pathlib import Path
-
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parent))
-
-from replicated import NOW, new_replica
 
 from moldau.protocol.errors import KafkaError
 from moldau.protocol.records import Record, encode_batch
 from moldau.replication.copying import append_copied
 from moldau.replication.partition import Partition
 from moldau.storage.log.log import Log
+from tests.replication.replicated import NOW, new_replica
 
 
 def batch(base_offset: int, count: int) -> memoryview:

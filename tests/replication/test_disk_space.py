@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
-from waiting import wait_until
 
 from moldau.protocol.errors import ErrorCode, KafkaError
 from moldau.testing import Broker
+from tests.shared.waiting import wait_until
 
 FLOOR = 1_000_000
 

@@ -1,21 +1,15 @@
 """Which leader each partition is copied from."""
 
 import asyncio
-import sys
-from pathlib import Path
 from typing import Any
-
-from waiting import until
 
 from moldau.base.clock import SystemClock
 from moldau.base.tasks import Background
 from moldau.client.transport.connection import BrokerNotAvailable
 from moldau.replication.following import FetchSettings, Following
 from moldau.replication.throttle import ReplicationThrottle
-
-sys.path.insert(0, str(Path(__file__).parent))
-
-from replicated import NOW, FakeLeader, image, new_replica, values, write
+from tests.replication.replicated import NOW, FakeLeader, image, new_replica, values, write
+from tests.shared.waiting import until
 
 
 def test_a_partition_follows_its_leader() -> None:

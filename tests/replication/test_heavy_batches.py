@@ -5,9 +5,9 @@ from concurrent.futures import ThreadPoolExecutor
 from threading import Event, get_ident
 
 import pytest
-from waiting import turns, until
 
 from moldau.replication.heavy_batches import BatchLimits, HeavyBatches
+from tests.shared.waiting import turns, until
 
 
 def test_one_at_a_time_and_never_on_the_loop() -> None:

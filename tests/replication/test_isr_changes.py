@@ -3,8 +3,6 @@
 import asyncio
 from typing import Any
 
-from waiting import turns
-
 from moldau.base.tasks import Background
 from moldau.cluster.controller.isr_changes import IsrMember, IsrProposal
 from moldau.protocol.errors import ErrorCode, KafkaError
@@ -15,6 +13,7 @@ from moldau.protocol.messages.alter_partition import (
     TopicData,
 )
 from moldau.replication.isr_changes import IsrChanges, IsrOutcome
+from tests.shared.waiting import turns
 
 TOPIC = bytes(15) + b"t"
 

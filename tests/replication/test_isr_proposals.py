@@ -1,22 +1,17 @@
 """What a leader hears of its proposals."""
 
 import asyncio
-import sys
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from waiting import turns
 
 from moldau.cluster.image import BrokerImage, ClusterImage
 from moldau.protocol.errors import ErrorCode
 from moldau.replication.isr_changes import IsrOutcome
 from moldau.replication.isr_proposals import IsrProposals
-
-sys.path.insert(0, str(Path(__file__).parent))
-
-from replicated import NOW, image, new_replica
+from tests.replication.replicated import NOW, image, new_replica
+from tests.shared.waiting import turns
 
 
 def broker(broker_id: int, *, fenced: bool = False, shutting_down: bool = False) -> BrokerImage:

@@ -1,13 +1,10 @@
 """A follower copies its leader: batches, high watermark, what diverges, what the leader refuses."""
 
 import asyncio
-import sys
 from collections.abc import Callable, Coroutine
-from pathlib import Path
 from typing import Any
 
 import pytest
-from waiting import until
 
 from moldau.base.clock import SystemClock
 from moldau.protocol.errors import ErrorCode, KafkaError
@@ -17,10 +14,8 @@ from moldau.replication.following import FetchSettings
 from moldau.replication.leader_fetcher import LeaderFetcher
 from moldau.replication.partition import Partition
 from moldau.replication.throttle import ReplicationThrottle
-
-sys.path.insert(0, str(Path(__file__).parent))
-
-from replicated import NOW, FakeLeader, image, new_replica, values, write
+from tests.replication.replicated import NOW, FakeLeader, image, new_replica, values, write
+from tests.shared.waiting import until
 
 
 class Pair:

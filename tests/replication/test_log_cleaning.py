@@ -2,9 +2,8 @@
 
 from collections.abc import Mapping
 
-from waiting import turns, until
-
 from moldau.testing import Broker
+from tests.shared.waiting import turns, until
 
 BACKOFF_SECONDS = 15
 SETTINGS = {"log.cleaner.backoff.ms": BACKOFF_SECONDS * 1000}

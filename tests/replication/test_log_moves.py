@@ -4,12 +4,12 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from waiting import turns, until, wait_until
 
 from moldau.base.names import TopicPartition
 from moldau.protocol.errors import ErrorCode, KafkaError
 from moldau.protocol.records import Record, encode_batch
 from moldau.testing import Broker
+from tests.shared.waiting import turns, until, wait_until
 
 ORDERS = TopicPartition("orders", 0)
 RATE = "replica.alter.log.dirs.io.max.bytes.per.second"

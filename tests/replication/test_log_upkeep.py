@@ -7,10 +7,10 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
-from waiting import until
 
 from moldau.replication import log_upkeep
 from moldau.testing import Broker
+from tests.shared.waiting import until
 
 DAY = 86_400
 

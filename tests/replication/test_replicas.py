@@ -6,7 +6,6 @@ from concurrent.futures import Executor, Future
 from typing import Any
 
 import pytest
-from waiting import turns
 
 from moldau.base.clock import SteppedClock
 from moldau.base.names import TopicPartition
@@ -20,6 +19,7 @@ from moldau.storage.directory.logs import Logs
 from moldau.storage.files import MemoryFiles
 from moldau.storage.log.log import LogConfig
 from moldau.testing import Broker
+from tests.shared.waiting import turns
 
 NODE_ID, ELSEWHERE = 1, 2
 ORDERS = bytes(15) + b"\x01"

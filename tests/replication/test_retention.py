@@ -4,10 +4,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from batches import batch
-from scene import produce_request
-from waiting import turns, wait_until
-from wire import Wire
 
 from moldau.protocol.errors import ErrorCode
 from moldau.protocol.messages.delete_records import (
@@ -23,6 +19,10 @@ from moldau.protocol.messages.incremental_alter_configs import (
 )
 from moldau.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from moldau.testing import Broker
+from tests.contract.batches import batch
+from tests.contract.scene import produce_request
+from tests.contract.wire import Wire
+from tests.shared.waiting import turns, wait_until
 
 DAY = 86_400
 EARLIEST = -2

@@ -228,11 +228,10 @@ def test_names_that_nobody_has_checked_do_not_count_apart(secure, start_at):
 def test_sessions_are_bounded(secure, start_at, refusal):
     from dataclasses import replace
 
-    from tests.rest.conftest import running
-
     from moldau.rest.proxy import ProxyOptions
     from moldau.rest.server import ServerOptions, serve
     from moldau.rest.sessions import SessionOptions
+    from tests.rest.conftest import running
 
     sessions = replace(SessionOptions(secure.bootstrap_servers, ADMIN), max_sessions=2)
     with running(serve, ServerOptions(ProxyOptions(sessions, group_id=None), pass_login=True)) as proxy:

@@ -11,9 +11,9 @@ from contextlib import ExitStack
 
 import httpx
 import pytest
-from waiting import wait_until
 
 from moldau.rest.peers import InstanceName, Peers, owner
+from tests.shared.waiting import wait_until
 
 URLS = ["http://a:1", "http://b:2", "http://c:3"]
 

@@ -1,11 +1,8 @@
 """``python -m tests.security.play FILE …`` plays rows of an authorization table: see ``row_player.py``."""
 
 import sys
-from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parent))
-
-from row_player import main
+from tests.security.row_player import main
 
 if __name__ == "__main__":
     raise SystemExit(main(sys.argv[1:]))

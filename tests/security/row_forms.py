@@ -8,10 +8,9 @@ import struct
 from collections.abc import Callable
 from typing import Any
 
-from row_world import Unreadable, World, batch, item, make, offset_commit
-from secure_wire import framed
-
 from moldau.base.names import format_uuid
+from tests.security.row_world import Unreadable, World, batch, item, make, offset_commit
+from tests.security.secure_wire import framed
 
 # --- one function for an API, or for a family of them ------------------------------------------------------
 

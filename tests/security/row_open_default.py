@@ -7,11 +7,10 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from row_rules import Stage, fetched, operations, outcome
-from row_world import Unreadable, item, make
-
 from moldau.protocol.errors import ErrorCode
 from moldau.security.acls import Acl, Operation, PatternType, Permission, ResourceType
+from tests.security.row_rules import Stage, fetched, operations, outcome
+from tests.security.row_world import Unreadable, item, make
 
 _ACL = re.compile(r"\((allow|deny) ([A-Z_]+) for")
 

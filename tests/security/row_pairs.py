@@ -8,13 +8,12 @@ import base64
 import re
 from typing import Any
 
-from row_forms import request_for
-from row_rules import Stage
-from row_world import Unreadable, batch, item, make
-
 from moldau.protocol.errors import ErrorCode
 from moldau.protocol.schema import declaration
 from moldau.security.acls import CLUSTER_NAME, Acl, Operation, PatternType, Permission, ResourceType
+from tests.security.row_forms import request_for
+from tests.security.row_rules import Stage
+from tests.security.row_world import Unreadable, batch, item, make
 
 _API = re.compile(r"([A-Z]\w+) v(\d+)")
 _VERSIONS = re.compile(r"([A-Z]\w+) v(\d+)\.\.v(\d+)")

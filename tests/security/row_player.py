@@ -16,17 +16,14 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import row_open_default
-import row_pairs
-import row_rules
-from row_forms import request_for
-from row_world import Unreadable, World, item, make
-from secure_wire import Closed, NoAnswer, Wire
-
 from moldau.protocol.errors import ErrorCode
 from moldau.protocol.schema import declaration
 from moldau.security.acls import Acl, Operation, PatternType, Permission, ResourceType
 from moldau.testing import Broker
+from tests.security import row_open_default, row_pairs, row_rules
+from tests.security.row_forms import request_for
+from tests.security.row_world import Unreadable, World, item, make
+from tests.security.secure_wire import Closed, NoAnswer, Wire
 
 _USERS = 4000
 _SECRET = "secret"

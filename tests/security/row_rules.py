@@ -10,9 +10,6 @@ import re
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from row_world import Unreadable, World, item, make
-from secure_wire import Wire
-
 from moldau.protocol.errors import ErrorCode
 from moldau.security.acls import (
     CLUSTER_NAME,
@@ -23,6 +20,8 @@ from moldau.security.acls import (
     Permission,
     ResourceType,
 )
+from tests.security.row_world import Unreadable, World, item, make
+from tests.security.secure_wire import Wire
 
 _CLAUSE = re.compile(r"(?:(allow|deny) )?(?:only )?([A-Z_]+)\b(.*)")
 _QUOTED = re.compile(r'"([^"]*)"')

@@ -7,11 +7,10 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any
 
-from secure_wire import Wire
-
 from moldau.protocol import messages
 from moldau.protocol.api_keys import ApiKey
 from moldau.protocol.records import Record, encode_batch
+from tests.security.secure_wire import Wire
 
 
 class Unreadable(Exception):

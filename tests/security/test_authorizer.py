@@ -2,11 +2,11 @@
 
 import random
 
-import acl_oracle as oracle
 import pytest
 
 from moldau.security.acls import Acl, Operation, PatternType, Permission, ResourceType
 from moldau.security.authorizer import Authorizer
+from tests.security import acl_oracle as oracle
 
 _OPERATIONS = [operation for operation in Operation if operation > Operation.ANY]
 _NAMES = ["a", "ab", "abc", "b", "*", "kafka-cluster", "ä", "hardcode"]

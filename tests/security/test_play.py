@@ -5,11 +5,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from row_forms import FORMS
-from row_player import Players, errors_of, rows_of
 
 from moldau.broker.apis import TABLE
 from moldau.protocol.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData
+from tests.security.row_forms import FORMS
+from tests.security.row_player import Players, errors_of, rows_of
 
 _ROWS = dict(rows_of([str(Path(__file__).parent / "authorization.json")]))
 #: Kafka's controllers listen by themselves, and answer these in a way that no broker does.

@@ -1,8 +1,6 @@
 """Both ways with confluent-kafka's own serializers, and inside its producer and consumer."""
 
 import json
-import sys
-from pathlib import Path
 
 import pytest
 from confluent_kafka import DeserializingConsumer, SerializingProducer
@@ -21,18 +19,13 @@ from confluent_kafka.schema_registry.protobuf import ProtobufDeserializer as The
 from confluent_kafka.schema_registry.protobuf import ProtobufSerializer as TheirProtobufSerializer
 from confluent_kafka.serialization import MessageField, SerializationContext
 
-HERE = str(Path(__file__).parent)
-if HERE not in sys.path:
-    sys.path.insert(0, HERE)
-
-from messages import classes  # noqa: E402
-
-from moldau.client.registry.schema_registry import Reference  # noqa: E402
-from moldau.serde.avro import AvroDeserializer, AvroSerializer  # noqa: E402
-from moldau.serde.errors import SerdeError  # noqa: E402
-from moldau.serde.json_schema import JsonDeserializer, JsonSerializer  # noqa: E402
-from moldau.serde.options import WriterOptions  # noqa: E402
-from moldau.serde.protobuf import ProtobufDeserializer, ProtobufSerializer  # noqa: E402
+from moldau.client.registry.schema_registry import Reference
+from moldau.serde.avro import AvroDeserializer, AvroSerializer
+from moldau.serde.errors import SerdeError
+from moldau.serde.json_schema import JsonDeserializer, JsonSerializer
+from moldau.serde.options import WriterOptions
+from moldau.serde.protobuf import ProtobufDeserializer, ProtobufSerializer
+from tests.serde.messages import classes
 
 pytestmark = pytest.mark.slow
 

@@ -1,22 +1,14 @@
 """The Protobuf serializers over a real registry: generated classes, classes from descriptors, failures."""
 
-import sys
-from pathlib import Path
-
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-HERE = str(Path(__file__).parent)
-if HERE not in sys.path:
-    sys.path.insert(0, HERE)
-
-from messages import classes  # noqa: E402
-
-from moldau.client.registry.schema_registry import Reference  # noqa: E402
-from moldau.serde.errors import SerdeError  # noqa: E402
-from moldau.serde.options import ReaderOptions, WriterOptions  # noqa: E402
-from moldau.serde.protobuf import ProtobufDeserializer, ProtobufSerializer  # noqa: E402
+from moldau.client.registry.schema_registry import Reference
+from moldau.serde.errors import SerdeError
+from moldau.serde.options import ReaderOptions, WriterOptions
+from moldau.serde.protobuf import ProtobufDeserializer, ProtobufSerializer
+from tests.serde.messages import classes
 
 TEXT = (
     'syntax = "proto3"; package p; message A { int64 id = 1; message In { string s = 1; } } '

@@ -13,7 +13,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from waiting import wait_until
+
+from tests.shared.waiting import wait_until
 
 #: The shortest session that the server grants is two ticks.
 TICK_MS = 500

@@ -16,9 +16,6 @@ from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
 
-from simulated_broker import SimulatedBroker
-from simulated_partitions import SimulatedPartition
-
 from moldau.broker.coordination.journal import PartitionJournal
 from moldau.coordinators.groups.classic.group import ClassicGroup, ClassicState
 from moldau.coordinators.groups.consumer.group import ConsumerGroup
@@ -29,6 +26,8 @@ from moldau.coordinators.shard import Token
 from moldau.coordinators.transactions.shard import TransactionShard
 from moldau.coordinators.transactions.transaction import IDLE
 from moldau.protocol.errors import KafkaError
+from tests.simulation.simulated_broker import SimulatedBroker
+from tests.simulation.simulated_partitions import SimulatedPartition
 
 #: No request may wait longer: the longest that is foreseen is a new member's JoinGroup, five minutes.
 LONGEST_CALL_SECONDS = 400.0

@@ -9,10 +9,6 @@ before it joins; a cooperative one revokes what it lost, and joins again.
 
 from typing import Any
 
-from offset_clients import OffsetClient, Partition, by_topic
-from simulated_broker import Disconnected
-from virtual_client import Gone, World
-
 from moldau.protocol import consumer_protocol
 from moldau.protocol.consumer_protocol import (
     ConsumerProtocolAssignment,
@@ -24,6 +20,9 @@ from moldau.protocol.messages.heartbeat import HeartbeatRequest
 from moldau.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from moldau.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
 from moldau.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from tests.simulation.offset_clients import OffsetClient, Partition, by_topic
+from tests.simulation.simulated_broker import Disconnected
+from tests.simulation.virtual_client import Gone, World
 
 #: The member is none any more, or not of this generation: what it has is somebody else's.
 _LOST = (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION)

@@ -6,14 +6,13 @@ heartbeat again after a lost response, and gives up everything when it is fenced
 
 from typing import Any
 
-from offset_clients import OffsetClient, Partition
-from simulated_broker import Disconnected
-from simulated_partitions import topic_id
-from virtual_client import RETRIABLE, Gone, World
-
 from moldau.base.names import Uuid
 from moldau.protocol.errors import ErrorCode
 from moldau.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, TopicPartitions
+from tests.simulation.offset_clients import OffsetClient, Partition
+from tests.simulation.simulated_broker import Disconnected
+from tests.simulation.simulated_partitions import topic_id
+from tests.simulation.virtual_client import RETRIABLE, Gone, World
 
 _REPLACED = (ErrorCode.UNRELEASED_INSTANCE_ID, ErrorCode.FENCED_INSTANCE_ID)
 

@@ -9,7 +9,6 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from faults import Faults
 
 from moldau.coordinators.groups import offsets
 from moldau.coordinators.groups.classic import rebalance
@@ -23,6 +22,7 @@ from moldau.coordinators.transactions import transaction as transitions
 from moldau.coordinators.transactions.shard import TransactionShard
 from moldau.storage.log.log import Log
 from moldau.storage.log.producer_state import ProducerStates
+from tests.simulation.faults import Faults
 
 Mutant = Callable[[pytest.MonkeyPatch], None]
 

@@ -7,10 +7,6 @@ offset that goes back is the broker's fault.
 import contextlib
 from collections.abc import Iterable, Mapping
 
-from checkers import OffsetKey
-from simulated_broker import Disconnected
-from virtual_client import VirtualClient, World
-
 from moldau.protocol.errors import ErrorCode
 from moldau.protocol.messages.delete_groups import DeleteGroupsRequest
 from moldau.protocol.messages.offset_commit import (
@@ -28,6 +24,9 @@ from moldau.protocol.messages.offset_fetch import (
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopics,
 )
+from tests.simulation.checkers import OffsetKey
+from tests.simulation.simulated_broker import Disconnected
+from tests.simulation.virtual_client import VirtualClient, World
 
 #: A topic and the index of a partition.
 Partition = tuple[str, int]

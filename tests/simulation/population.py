@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
-from classic_members import ClassicMember
-from consumer_members import ConsumerMember
-from offset_clients import Gardener, SimpleCommitter
-from transactional_clients import ClassicCopier, ConsumerCopier, TransactionalProducer
-from two_phase_clients import TwoPhaseProducer
-from virtual_client import VirtualClient, World
+from tests.simulation.classic_members import ClassicMember
+from tests.simulation.consumer_members import ConsumerMember
+from tests.simulation.offset_clients import Gardener, SimpleCommitter
+from tests.simulation.transactional_clients import ClassicCopier, ConsumerCopier, TransactionalProducer
+from tests.simulation.two_phase_clients import TwoPhaseProducer
+from tests.simulation.virtual_client import VirtualClient, World
 
 TOPICS = {
     "__consumer_offsets": 3,

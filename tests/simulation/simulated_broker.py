@@ -15,9 +15,6 @@ from random import Random
 from types import SimpleNamespace
 from typing import Any
 
-from simulated_partitions import NOBODY, NODE_ID, Partitions
-from virtual_time import VirtualClock, VirtualLoop
-
 from moldau.base.tasks import Background, Timers
 from moldau.broker.apis import TABLE
 from moldau.broker.context import RequestContext
@@ -35,6 +32,8 @@ from moldau.protocol import codec, messages
 from moldau.protocol.api_keys import ApiKey
 from moldau.protocol.errors import KafkaError
 from moldau.protocol.schema import declaration
+from tests.simulation.simulated_partitions import NOBODY, NODE_ID, Partitions
+from tests.simulation.virtual_time import VirtualClock, VirtualLoop
 
 #: Short sessions, so that minutes are enough to see them end.
 SETTINGS = {

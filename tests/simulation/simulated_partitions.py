@@ -13,9 +13,6 @@ from collections.abc import Mapping
 from random import Random
 from typing import Any
 
-from faults import Faults
-from virtual_time import VirtualClock, VirtualLoop
-
 from moldau.base.names import INTERNAL_TOPICS, TopicPartition, Uuid
 from moldau.cluster.image import ClusterImage, PartitionImage, TopicImage
 from moldau.protocol.control_records import Marker
@@ -26,6 +23,8 @@ from moldau.replication.replicas import Replicas, TopicReplicas
 from moldau.storage.directory.logs import Logs
 from moldau.storage.files import MemoryFiles
 from moldau.storage.log.log import Appended, LogConfig
+from tests.simulation.faults import Faults
+from tests.simulation.virtual_time import VirtualClock, VirtualLoop
 
 NODE_ID = 1
 NOBODY = -1

@@ -13,21 +13,20 @@ from collections.abc import Awaitable, Callable, Iterator
 from random import Random
 from typing import Any
 
-import committed_reading as reading
-from checkers import LONGEST_CALL_SECONDS, Checkers, Violation, require
-from faults import Faults, draw
-from population import TOPICS, Slot, population
-from simulated_broker import SimulatedBroker
-from simulated_partitions import Partitions
-from two_phase_clients import Decided, TwoPhaseProducer
-from virtual_client import Gone, VirtualClient
-from virtual_time import VirtualClock, VirtualLoop, without_the_machine
-
 from moldau.broker.coordination.transactions import TRANSACTIONS_TOPIC
 from moldau.coordinators import runtime as runtime_module
 from moldau.coordinators.runtime import PendingRequest, Runtime, partition_of
 from moldau.coordinators.transactions import transaction as transaction_module
 from moldau.coordinators.transactions.markers import WriteMarkers, write_txn_markers_request
+from tests.simulation import committed_reading as reading
+from tests.simulation.checkers import LONGEST_CALL_SECONDS, Checkers, Violation, require
+from tests.simulation.faults import Faults, draw
+from tests.simulation.population import TOPICS, Slot, population
+from tests.simulation.simulated_broker import SimulatedBroker
+from tests.simulation.simulated_partitions import Partitions
+from tests.simulation.two_phase_clients import Decided, TwoPhaseProducer
+from tests.simulation.virtual_client import Gone, VirtualClient
+from tests.simulation.virtual_time import VirtualClock, VirtualLoop, without_the_machine
 
 #: Simulated seconds of each part.
 TROUBLE_SECONDS = 60.0

@@ -1,9 +1,10 @@
 """The simulation notices when the coordinators break a promise: bugs that were made on purpose."""
 
 import pytest
-from faults import Faults
-from mutants import MUTANTS, Mutant
-from simulated_run import simulate
+
+from tests.simulation.faults import Faults
+from tests.simulation.mutants import MUTANTS, Mutant
+from tests.simulation.simulated_run import simulate
 
 pytestmark = pytest.mark.slow
 

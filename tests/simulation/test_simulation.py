@@ -8,8 +8,9 @@ runs one seed, as the message of a failed run says; MOLDAU_SIMULATION_SECONDS is
 import os
 
 import pytest
-from faults import Faults
-from simulated_run import Simulation, simulate
+
+from tests.simulation.faults import Faults
+from tests.simulation.simulated_run import Simulation, simulate
 
 pytestmark = pytest.mark.slow
 

@@ -1,11 +1,10 @@
 """A simulated world takes nothing from the machine that it runs on."""
 
-from virtual_time import InOrder, without_the_machine
-
 from moldau.base.clock import stopwatch
 from moldau.base.tasks import Background
 from moldau.broker import connection
 from moldau.broker.bounds.turns import Rotation, Turn
+from tests.simulation.virtual_time import InOrder, without_the_machine
 
 
 def test_work_that_takes_long_on_this_machine_takes_no_time_in_the_world() -> None:

@@ -12,12 +12,6 @@ does not know how a transaction ended.
 from collections.abc import Mapping
 from typing import Any
 
-from checkers import Attempt
-from classic_members import ClassicMember
-from consumer_members import ConsumerMember
-from offset_clients import Partition, by_topic
-from virtual_client import Gone, VirtualClient, World
-
 from moldau.protocol.errors import ErrorCode
 from moldau.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from moldau.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
@@ -30,6 +24,11 @@ from moldau.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequestTopic,
 )
 from moldau.protocol.records import Record, encode_batch
+from tests.simulation.checkers import Attempt
+from tests.simulation.classic_members import ClassicMember
+from tests.simulation.consumer_members import ConsumerMember
+from tests.simulation.offset_clients import Partition, by_topic
+from tests.simulation.virtual_client import Gone, VirtualClient, World
 
 _FENCED = (
     ErrorCode.PRODUCER_FENCED,

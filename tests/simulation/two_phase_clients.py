@@ -8,13 +8,12 @@ Invariant: a decision is final, and only the last client that took the id over c
 
 from dataclasses import dataclass
 
-from checkers import Attempt
-from offset_clients import Partition
-from transactional_clients import Producer, Unsure
-from virtual_client import Gone, VirtualClient, World
-
 from moldau.protocol.errors import ErrorCode
 from moldau.protocol.messages.init_producer_id import InitProducerIdRequest
+from tests.simulation.checkers import Attempt
+from tests.simulation.offset_clients import Partition
+from tests.simulation.transactional_clients import Producer, Unsure
+from tests.simulation.virtual_client import Gone, VirtualClient, World
 
 
 @dataclass(slots=True)

@@ -12,12 +12,11 @@ import contextlib
 from random import Random
 from typing import Any, Protocol
 
-from checkers import Checkers
-from faults import Faults
-from simulated_broker import Disconnected, SimulatedBroker
-from virtual_time import VirtualLoop
-
 from moldau.protocol.errors import ErrorCode
+from tests.simulation.checkers import Checkers
+from tests.simulation.faults import Faults
+from tests.simulation.simulated_broker import Disconnected, SimulatedBroker
+from tests.simulation.virtual_time import VirtualLoop
 
 #: Try again, maybe a little later.
 RETRIABLE = frozenset(

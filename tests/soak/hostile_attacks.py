@@ -1,6 +1,6 @@
 """Attacks on a broker at 127.0.0.1, each for a bounded time, in a process of their own.
 
-    python tests/soak/hostile_attacks.py PORT ATTACK SECONDS SEED
+    python -m tests.soak.hostile_attacks PORT ATTACK SECONDS SEED
 
 It prints how many requests and connections it made. The attacker behaves as badly as its attack says and in
 no other way; all of it is drawn from the seed.
@@ -16,23 +16,18 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from pathlib import Path
 
-HERE = Path(__file__).parent
-sys.path[:0] = [str(HERE.parent / "broker"), str(HERE.parent / "contract")]
-
-from giant_requests import giants  # noqa: E402
-from random_requests import ROUTES, RandomRequests  # noqa: E402
-from wire import frame, raw_frame  # noqa: E402
-
-from moldau.protocol.api_keys import ApiKey  # noqa: E402
-from moldau.protocol.messages.api_versions import ApiVersionsRequest  # noqa: E402
-from moldau.protocol.messages.describe_configs import (  # noqa: E402
+from moldau.protocol.api_keys import ApiKey
+from moldau.protocol.messages.api_versions import ApiVersionsRequest
+from moldau.protocol.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,
 )
-from moldau.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic  # noqa: E402
-from moldau.protocol.messages.metadata import MetadataRequest  # noqa: E402
+from moldau.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from moldau.protocol.messages.metadata import MetadataRequest
+from tests.broker.giant_requests import giants
+from tests.broker.random_requests import ROUTES, RandomRequests
+from tests.contract.wire import frame, raw_frame
 
 #: What brokers say to each other: it may stop a cluster by its meaning, and is for other listeners to guard.
 BETWEEN_BROKERS = {

@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 from typing import IO
 
-from checker import Fate, Sent
+from tests.cluster_faults.checker import Fate, Sent
 
 #: Kafka's tool has no retries unless it is told; everything else is the client's default.
 _CONFIG = "enable.idempotence=true\nretries=2147483647\nacks=all\ndelivery.timeout.ms=120000\n"

@@ -6,7 +6,7 @@ import signal
 import threading
 import time
 
-from broker_process import BrokerProcess
+from tests.integration.broker_process import BrokerProcess
 
 
 class Chaos:

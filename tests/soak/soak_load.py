@@ -10,8 +10,8 @@ import traceback
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from client_contract import Client, Consuming, Producing, Refused, Sent
-from history_checker import Anomaly, PartitionHistory, Value
+from tests.integration.client_contract import Client, Consuming, Producing, Refused, Sent
+from tests.integration.history_checker import Anomaly, PartitionHistory, Value
 
 #: A send that is not answered for so long is a failure of its own.
 DELIVERY_SECONDS = 110.0

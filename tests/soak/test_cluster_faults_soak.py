@@ -8,17 +8,11 @@ MOLDAU_SOAK_SEED repeats the choices of a run; MOLDAU_FAULTS_REPORT is where rep
 
 import os
 import shutil
-import sys
 import time
 from pathlib import Path
 
-TESTS = Path(__file__).parent.parent
-for folder in (TESTS / "cluster_faults", TESTS / "soak", TESTS.parent):
-    if str(folder) not in sys.path:
-        sys.path.insert(0, str(folder))
-
-from java_writer import JavaWriter  # noqa: E402
-from real_run import RealRun, real_run  # noqa: E402
+from tests.cluster_faults.real_run import RealRun, real_run
+from tests.soak.java_writer import JavaWriter
 
 SECONDS = float(os.environ["MOLDAU_SOAK_SECONDS"])
 #: The part of the soak's time that belongs to this.

@@ -6,21 +6,14 @@ MOLDAU_SOAK_SECONDS=60 .venv/bin/pytest tests/soak/test_cluster_simulation_soak.
 
 import os
 import random
-import sys
 import time
 from collections import Counter
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-TESTS = Path(__file__).parent.parent
-for folder in ("cluster_simulation", "simulation", "cluster_faults"):
-    if str(TESTS / folder) not in sys.path:
-        sys.path.insert(0, str(TESTS / folder))
-
-from cluster_mutants import MUTANTS  # noqa: E402
-from cluster_run import LawBroken, simulate  # noqa: E402
+from tests.cluster_simulation.cluster_mutants import MUTANTS
+from tests.cluster_simulation.cluster_run import LawBroken, simulate
 
 SECONDS = float(os.environ["MOLDAU_SOAK_SECONDS"])
 #: The part of the soak's time that belongs to this simulation.

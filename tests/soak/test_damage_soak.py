@@ -28,7 +28,7 @@ Piece = Callable[[str, int], Counter[str]]
 
 
 def damage_piece(seed: str, count: int) -> Counter[str]:
-    from damage_cases import Original, check, draw
+    from tests.storage.damage_cases import Original, check, draw
 
     originals = [Original(True), Original(False)]
     quiet()
@@ -44,7 +44,7 @@ def damage_piece(seed: str, count: int) -> Counter[str]:
 
 
 def crash_piece(seed: str, count: int) -> Counter[str]:
-    from crash_lives import CUTS, crash, operations_of
+    from tests.storage.crash_lives import CUTS, crash, operations_of
 
     quiet()
     seen: Counter[str] = Counter()

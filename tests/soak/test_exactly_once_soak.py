@@ -7,8 +7,8 @@ import os
 import random
 from pathlib import Path
 
-from broker_process import BrokerProcess
-from exactly_once_kills import ROWS_AT_ONCE, VICTIMS, Trial
+from tests.integration.broker_process import BrokerProcess
+from tests.spark.exactly_once_kills import ROWS_AT_ONCE, VICTIMS, Trial
 
 KILLS = 30
 

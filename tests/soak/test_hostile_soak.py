@@ -19,16 +19,17 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from batches import batch
-from broker_process import BrokerProcess
-from hostile_attacks import ATTACKS, TOPIC
-from scene import produce_request
-from wire import CLOSED, Wire
 
 from moldau.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from moldau.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from moldau.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from tests.contract.batches import batch
+from tests.contract.scene import produce_request
+from tests.contract.wire import CLOSED, Wire
+from tests.integration.broker_process import BrokerProcess
+from tests.soak.hostile_attacks import ATTACKS, TOPIC
 
+PROJECT = Path(__file__).parents[2]
 SECONDS = float(os.environ.get("MOLDAU_SOAK_HOSTILE_SECONDS") or os.environ["MOLDAU_SOAK_SECONDS"])
 RSS_MB = float(os.environ.get("MOLDAU_SOAK_RSS_MB", "256"))
 WAIT_MS = float(os.environ.get("MOLDAU_SOAK_WAIT_MS", "250"))
@@ -102,10 +103,10 @@ def rss_mb(pid: int) -> float:
 def under(attack: str, seconds: float, seed: int, broker: BrokerProcess, witness: Witness) -> Figures:
     """What one attack did to the broker and to its other client."""
     witness.take()
-    command = [sys.executable, str(Path(__file__).with_name("hostile_attacks.py"))]
+    command = [sys.executable, "-m", "tests.soak.hostile_attacks"]
     command += [str(broker.port), attack, str(seconds), str(seed)]
     began, peak = time.monotonic(), rss_mb(broker.pid)
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=PROJECT) as process:
         while process.poll() is None:
             peak = max(peak, rss_mb(broker.pid))
             time.sleep(0.05)  # looks at the memory so often while the attack lasts

@@ -13,11 +13,12 @@ import time
 from pathlib import Path
 
 import pytest
-from broker_process import BrokerProcess
-from client_contract import Producing
-from every_client import CLIENTS
-from history_checker import PartitionHistory
-from test_restart import Load, read_all
+
+from tests.integration.broker_process import BrokerProcess
+from tests.integration.client_contract import Producing
+from tests.integration.every_client import CLIENTS
+from tests.integration.history_checker import PartitionHistory
+from tests.integration.test_restart import Load, read_all
 
 KILLS = int(os.environ.get("MOLDAU_SOAK_KILLS", "50"))
 PROGRESS_KILLS = 10

@@ -13,14 +13,9 @@ import hmac
 import json
 import os
 import random
-import sys
 import time
 from pathlib import Path
 from typing import Any
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "security"))
-
-from test_authorizer import disagreements
 
 from moldau.base.names import topic_name_error
 from moldau.security.bearer_tokens import TokenRules, accept
@@ -28,6 +23,7 @@ from moldau.security.principals import Identity, Principal
 from moldau.security.sasl.client import Credentials, begin
 from moldau.security.sasl.server import AuthenticationFailed, InvalidToken, Scram
 from moldau.security.scram import ScramCredential, ScramMechanism, credential, fake_credential
+from tests.security.test_authorizer import disagreements
 
 _SHARE = float(os.environ.get("MOLDAU_SOAK_SECURITY", "1"))
 QUESTIONS = int(10_000_000 * _SHARE)

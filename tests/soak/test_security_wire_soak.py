@@ -19,20 +19,17 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from broker_process import BrokerProcess
-from test_hostile_soak import Witness, prepare, rss_mb
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "security"))
-
-from row_forms import FORMS, request_for
-from row_player import SETTINGS, Player, plays_of, rows_of
-from secure_wire import Closed, NoAnswer, Wire
-from test_attacks import state_of
-from test_security_soak import _scram
 
 from moldau.security.sasl.client import Credentials, begin
 from moldau.security.sasl.server import AuthenticationFailed
 from moldau.testing import Broker
+from tests.integration.broker_process import BrokerProcess
+from tests.integration.test_attacks import state_of
+from tests.security.row_forms import FORMS, request_for
+from tests.security.row_player import SETTINGS, Player, plays_of, rows_of
+from tests.security.secure_wire import Closed, NoAnswer, Wire
+from tests.soak.test_hostile_soak import Witness, prepare, rss_mb
+from tests.soak.test_security_soak import _scram
 
 HERE = Path(__file__).parent
 CROWD = int(os.environ.get("MOLDAU_SOAK_CROWD", "10000"))

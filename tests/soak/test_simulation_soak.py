@@ -8,19 +8,13 @@ The runs are longer than those of `make test`, and every mutant is tried, not on
 
 import os
 import random
-import sys
 import time
 from collections import Counter
-from pathlib import Path
 
 import pytest
 
-HERE = str(Path(__file__).parent.parent / "simulation")
-if HERE not in sys.path:
-    sys.path.insert(0, HERE)
-
-from mutants import MUTANTS  # noqa: E402
-from simulated_run import command, simulate  # noqa: E402
+from tests.simulation.mutants import MUTANTS
+from tests.simulation.simulated_run import command, simulate
 
 SECONDS = float(os.environ["MOLDAU_SOAK_SECONDS"])
 #: The part of the soak's time that belongs to the simulation.

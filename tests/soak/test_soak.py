@@ -17,12 +17,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from broker_process import BrokerProcess
-from client_contract import Client, Consuming, Producing
-from every_client import CLIENTS
-from history_checker import Anomaly, Value
-from soak_chaos import Chaos
-from soak_load import Ledger, Worker, following, jumping, making_topics, producing
+
+from tests.integration.broker_process import BrokerProcess
+from tests.integration.client_contract import Client, Consuming, Producing
+from tests.integration.every_client import CLIENTS
+from tests.integration.history_checker import Anomaly, Value
+from tests.soak.soak_chaos import Chaos
+from tests.soak.soak_load import Ledger, Worker, following, jumping, making_topics, producing
 
 SECONDS = float(os.environ["MOLDAU_SOAK_SECONDS"])
 ROUND_SECONDS = 60.0

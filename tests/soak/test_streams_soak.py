@@ -11,9 +11,10 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from broker_process import BrokerProcess
-from kill_oracle import CommittedReader
-from kills import DRIVING_JOB, JOB, VICTIMS, Trial
+
+from tests.integration.broker_process import BrokerProcess
+from tests.streams.kill_oracle import CommittedReader
+from tests.streams.kills import DRIVING_JOB, JOB, VICTIMS, Trial
 
 ROOT = Path(__file__).parents[2]
 VECTORS = sorted(str(path) for path in (ROOT / "tests" / "streams" / "vectors").glob("*.json"))
@@ -29,17 +30,17 @@ def test_every_vector_in_random_micro_batches(seed: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("script", "victims"),
+    ("module", "victims"),
     [(JOB, VICTIMS), (DRIVING_JOB, ("driver", "driver", "broker"))],
     ids=["spark", "without-spark"],
 )
-def test_many_kills(script: Path, victims: tuple[str, ...], tmp_path: Path) -> None:
+def test_many_kills(module: str, victims: tuple[str, ...], tmp_path: Path) -> None:
     """What a reader of committed records saw all the while is what the oracle says."""
     seed = int(os.environ.get("MOLDAU_SOAK_SEED", random.randrange(1 << 32)))
     print(f"\nMOLDAU_SOAK_SEED={seed}")
     dice = random.Random(seed)
     with BrokerProcess(tmp_path / "data") as broker:
-        trial = Trial(tmp_path, broker, dice, script)
+        trial = Trial(tmp_path, broker, dice, module)
         with CommittedReader(broker.bootstrap_servers) as reader:
             while len(trial.kills) < KILLS:
                 trial.fill(20_000)

@@ -13,10 +13,11 @@ import tempfile
 import time
 from pathlib import Path
 
-from broker_process import BrokerProcess
 from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
-from waiting import wait_until
+
+from tests.integration.broker_process import BrokerProcess
+from tests.shared.waiting import wait_until
 
 JOB = Path(__file__).with_name("exactly_once_job.py")
 VICTIMS = ("driver", "worker", "broker")

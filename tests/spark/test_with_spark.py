@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
-from waiting import wait_until
 
 from moldau.client.groups.descriptions import GroupDescription
 from moldau.client.groups.groups import Groups
@@ -16,6 +15,7 @@ from moldau.spark import topic
 from moldau.spark.background_loop import connect
 from moldau.spark.options import ClusterOptions
 from moldau.testing import Broker
+from tests.shared.waiting import wait_until
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

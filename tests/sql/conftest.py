@@ -4,18 +4,12 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
-HERE = str(Path(__file__).parent)
-if HERE not in sys.path:
-    sys.path.insert(0, HERE)
-
-from clicks import STATEMENTS, Sql  # noqa: E402
-
-from moldau.sql.program import catalogue_of  # noqa: E402
-from moldau.testing import Broker  # noqa: E402
+from moldau.sql.program import catalogue_of
+from moldau.testing import Broker
+from tests.sql.clicks import STATEMENTS, Sql
 
 
 @pytest.fixture

@@ -1,9 +1,9 @@
 """EXPLODE: a row for each item."""
 
 import pytest
-from clicks import Sql, record
 
 from moldau.sql.errors import SqlError
+from tests.sql.clicks import Sql, record
 
 RECORDS = [
     record("clicks", "ann", {"page": "/a", "ms": 5, "info": {"b": ["x", "y"]}}),

@@ -3,11 +3,11 @@
 from typing import Any
 
 import pytest
-from clicks import record
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from moldau.sql.errors import SqlError
+from tests.sql.clicks import record
 
 CLICKS = [
     record("clicks", "ann", {"page": "/a", "ms": 5}, 0),
@@ -143,9 +143,8 @@ def test_what_is_refused(sql: Any, query: str, complaint: str) -> None:
 )
 def test_the_batch_is_what_the_stream_comes_to(given_rows: Any, window: str) -> None:
     """The last update of each group is the row of the batch, and both are what plain Python counts."""
-    from clicks import STATEMENTS, Sql
-
     from moldau.sql.program import catalogue_of
+    from tests.sql.clicks import STATEMENTS, Sql
 
     sql = Sql(catalogue_of(STATEMENTS))
     records = [record("clicks", key, {"ms": ms}, time) for key, ms, time in given_rows]

@@ -3,9 +3,9 @@
 from typing import Any
 
 import pytest
-from clicks import Sql, record
 
 from moldau.sql.errors import SqlError
+from tests.sql.clicks import Sql, record
 
 RECORDS = [
     record("clicks", "ann", {"page": "/a", "ms": 5, "info": {"a": 1, "b": ["x", "yy"]}}),

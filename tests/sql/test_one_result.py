@@ -11,7 +11,6 @@ from typing import Any, cast
 from zlib import crc32
 
 import pytest
-from clicks import STATEMENTS, record
 
 from moldau.client.consumer.fetched import ConsumerRecord
 from moldau.protocol.records import TimestampType
@@ -25,6 +24,7 @@ from moldau.streams.engine.queues import RecordQueues
 from moldau.streams.engine.records import Input
 from moldau.streams.engine.stores.store import merged
 from moldau.streams.engine.task import Task, TaskState
+from tests.sql.clicks import STATEMENTS, record
 
 PARTITIONS = 3
 CATALOGUE = catalogue_of(STATEMENTS)

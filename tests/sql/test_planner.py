@@ -4,13 +4,13 @@ import json
 from typing import Any
 
 import pytest
-from clicks import record
 
 from moldau.sql.errors import SqlError
 from moldau.sql.parser import parse_query, parse_statement
 from moldau.sql.planner import plan_create, plan_insert, plan_query
 from moldau.sql.statements import CreateAs, InsertSelect
 from moldau.streams import TestDriver
+from tests.sql.clicks import record
 
 CLICKS = [
     record("clicks", "ann", {"page": "/a", "ms": 5, "info": {"A": 1, "b": ["x"]}}, 0),

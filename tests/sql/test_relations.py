@@ -3,9 +3,9 @@
 from typing import Any
 
 import pytest
-from clicks import record
 
 from moldau.sql.errors import SqlError
+from tests.sql.clicks import record
 
 USERS = [
     record("users", "ann", {"name": "Ann", "level": 1}),

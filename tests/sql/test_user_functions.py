@@ -5,12 +5,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from clicks import Sql, record
 
 from moldau.sql.errors import SqlError
 from moldau.sql.functions import FUNCTIONS
 from moldau.sql.program import file_of
 from moldau.sql.user_functions import load_functions, sql_function
+from tests.sql.clicks import Sql, record
 
 MODULE = """
 from moldau.sql.user_functions import sql_function

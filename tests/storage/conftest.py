@@ -1,8 +1,3 @@
-"""Puts this folder on the path of modules, for what its tests share, and takes in the fixtures."""
+"""The fixtures of the tests of storage, which those of inspection use too."""
 
-import sys
-from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).parent))
-
-from storage_fixtures import *  # noqa: F403
+from tests.storage.storage_fixtures import *  # noqa: F403

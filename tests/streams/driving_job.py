@@ -3,10 +3,9 @@
 import sys
 from pathlib import Path
 
-from driving import Driving
-
 from moldau.streams.runner.application import StreamsOptions
 from moldau.streams.runner.programs import Program
+from tests.streams.driving import Driving
 
 servers, checkpoint, name, prefix, _ = sys.argv[1:]
 text = Path(__file__).with_name("kill_program.py").read_text().replace("OUT", prefix)

@@ -9,7 +9,8 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
 from confluent_kafka import Consumer, KafkaError, TopicPartition
-from waiting import wait_until
+
+from tests.shared.waiting import wait_until
 
 Record = tuple[bytes | None, bytes | None, int]
 _SIZE_MS, _ADVANCE_MS = 5_000, 1_000

@@ -14,15 +14,17 @@ import time
 from collections import defaultdict
 from pathlib import Path
 
-from broker_process import BrokerProcess
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
-from kill_oracle import CommittedReader, assert_same, expected
-from waiting import wait_until
 
-JOB = Path(__file__).with_name("kill_job.py")
+from tests.integration.broker_process import BrokerProcess
+from tests.shared.waiting import wait_until
+from tests.streams.kill_oracle import CommittedReader, assert_same, expected
+
+PROJECT = Path(__file__).parents[2]
+JOB = "tests.streams.kill_job"
 #: The same without Spark: what plans, works and decides is ours, and a life begins in seconds.
-DRIVING_JOB = Path(__file__).with_name("driving_job.py")
+DRIVING_JOB = "tests.streams.driving_job"
 VICTIMS = ("driver", "host", "broker")
 TOPICS = ("windows", "colours")
 _PATIENCE_SECONDS = float(os.environ.get("MOLDAU_SOAK_PATIENCE", "180"))
@@ -35,17 +37,18 @@ class Job:
     """One life of the application."""
 
     def __init__(
-        self, servers: str, checkpoint: Path, name: str, prefix: str, workers: int, script: Path
+        self, servers: str, checkpoint: Path, name: str, prefix: str, workers: int, module: str
     ) -> None:
         self._output = tempfile.TemporaryFile("w+")  # noqa: SIM115 (it lives as long as the job)
         # Its sockets and those of the processes that hold tasks are in a directory of its own.
         self._directory = tempfile.mkdtemp(prefix="kills-")
-        command = [sys.executable, str(script), servers, str(checkpoint), name, prefix, str(workers)]
+        command = [sys.executable, "-m", module, servers, str(checkpoint), name, prefix, str(workers)]
         self._process = subprocess.Popen(
             command,
             stdout=self._output,
             stderr=subprocess.STDOUT,
             start_new_session=True,
+            cwd=PROJECT,
             env={**os.environ, "TMPDIR": self._directory},
         )
 
@@ -93,11 +96,11 @@ class Job:
 class Trial:
     """A broker with a topic of events, and an application that is started until it ends by itself."""
 
-    def __init__(self, home: Path, broker: BrokerProcess, dice: random.Random, script: Path = JOB) -> None:
+    def __init__(self, home: Path, broker: BrokerProcess, dice: random.Random, module: str = JOB) -> None:
         self._home = home
         self._broker = broker
         self._dice = dice
-        self._script = script
+        self._module = module
         self.kills: list[str] = []
         self.lives = 0
         self.rows = 0
@@ -137,7 +140,7 @@ class Trial:
             "killed",
             "killed",
             self._dice.randint(1, 3),
-            self._script,
+            self._module,
         )
         try:
             while left and self._began_to_write(job):
@@ -211,7 +214,7 @@ class Trial:
 
     def undisturbed(self, name: str) -> None:
         """The same program on the same input, under another name."""
-        job = Job(self._broker.bootstrap_servers, self._home / name, name, name, 2, self._script)
+        job = Job(self._broker.bootstrap_servers, self._home / name, name, name, 2, self._module)
         try:
             assert job.wait(), job.output[-3000:]
         finally:

@@ -17,16 +17,13 @@ from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).parent))
-
-from expressions import plain
-from programs import built
-
 from moldau.streams import StreamsError, TestDriver, Topology, TopologyError
 from moldau.streams.engine.stores.store import Store
 from moldau.streams.engine.stores.windows import SessionStore, WindowStore
 from moldau.streams.errors import DecodeError, NullKeyError
 from moldau.streams.topology.copartitioning import PartitionCount, repartition_counts
+from tests.streams.expressions import plain
+from tests.streams.programs import built
 
 Vector = dict[str, Any]
 _START_MS = 1_000_000
@@ -288,7 +285,7 @@ def cases(path: Path) -> list[tuple[str, Any, Any]]:
 
 def play_on_spark(arguments: list[tuple[str, Any, Any]], seed: int, player: Any) -> dict[str, list[str]]:
     """Plays the cases of a file: what reaches Spark in one query, the rest by the engine."""
-    from spark_vectors import continues, fails_to_decode, playable_on_spark
+    from tests.streams.spark_vectors import continues, fails_to_decode, playable_on_spark
 
     vectors = [case for _, case, how in arguments if how is play and playable_on_spark(case)]
     found: dict[str, list[str]] = {}
@@ -348,10 +345,8 @@ def _played(found: list[tuple[str, Any, Any]], seed: int, player: Any) -> dict[s
 @contextmanager
 def on_spark() -> Iterator[Any]:
     """A player with a Spark of its own."""
-    sys.path.insert(0, str(Path(__file__).parents[1] / "shared"))
-    from spark_vectors import SparkPlayer
-
     from moldau.spark import spark_session
+    from tests.streams.spark_vectors import SparkPlayer
 
     with tempfile.TemporaryDirectory() as directory:
         session = spark_session(

@@ -7,8 +7,6 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from expressions import function_of, plain, text
-
 from moldau.serde.plain import PlainSerde
 from moldau.streams import (
     BufferConfig,
@@ -28,6 +26,7 @@ from moldau.streams import (
     UnlimitedWindows,
     Windowed,
 )
+from tests.streams.expressions import function_of, plain, text
 
 Step = dict[str, Any]
 Seen = Callable[[str, Any, Any], None]
@@ -236,9 +235,8 @@ class Program:
         return self.processed(of.process_values, step)
 
     def processed(self, process: Callable[..., Any], step: Step) -> Any:
-        from processors import VectorProcessor
-
         from moldau.streams import Stores
+        from tests.streams.processors import VectorProcessor
 
         stores = [Stores.key_value(step["store"], key_serde=JSON)] if "store" in step else []
         return process(lambda: VectorProcessor(step), stores=stores, named=step.get("name"))

@@ -14,12 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import expressions
-import play
-import processors
-import programs
 from pyspark import cloudpickle
-from waiting import wait_until
 
 from moldau.spark.background_loop import connect
 from moldau.spark.read.listing import list_offsets
@@ -36,6 +31,8 @@ from moldau.streams.runner.programs import program_of
 from moldau.streams.runner.worker import read_state
 from moldau.streams.topology.topology import SinkNode, SourceNode, Topology
 from moldau.testing import Broker
+from tests.shared.waiting import wait_until
+from tests.streams import expressions, play, processors, programs
 
 Vector = dict[str, Any]
 CLOCK = "clock-of-vectors"
@@ -77,12 +74,12 @@ class VectorTask(Task):
 class VectorPrograms:
     def __init__(self, vectors: list[Vector]) -> None:
         self.vectors = vectors
-        self.folder = str(Path(__file__).parent)
+        self.project = str(Path(__file__).parents[2])
         self.made: dict[int, Topology] = {}
 
     def topology(self, partition: int) -> Topology:
-        if self.folder not in sys.path:
-            sys.path.insert(0, self.folder)  # in the process of the tasks
+        if self.project not in sys.path:
+            sys.path.insert(0, self.project)  # in the process of the tasks
         if partition not in self.made:
             vector = self.vectors[partition]
             config = vector.get("config") or {}

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from play import Play, cases, internal_topics, named_stores
 
 from moldau.streams import TestDriver
 from moldau.streams.engine.stores.store import StoreState, merged
 from moldau.streams.engine.task import TaskState
+from tests.streams.play import Play, cases, internal_topics, named_stores
 
 VECTORS = sorted((Path(__file__).parent / "vectors").glob("*.json"))
 FAMILIES = [path for path in VECTORS if path.stem not in ("copartitioning", "topology")]

@@ -11,13 +11,12 @@ from moldau.testing import Broker
 
 pytest.importorskip("pyspark")
 
-from driving import Driving
-
 from moldau.spark.background_loop import connect
 from moldau.streams.runner.application import StreamsOptions
 from moldau.streams.runner.programs import Program
 from moldau.streams.runner.resets import carry_out, planned
 from moldau.streams.switches import Switch, Version
+from tests.streams.driving import Driving
 
 HEAD = """
 from moldau.streams import *

@@ -4,7 +4,8 @@ import json
 from pathlib import Path
 
 import pytest
-from play import cases, differences, main, play, run
+
+from tests.streams.play import cases, differences, main, play, run
 
 VECTORS = sorted((Path(__file__).parent / "vectors").glob("*.json"))
 

@@ -15,14 +15,14 @@ import aiokafka
 import confluent_kafka as ck
 import pytest
 from confluent_kafka.admin import AdminClient, ConfigResource
-from one_connection import ask, batch, fetch, parked, produce, values
-from waiting import turns, until, wait_until
 
 from moldau.base.settings import SettingError
 from moldau.client.transport.connection import Connection
 from moldau.protocol.errors import ErrorCode, KafkaError
 from moldau.testing import Broker, SteppedClock
 from moldau.testing import broker as broker_module
+from tests.shared.waiting import turns, until, wait_until
+from tests.testing.one_connection import ask, batch, fetch, parked, produce, values
 
 
 def producer_of(broker: Broker, **settings: object) -> ck.Producer:

@@ -12,10 +12,10 @@ from confluent_kafka.admin import (
     NewTopic,
     ResourceType,
 )
-from waiting import wait_until
 
 from moldau.cluster.records import ResourceType as Resource
 from moldau.testing import Cluster
+from tests.shared.waiting import wait_until
 
 
 @pytest.fixture

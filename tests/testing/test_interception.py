@@ -7,8 +7,6 @@ from typing import Any
 
 import confluent_kafka as ck
 import pytest
-from one_connection import ask, batch, fetch, produce, values
-from waiting import turns, until
 
 from moldau.client.transport.connection import Connection, ConnectionLost
 from moldau.protocol.api_keys import ApiKey
@@ -17,6 +15,8 @@ from moldau.protocol.messages.create_topics import CreatableTopic, CreateTopicsR
 from moldau.protocol.messages.list_offsets import ListOffsetsRequest
 from moldau.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from moldau.testing import Broker, delay, drop, fail
+from tests.shared.waiting import turns, until
+from tests.testing.one_connection import ask, batch, fetch, produce, values
 
 
 @pytest.fixture

@@ -7,7 +7,6 @@ import socket
 import threading
 
 import pytest
-from waiting import wait_until
 
 from moldau.web.application import Application, Service
 from moldau.web.authentication import BasicAuthentication
@@ -15,6 +14,7 @@ from moldau.web.limits import Limits
 from moldau.web.openapi import Description
 from moldau.web.problems import Problem
 from moldau.web.routes import Route, RouteTable, Streamed
+from tests.shared.waiting import wait_until
 
 
 @pytest.fixture

@@ -3,13 +3,12 @@
 import asyncio
 import threading
 
-from waiting import wait_until
-
 from moldau.web.application import Application, Service
 from moldau.web.openapi import Description
 from moldau.web.pages import asset, download, events, not_modified, page, redirect
 from moldau.web.problems import Problem
 from moldau.web.routes import Route, RouteTable
+from tests.shared.waiting import wait_until
 
 
 def test_answers() -> None:

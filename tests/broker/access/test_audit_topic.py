@@ -5,13 +5,13 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from secure_wire import Wire
-from waiting import wait_until
 
 from moldau.base.settings import SettingError
 from moldau.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from moldau.security.audit import broken_at
 from moldau.testing import Broker, Cluster
+from tests.security.secure_wire import Wire
+from tests.shared.waiting import wait_until
 
 TOPIC = "audit"
 

@@ -3,8 +3,6 @@
 import json
 from pathlib import Path
 
-from secure_wire import Wire
-
 from moldau.protocol.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,
     ScramCredentialUpsertion,
@@ -14,6 +12,7 @@ from moldau.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
 from moldau.protocol.messages.sasl_handshake import SaslHandshakeRequest
 from moldau.security.audit import broken_at
 from moldau.testing import Broker
+from tests.security.secure_wire import Wire
 
 _CANARY = "canary-4711"
 

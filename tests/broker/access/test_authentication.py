@@ -6,7 +6,6 @@ from collections.abc import Iterator
 import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
-from secure_wire import Closed, Wire, framed
 
 from moldau.broker.apis import TABLE
 from moldau.protocol import messages
@@ -23,6 +22,7 @@ from moldau.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
 from moldau.protocol.messages.sasl_handshake import SaslHandshakeRequest
 from moldau.security.scram import salted_password
 from moldau.testing import Broker
+from tests.security.secure_wire import Closed, Wire, framed
 
 _JAAS = 'org.apache.kafka.common.security.plain.PlainLoginModule required user_ann="pencil" user_bob="pen";'
 _SETTINGS = {

@@ -12,7 +12,6 @@ import pytest
 from confluent_kafka import Producer
 from joserfc import jws
 from joserfc.jwk import KeySet, RSAKey
-from secure_wire import Wire
 
 from moldau.base.settings import SettingError
 from moldau.cli.certificates import Authority
@@ -20,6 +19,7 @@ from moldau.protocol.messages.describe_cluster import DescribeClusterRequest
 from moldau.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
 from moldau.protocol.messages.sasl_handshake import SaslHandshakeRequest
 from moldau.testing import Broker
+from tests.security.secure_wire import Wire
 
 _FIRST, _SECOND = (RSAKey.generate_key(2048, {"kid": kid}) for kid in ("k1", "k2"))
 

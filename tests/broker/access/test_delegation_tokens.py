@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from secure_wire import Closed, Wire
 
 from moldau.protocol.messages.create_delegation_token import (
     CreatableRenewers,
@@ -23,6 +22,7 @@ from moldau.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
 from moldau.protocol.messages.sasl_handshake import SaslHandshakeRequest
 from moldau.security.sasl.client import Credentials, begin
 from moldau.testing import Broker
+from tests.security.secure_wire import Closed, Wire
 
 _SETTINGS = {
     "listeners": "SASL_PLAINTEXT://127.0.0.1:0,PLAINTEXT://127.0.0.1:0",

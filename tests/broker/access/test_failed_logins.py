@@ -1,13 +1,13 @@
 """Guesses of passwords over the wire: fifty are forgiven an address, then they stand in line."""
 
 import pytest
-from secure_wire import Closed, Wire
 
 from moldau.broker.access.failed_logins import FORGIVEN, FailedLogins
 from moldau.protocol.errors import ErrorCode
 from moldau.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
 from moldau.protocol.messages.sasl_handshake import SaslHandshakeRequest
 from moldau.testing import Broker
+from tests.security.secure_wire import Closed, Wire
 
 _LISTENER = "SASL_PLAINTEXT"
 _SETTINGS = {

@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 
 import pytest
-from secure_wire import Closed, Wire
 
 from moldau.broker.access.asks import Each, Whole, Within
 from moldau.broker.access.gate import guard
@@ -17,6 +16,7 @@ from moldau.protocol.messages.produce import PartitionProduceData, ProduceReques
 from moldau.protocol.records import Record, encode_batch
 from moldau.security.acls import Operation, ResourceType
 from moldau.testing import Broker
+from tests.security.secure_wire import Closed, Wire
 
 _SETTINGS = {
     "listeners": "SASL_PLAINTEXT://127.0.0.1:0",

@@ -5,7 +5,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from secure_wire import Closed, NoAnswer, Wire
 
 from moldau.protocol.messages.alter_client_quotas import (
     AlterClientQuotasRequest,
@@ -27,6 +26,7 @@ from moldau.protocol.messages.metadata import MetadataRequest
 from moldau.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from moldau.protocol.records import Record, encode_batch
 from moldau.testing import Broker
+from tests.security.secure_wire import Closed, NoAnswer, Wire
 
 
 @pytest.fixture

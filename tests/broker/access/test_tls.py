@@ -8,8 +8,6 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import KafkaException, Producer
-from secure_wire import framed
-from waiting import wait_until
 
 from moldau.base.settings import SettingError
 from moldau.broker import config_resources
@@ -21,6 +19,8 @@ from moldau.protocol.messages.create_delegation_token import (
     CreateDelegationTokenResponse,
 )
 from moldau.testing import Broker
+from tests.security.secure_wire import framed
+from tests.shared.waiting import wait_until
 
 
 @pytest.fixture(scope="module")

@@ -9,8 +9,6 @@ import inspect
 from dataclasses import dataclass
 from typing import Any
 
-from waiting import turns
-
 from moldau.broker.apis import TABLE
 from moldau.broker.bounds.turns import at_once
 from moldau.broker.context import LargeRequestContext, RequestContext
@@ -29,6 +27,7 @@ from moldau.protocol.messages.sync_group import SyncGroupRequest, SyncGroupReque
 from moldau.protocol.records import Record, encode_batch
 from moldau.protocol.schema import declaration
 from moldau.testing import Broker
+from tests.shared.waiting import turns
 
 NOWHERE = bytes(15) + b"\x01"  # an id that no topic has
 #: What a test waits for at the longest; a handler that needs more has forgotten to answer.

@@ -1,16 +1,11 @@
 """One broker for the whole folder, emptied before every test, and ``ask``, which calls a handler of it."""
 
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent))
-
-from asking import Ask
-
 from moldau.testing import Broker
+from tests.broker.apis.asking import Ask
 
 #: Internal topics with one partition are created at once, and a group does not wait for more members.
 SETTINGS = {

@@ -1,10 +1,9 @@
 """AddOffsetsToTxn: the partition that keeps a group's offsets becomes part of a transaction."""
 
-from asking import Ask, new_producer
-
 from moldau.protocol.errors import ErrorCode
 from moldau.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from moldau.protocol.messages.describe_transactions import DescribeTransactionsRequest
+from tests.broker.apis.asking import Ask, new_producer
 
 
 def test_the_topic_of_the_offsets_is_created_and_added(ask: Ask) -> None:

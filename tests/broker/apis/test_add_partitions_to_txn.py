@@ -1,7 +1,5 @@
 """AddPartitionsToTxn: one transaction or many, and what no transaction may write to."""
 
-from asking import Ask, new_producer
-
 from moldau.protocol.errors import ErrorCode
 from moldau.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
@@ -10,6 +8,7 @@ from moldau.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnTransaction,
 )
 from moldau.protocol.messages.describe_transactions import DescribeTransactionsRequest
+from tests.broker.apis.asking import Ask, new_producer
 
 Topics = dict[str, list[int]]
 

@@ -4,11 +4,11 @@ import math
 from typing import Any
 
 import pytest
-from asking import Ask
 
 from moldau.protocol.messages import alter_client_quotas as alter_messages
 from moldau.protocol.messages.alter_client_quotas import AlterClientQuotasRequest, EntryData, OpData
 from moldau.protocol.messages.describe_client_quotas import ComponentData, DescribeClientQuotasRequest
+from tests.broker.apis.asking import Ask
 
 _RATE, _CONNECTIONS = "producer_byte_rate", "connection_creation_rate"
 

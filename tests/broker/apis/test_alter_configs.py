@@ -1,7 +1,5 @@
 """AlterConfigs: what is given takes the place of all that was set."""
 
-from asking import Ask
-
 from moldau.cluster.records import ResourceType
 from moldau.protocol.errors import ErrorCode
 from moldau.protocol.messages.alter_configs import (
@@ -9,6 +7,7 @@ from moldau.protocol.messages.alter_configs import (
     AlterConfigsRequest,
     AlterConfigsResource,
 )
+from tests.broker.apis.asking import Ask
 
 TOPIC, BROKER_LOGGER = 2, 8
 

@@ -1,12 +1,8 @@
 """AlterReplicaLogDirs: replicas go to another directory of their broker."""
 
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
-from asking import Ask
-from waiting import wait_until
 
 from moldau.protocol.errors import ErrorCode
 from moldau.protocol.messages.alter_replica_log_dirs import (
@@ -16,8 +12,8 @@ from moldau.protocol.messages.alter_replica_log_dirs import (
 )
 from moldau.protocol.messages.describe_log_dirs import DescribeLogDirsRequest
 from moldau.testing import Broker
-
-sys.path.insert(0, str(Path(__file__).parent))
+from tests.broker.apis.asking import Ask
+from tests.shared.waiting import wait_until
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 from typing import Any
 
 import pytest
-from asking import Ask
 
 from moldau.protocol.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,
@@ -14,6 +13,7 @@ from moldau.protocol.messages.describe_user_scram_credentials import (
     DescribeUserScramCredentialsRequest,
     UserName,
 )
+from tests.broker.apis.asking import Ask
 
 _TWICE = "A user credential cannot be altered twice in the same request"
 _GONE = "Attempt to delete a user credential that does not exist"

@@ -1,12 +1,12 @@
 """ApiVersions: the table as clients read it, and to whom our own APIs are listed."""
 
 import pytest
-from asking import Ask
 
 from moldau.broker.apis import TABLE
 from moldau.protocol.api_keys import FIRST_PRIVATE_KEY, ApiKey
 from moldau.protocol.errors import ErrorCode
 from moldau.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from tests.broker.apis.asking import Ask
 
 
 def listed(response: ApiVersionsResponse) -> dict[int, tuple[int, int]]:

@@ -1,12 +1,12 @@
 """BeginRestore: opens a topic that nobody sees yet."""
 
 import pytest
-from asking import Ask
 
 from moldau.protocol.errors import ErrorCode
 from moldau.protocol.messages.begin_restore import BeginRestoreRequest, RestoreConfig, RestorePartition
 from moldau.protocol.messages.end_restore import EndRestoreRequest
 from moldau.testing import Broker
+from tests.broker.apis.asking import Ask
 
 ONE = [RestorePartition(0, 2)]
 

@@ -1,10 +1,9 @@
 """ConsumerGroupDescribe: epochs, members and assignments of consumer groups."""
 
-from asking import Ask, open_coordinator, stable_member
-
 from moldau.protocol.errors import ErrorCode
 from moldau.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from moldau.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from tests.broker.apis.asking import Ask, open_coordinator, stable_member
 
 
 def one_member(ask: Ask) -> int:

@@ -3,10 +3,10 @@
 from typing import Any
 
 import pytest
-from asking import Ask, open_coordinator, stable_member
 
 from moldau.protocol.errors import ErrorCode
 from moldau.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from tests.broker.apis.asking import Ask, open_coordinator, stable_member
 
 
 @pytest.fixture(autouse=True)

@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from asking import Ask
 
 from moldau.broker.context import CloseConnection
 from moldau.protocol.messages.create_acls import AclCreation, CreateAclsRequest
@@ -12,6 +11,7 @@ from moldau.protocol.messages.delete_acls import DeleteAclsFilter, DeleteAclsReq
 from moldau.protocol.messages.describe_acls import DescribeAclsRequest
 from moldau.security.acls import Operation
 from moldau.testing import Broker
+from tests.broker.apis.asking import Ask
 
 _NO_COLON = (
     "Could not parse principal from `a` (no colon is present separating the principal type from the "

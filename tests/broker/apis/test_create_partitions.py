@@ -3,7 +3,6 @@
 import errno
 
 import pytest
-from asking import Ask
 
 from moldau.protocol.errors import ErrorCode
 from moldau.protocol.messages.create_partitions import (
@@ -11,6 +10,7 @@ from moldau.protocol.messages.create_partitions import (
     CreatePartitionsRequest,
     CreatePartitionsTopic,
 )
+from tests.broker.apis.asking import Ask
 
 
 def partitions_of(ask: Ask, topic: str) -> int:

@@ -1,7 +1,6 @@
 """CreateTopics: each topic is decided alone, and what was created is ready for use."""
 
 import pytest
-from asking import Ask
 
 from moldau.protocol.errors import ErrorCode
 from moldau.protocol.messages.create_topics import (
@@ -10,6 +9,7 @@ from moldau.protocol.messages.create_topics import (
     CreatableTopicConfig,
     CreateTopicsRequest,
 )
+from tests.broker.apis.asking import Ask
 
 DYNAMIC_TOPIC_CONFIG, DEFAULT_CONFIG = 1, 5
 

@@ -1,11 +1,10 @@
 """DeleteGroups: groups without members go, offsets included; each is decided alone."""
 
-from asking import Ask, stable_member
-
 from moldau.protocol.errors import ErrorCode
 from moldau.protocol.messages.delete_groups import DeleteGroupsRequest
 from moldau.protocol.messages.describe_groups import DescribeGroupsRequest
 from moldau.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
+from tests.broker.apis.asking import Ask, stable_member
 
 
 def test_each_group_is_decided_alone(ask: Ask) -> None:

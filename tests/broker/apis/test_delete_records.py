@@ -1,7 +1,6 @@
 """DeleteRecords: the start of a log moves forward, and never beyond what is committed."""
 
 import pytest
-from asking import Ask, new_producer
 
 from moldau.protocol.errors import ErrorCode
 from moldau.protocol.messages.delete_records import (
@@ -9,6 +8,7 @@ from moldau.protocol.messages.delete_records import (
     DeleteRecordsRequest,
     DeleteRecordsTopic,
 )
+from tests.broker.apis.asking import Ask, new_producer
 
 
 def delete(ask: Ask, topic: str, offset: int) -> tuple[int, int]:

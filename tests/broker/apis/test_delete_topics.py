@@ -1,10 +1,9 @@
 """DeleteTopics: by name, by id, and when the broker does not allow it."""
 
-from asking import NOWHERE, Ask
-
 from moldau.protocol.errors import ErrorCode
 from moldau.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from moldau.testing import Broker
+from tests.broker.apis.asking import NOWHERE, Ask
 
 
 def test_by_name(ask: Ask) -> None:

@@ -1,10 +1,10 @@
 """DescribeCluster: the brokers as this listener sees them."""
 
 import pytest
-from asking import Ask
 
 from moldau.protocol.errors import ErrorCode
 from moldau.protocol.messages.describe_cluster import DescribeClusterRequest
+from tests.broker.apis.asking import Ask
 
 
 def test_the_cluster(ask: Ask) -> None:

@@ -1,9 +1,8 @@
 """DescribeGroups: state, protocol and members of classic groups."""
 
-from asking import Ask, stable_member
-
 from moldau.protocol.errors import ErrorCode
 from moldau.protocol.messages.describe_groups import DescribeGroupsRequest
+from tests.broker.apis.asking import Ask, stable_member
 
 
 def test_a_group_with_a_member(ask: Ask) -> None:

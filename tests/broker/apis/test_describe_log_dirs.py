@@ -1,8 +1,7 @@
 """DescribeLogDirs: where partitions are kept and how large they are."""
 
-from asking import Ask, batch, produce_request
-
 from moldau.protocol.messages.describe_log_dirs import DescribableLogDirTopic, DescribeLogDirsRequest
+from tests.broker.apis.asking import Ask, batch, produce_request
 
 
 def sizes(response: object) -> dict[tuple[str, int], int]:

@@ -1,10 +1,10 @@
 """DescribeProducers: whom a partition remembers."""
 
 import pytest
-from asking import Ask, batch, begin_transaction, produce_request
 
 from moldau.protocol.errors import ErrorCode
 from moldau.protocol.messages.describe_producers import DescribeProducersRequest, TopicRequest
+from tests.broker.apis.asking import Ask, batch, begin_transaction, produce_request
 
 
 def test_an_idempotent_and_a_transactional_producer(ask: Ask) -> None:

@@ -1,7 +1,6 @@
 """DescribeTopicPartitions: topics in the order of their names, page by page."""
 
 import pytest
-from asking import Ask, open_coordinator
 
 from moldau.protocol.errors import ErrorCode
 from moldau.protocol.messages.describe_topic_partitions import (
@@ -10,6 +9,7 @@ from moldau.protocol.messages.describe_topic_partitions import (
     DescribeTopicPartitionsResponse,
     TopicRequest,
 )
+from tests.broker.apis.asking import Ask, open_coordinator
 
 
 def request(

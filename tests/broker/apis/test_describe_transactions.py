@@ -1,9 +1,8 @@
 """DescribeTransactions: each transactional id is answered alone."""
 
-from asking import Ask, begin_transaction, new_producer
-
 from moldau.protocol.errors import ErrorCode
 from moldau.protocol.messages.describe_transactions import DescribeTransactionsRequest
+from tests.broker.apis.asking import Ask, begin_transaction, new_producer
 
 
 def test_an_open_transaction(ask: Ask) -> None:

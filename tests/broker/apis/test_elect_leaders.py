@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from waiting import wait_until
 
 from moldau.protocol.errors import ErrorCode
 from moldau.protocol.messages.alter_partition_reassignments import (
@@ -32,6 +31,7 @@ from moldau.protocol.messages.list_partition_reassignments import (
 )
 from moldau.protocol.messages.unregister_broker import UnregisterBrokerRequest
 from moldau.testing import Cluster
+from tests.shared.waiting import wait_until
 
 
 @pytest.fixture(scope="module")

@@ -1,12 +1,11 @@
 """EndRestore: the topic appears as a whole, or nothing of it is left."""
 
-from asking import NOWHERE, Ask
-from asking import batch as one_batch
-
 from moldau.protocol.errors import ErrorCode
 from moldau.protocol.messages.begin_restore import BeginRestoreRequest, RestorePartition
 from moldau.protocol.messages.end_restore import EndRestoreRequest, RestoredPartition
 from moldau.protocol.messages.restore_batches import RestoreBatchesRequest
+from tests.broker.apis.asking import NOWHERE, Ask
+from tests.broker.apis.asking import batch as one_batch
 
 
 def begun(ask: Ask) -> bytes:

@@ -1,7 +1,6 @@
 """EndTxn: commit or abort, and the epoch that every end gives from version 5 on."""
 
 import pytest
-from asking import Ask, begin_transaction, new_producer
 
 from moldau.protocol.control_records import ControlType, decode_marker
 from moldau.protocol.errors import ErrorCode
@@ -9,6 +8,7 @@ from moldau.protocol.messages.describe_transactions import DescribeTransactionsR
 from moldau.protocol.messages.end_txn import EndTxnRequest
 from moldau.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from moldau.protocol.records import batches
+from tests.broker.apis.asking import Ask, begin_transaction, new_producer
 
 
 def markers(ask: Ask) -> list[ControlType]:

@@ -3,7 +3,6 @@
 from typing import Any
 
 import pytest
-from asking import NOWHERE, Ask, batch, begin_transaction, produce_request
 
 from moldau.protocol.errors import ErrorCode
 from moldau.protocol.messages.end_txn import EndTxnRequest
@@ -18,6 +17,7 @@ from moldau.protocol.messages.fetch import (
     ReplicaState,
 )
 from moldau.protocol.records import batches, decode_records
+from tests.broker.apis.asking import NOWHERE, Ask, batch, begin_transaction, produce_request
 
 LARGE = 1 << 20
 

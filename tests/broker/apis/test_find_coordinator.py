@@ -1,10 +1,10 @@
 """FindCoordinator: who coordinates a group or a transaction."""
 
 import pytest
-from asking import Ask
 
 from moldau.protocol.errors import ErrorCode
 from moldau.protocol.messages.find_coordinator import FindCoordinatorRequest
+from tests.broker.apis.asking import Ask
 
 GROUP, TRANSACTION, SHARE = 0, 1, 2
 

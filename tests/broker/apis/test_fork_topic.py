@@ -3,12 +3,12 @@
 from typing import Any
 
 import pytest
-from asking import Ask, produce_request
 
 from moldau.protocol.compression import Compression
 from moldau.protocol.errors import ErrorCode
 from moldau.protocol.messages.fork_topic import ForkConfig, ForkPartition, ForkTopicRequest
 from moldau.protocol.records import Record, encode_batch
+from tests.broker.apis.asking import Ask, produce_request
 
 
 def fork(source: str, name: str, timestamp: int = -1, **options: Any) -> ForkTopicRequest:

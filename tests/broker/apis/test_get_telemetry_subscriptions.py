@@ -1,7 +1,5 @@
 """GetTelemetrySubscriptions: an id, and what to push, as a real broker with a receiver answered."""
 
-from asking import Ask
-
 from moldau.protocol.errors import ErrorCode
 from moldau.protocol.messages.get_telemetry_subscriptions import GetTelemetrySubscriptionsRequest
 from moldau.protocol.messages.incremental_alter_configs import (
@@ -9,6 +7,7 @@ from moldau.protocol.messages.incremental_alter_configs import (
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
+from tests.broker.apis.asking import Ask
 
 CLIENT_METRICS = 16
 

@@ -1,10 +1,10 @@
 """Heartbeat: a member shows that it is alive, and hears whether a rebalance is on."""
 
 import pytest
-from asking import Ask, join_request, stable_member
 
 from moldau.protocol.errors import ErrorCode
 from moldau.protocol.messages.heartbeat import HeartbeatRequest
+from tests.broker.apis.asking import Ask, join_request, stable_member
 
 
 def test_alive_until_the_session_is_over(ask: Ask) -> None:

@@ -3,7 +3,6 @@
 import logging
 
 import pytest
-from asking import Ask
 
 from moldau.cluster.records import ResourceType
 from moldau.protocol.errors import ErrorCode
@@ -12,6 +11,7 @@ from moldau.protocol.messages.incremental_alter_configs import (
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
+from tests.broker.apis.asking import Ask
 
 SET, DELETE, APPEND, SUBTRACT = range(4)
 TOPIC, BROKER, BROKER_LOGGER = 2, 4, 8

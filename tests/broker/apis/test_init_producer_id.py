@@ -1,10 +1,10 @@
 """InitProducerId: ids for idempotent producers, and the one owner of a transactional id."""
 
 import pytest
-from asking import Ask, begin_transaction, new_producer, open_coordinator
 
 from moldau.protocol.errors import ErrorCode
 from moldau.protocol.messages.init_producer_id import InitProducerIdRequest
+from tests.broker.apis.asking import Ask, begin_transaction, new_producer, open_coordinator
 
 
 def test_an_idempotent_producer_gets_a_new_id_each_time(ask: Ask) -> None:

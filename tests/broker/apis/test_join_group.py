@@ -1,10 +1,10 @@
 """JoinGroup: a member gets an id, then a generation; the answer waits for the others."""
 
 import pytest
-from asking import Ask, join_request, open_coordinator, stable_member
 
 from moldau.protocol.errors import ErrorCode
 from moldau.protocol.messages.join_group import JoinGroupRequestProtocol
+from tests.broker.apis.asking import Ask, join_request, open_coordinator, stable_member
 
 
 @pytest.fixture(autouse=True)

@@ -4,9 +4,6 @@ from functools import partial
 from typing import Any
 
 import pytest
-from asking import Ask, batch, new_producer, open_coordinator, produce_request, stable_member
-from giant_requests import giants
-from random_requests import ROUTES, RandomRequests
 
 from moldau.broker.bounds.pieces import cut, cut_topics
 from moldau.protocol.api_keys import ApiKey
@@ -27,6 +24,16 @@ from moldau.protocol.messages.offset_fetch import (
     OffsetFetchRequestTopics,
 )
 from moldau.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from tests.broker.apis.asking import (
+    Ask,
+    batch,
+    new_producer,
+    open_coordinator,
+    produce_request,
+    stable_member,
+)
+from tests.broker.giant_requests import giants
+from tests.broker.random_requests import ROUTES, RandomRequests
 
 #: Answered by what is there, without changing it.
 READ_ONLY = (

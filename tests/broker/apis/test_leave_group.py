@@ -1,10 +1,9 @@
 """LeaveGroup: one member up to version 2, then many, each with a result of its own."""
 
-from asking import Ask, stable_member
-
 from moldau.protocol.errors import ErrorCode
 from moldau.protocol.messages.describe_groups import DescribeGroupsRequest
 from moldau.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
+from tests.broker.apis.asking import Ask, stable_member
 
 
 def state(ask: Ask, group: str) -> str:

@@ -1,7 +1,6 @@
 """ListConfigResources: the names of resources that have, or may have, configs."""
 
 import pytest
-from asking import Ask
 
 from moldau.protocol.errors import ErrorCode
 from moldau.protocol.messages.incremental_alter_configs import (
@@ -10,6 +9,7 @@ from moldau.protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
 )
 from moldau.protocol.messages.list_config_resources import ListConfigResourcesRequest
+from tests.broker.apis.asking import Ask
 
 TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP = 2, 4, 8, 16, 32
 

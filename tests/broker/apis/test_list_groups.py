@@ -1,11 +1,11 @@
 """ListGroups: every group, by state and by type."""
 
 import pytest
-from asking import Ask, stable_member
 
 from moldau.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from moldau.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
 from moldau.protocol.messages.list_groups import ListGroupsRequest
+from tests.broker.apis.asking import Ask, stable_member
 
 
 @pytest.fixture

@@ -1,7 +1,6 @@
 """ListOffsets: the special places of a log, the offset of a time, and which version knows what."""
 
 import pytest
-from asking import Ask, batch, begin_transaction, produce_request
 
 from moldau.protocol.compression import Compression
 from moldau.protocol.errors import ErrorCode
@@ -16,6 +15,7 @@ from moldau.protocol.messages.list_offsets import (
     ListOffsetsRequest,
     ListOffsetsTopic,
 )
+from tests.broker.apis.asking import Ask, batch, begin_transaction, produce_request
 
 
 def look_up(

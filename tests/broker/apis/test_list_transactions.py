@@ -3,10 +3,10 @@
 from typing import Any
 
 import pytest
-from asking import Ask, begin_transaction, new_producer
 
 from moldau.protocol.errors import ErrorCode
 from moldau.protocol.messages.list_transactions import ListTransactionsRequest
+from tests.broker.apis.asking import Ask, begin_transaction, new_producer
 
 
 @pytest.fixture

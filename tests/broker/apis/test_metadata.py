@@ -1,11 +1,11 @@
 """Metadata: brokers, topics by name and by id, and topics that come to life by being asked for."""
 
 import pytest
-from asking import NOWHERE, Ask, open_coordinator
 
 from moldau.protocol.errors import ErrorCode
 from moldau.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from moldau.testing import Broker
+from tests.broker.apis.asking import NOWHERE, Ask, open_coordinator
 
 NOT_ASKED = -2147483648
 

@@ -3,7 +3,6 @@
 from typing import Any
 
 import pytest
-from asking import NOWHERE, Ask, open_coordinator, stable_member
 
 from moldau.protocol.errors import ErrorCode
 from moldau.protocol.messages.offset_commit import (
@@ -16,6 +15,7 @@ from moldau.protocol.messages.offset_fetch import (
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopics,
 )
+from tests.broker.apis.asking import NOWHERE, Ask, open_coordinator, stable_member
 
 
 def commit(

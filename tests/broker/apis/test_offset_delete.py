@@ -1,7 +1,5 @@
 """OffsetDelete: committed offsets of topics that nobody in the group reads any more."""
 
-from asking import Ask, open_coordinator, stable_member
-
 from moldau.protocol.errors import ErrorCode
 from moldau.protocol.messages.offset_commit import (
     OffsetCommitRequest,
@@ -14,6 +12,7 @@ from moldau.protocol.messages.offset_delete import (
     OffsetDeleteRequestTopic,
 )
 from moldau.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
+from tests.broker.apis.asking import Ask, open_coordinator, stable_member
 
 
 def delete(group: str, *topics: str) -> OffsetDeleteRequest:

@@ -1,7 +1,6 @@
 """OffsetFetch: where groups have got to, by name and by id, one group or many."""
 
 import pytest
-from asking import NOWHERE, Ask, begin_transaction, open_coordinator
 
 from moldau.protocol.errors import ErrorCode
 from moldau.protocol.messages.end_txn import EndTxnRequest
@@ -21,6 +20,7 @@ from moldau.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
+from tests.broker.apis.asking import NOWHERE, Ask, begin_transaction, open_coordinator
 
 
 @pytest.fixture

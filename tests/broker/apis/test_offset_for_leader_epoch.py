@@ -1,7 +1,6 @@
 """OffsetForLeaderEpoch: where the records of an epoch end."""
 
 import pytest
-from asking import Ask
 
 from moldau.protocol.errors import ErrorCode
 from moldau.protocol.messages.offset_for_leader_epoch import (
@@ -10,6 +9,7 @@ from moldau.protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderPartition,
     OffsetForLeaderTopic,
 )
+from tests.broker.apis.asking import Ask
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,6 @@ from collections.abc import Iterator
 from threading import Event
 
 import pytest
-from asking import NOWHERE, Ask, Connection, batch, begin_transaction, new_producer, produce_request
 
 from moldau.broker.apis import produce
 from moldau.broker.context import CloseConnection
@@ -21,6 +20,15 @@ from moldau.protocol.messages.produce import (
     PartitionProduceResponse,
     ProduceRequest,
     TopicProduceData,
+)
+from tests.broker.apis.asking import (
+    NOWHERE,
+    Ask,
+    Connection,
+    batch,
+    begin_transaction,
+    new_producer,
+    produce_request,
 )
 
 

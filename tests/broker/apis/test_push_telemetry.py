@@ -2,11 +2,10 @@
 
 import struct
 
-from asking import NOWHERE, Ask
-
 from moldau.protocol.errors import ErrorCode
 from moldau.protocol.messages.get_telemetry_subscriptions import GetTelemetrySubscriptionsRequest
 from moldau.protocol.messages.push_telemetry import PushTelemetryRequest
+from tests.broker.apis.asking import NOWHERE, Ask
 
 
 def joined(ask: Ask) -> tuple[bytes, int]:

@@ -3,13 +3,13 @@
 from collections.abc import Iterator
 
 import pytest
-from asking import NOWHERE, Ask, batch
 
 from moldau.protocol.errors import ErrorCode
 from moldau.protocol.messages.begin_restore import BeginRestoreRequest, RestorePartition
 from moldau.protocol.messages.end_restore import EndRestoreRequest
 from moldau.protocol.messages.restore_batches import RestoreBatchesRequest
 from moldau.protocol.records import Record, encode_batch
+from tests.broker.apis.asking import NOWHERE, Ask, batch
 
 
 def at(offset: int, *values: bytes) -> bytes:

@@ -1,9 +1,8 @@
 """SyncGroup: the leader brings everybody's assignment, a follower waits for its own."""
 
-from asking import Ask, join_request, stable_member
-
 from moldau.protocol.errors import ErrorCode
 from moldau.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from tests.broker.apis.asking import Ask, join_request, stable_member
 
 
 def sync(group: str, generation: int, member: str, **assigned: bytes) -> SyncGroupRequest:

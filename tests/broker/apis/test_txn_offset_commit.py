@@ -3,7 +3,6 @@
 from typing import Any
 
 import pytest
-from asking import Ask, new_producer, open_coordinator
 
 from moldau.protocol.errors import ErrorCode
 from moldau.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
@@ -14,6 +13,7 @@ from moldau.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
+from tests.broker.apis.asking import Ask, new_producer, open_coordinator
 
 
 def commit(

@@ -1,12 +1,12 @@
 """UpdateFeatures, and the APIs of a quorum that this cluster does not have."""
 
 import pytest
-from asking import Ask
 
 from moldau.protocol.errors import ErrorCode
 from moldau.protocol.messages.add_raft_voter import AddRaftVoterRequest
 from moldau.protocol.messages.remove_raft_voter import RemoveRaftVoterRequest
 from moldau.protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
+from tests.broker.apis.asking import Ask
 
 
 def _update(ask: Ask, name: str, level: int, version: int = 2) -> tuple[int, str | None, list[str]]:

@@ -1,7 +1,5 @@
 """WriteTxnMarkers: ends transactions in the partitions that are named."""
 
-from asking import Ask, begin_transaction
-
 from moldau.protocol.errors import ErrorCode
 from moldau.protocol.messages.list_offsets import (
     ListOffsetsPartition,
@@ -13,6 +11,7 @@ from moldau.protocol.messages.write_txn_markers import (
     WritableTxnMarkerTopic,
     WriteTxnMarkersRequest,
 )
+from tests.broker.apis.asking import Ask, begin_transaction
 
 
 def stable_end(ask: Ask) -> int:

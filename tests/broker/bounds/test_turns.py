@@ -6,9 +6,9 @@ from collections.abc import Callable, Generator
 from types import SimpleNamespace
 
 import pytest
-from waiting import turns
 
 from moldau.broker.bounds.turns import Rotation, Turn, at_once, if_large, in_turns
+from tests.shared.waiting import turns
 
 
 class Watch:

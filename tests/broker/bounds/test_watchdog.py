@@ -5,12 +5,12 @@ import time
 from typing import Any
 
 import pytest
-from waiting import wait_until
-from wire import Wire
 
 from moldau.broker.bounds.watchdog import Holds, Watchdog
 from moldau.protocol.messages.metadata import MetadataRequest
 from moldau.testing import Broker
+from tests.contract.wire import Wire
+from tests.shared.waiting import wait_until
 
 
 @pytest.mark.slow

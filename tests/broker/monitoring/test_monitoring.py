@@ -12,15 +12,15 @@ from threading import Thread
 from typing import Any
 
 import pytest
-from batches import batch
-from scene import produce_request
-from waiting import wait_until
-from wire import Wire
 
 from moldau.metrics import broker_metrics
 from moldau.metrics.table import TABLE
 from moldau.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from moldau.testing import Broker, Cluster
+from tests.contract.batches import batch
+from tests.contract.scene import produce_request
+from tests.contract.wire import Wire
+from tests.shared.waiting import wait_until
 
 SETTINGS: dict[str, Any] = {"moldau.metrics.port": 0}
 

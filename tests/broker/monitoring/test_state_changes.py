@@ -3,11 +3,10 @@
 import logging
 from pathlib import Path
 
-from waiting import wait_until
-from wire import Wire
-
 from moldau.protocol.messages.metadata import MetadataRequest
 from moldau.testing import Broker
+from tests.contract.wire import Wire
+from tests.shared.waiting import wait_until
 
 
 def test_a_brokers_logs_are_files(tmp_path: Path) -> None:

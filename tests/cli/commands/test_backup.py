@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
-from tests.mirror.flows import SETTINGS, content
 
 from moldau.cli.main import cli
 from moldau.client.registry.schema_registry import RegistryClient
 from moldau.testing import Broker
+from tests.mirror.flows import SETTINGS, content
 
 
 @pytest.fixture(scope="module")

@@ -3,9 +3,8 @@
 import json
 from typing import Any
 
-from waiting import wait_until
-
 from moldau.testing import Cluster
+from tests.shared.waiting import wait_until
 
 
 def test_status_and_why(moldau: Any) -> None:

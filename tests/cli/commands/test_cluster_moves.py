@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Producer
-from waiting import wait_until
 
 from moldau.testing import Cluster
+from tests.shared.waiting import wait_until
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import httpx
 import pytest
-from waiting import wait_until
+
+from tests.shared.waiting import wait_until
 
 pytestmark = pytest.mark.slow
 

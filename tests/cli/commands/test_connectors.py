@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from tests.connect.conftest import Worker, running
-from waiting import wait_until
 
 from moldau.cli.main import cli
 from moldau.testing import Broker
+from tests.connect.conftest import Worker, running
+from tests.shared.waiting import wait_until
 
 pytestmark = pytest.mark.slow
 

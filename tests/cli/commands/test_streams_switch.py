@@ -1,6 +1,5 @@
 """``moldau streams switch``: what is shown, done and refused."""
 
-import sys
 from pathlib import Path
 
 import pytest
@@ -10,12 +9,9 @@ from moldau.cli.main import cli
 from moldau.testing import Broker
 
 pytest.importorskip("pyspark")
-sys.path.append(str(Path(__file__).parents[2] / "streams"))
-
-from driving import Driving
-
 from moldau.streams.runner.application import StreamsOptions
 from moldau.streams.runner.programs import program_of_file
+from tests.streams.driving import Driving
 
 PROGRAM = """
 from moldau.streams import Consumed, Produced, Serdes, StreamsBuilder

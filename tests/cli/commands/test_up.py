@@ -15,7 +15,6 @@ import httpx
 import pytest
 from click.testing import CliRunner
 from confluent_kafka import Consumer, Producer
-from waiting import wait_until
 
 from moldau.cli.commands.up import failure_message, up
 from moldau.cli.up import services as up_services
@@ -32,6 +31,7 @@ from moldau.cli.up.services import (
     why_no_registry,
     why_no_rest,
 )
+from tests.shared.waiting import wait_until
 
 pytestmark = pytest.mark.slow
 

@@ -4,12 +4,12 @@ import asyncio
 from collections.abc import Iterator
 
 import pytest
-from tests.mirror.flows import SETTINGS, running, settings
-from waiting import wait_until
 
 from moldau.base.http_server import Request
 from moldau.cli.monitoring.mirror_view import MirrorView
 from moldau.testing import Broker
+from tests.mirror.flows import SETTINGS, running, settings
+from tests.shared.waiting import wait_until
 
 
 @pytest.fixture(scope="module")

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
-from waiting import wait_until
 
 from moldau.cli.up.broker_processes import derive
+from tests.shared.waiting import wait_until
 
 
 def test_ids_ports_and_directories_follow_each_other() -> None:

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from waiting import until
 
 from moldau.cli.up import log_file
 from moldau.cli.up import processes as up_processes
 from moldau.cli.up.processes import Processes, Service, ServiceFailed
+from tests.shared.waiting import until
 
 FOREVER = "import signal\nsignal.pause()"
 

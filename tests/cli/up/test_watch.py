@@ -5,7 +5,6 @@ import json
 from collections.abc import Awaitable, Callable
 
 from confluent_kafka import Consumer, Producer, TopicPartition
-from waiting import until
 
 from moldau.base.clock import SteppedClock
 from moldau.cli.reports.live_view import DemoSnapshot, Revenue
@@ -13,6 +12,7 @@ from moldau.cli.up.watch import CONVERSIONS, DEAD_LETTER, GROUPS, REVENUE, Watch
 from moldau.client.transport.cluster import Cluster
 from moldau.pipelines.demo.shop import CLICKS, ORDERS
 from moldau.testing import Broker
+from tests.shared.waiting import until
 
 
 def row(start: str, town: str, orders: int, amount: int) -> bytes:

@@ -3,7 +3,6 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from waiting import turns, until
 
 from moldau.base.names import TopicPartition
 from moldau.client.admin.descriptions import READ_COMMITTED
@@ -26,6 +25,7 @@ from moldau.protocol.messages.list_offsets import (
     ListOffsetsTopicResponse,
 )
 from moldau.protocol.records import Record, encode_batch
+from tests.shared.waiting import turns, until
 
 QUICK = {"retry_backoff_ms": 1, "retry_backoff_max_ms": 2}
 P0, P1 = TopicPartition("orders", 0), TopicPartition("orders", 1)

@@ -3,7 +3,6 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from waiting import turns, until
 
 from moldau.base.clock import SteppedClock
 from moldau.client.producer.accumulator import RecordMetadata
@@ -23,6 +22,7 @@ from moldau.protocol.messages.produce import (
     TopicProduceResponse,
 )
 from moldau.protocol.records import Record, batches, decode_records
+from tests.shared.waiting import turns, until
 
 QUICK = {"retry_backoff_ms": 1, "retry_backoff_max_ms": 2}
 

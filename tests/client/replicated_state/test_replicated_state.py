@@ -3,7 +3,6 @@
 import asyncio
 
 import pytest
-from waiting import until
 
 from moldau.client.replicated_state.election import Identity
 from moldau.client.replicated_state.replicated_state import (
@@ -13,6 +12,7 @@ from moldau.client.replicated_state.replicated_state import (
     ReplicatedStateOptions,
 )
 from moldau.client.transport.cluster import Cluster
+from tests.shared.waiting import until
 
 OPTIONS = ReplicatedStateOptions(
     "counter",

@@ -3,7 +3,6 @@ import struct
 from typing import Any
 
 import pytest
-from waiting import turns
 
 from moldau.client.transport.connection import (
     BrokerNotAvailable,
@@ -18,6 +17,7 @@ from moldau.protocol.errors import ErrorCode, KafkaError
 from moldau.protocol.messages.api_versions import ApiVersionsRequest
 from moldau.protocol.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
 from moldau.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from tests.shared.waiting import turns
 
 
 def answer_with_name(request: DescribeClusterRequest) -> DescribeClusterResponse:

@@ -6,8 +6,6 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import pytest
-from waiting import until
-from zookeeper_server import shared_zookeeper
 
 from moldau.base.clock import SystemClock
 from moldau.cluster.image import EMPTY_IMAGE, ClusterImage
@@ -22,6 +20,8 @@ from moldau.cluster.store.contract import (
 )
 from moldau.cluster.store.local import LocalStore
 from moldau.cluster.store.memory import MemoryLog, MemoryStore
+from tests.shared.waiting import until
+from tests.shared.zookeeper_server import shared_zookeeper
 
 
 class Cluster(Protocol):

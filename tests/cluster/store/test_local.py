@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from waiting import turns, until
 
 from moldau.cluster.metadata import Metadata
 from moldau.cluster.records import FeatureLevel
 from moldau.cluster.store.contract import MetadataStoreError
 from moldau.cluster.store.local import LocalStore
+from tests.shared.waiting import turns, until
 
 Process = subprocess.Popen[str]
 Start = Callable[[str], Process]

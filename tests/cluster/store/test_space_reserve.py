@@ -5,12 +5,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from small_disk import fill, mounted
 
 from moldau.cluster.records import Record, TopicCreated
 from moldau.cluster.store.contract import MetadataStoreError
 from moldau.cluster.store.space_reserve import FILE_NAME, SpaceReserve
 from moldau.cluster.store.sqlite_log import SqliteLog
+from tests.shared.small_disk import fill, mounted
 
 DISK = 32 << 20
 RESERVE = DISK // 64

@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.connect.transforms.test_catalogue import DEFINITIONS, shown
 
 from moldau.connect.config.framework import SINK, SOURCE
 from moldau.connect.config.validation import definition_of, validate
@@ -13,6 +12,7 @@ from moldau.connect.connector import SourceConnector
 from moldau.connect.connectors.catalogue import CONNECTORS
 from moldau.connect.connectors.file.stream import FileStreamSink, FileStreamSource
 from moldau.connect.plugins import Plugins
+from tests.connect.transforms.test_catalogue import DEFINITIONS, shown
 
 VECTORS = Path(__file__).parents[1] / "vectors"
 CALLS: list[dict[str, Any]] = json.loads((VECTORS / "rest" / "calls.json").read_text())

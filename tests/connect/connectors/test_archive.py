@@ -9,13 +9,13 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+
+from moldau.testing import Broker
 from tests.connect.conftest import running
 from tests.connect.connectors.archive.test_stores import bucket
 from tests.connect.java_servers import hdfs, hdfs_url
 from tests.connect.servers import s3_server
-from waiting import wait_until
-
-from moldau.testing import Broker
+from tests.shared.waiting import wait_until
 
 pytestmark = pytest.mark.slow
 

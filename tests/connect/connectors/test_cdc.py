@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.connect.servers import Server, mariadb, postgresql, postgresql_address
-from waiting import wait_until
 
 from moldau.testing import Broker
+from tests.connect.servers import Server, mariadb, postgresql, postgresql_address
+from tests.shared.waiting import wait_until
 
 pytestmark = pytest.mark.slow
 

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.connect.conftest import Worker, running
-from tests.connect.servers import Server, postgresql, postgresql_address
-from waiting import wait_until
 
 from moldau.testing import Broker
+from tests.connect.conftest import Worker, running
+from tests.connect.servers import Server, postgresql, postgresql_address
+from tests.shared.waiting import wait_until
 
 pytestmark = pytest.mark.slow
 

@@ -17,13 +17,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.connect.connectors.archive.test_stores import bucket
-from tests.connect.servers import Server, mongodb, mongodb_address, s3_server
-from waiting import wait_until
 
 from moldau.connect.connectors.archive.source import ArchiveSource
 from moldau.testing import Broker
 from moldau.testing.connect import read
+from tests.connect.connectors.archive.test_stores import bucket
+from tests.connect.servers import Server, mongodb, mongodb_address, s3_server
+from tests.shared.waiting import wait_until
 
 pytestmark = [
     pytest.mark.slow,

@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 
 import pytest
-from tests.registry.conftest import running as running_registry
 
 from moldau.connect.converters.catalogue import converter
 from moldau.connect.converters.protobuf import file_for
@@ -13,6 +12,7 @@ from moldau.connect.errors import DataException
 from moldau.schemas.protobuf.text import proto_text
 from moldau.serde.protobuf import ProtobufSerializer
 from moldau.testing import Broker
+from tests.registry.conftest import running as running_registry
 
 NAME = "io.confluent.connect.protobuf.ProtobufConverter"
 LINE = struct({"sku": Schema(Type.STRING), "raw": Schema(Type.BYTES)}, name="x", optional=True)

@@ -8,10 +8,10 @@ from typing import Any
 from urllib.parse import quote
 
 import pytest
-from tests.connect.conftest import Worker, running
-from waiting import wait_until
 
 from moldau.testing import Broker
+from tests.connect.conftest import Worker, running
+from tests.shared.waiting import wait_until
 
 pytestmark = pytest.mark.slow
 

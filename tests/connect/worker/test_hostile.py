@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.connect.conftest import Worker, running
-from waiting import wait_until
 
 from moldau.testing import Broker
+from tests.connect.conftest import Worker, running
+from tests.shared.waiting import wait_until
 
 pytestmark = pytest.mark.slow
 

@@ -5,11 +5,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.connect.conftest import Worker, in_cluster
-from waiting import wait_until
 
 from moldau.connect.worker.assignment import owner_of
 from moldau.testing import Broker
+from tests.connect.conftest import Worker, in_cluster
+from tests.shared.waiting import wait_until
 
 pytestmark = pytest.mark.slow
 

@@ -3,11 +3,11 @@
 from html.parser import HTMLParser
 
 import pytest
-from hostile_texts import HOSTILE
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from moldau.console.markup.html import Markup, check_address, joined, link, path, query, table, tag, text
+from tests.shared.hostile_texts import HOSTILE
 
 
 class _Reader(HTMLParser):

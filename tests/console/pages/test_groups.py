@@ -4,13 +4,13 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Consumer
-from waiting import wait_until
 
 from moldau.base.names import TopicPartition
 from moldau.client.groups.descriptions import CommittedOffset
 from moldau.client.groups.groups import Groups
 from moldau.client.transport.cluster import Cluster
 from moldau.testing import Broker
+from tests.shared.waiting import wait_until
 
 
 def commit(broker: Broker, group: str, **offsets: int) -> None:

@@ -8,9 +8,9 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hostile_texts import HOSTILE
 
 from moldau.testing import Broker
+from tests.shared.hostile_texts import HOSTILE
 
 
 @pytest.fixture

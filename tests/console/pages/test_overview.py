@@ -4,9 +4,9 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from waiting import wait_until
 
 from moldau.testing import Broker, Cluster
+from tests.shared.waiting import wait_until
 
 
 def test_rates_are_seen(console: Any, broker: Broker) -> None:

@@ -5,9 +5,9 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from waiting import wait_until
 
 from moldau.testing import Broker
+from tests.shared.waiting import wait_until
 
 
 def events(lines: Iterator[str]) -> Iterator[tuple[str, str]]:

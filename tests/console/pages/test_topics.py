@@ -4,9 +4,9 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from waiting import wait_until
 
 from moldau.testing import Broker
+from tests.shared.waiting import wait_until
 
 
 @pytest.mark.slow

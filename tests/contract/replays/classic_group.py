@@ -3,8 +3,9 @@
 from collections.abc import Iterator
 from typing import Any
 
-from golden import plain
-from members import (
+from moldau.protocol.api_keys import ApiKey
+from tests.contract.golden import plain
+from tests.contract.members import (
     commit,
     delete,
     delete_offsets,
@@ -18,9 +19,7 @@ from members import (
     open_coordinator,
     sync,
 )
-from scene import Scene
-
-from moldau.protocol.api_keys import ApiKey
+from tests.contract.scene import Scene
 
 #: Nobody's session ends while the cases are played.
 TIME_STANDS_STILL = True

@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from typing import Any
 
-from golden import BEHAVIOURS
-from members import (
+from tests.contract.golden import BEHAVIOURS
+from tests.contract.members import (
     beat,
     commit,
     delete,
@@ -16,7 +16,7 @@ from members import (
     join,
     open_coordinator,
 )
-from scene import Scene
+from tests.contract.scene import Scene
 
 #: Targets are made at most once in a while, and sessions end: the cases say when time passes.
 TIME_STANDS_STILL = True

@@ -3,13 +3,12 @@
 from collections.abc import Iterator
 from typing import Any
 
-from scene import Scene
-
 from moldau.protocol.messages.create_partitions import (
     CreatePartitionsAssignment,
     CreatePartitionsRequest,
     CreatePartitionsTopic,
 )
+from tests.contract.scene import Scene
 
 TOO_MANY = "Excessively large number of partitions per request."
 #: Deliberate differences: what we answer instead.

@@ -3,14 +3,13 @@
 from collections.abc import Iterator
 from typing import Any
 
-from scene import Scene
-
 from moldau.protocol.messages.create_topics import (
     CreatableReplicaAssignment,
     CreatableTopic,
     CreatableTopicConfig,
     CreateTopicsRequest,
 )
+from tests.contract.scene import Scene
 
 #: Deliberate differences: what we answer instead.
 DIFFERENT: dict[str, Any] = {}

@@ -3,15 +3,14 @@
 from collections.abc import Iterator
 from typing import Any
 
-from batches import batch
-from replays.fetch import fill
-from scene import Scene
-
 from moldau.protocol.messages.delete_records import (
     DeleteRecordsPartition,
     DeleteRecordsRequest,
     DeleteRecordsTopic,
 )
+from tests.contract.batches import batch
+from tests.contract.replays.fetch import fill
+from tests.contract.scene import Scene
 
 #: Deliberate differences: what we answer instead.
 DIFFERENT: dict[str, Any] = {}

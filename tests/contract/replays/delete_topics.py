@@ -3,12 +3,11 @@
 from collections.abc import Iterator
 from typing import Any
 
-from batches import batch
-from replays.fetch import fetch, partition
-from scene import UNKNOWN_ID, Scene
-
 from moldau.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from moldau.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from tests.contract.batches import batch
+from tests.contract.replays.fetch import fetch, partition
+from tests.contract.scene import UNKNOWN_ID, Scene
 
 #: Deliberate differences: what we answer instead.
 DIFFERENT: dict[str, Any] = {}

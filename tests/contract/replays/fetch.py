@@ -3,15 +3,14 @@
 from collections.abc import Iterator
 from typing import Any
 
-from batches import batch
-from scene import UNKNOWN_ID, Scene
-
 from moldau.protocol.messages.delete_records import (
     DeleteRecordsPartition,
     DeleteRecordsRequest,
     DeleteRecordsTopic,
 )
 from moldau.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from tests.contract.batches import batch
+from tests.contract.scene import UNKNOWN_ID, Scene
 
 #: Deliberate differences: what we answer instead.
 DIFFERENT: dict[str, Any] = {}

@@ -3,11 +3,10 @@
 from collections.abc import Iterator
 from typing import Any
 
-from batches import batch
-from replays.fetch import fetch, fill, partition
-from scene import UNKNOWN_ID, Scene
-
 from moldau.protocol.messages.fetch import FetchRequest, ForgottenTopic
+from tests.contract.batches import batch
+from tests.contract.replays.fetch import fetch, fill, partition
+from tests.contract.scene import UNKNOWN_ID, Scene
 
 #: Deliberate differences: what we answer instead.
 DIFFERENT: dict[str, Any] = {}

@@ -3,9 +3,8 @@
 from collections.abc import Iterator
 from typing import Any
 
-from scene import Scene
-
 from moldau.protocol.messages.find_coordinator import FindCoordinatorRequest
+from tests.contract.scene import Scene
 
 #: Deliberate differences: what we answer instead.
 DIFFERENT: dict[str, Any] = {

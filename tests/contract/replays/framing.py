@@ -4,15 +4,14 @@ import struct
 from collections.abc import Iterator
 from typing import Any
 
-from golden import CLOSED, SILENT
-from scene import Scene
-from wire import CLOSED as WIRE_CLOSED
-from wire import frame, header, raw_frame
-
 from moldau.protocol.api_keys import ApiKey
 from moldau.protocol.codec import decode, encode
 from moldau.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from moldau.protocol.messages.metadata import MetadataRequest
+from tests.contract.golden import CLOSED, SILENT
+from tests.contract.scene import Scene
+from tests.contract.wire import CLOSED as WIRE_CLOSED
+from tests.contract.wire import frame, header, raw_frame
 
 #: Deliberate differences: what we answer instead.
 DIFFERENT: dict[str, Any] = {}

@@ -3,13 +3,20 @@
 from collections.abc import Iterator
 from typing import Any
 
-from golden import CLOSED
-from members import commit, delete, describe, describe_consumers, join, list_groups, open_coordinator
-from replays import classic_group, offsets
-from scene import REAL_NODE, Scene
-
 from moldau.protocol.messages.share_group_describe import ShareGroupDescribeRequest
 from moldau.testing import Broker
+from tests.contract.golden import CLOSED
+from tests.contract.members import (
+    commit,
+    delete,
+    describe,
+    describe_consumers,
+    join,
+    list_groups,
+    open_coordinator,
+)
+from tests.contract.replays import classic_group, offsets
+from tests.contract.scene import REAL_NODE, Scene
 
 #: Nobody's session ends while the cases are played.
 TIME_STANDS_STILL = True

@@ -3,12 +3,11 @@
 from collections.abc import Iterator
 from typing import Any
 
-from batches import batch
-from golden import BEHAVIOURS
-from scene import Scene
-
 from moldau.protocol.messages.describe_producers import DescribeProducersRequest, TopicRequest
 from moldau.protocol.messages.init_producer_id import InitProducerIdRequest
+from tests.contract.batches import batch
+from tests.contract.golden import BEHAVIOURS
+from tests.contract.scene import Scene
 
 FIRST = "very first InitProducerId after the start"
 

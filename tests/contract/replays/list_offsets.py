@@ -3,10 +3,9 @@
 from collections.abc import Iterator
 from typing import Any
 
-from batches import batch
-from scene import Scene
-
 from moldau.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from tests.contract.batches import batch
+from tests.contract.scene import Scene
 
 #: Deliberate differences: what we answer instead.
 DIFFERENT: dict[str, Any] = {}

@@ -3,8 +3,6 @@
 from collections.abc import Iterator
 from typing import Any
 
-from scene import UNKNOWN_ID, Scene
-
 from moldau.protocol.messages.describe_cluster import DescribeClusterRequest
 from moldau.protocol.messages.describe_topic_partitions import (
     Cursor,
@@ -12,6 +10,7 @@ from moldau.protocol.messages.describe_topic_partitions import (
     TopicRequest,
 )
 from moldau.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from tests.contract.scene import UNKNOWN_ID, Scene
 
 #: Deliberate differences: what we answer instead.
 DIFFERENT: dict[str, Any] = {

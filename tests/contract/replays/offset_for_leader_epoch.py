@@ -3,14 +3,13 @@
 from collections.abc import Iterator
 from typing import Any
 
-from replays.list_offsets import fill
-from scene import Scene
-
 from moldau.protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderEpochRequest,
     OffsetForLeaderPartition,
     OffsetForLeaderTopic,
 )
+from tests.contract.replays.list_offsets import fill
+from tests.contract.scene import Scene
 
 #: Deliberate differences: what we answer instead.
 DIFFERENT: dict[str, Any] = {}

@@ -3,10 +3,9 @@
 from collections.abc import Iterator
 from typing import Any
 
-from members import commit, delete_offsets, fetch, open_coordinator
-from scene import UNKNOWN_ID, Scene
-
 from moldau.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic
+from tests.contract.members import commit, delete_offsets, fetch, open_coordinator
+from tests.contract.scene import UNKNOWN_ID, Scene
 
 #: Deliberate differences: what we answer instead.
 DIFFERENT: dict[str, Any] = {}

@@ -3,10 +3,9 @@
 from collections.abc import Iterator
 from typing import Any
 
-from scene import Scene
-
 from moldau.protocol.messages.describe_log_dirs import DescribableLogDirTopic, DescribeLogDirsRequest
 from moldau.protocol.messages.get_telemetry_subscriptions import GetTelemetrySubscriptionsRequest
+from tests.contract.scene import Scene
 
 #: Deliberate differences: what we answer instead.
 DIFFERENT: dict[str, Any] = {}

@@ -3,7 +3,12 @@
 from collections.abc import Iterator
 from typing import Any
 
-from batches import (
+from moldau.protocol.compression import Compression
+from moldau.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from moldau.protocol.messages.metadata import MetadataRequest
+from moldau.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from moldau.protocol.records import ATTRIBUTES_AT, MAGIC_AT, TimestampType
+from tests.contract.batches import (
     LAST_OFFSET_DELTA_AT,
     RECORD_COUNT_AT,
     batch,
@@ -12,14 +17,8 @@ from batches import (
     patched,
     with_payload,
 )
-from golden import CLOSED
-from scene import UNKNOWN_ID, Scene, produce_request
-
-from moldau.protocol.compression import Compression
-from moldau.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
-from moldau.protocol.messages.metadata import MetadataRequest
-from moldau.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from moldau.protocol.records import ATTRIBUTES_AT, MAGIC_AT, TimestampType
+from tests.contract.golden import CLOSED
+from tests.contract.scene import UNKNOWN_ID, Scene, produce_request
 
 MINUTE = 60_000
 

@@ -3,10 +3,6 @@
 from collections.abc import Iterator
 from typing import Any
 
-from batches import batch
-from members import open_coordinator
-from scene import Scene
-
 from moldau.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from moldau.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
@@ -31,6 +27,9 @@ from moldau.protocol.messages.write_txn_markers import (
     WritableTxnMarkerTopic,
     WriteTxnMarkersRequest,
 )
+from tests.contract.batches import batch
+from tests.contract.members import open_coordinator
+from tests.contract.scene import Scene
 
 #: Transactions time out; the cases say when time passes.
 TIME_STANDS_STILL = True

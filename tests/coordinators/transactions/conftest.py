@@ -1,15 +1,8 @@
 """Makes the test runtime beside these tests importable, and hands one out."""
 
-import sys
-from pathlib import Path
-
 import pytest
 
-HERE = str(Path(__file__).parent)
-if HERE not in sys.path:
-    sys.path.insert(0, HERE)
-
-from transaction_coordinator import Coordinator  # noqa: E402
+from tests.coordinators.transactions.transaction_coordinator import Coordinator
 
 
 @pytest.fixture

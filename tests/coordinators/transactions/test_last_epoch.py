@@ -6,10 +6,10 @@ transaction that no marker could end.
 """
 
 import pytest
-from transaction_coordinator import Coordinator, given
 
 from moldau.coordinators.transactions.transaction import LAST_CLIENT_EPOCH, Transaction
 from moldau.protocol.errors import ErrorCode
+from tests.coordinators.transactions.transaction_coordinator import Coordinator, given
 
 
 @pytest.fixture

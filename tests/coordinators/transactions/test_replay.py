@@ -10,10 +10,10 @@ from itertools import pairwise
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from transaction_coordinator import T0, T1, WAITS, Coordinator
 
 from moldau.coordinators.transactions.transaction import PREPARED, TransactionState, is_valid_transition
 from moldau.protocol.errors import ErrorCode
+from tests.coordinators.transactions.transaction_coordinator import T0, T1, WAITS, Coordinator
 
 IDS = ("a", "b")
 ProducerIdAndEpoch = tuple[int, int]

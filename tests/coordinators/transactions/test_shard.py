@@ -1,11 +1,11 @@
 """The rows of Apache Kafka 4.3.0's behaviour in transactions, played to the shard in their order."""
 
 import pytest
-from transaction_coordinator import T0, T1, Coordinator
-from transaction_coordinator import given as given_identity
 
 from moldau.base.names import TopicPartition
 from moldau.protocol.errors import ErrorCode
+from tests.coordinators.transactions.transaction_coordinator import T0, T1, Coordinator
+from tests.coordinators.transactions.transaction_coordinator import given as given_identity
 
 
 def code(response: object) -> ErrorCode:

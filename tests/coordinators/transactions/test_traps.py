@@ -4,10 +4,17 @@ Each test names what went wrong elsewhere: with Kafka before KIP-890, Redpanda, 
 """
 
 import pytest
-from transaction_coordinator import T0, T1, WAITS, Coordinator, given, one_code
 
 from moldau.coordinators.shard import Token
 from moldau.protocol.errors import ErrorCode
+from tests.coordinators.transactions.transaction_coordinator import (
+    T0,
+    T1,
+    WAITS,
+    Coordinator,
+    given,
+    one_code,
+)
 
 
 def code(response: object) -> ErrorCode:

@@ -1,9 +1,9 @@
 """Transactions that take part in a two-phase commit (KIP-939): no timeout, and somebody else may end them."""
 
 import pytest
-from transaction_coordinator import T0, T1, Coordinator, given
 
 from moldau.protocol.errors import ErrorCode
+from tests.coordinators.transactions.transaction_coordinator import T0, T1, Coordinator, given
 
 
 def code(response: object) -> ErrorCode:

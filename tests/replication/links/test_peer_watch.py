@@ -4,13 +4,12 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-from waiting import turns, until
-
 from moldau.base.tasks import Background
 from moldau.cluster.image import EMPTY_IMAGE, ClusterImage
 from moldau.cluster.records import BrokerFenced, BrokerRegistered, Endpoint
 from moldau.protocol.errors import ErrorCode, KafkaError
 from moldau.replication.links.peer_watch import PeerWatch
+from tests.shared.waiting import turns, until
 
 
 class Connection:

@@ -16,7 +16,7 @@ CLIENT = prefork_client.__file__
 JAVA = """
 import os, signal, subprocess, sys
 from pathlib import Path
-from waiting import wait_until
+from tests.shared.waiting import wait_until
 from moldau.spark.session import prefork_server
 
 directory, client, work = Path(sys.argv[1]), sys.argv[2], sys.argv[3]

@@ -1,18 +1,13 @@
 """Kill -9 of the driver, of a worker and of the broker while a query writes: every row is there once."""
 
 import random
-import sys
 from pathlib import Path
 
 import pytest
 
 from moldau.spark import JavaNotFound, find_java
-
-sys.path.insert(0, str(Path(__file__).parents[2] / "integration"))
-sys.path.insert(0, str(Path(__file__).parents[1]))
-
-from broker_process import BrokerProcess
-from exactly_once_kills import ROWS_AT_ONCE, Trial
+from tests.integration.broker_process import BrokerProcess
+from tests.spark.exactly_once_kills import ROWS_AT_ONCE, Trial
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 

@@ -1,11 +1,11 @@
 """The order in which a batch takes the records of several partitions."""
 
 import pytest
-from clicks import record
 from hypothesis import given
 from hypothesis import strategies as st
 
 from moldau.sql.running.looking import by_time
+from tests.sql.clicks import record
 
 
 def test_the_earliest_head_is_next() -> None:

@@ -3,12 +3,12 @@
 from typing import cast
 
 import pytest
-from clicks import STATEMENTS, record
 
 from moldau.sql.parser import parse_statement
 from moldau.sql.program import catalogue_of
 from moldau.sql.running.upgrades import Upgrade, dry_run, upgrade_of
 from moldau.sql.statements import CreateAs
+from tests.sql.clicks import STATEMENTS, record
 
 CATALOGUE = catalogue_of(STATEMENTS)
 STREAM = "CREATE STREAM s AS SELECT user, page FROM clicks WHERE ms > 4"

@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 
 import pytest
-from sql_servers import NotedQueries, RunningServer, running_server
 
 from moldau.sql.server.server import ServerOptions
 from moldau.testing import Broker
+from tests.sql.sql_servers import NotedQueries, RunningServer, running_server
 
 
 @pytest.fixture(scope="module")

@@ -5,10 +5,10 @@ from typing import Any
 
 import httpx
 import pytest
-from sql_servers import NotedQueries, RunningServer, running_server
 
 from moldau.sql.server.server import ServerOptions
 from moldau.testing import Broker
+from tests.sql.sql_servers import NotedQueries, RunningServer, running_server
 
 pytestmark = pytest.mark.slow
 

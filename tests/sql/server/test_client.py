@@ -4,11 +4,11 @@ import asyncio
 from typing import Any
 
 import pytest
-from sql_servers import RunningServer
 
 from moldau.sql.errors import SqlError
 from moldau.sql.running.session import Flow, Message, Table
 from moldau.sql.server.client import RemoteSession, result_of
+from tests.sql.sql_servers import RunningServer
 
 CLICKS = (
     "CREATE STREAM clicks (user STRING KEY, page STRING, tags ARRAY<STRING>, price DECIMAL(6, 2))"

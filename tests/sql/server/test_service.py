@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import Iterator
 
 import pytest
-from sql_servers import NotedQueries
 
 from moldau.base.clock import SteppedClock
 from moldau.client import Cluster
@@ -12,6 +11,7 @@ from moldau.sql.errors import SqlError
 from moldau.sql.running.session import Session
 from moldau.sql.server.service import SqlService, properties_of
 from moldau.testing import Broker
+from tests.sql.sql_servers import NotedQueries
 
 pytestmark = pytest.mark.slow
 

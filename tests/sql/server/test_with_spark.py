@@ -4,12 +4,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sql_servers import RunningServer, running_server
-from waiting import wait_until
 
 from moldau.sql.running.query_processes import QueryProcesses
 from moldau.sql.server.server import ServerOptions
 from moldau.testing import Broker
+from tests.shared.waiting import wait_until
+from tests.sql.sql_servers import RunningServer, running_server
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 

@@ -3,8 +3,6 @@
 from pathlib import Path
 
 import pytest
-from cleaning_scene import DAY_MS, TP, Scene
-from forks import FORK_ID, committed, fork
 
 from moldau.base.names import TopicPartition
 from moldau.protocol.records import Record
@@ -12,6 +10,8 @@ from moldau.storage.branches.branch import Branch
 from moldau.storage.branches.forking import begin_fork
 from moldau.storage.files import OsFiles
 from moldau.storage.log.log import Log
+from tests.storage.cleaning_scene import DAY_MS, TP, Scene
+from tests.storage.forks import FORK_ID, committed, fork
 
 COPY = TopicPartition("copy", 0)
 

@@ -4,7 +4,6 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from forks import FORK_ID, committed, fork
 
 from moldau.base.names import TopicPartition
 from moldau.protocol.control_records import ControlType, Marker, encode_marker
@@ -12,6 +11,7 @@ from moldau.protocol.records import Record
 from moldau.storage.branches.branch import MARKER_FILE, remove_unfinished_branches
 from moldau.storage.files import MemoryFiles
 from moldau.storage.log.log import Log, LogConfig
+from tests.storage.forks import FORK_ID, committed, fork
 
 pytestmark = pytest.mark.slow
 

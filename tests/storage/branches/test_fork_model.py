@@ -4,7 +4,6 @@ from dataclasses import dataclass, field
 from tempfile import TemporaryDirectory
 
 import pytest
-from forks import FORK_ID, committed, fork
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -17,6 +16,7 @@ from moldau.protocol.records import Record, encode_batch
 from moldau.storage.directory.logs import Logs
 from moldau.storage.files import Files, MemoryFiles, OsFiles
 from moldau.storage.log.log import Log, LogConfig
+from tests.storage.forks import FORK_ID, committed, fork
 
 pytestmark = pytest.mark.slow
 

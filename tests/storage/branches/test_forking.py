@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from forks import FORK_ID, committed, fork
 
 from moldau.base.names import TopicPartition
 from moldau.protocol.compression import Compression
@@ -16,6 +15,7 @@ from moldau.storage.branches.branch import MARKER_FILE, Branch, remove_unfinishe
 from moldau.storage.branches.forking import begin_fork
 from moldau.storage.files import MemoryFiles, OsFiles
 from moldau.storage.log.log import Log, LogConfig
+from tests.storage.forks import FORK_ID, committed, fork
 
 NOW = 1_700_000_000_000
 SMALL = LogConfig(segment_bytes=500, index_interval_bytes=100)

@@ -2,10 +2,9 @@
 
 from typing import Any
 
-from storage_fixtures import NOW, batch
-
 from moldau.storage.compaction.cleaned_segment import CleanedSegment, remove_leftovers
 from moldau.storage.log.txn_index import AbortedTransaction
+from tests.storage.storage_fixtures import NOW, batch
 
 
 def names(files: Any, directory: str) -> list[str]:

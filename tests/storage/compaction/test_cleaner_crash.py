@@ -5,9 +5,9 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
-from cleaning_scene import CONFIG, NOW, TP, Scene
 
 from moldau.storage.files import MemoryFiles
+from tests.storage.cleaning_scene import CONFIG, NOW, TP, Scene
 
 pytestmark = pytest.mark.slow
 

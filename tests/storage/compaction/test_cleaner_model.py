@@ -5,7 +5,6 @@ import random
 from dataclasses import dataclass, field, replace
 
 import pytest
-from cleaning_scene import CONFIG, Scene
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -14,6 +13,7 @@ from moldau.protocol.compression import Compression
 from moldau.protocol.errors import KafkaError
 from moldau.protocol.records import Record, encode_batch
 from moldau.storage.compaction.log_cleaner import CleanerConfig
+from tests.storage.cleaning_scene import CONFIG, Scene
 
 pytestmark = pytest.mark.slow
 

@@ -8,12 +8,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from cleaning_scene import NOW, TP, Scene
 
 from moldau.storage.compaction.cleaner_worker import ProcessWorker, Worker
 from moldau.storage.compaction.cleaning import CleaningAbortedError
 from moldau.storage.errors import CorruptLogError, StorageError
 from moldau.storage.files import OsFiles
+from tests.storage.cleaning_scene import NOW, TP, Scene
 
 
 class ProcessScene(Scene):

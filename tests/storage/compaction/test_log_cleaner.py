@@ -5,7 +5,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from cleaning_scene import CONFIG, DAY_MS, NOW, TP, Scene
 
 from moldau.protocol.compression import Compression
 from moldau.protocol.errors import ErrorCode, KafkaError
@@ -13,6 +12,7 @@ from moldau.storage.compaction.log_cleaner import CleanerConfig
 from moldau.storage.directory import checkpoints
 from moldau.storage.files import OsFiles
 from moldau.storage.log.log import LogConfig
+from tests.storage.cleaning_scene import CONFIG, DAY_MS, NOW, TP, Scene
 
 
 @pytest.fixture(params=["memory", "os"])

@@ -5,10 +5,10 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from cleaning_scene import CONFIG, NOW, Scene
 
 from moldau.storage.compaction.log_to_clean import LogToClean, measure_dirtiness
 from moldau.storage.log.log import Log
+from tests.storage.cleaning_scene import CONFIG, NOW, Scene
 
 MINUTE = 60_000
 END = 1 << 62

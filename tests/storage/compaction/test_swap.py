@@ -3,7 +3,6 @@
 from typing import Any
 
 import pytest
-from storage_fixtures import NOW, batch
 
 from moldau.storage.compaction.cleaned_segment import CleanedSegment
 from moldau.storage.compaction.cleaning import CleanedGroup
@@ -17,6 +16,7 @@ from moldau.storage.errors import CorruptLogError
 from moldau.storage.files import Files
 from moldau.storage.log.segment import Segment
 from moldau.storage.log.segments import Segments
+from tests.storage.storage_fixtures import NOW, batch
 
 ZERO, TEN, TWENTY = (f"{offset:020}" for offset in (0, 10, 20))
 

@@ -3,7 +3,8 @@
 from collections import Counter
 
 import pytest
-from damage_cases import Damage, Original, check, draw
+
+from tests.storage.damage_cases import Damage, Original, check, draw
 
 pytestmark = pytest.mark.slow
 

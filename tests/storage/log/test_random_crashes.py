@@ -3,7 +3,8 @@
 import random
 
 import pytest
-from crash_lives import CUTS, crash, operations_of
+
+from tests.storage.crash_lives import CUTS, crash, operations_of
 
 pytestmark = pytest.mark.slow
 

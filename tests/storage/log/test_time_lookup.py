@@ -3,13 +3,13 @@
 from typing import Any
 
 import pytest
-from storage_fixtures import NOW, batch
 
 from moldau.protocol.compression import Compression
 from moldau.protocol.records import Record, encode_batch
 from moldau.storage.log.config import LogConfig
 from moldau.storage.log.time_lookup import HeavyLookup
 from moldau.storage.log.validation import NO_LIMITS
+from tests.storage.storage_fixtures import NOW, batch
 
 #: Every batch of two records begins a segment of its own.
 SMALL = LogConfig(segment_bytes=150, index_interval_bytes=1)

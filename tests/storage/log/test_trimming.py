@@ -3,10 +3,10 @@
 from typing import Any
 
 import pytest
-from storage_fixtures import NOW, batch
 
 from moldau.storage.log import trimming
 from moldau.storage.log.config import LogConfig
+from tests.storage.storage_fixtures import NOW, batch
 
 SMALL = LogConfig(segment_bytes=150, retention_ms=1000, file_delete_delay_ms=5000)
 LATER = NOW + 60_000

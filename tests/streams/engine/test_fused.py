@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from play import Play, cases, differences, internal_topics, named_stores
 
 from moldau.streams import (
     KEY,
@@ -23,6 +22,7 @@ from moldau.streams import (
 from moldau.streams.engine.fused import Columns
 from moldau.streams.engine.records import Input
 from moldau.streams.engine.task import Task
+from tests.streams.play import Play, cases, differences, internal_topics, named_stores
 
 VECTORS = sorted((Path(__file__).parents[1] / "vectors").glob("*.json"))
 FAMILIES = [path for path in VECTORS if path.stem not in ("copartitioning", "topology")]
@@ -43,7 +43,7 @@ class ColumnDriver(TestDriver):
 
 @pytest.mark.parametrize("path", FAMILIES, ids=lambda path: path.stem)
 def test_vectors_hold_in_columns(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("play.TestDriver", ColumnDriver)
+    monkeypatch.setattr("tests.streams.play.TestDriver", ColumnDriver)
     for _, vector, _ in cases(path):
         if "error" in vector:
             continue

@@ -222,9 +222,9 @@ def test_every_other_example_gives_its_results(spark: Any, tmp_path: Path) -> No
 
 def test_a_sample_of_each_family_of_vectors(spark: Any, tmp_path: Path) -> None:
     """Every fortieth vector in random micro-batches, and at least one of each family, all in one query."""
-    from play import cases
-    from play import play as by_engine
-    from spark_vectors import SparkPlayer, continues, fails_to_decode, playable_on_spark
+    from tests.streams.play import cases
+    from tests.streams.play import play as by_engine
+    from tests.streams.spark_vectors import SparkPlayer, continues, fails_to_decode, playable_on_spark
 
     chosen = []
     for path in VECTORS:

@@ -4,13 +4,13 @@ from io import BytesIO
 from pathlib import Path
 
 import pytest
-from tests.mirror.flows import SETTINGS, committed
 
 from moldau.cli.kafka_tools.clusters.mirror_maker import TOOL, main, settings_of
 from moldau.cli.kafka_tools.framework.exceptions import ToolError
 from moldau.cli.kafka_tools.framework.options import OptionError
 from moldau.cli.kafka_tools.framework.tool import Console
 from moldau.testing import Broker
+from tests.mirror.flows import SETTINGS, committed
 
 
 def files(tmp_path: Path, source: str, target: str) -> list[str]:

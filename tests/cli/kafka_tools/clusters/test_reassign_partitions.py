@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from waiting import wait_until
 
 from moldau.cli.kafka_tools.framework.tool import Console, run_tool
 from moldau.protocol.messages.create_topics import (
@@ -17,6 +16,7 @@ from moldau.protocol.messages.create_topics import (
     CreateTopicsRequest,
 )
 from moldau.testing import Cluster
+from tests.shared.waiting import wait_until
 
 
 class Printed(NamedTuple):

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from waiting import wait_until
 
 from moldau.base.names import TopicPartition
 from moldau.protocol.messages.create_topics import (
@@ -18,6 +17,7 @@ from moldau.protocol.messages.create_topics import (
     CreateTopicsRequest,
 )
 from moldau.testing import Cluster
+from tests.shared.waiting import wait_until
 
 pytestmark = pytest.mark.slow
 #: Kafka's client writes what it thinks to standard error too.

@@ -4,10 +4,10 @@ import io
 from collections.abc import Iterator
 
 import pytest
-from zookeeper_server import shared_zookeeper
 
 from moldau.cli.kafka_tools.clusters import zookeeper_shell
 from moldau.cli.kafka_tools.framework.tool import Console, run_tool
+from tests.shared.zookeeper_server import shared_zookeeper
 
 pytest.importorskip("kazoo")
 

@@ -4,26 +4,23 @@ import io
 import json
 import re
 import shlex
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
-from waiting import wait_until
-from zookeeper_server import shared_zookeeper
 
 from moldau.cli.kafka_tools.clusters import zookeeper_shell
 from moldau.cli.kafka_tools.framework.tool import Console, run_tool
 from moldau.testing import Broker
+from tests.shared.waiting import wait_until
+from tests.shared.zookeeper_server import shared_zookeeper
 
 pytest.importorskip("kazoo")
 pytestmark = pytest.mark.slow
 
-sys.path.insert(0, str(Path(__file__).parent))
-
-from test_transcripts import Call, calls  # noqa: E402
+from tests.cli.kafka_tools.clusters.test_transcripts import Call, calls  # noqa: E402
 
 #: It is printed by another thread of ZooKeeper's client: for a quick answer it may come too late.
 CONNECTED = ["", "WATCHER::", "", "WatchedEvent state:SyncConnected type:None path:null"]

@@ -5,8 +5,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from waiting import wait_until
-from zookeeper_server import ZooKeeper, shared_zookeeper
+
+from tests.shared.waiting import wait_until
+from tests.shared.zookeeper_server import ZooKeeper, shared_zookeeper
 
 pytest.importorskip("kazoo")
 pytest.importorskip("pyspark")

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from waiting import wait_until
+
+from tests.shared.waiting import wait_until
 
 pytest.importorskip("kazoo")
 pytest.importorskip("pyspark")

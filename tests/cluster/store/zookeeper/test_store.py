@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from waiting import until
-from zookeeper_server import ZooKeeper, shared_zookeeper
 
 from moldau.base.clock import SystemClock
 from moldau.cluster.records import BrokerRegistered, Endpoint
 from moldau.cluster.store.contract import MetadataStoreError
+from tests.shared.waiting import until
+from tests.shared.zookeeper_server import ZooKeeper, shared_zookeeper
 
 pytest.importorskip("kazoo")
 

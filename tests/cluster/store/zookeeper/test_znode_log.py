@@ -4,10 +4,10 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from zookeeper_server import shared_zookeeper
 
 from moldau.cluster.records import PartitionChanged, Record, TopicCreated, TopicDeleted
 from moldau.cluster.store.contract import MetadataStoreError, StaleControllerEpoch, StaleVersion
+from tests.shared.zookeeper_server import shared_zookeeper
 
 pytest.importorskip("kazoo")
 

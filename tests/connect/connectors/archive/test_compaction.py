@@ -3,11 +3,11 @@
 from pathlib import Path
 
 import pytest
-from tests.connect.connectors.archive.test_sink import Died, record, reloaded, started
 
 from moldau.connect.connectors.archive.compaction import files_that_count, flushes_that_count, run_to_merge
 from moldau.connect.connectors.archive.names import FileName, Flush
 from moldau.connect.connectors.archive.stores import LocalStore
+from tests.connect.connectors.archive.test_sink import Died, record, reloaded, started
 
 
 class Fragile(LocalStore):

@@ -4,10 +4,6 @@ import os
 from collections.abc import Iterator
 
 import pytest
-from tests.connect.connectors.archive.test_sink import record
-from tests.connect.java_servers import hdfs, hdfs_url
-from tests.connect.servers import Server
-from waiting import wait_until
 
 from moldau.base.names import TopicPartition
 from moldau.base.object_stores import StoreError
@@ -17,6 +13,10 @@ from moldau.connect.connectors.archive.sink import ArchiveSink, ArchiveSinkTask
 from moldau.connect.connectors.archive.source import ArchiveSource
 from moldau.connect.errors import ConfigException, RetriableException
 from moldau.testing.connect import read, write
+from tests.connect.connectors.archive.test_sink import record
+from tests.connect.java_servers import hdfs, hdfs_url
+from tests.connect.servers import Server
+from tests.shared.waiting import wait_until
 
 
 @pytest.fixture(scope="module")

@@ -4,13 +4,13 @@ import os
 from collections.abc import Iterator
 
 import pytest
-from tests.connect.connectors.archive.test_sink import record
-from tests.connect.servers import Server, s3_server
 
 from moldau.connect.connectors.archive.sink import ArchiveSink
 from moldau.connect.connectors.archive.source import ArchiveSource
 from moldau.connect.errors import ConnectException, RetriableException
 from moldau.testing.connect import read, write
+from tests.connect.connectors.archive.test_sink import record
+from tests.connect.servers import Server, s3_server
 
 pytestmark = [
     pytest.mark.slow,

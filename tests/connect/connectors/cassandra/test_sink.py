@@ -7,9 +7,6 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
-from tests.connect.java_servers import cassandra
-from tests.connect.servers import Server
-from waiting import wait_until
 
 from moldau.connect.connector import SinkTaskContext
 from moldau.connect.connectors.cassandra.sink import CassandraSink, CassandraSinkTask
@@ -18,6 +15,9 @@ from moldau.connect.data.types import Instant, Type
 from moldau.connect.errors import ConnectException, DataException, JavaError, RetriableException
 from moldau.connect.records import SinkRecord
 from moldau.testing.connect import write
+from tests.connect.java_servers import cassandra
+from tests.connect.servers import Server
+from tests.shared.waiting import wait_until
 
 pytestmark = [
     pytest.mark.slow,

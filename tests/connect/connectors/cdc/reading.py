@@ -3,13 +3,12 @@
 from collections.abc import Mapping
 from typing import Any
 
-from waiting import wait_until
-
 from moldau.base.clock import SystemClock
 from moldau.connect.config.validation import validate
 from moldau.connect.connector import Place, SourceConnector, SourceTaskContext
 from moldau.connect.data.schema import Struct
 from moldau.connect.records import SourceRecord
+from tests.shared.waiting import wait_until
 
 
 class Reading:

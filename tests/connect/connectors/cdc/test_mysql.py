@@ -5,13 +5,13 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from tests.connect.connectors.cdc.reading import Reading, plain
-from tests.connect.servers import Server, mariadb
-from waiting import wait_until
 
 from moldau.connect.connectors.cdc.mysql import MySqlCdc
 from moldau.connect.data.schema import Struct
 from moldau.connect.errors import ConnectException, RetriableException
+from tests.connect.connectors.cdc.reading import Reading, plain
+from tests.connect.servers import Server, mariadb
+from tests.shared.waiting import wait_until
 
 pytestmark = pytest.mark.slow
 

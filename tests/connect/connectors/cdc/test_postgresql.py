@@ -4,13 +4,13 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from tests.connect.connectors.cdc.reading import Reading, plain
-from tests.connect.servers import Server, postgresql, postgresql_address
-from waiting import wait_until
 
 from moldau.connect.connectors.cdc.postgresql import PostgresCdc
 from moldau.connect.data.schema import Struct
 from moldau.connect.errors import ConnectException
+from tests.connect.connectors.cdc.reading import Reading, plain
+from tests.connect.servers import Server, postgresql, postgresql_address
+from tests.shared.waiting import wait_until
 
 pytestmark = pytest.mark.slow
 

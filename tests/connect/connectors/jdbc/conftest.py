@@ -4,6 +4,7 @@ import os
 from collections.abc import Iterator
 
 import pytest
+
 from tests.connect.connectors.jdbc.databases import Database, database
 
 KINDS = ["sqlite", "postgresql", *(["mysql"] if os.environ.get("MOLDAU_TEST_CONNECT") else [])]

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from tests.connect.servers import Server, mariadb, postgresql, postgresql_address
 
 

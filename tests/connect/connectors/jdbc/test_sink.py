@@ -5,7 +5,6 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
-from tests.connect.connectors.jdbc.databases import Database
 
 from moldau.base.names import TopicPartition
 from moldau.connect.connector import SinkTask, SinkTaskContext
@@ -15,6 +14,7 @@ from moldau.connect.data.types import Type
 from moldau.connect.errors import ConfigException, ConnectException, DataException, RetriableException
 from moldau.connect.records import SinkRecord
 from moldau.testing.connect import write
+from tests.connect.connectors.jdbc.databases import Database
 
 ORDER = struct({"id": Schema(Type.INT32), "note": Schema(Type.STRING, optional=True)})
 WIDE = struct(

@@ -5,13 +5,13 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
-from tests.connect.connectors.jdbc.databases import Database
 
 from moldau.connect.connectors.jdbc.source import JdbcSource
 from moldau.connect.data.schema import Struct
 from moldau.connect.data.types import Instant
 from moldau.connect.errors import ConfigException, ConnectException
 from moldau.testing.connect import Found, read
+from tests.connect.connectors.jdbc.databases import Database
 
 
 def got(found: Found) -> list[dict[str, Any]]:

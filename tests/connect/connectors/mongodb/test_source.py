@@ -5,8 +5,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from tests.connect.servers import Server, mongodb, mongodb_address
-from waiting import wait_until
 
 from moldau.base.clock import SystemClock
 from moldau.connect.connector import Place, SinkTaskContext, SourceTaskContext
@@ -17,6 +15,8 @@ from moldau.connect.data.types import Type
 from moldau.connect.errors import ConfigException, DataException, RetriableException
 from moldau.connect.records import SinkRecord, SourceRecord
 from moldau.testing.connect import write
+from tests.connect.servers import Server, mongodb, mongodb_address
+from tests.shared.waiting import wait_until
 
 pytestmark = pytest.mark.slow
 

@@ -3,12 +3,12 @@
 from collections.abc import Iterator
 
 import pytest
-from tests.connect.servers import Server, redis_server
 
 from moldau.connect.connectors.redis.sink import RedisSink
 from moldau.connect.errors import ConfigException, DataException, RetriableException
 from moldau.connect.records import SinkRecord
 from moldau.testing.connect import write
+from tests.connect.servers import Server, redis_server
 
 
 @pytest.fixture(scope="module")

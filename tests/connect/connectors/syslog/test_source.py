@@ -5,7 +5,6 @@ import logging.handlers
 import socket
 
 import pytest
-from waiting import wait_until
 
 from moldau.base.clock import SystemClock
 from moldau.connect.connector import SourceTaskContext
@@ -13,6 +12,7 @@ from moldau.connect.connectors.syslog.source import SyslogSourceTask
 from moldau.connect.data.schema import Struct
 from moldau.connect.errors import ConnectException
 from moldau.connect.records import SourceRecord
+from tests.shared.waiting import wait_until
 
 
 def started(**settings: str) -> SyslogSourceTask:

@@ -13,8 +13,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from tests.connect.conftest import Worker, clustered, in_cluster
-from waiting import wait_until
 
 from moldau.base.clock import SystemClock
 from moldau.base.names import TopicPartition
@@ -32,6 +30,8 @@ from moldau.connect.worker.tasks.task_parts import TaskParts
 from moldau.connect.worker.topic_offsets import TopicOffsets
 from moldau.protocol.errors import ErrorCode, KafkaError
 from moldau.testing import Broker
+from tests.connect.conftest import Worker, clustered, in_cluster
+from tests.shared.waiting import wait_until
 
 pytestmark = pytest.mark.slow
 ENABLED = {"exactly.once.source.support": "enabled"}

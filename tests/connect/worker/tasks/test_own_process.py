@@ -9,12 +9,12 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from tests.connect.conftest import Worker, in_cluster, running, worker_properties
-from waiting import wait_until
 
 from moldau.connect.errors import ConfigException, ConnectException, RetriableException
 from moldau.connect.worker.tasks.own_process import _how_it_ended, _raise_error, in_own_process
 from moldau.testing import Broker
+from tests.connect.conftest import Worker, in_cluster, running, worker_properties
+from tests.shared.waiting import wait_until
 
 OWN = {"isolation": "process"}
 

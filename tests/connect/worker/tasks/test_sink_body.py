@@ -4,10 +4,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.connect.conftest import Worker, running
-from waiting import wait_until
 
 from moldau.testing import Broker, fail
+from tests.connect.conftest import Worker, running
+from tests.shared.waiting import wait_until
 
 pytestmark = pytest.mark.slow
 

@@ -7,8 +7,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from tests.connect.conftest import Worker, running
-from waiting import wait_until
 
 from moldau.base.clock import SystemClock
 from moldau.client.transport.cluster import Cluster
@@ -16,6 +14,8 @@ from moldau.connect.connector import SourceTask
 from moldau.connect.records import SourceRecord
 from moldau.connect.worker.tasks.source_body import IDLE_SECONDS, SourceBody
 from moldau.testing import Broker
+from tests.connect.conftest import Worker, running
+from tests.shared.waiting import wait_until
 
 pytestmark = pytest.mark.slow
 

@@ -7,12 +7,12 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from tests.connect.conftest import Worker, running
-from waiting import wait_until
 
 from moldau.connect.errors import ConnectException, RetriableException
 from moldau.connect.worker.tasks.spark_sink import _reason
 from moldau.testing import Broker
+from tests.connect.conftest import Worker, running
+from tests.shared.waiting import wait_until
 
 
 def rows(file: Path) -> list[tuple[int, int]]:

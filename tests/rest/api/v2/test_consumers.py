@@ -5,7 +5,8 @@ import threading
 
 import pytest
 from confluent_kafka import Consumer, TopicPartition
-from waiting import wait_until
+
+from tests.shared.waiting import wait_until
 
 V2 = "application/vnd.kafka.v2+json"
 JSON = "application/vnd.kafka.json.v2+json"

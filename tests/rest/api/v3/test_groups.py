@@ -1,7 +1,8 @@
 """v3's consumer groups: consumers, assignments, lags."""
 
 import pytest
-from waiting import wait_until
+
+from tests.shared.waiting import wait_until
 
 
 @pytest.fixture

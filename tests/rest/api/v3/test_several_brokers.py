@@ -3,9 +3,9 @@
 import json
 
 import pytest
-from waiting import wait_until
 
 from moldau.testing import Cluster
+from tests.shared.waiting import wait_until
 
 pytestmark = pytest.mark.slow
 
