@@ -102,7 +102,7 @@ def test_only_the_login_changes_znodes(
             assert shell(connect, "ls", "/config/users") == (
                 1,
                 "",
-                "Insufficient permission: /config/users\n",
+                "Insufficient permission : /config/users\n",
             )
             for path in ("/controller_epoch", "/brokers/topics/orders"):
                 with pytest.raises(NoAuthError):
