@@ -10,7 +10,7 @@ import pytest
 
 from moldau.replication import log_upkeep
 from moldau.testing import Broker
-from tests.shared.waiting import until
+from tests.shared.waiting import until, wait_until
 
 DAY = 86_400
 
@@ -48,6 +48,22 @@ def test_a_round_of_retention(broker: Broker) -> None:
     assert len(renames) == 6
     assert noted < min(renames)
     assert broker.records("t") == []
+
+
+def test_dropped_files_go_as_soon_as_they_are_due(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(log_upkeep, "_REMOVAL_CHECK_SECONDS", 100 * DAY)
+    configs = {"internal.segment.bytes": 150, "retention.ms": 1000, "file.delete.delay.ms": 60_000}
+    with Broker() as broker:
+        broker.create_topic("t", configs=configs)
+        broker.produce("t", bytes(50))
+        broker.produce("t", bytes(50))
+        broker.clock.advance(DAY)
+        seen = operations(broker)
+        in_loop(broker, lambda node: node.upkeep.retain())
+        broker.clock.advance(59)
+        assert not [path for name, path in seen if name == "remove" and ".log" in path]
+        broker.clock.advance(1)
+        wait_until(lambda: len([path for name, path in seen if name == "remove" and ".log" in path]) == 2)
 
 
 def test_a_second_round_does_not_join_the_first(broker: Broker) -> None:

@@ -195,6 +195,7 @@ with Broker() as broker:
 assert "sqlite3" not in sys.modules
 assert "moldau.cluster.store.local" not in sys.modules
 assert "click" not in sys.modules
+assert "urllib.request" not in sys.modules
 """
     ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert (ended.returncode, ended.stderr) == (0, "")

@@ -29,7 +29,8 @@ _FLUSH_CHECK_SECONDS = 1.0
 _REMOVAL_CHECK_SECONDS = 1.0
 #: A removal waits for the file system nearly all of its time, and that does several at once.
 _REMOVAL_THREADS = 4
-_SHORTEST_SECONDS = 1.0
+#: An interval that is set to less would keep the loop busy.
+_SHORTEST_SECONDS = 0.1
 #: Logs that retention looks at before requests get a turn.
 _LOGS_AT_A_TIME = 256
 
@@ -68,10 +69,12 @@ class LogUpkeep:
         self.clock_watch = ClockWatch(clock)
         self._disk_space = DiskSpace(logs, replicas, settings)
         self._measuring: asyncio.Task[None] | None = None
+        self._timers: Timers | None = None
 
     def schedule(self, timers: Timers) -> None:
         """From now on for as long as the timers run."""
         settings = self._settings
+        self._timers = timers
         self.moves.resume()
         self._background.start(self.check_sealed_segments(), "check of sealed segments")
         timers.every(_FLUSH_CHECK_SECONDS, self.flush_due)
@@ -182,6 +185,13 @@ class LogUpkeep:
                 await self._write(self._logs.begin_start_checkpoint())
                 for log in old:
                     await self._drop(log, now_ms)
+            self._remove_after({log.config.file_delete_delay_ms for log in old})
+
+    def _remove_after(self, delays_ms: Iterable[int]) -> None:
+        """As soon as dropped files are due, rather than when somebody next looks."""
+        if self._timers is not None:
+            for delay_ms in delays_ms:
+                self._timers.after(delay_ms / 1000, self.remove_deleted)
 
     async def _drop(self, log: Log, now_ms: int) -> None:
         job = begin_drop(log)

@@ -9,14 +9,17 @@ sockets only. What a test does to one of them, the others see as they would see 
 """
 
 import os
+import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from moldau.base.clock import SteppedClock
+from moldau.base.clock import SteppedClock, stopwatch
 from moldau.testing.broker import Broker, Value
 
 if TYPE_CHECKING:
     from moldau.cluster.image import ClusterImage
+
+_PATIENCE_SECONDS = 60.0
 
 
 class Cluster:
@@ -53,10 +56,20 @@ class Cluster:
         try:
             for broker in self.brokers.values():
                 broker.start()
+            self._wait_until_known()
         except BaseException:
             self.stop()
             raise
         return self
+
+    def _wait_until_known(self) -> None:
+        """Brokers learn of each other by the log of metadata, a moment after the last of them is ready."""
+        deadline = stopwatch() + _PATIENCE_SECONDS
+        for broker in self.brokers.values():
+            while not all(broker.node.metadata.image.is_live(each) for each in self.brokers):
+                if stopwatch() > deadline:
+                    raise TimeoutError("the brokers of the cluster did not all learn of each other")
+                time.sleep(0.002)
 
     def stop(self) -> None:
         """Stops all brokers in good order, those that are paused too."""

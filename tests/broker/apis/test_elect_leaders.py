@@ -114,7 +114,7 @@ def test_a_broker_that_is_forgotten(cluster: Cluster) -> None:
     assert ask(cluster, UnregisterBrokerRequest(3)).error_code == 0
     assert 3 not in cluster.image.brokers
     cluster.restart(3)
-    assert cluster.image.is_live(3)
+    wait_until(lambda: all(cluster[each].node.metadata.image.is_live(3) for each in (1, 2, 3)))
 
 
 def test_the_controller_is_named_as_the_leader_of_the_quorum(cluster: Cluster) -> None:

@@ -11,7 +11,6 @@ import struct
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from moldau.broker.access.bearer_keys import BearerKeys
 from moldau.broker.access.delegation_tokens import token_login
 from moldau.broker.access.failed_logins import LONGEST_WAIT_SECONDS, FailedLogins
 from moldau.broker.access.kerberos import gssapi_logins
@@ -367,6 +366,9 @@ def _mechanism(mechanism: str, settings: ListenerSettings, services: Services) -
     if mechanism in scram.MECHANISMS:
         return _scram(scram.MECHANISMS[mechanism], services, settings["moldau.scram.old.librdkafka.allow"])
     if mechanism == "OAUTHBEARER":
+        # An HTTP client comes with it, which a broker without such logins has no use for.
+        from moldau.broker.access.bearer_keys import BearerKeys
+
         return BearerKeys(settings, services).begin
     if mechanism == "GSSAPI":
         return gssapi_logins(settings)
