@@ -1,6 +1,7 @@
 """A whole broker and requests far larger than any client's: what they cost, and whom they hold up."""
 
 import asyncio
+import gc
 import logging
 import tracemalloc
 from collections.abc import Iterator
@@ -30,6 +31,8 @@ pytestmark = pytest.mark.slow
 
 #: A tenth of what the broker takes, so that the tests are quick; the soak sends the rest.
 ELEMENTS = 2000
+#: Enough to tell what comes with each element from what comes once.
+FEW_ELEMENTS = 200
 SETTINGS = {
     "moldau.request.elements.max": ELEMENTS + 100,
     "auto.create.topics.enable": False,
@@ -103,6 +106,27 @@ def test_a_giant_costs_little_more_than_its_bytes_and_nobody_waits_for_it(
         peak, answered_at_once = broker.run(play(data))
         assert not answered_at_once, giant.array
         assert peak < 8 * len(data) + FIXED_SUM, (giant.array, len(data), peak)
+
+
+@pytest.mark.parametrize("key", TABLE, ids=lambda key: key.name)
+def test_a_request_leaves_nothing_for_the_garbage_collector(broker: Broker, key: ApiKey) -> None:
+    """Errors that are kept together with their stacks did: a hundred megabytes after many refusals."""
+    version = TABLE[key].maximum
+
+    def left_by(message: Any) -> int:
+        line = broker.run(answer(broker, frame(message, version)))
+        line.lose()
+        del line
+        broker.run(turns(5))
+        return gc.collect()
+
+    gc.disable()
+    try:
+        for giant in giants(key, version, FEW_ELEMENTS):
+            left_by(giant.message)  # the first one of an API may import what makes some
+            assert left_by(giant.message) < FEW_ELEMENTS, giant.array
+    finally:
+        gc.enable()
 
 
 def test_more_elements_than_may_be_are_refused_with_an_answer(

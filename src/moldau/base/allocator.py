@@ -50,8 +50,7 @@ _LOOKS_BETWEEN_PASSES = 60
 _MOST_IN_A_PASS = 200_000
 _LOOKS_BETWEEN_POSTPONED = 10
 _MOST_POSTPONED = 6
-#: How often we ask whether what is set aside has doubled.
-_LOOKS_BETWEEN_COUNTS = 600
+#: So many that were set aside are worth a pass over everything.
 _SET_ASIDE_AT_LEAST = 200_000
 
 
@@ -67,20 +66,20 @@ class ShortCollections:
 
     Python looks at young objects by itself, a few at a time, and we look at the old ones as soon as they are
     many. What survived that is set aside, so that the next pass is about newer ones only: it is freed when
-    nobody refers to it, as always, but a cycle among it is not found any more. When what is set aside has
-    more than doubled, twice in a row, there is one pass over everything.
+    nobody refers to it, as always, but a cycle among it is not found any more. When as many were set aside as
+    survived the last pass over everything, and many they are, there is another.
     """
 
-    __slots__ = ("_doubled", "_looks", "_postponed", "_set_aside", "_since_pass")
+    __slots__ = ("_looks", "_postponed", "_set_aside", "_since_pass", "_survivors")
 
     def __init__(self) -> None:
         self._looks = 0
         #: Looks since the last pass, and those that found too many for one.
         self._since_pass = 0
         self._postponed = 0
-        #: How many survived the last pass over everything, and whether they had doubled at the last count.
+        #: How many survived the last pass over everything, and how many were set aside since.
+        self._survivors = 0
         self._set_aside = 0
-        self._doubled = False
 
     def start(self, every: Callable[[float, Callable[[], None]], object]) -> None:
         """Once the service has started: what exists now stays; ``every`` calls a function periodically."""
@@ -91,8 +90,6 @@ class ShortCollections:
     def look(self) -> None:
         self._looks += 1
         self._since_pass += 1
-        if self._looks % _LOOKS_BETWEEN_COUNTS == 0:
-            self._count_what_is_set_aside()
         is_due = self._since_pass >= _LOOKS_BETWEEN_PASSES
         if not is_due and gc.get_count()[2] == 0:  # none has become old
             return
@@ -102,24 +99,21 @@ class ShortCollections:
         if old > _MOST_IN_A_PASS:
             self._postponed += 1
             if self._postponed > _MOST_POSTPONED:
-                self._set_old_aside()
+                self._set_old_aside(old)
         elif is_due or old >= _WORTH_A_PASS:
-            gc.collect()
-            self._set_old_aside()
+            if self._set_aside + old > max(_SET_ASIDE_AT_LEAST, self._survivors):
+                self._pass_over_everything()
+            else:
+                freed = gc.collect()
+                self._set_old_aside(max(0, old - freed))
 
-    def _set_old_aside(self) -> None:
+    def _set_old_aside(self, count: int) -> None:
         gc.freeze()
+        self._set_aside += count
         self._since_pass = self._postponed = 0
-
-    def _count_what_is_set_aside(self) -> None:
-        had_doubled = self._doubled
-        self._doubled = gc.get_freeze_count() > max(2 * self._set_aside, _SET_ASIDE_AT_LEAST)
-        if had_doubled and self._doubled:
-            self._pass_over_everything()
 
     def _pass_over_everything(self) -> None:
         gc.unfreeze()
         gc.collect()
-        self._set_old_aside()
-        self._set_aside = gc.get_freeze_count()
-        self._doubled = False
+        self._set_old_aside(0)
+        self._survivors, self._set_aside = gc.get_freeze_count(), 0

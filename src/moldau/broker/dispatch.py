@@ -331,6 +331,7 @@ class Dispatch:
                 except Exception as error:
                     result = error
                 work = self._start(reply, route, request, context, result)
+                del result  # the stack of an error would lead back to the error
                 # What waits for long, for a disk or for another broker, does not keep its place.
                 await asyncio.wait([work], timeout=_PLACE_SECONDS)
         except asyncio.CancelledError:
@@ -371,7 +372,9 @@ class Dispatch:
             self._fill(reply, route, request, context, _stopping())
             raise
         except Exception as error:
-            response = error
+            # Not kept in a variable of this function: its stack would lead back to it.
+            self._fill(reply, route, request, context, error)
+            return
         if isinstance(response, Parked):
             reply.wait_with_others()
         self._fill(reply, route, request, context, response)
@@ -401,6 +404,9 @@ class Dispatch:
                 if inspect.isawaitable(response) or response.__class__ is GeneratorType:
                     self._start(reply, route, request, context, response)
                     return
+                if isinstance(response, CloseConnection | MalformedMessage):
+                    context.connection.close(str(response))
+                    return
                 if isinstance(response, Exception):
                     response = self._failed(route, request, context, response)
             empty = response is None or response is NO_RESPONSE
@@ -418,7 +424,10 @@ class Dispatch:
     def _failed(self, route: Route, request: Any, context: RequestContext, error: Exception) -> Any:
         """The answer to a request whose handler raised."""
         if isinstance(error, CloseConnection | MalformedMessage):
-            raise error
+            try:
+                raise error
+            finally:
+                del error  # its stack would lead back to it
         if not isinstance(error, KafkaError):
             name = f"{route.api_key.name} v{route.version}"
             log.error("%s from %s failed", name, context.connection.peer, exc_info=error)

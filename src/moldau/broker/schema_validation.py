@@ -111,7 +111,7 @@ class SchemaValidator:
                 message = f"The records name {unknown} schemas that are new here, more than {_MAX_ASKED}."
                 raise KafkaError(ErrorCode.INVALID_RECORD, message)
         except KafkaError as error:
-            refusals.update(dict.fromkeys(claims, error))
+            refusals.update(dict.fromkeys(claims, error.without_stack()))
             claims.clear()
             return {}
         return answers
@@ -185,7 +185,7 @@ def _claims(partitions: Partitions, limits: BatchLimits) -> Found:
                 message = f"The records of the request name more than {MAX_SCHEMAS} schemas."
                 raise KafkaError(ErrorCode.INVALID_RECORD, message)
         except KafkaError as error:
-            refusals[partition.topic_partition] = error
+            refusals[partition.topic_partition] = error.without_stack()
             continue
         if found is not None:
             before = claims.get(partition.topic_partition)

@@ -96,10 +96,13 @@ class Metadata:
             raise _stopping()
         if self.controller_epoch is None:
             raise _not_controller()
-        submission = _Submission(decide, asyncio.get_running_loop().create_future())
-        self._waiting.append(submission)
+        done: asyncio.Future[ClusterImage] = asyncio.get_running_loop().create_future()
+        self._waiting.append(_Submission(decide, done))
         self._start_work()
-        return await submission.done
+        try:
+            return await done
+        finally:
+            del done  # the stack of an error would lead back to the error
 
     async def execute(self, command: Callable[[ClusterImage], ControllerResult[_Response]]) -> _Response:
         """``submit`` for a command with a response, which is returned once the records are stored."""
@@ -202,7 +205,7 @@ class Metadata:
                     image = image.apply_all(decided_records, version=self.image.version + 1)
                     records.extend(decided_records)
             except Exception as error:  # raised to the caller of submit, whatever it is
-                submission.error = error
+                submission.error = error.without_stack() if isinstance(error, KafkaError) else error
         return image, records, len(group)
 
     async def _append(self, image: ClusterImage, records: Sequence[Record]) -> None:

@@ -201,6 +201,15 @@ class KafkaError(Exception):
     def __str__(self) -> str:
         return f"{self.code.name}: {self.message}" if self.message else self.code.name
 
+    def without_stack(self) -> "KafkaError":
+        """For an error that is kept as a value.
+
+        Its stack refers to the frames that it passed through, and one of them to whoever keeps it: such a
+        cycle, and all that the frames refer to, would stay until the garbage collector finds it.
+        """
+        self.__traceback__ = self.__context__ = None
+        return self
+
     @property
     def retriable(self) -> bool:
         return self.code in RETRIABLE

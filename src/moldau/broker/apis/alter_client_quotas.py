@@ -66,7 +66,7 @@ async def handle(request: AlterClientQuotasRequest, context: RequestContext) -> 
         try:
             changes += _changes(entry, seen)
         except KafkaError as refusal:
-            error = refusal
+            error = refusal.without_stack()
         response.entries.append(_result(entity, error))
     if changes and not request.validate_only:
         await context.services.metadata.submit(lambda image: change_quotas(image, changes))

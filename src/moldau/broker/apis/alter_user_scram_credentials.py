@@ -42,7 +42,7 @@ async def handle(
         try:
             changes.append(ScramChange(removal.name, _mechanism(removal.name, removal.mechanism), None))
         except KafkaError as error:
-            errors[removal.name] = errors[removal.name] or error
+            errors[removal.name] = errors[removal.name] or error.without_stack()
     for setting in request.upsertions:
         try:
             mechanism = _mechanism(setting.name, setting.mechanism)
@@ -56,7 +56,7 @@ async def handle(
             credential = credential_from_salted(mechanism, salt, salted, setting.iterations)
             changes.append(ScramChange(setting.name, mechanism, credential))
         except KafkaError as error:
-            errors[setting.name] = errors[setting.name] or error
+            errors[setting.name] = errors[setting.name] or error.without_stack()
     changes = [change for change in changes if errors[change.user] is None]
     if changes:
         missing = await context.services.metadata.execute(lambda image: change_credentials(image, changes))

@@ -50,7 +50,7 @@ async def ask_each(
         try:
             replies.append(request_of(context, group_id, method, piece(group_id)))
         except KafkaError as error:
-            replies.append(error)
+            replies.append(error.without_stack())
     # All are asked by now, and nearly always all have answered.
     for place, reply in enumerate(replies):
         await turn.give_way()
@@ -58,7 +58,7 @@ async def ask_each(
             try:
                 replies[place] = await reply
             except KafkaError as error:
-                replies[place] = error
+                replies[place] = error.without_stack()
     return replies
 
 

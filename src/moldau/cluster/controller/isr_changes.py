@@ -57,7 +57,7 @@ def alter_partitions(
         try:
             topic, partition = _checked(image, broker_id, proposal)
         except KafkaError as error:
-            outcomes.append(error)
+            outcomes.append(error.without_stack())
             continue
         isr = tuple(member.broker_id for member in proposal.new_isr)
         wanted = completed(partition._replace(isr=isr))

@@ -55,7 +55,7 @@ def elect_leaders(
             _check(partition, changed, election)
         except KafkaError as error:
             if asked is not None or error.code is not ErrorCode.ELECTION_NOT_NEEDED:
-                outcomes.append((topic_partition, error))
+                outcomes.append((topic_partition, error.without_stack()))
             continue
         records.append(partition_changed(topic.topic_id, changed))
         image = image.apply_all(records[-1:], version=image.version)

@@ -55,7 +55,7 @@ def alter_reassignments(
                     "The move cannot be cancelled: none of the replicas from before is in sync.",
                 )
         except KafkaError as error:
-            outcomes.append(error)
+            outcomes.append(error.without_stack())
             continue
         outcomes.append(None)
         if changed is not partition:

@@ -118,7 +118,7 @@ def create_topics(
             )
             room.take(len(replicas))
         except KafkaError as error:
-            outcomes.append(error)
+            outcomes.append(error.without_stack())
             continue
         new_names[collision_key(topic.name)] = topic.name
         topic_id = topic_ids[index]
@@ -150,7 +150,7 @@ def create_branch(
     created = create_topics(image, (topic,), topic_ids=(topic_id,), seed=0, validate_configs=validate_configs)
     (outcome,) = created.response
     if isinstance(outcome, KafkaError):
-        raise outcome
+        raise KafkaError(outcome.code, outcome.message)
     records = tuple(
         _with_data(image, topic.name, record, leader_epochs[record.partition], holders[record.partition])
         if isinstance(record, PartitionChanged)
@@ -343,7 +343,7 @@ def create_partitions(
             added = _more_partitions(image, topic, seed + index)
             room.take(len(added))
         except KafkaError as error:
-            outcomes.append(error)
+            outcomes.append(error.without_stack())
         else:
             records.extend(added)
             outcomes.append(None)
@@ -429,7 +429,7 @@ def delete_topics(
         try:
             topic_id, name = _topic_to_delete(image, selector, names, ids)
         except KafkaError as error:
-            outcomes.append(error)
+            outcomes.append(error.without_stack())
             continue
         records.append(TopicDeleted(topic_id))
         outcomes.append(DeletedTopic(topic_id, name))
