@@ -282,7 +282,6 @@ class Node:
         )
         self._opened.append(self.cleaning.close)
         purgatory = Purgatory(self.timers, settings.moldau_parked_requests_max)
-        sessions = settings.max_incremental_fetch_session_cache_slots
         self.services = Services(
             node_id=self.node_id,
             cluster_id=self.logs.cluster_id or "",
@@ -304,7 +303,7 @@ class Node:
             ask_broker=lambda node_id, ask, ms: self.peers.send(node_id, ask, timeout_ms=ms, purpose="forks"),
             restores=Restores(),
             purgatory=purgatory,
-            fetch_sessions=FetchSessions(self.clock, sessions, lambda: random.randrange(1, 1 << 31)),
+            fetch_sessions=FetchSessions(self.clock, settings, lambda: random.randrange(1, 1 << 31)),
             producer_ids=ProducerIds(self.metadata, self.node_id, self.controller),
             groups=self._groups,
             transactions=self._transactions,

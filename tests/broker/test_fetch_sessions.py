@@ -24,7 +24,8 @@ def clock() -> SteppedClock:
 @pytest.fixture
 def sessions(clock: SteppedClock) -> FetchSessions:
     ids = count(1)
-    return FetchSessions(clock, 2, lambda: next(ids))
+    settings = {"max.incremental.fetch.session.cache.slots": 2, "moldau.fetch.session.partitions.max": 6}
+    return FetchSessions(clock, settings, lambda: next(ids))
 
 
 def fetch(
@@ -136,3 +137,23 @@ def test_the_epoch_wraps_to_one(sessions: FetchSessions) -> None:
     sessions._sessions[1].epoch = 0x7FFFFFFF
     sessions.plan(fetch(1, 0x7FFFFFFF), 12)
     assert sessions.plan(fetch(1, 1), 12).session_id == 1
+
+
+def test_partitions_of_all_sessions_are_bounded(sessions: FetchSessions, clock: SteppedClock) -> None:
+    four = [(index, 0) for index in range(4)]
+    assert sessions.plan(fetch(0, 0, *four), 12).session_id == 1
+    assert sessions.plan(fetch(0, 0, *four), 12).session_id == 0, "one more would be too much"
+    assert sessions.partition_count == 4
+    clock.advance(EVICTION_SECONDS)
+    assert sessions.plan(fetch(0, 0, *four), 12).session_id == 2, "the first was not used for long"
+    assert (len(sessions), sessions.partition_count, sessions.evictions) == (1, 4, 1)
+
+
+def test_a_session_that_grows_too_much_ends(sessions: FetchSessions) -> None:
+    sessions.plan(fetch(0, 0, (0, 0)), 12)
+    assert sessions.plan(fetch(1, 1, *((index, 0) for index in range(1, 6))), 12).session_id == 1
+    assert sessions.partition_count == 6
+    with pytest.raises(KafkaError) as refused:
+        sessions.plan(fetch(1, 2, (6, 0)), 12)
+    assert refused.value.code is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    assert (len(sessions), sessions.partition_count) == (0, 0)

@@ -101,7 +101,7 @@ class Services:
         self.settings = broker.settings
         self.replicas = broker.partitions.replicas
         self.purgatory = Purgatory(process.timers, 1000)
-        self.fetch_sessions = FetchSessions(broker.clock, 100, lambda: 1)
+        self.fetch_sessions = FetchSessions(broker.clock, broker.settings, lambda: 1)
         self.producer_ids = broker.producer_ids
         self.groups = process.groups
         self.transactions = process.transactions

@@ -3,15 +3,16 @@
 A session lives in the broker, not in a connection; it has an epoch that grows with each request.
 Partitions that gave data move to the end of the session, so that a small limit starves nobody.
 
-Invariant: the number of sessions is bounded; a new one replaces the least recently used, once that has
+Invariant: the numbers of sessions and of their partitions are bounded; a new session replaces the least recently used, once that has
 been idle for long enough.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from moldau.base.clock import Clock
 from moldau.base.names import Uuid
+from moldau.cluster.configs.broker_settings import BrokerSettings
 from moldau.protocol.errors import ErrorCode, KafkaError
 from moldau.protocol.messages.fetch import FetchPartition, PartitionData
 
@@ -126,22 +127,23 @@ class Plan:
 
 
 class FetchSessions:
-    def __init__(self, clock: Clock, slots: int, new_id: Callable[[], int]) -> None:
+    def __init__(
+        self, clock: Clock, settings: Mapping[str, Any] | BrokerSettings, new_id: Callable[[], int]
+    ) -> None:
         self._clock = clock
-        self._slots = slots
+        self._slots: int = settings["max.incremental.fetch.session.cache.slots"]
+        self._most_partitions: int = settings["moldau.fetch.session.partitions.max"]
         self._new_id = new_id
         self.evictions = 0
+        self.partition_count = 0
         self._sessions: dict[int, Session] = {}  # in order of use, the longest unused first
 
     def __len__(self) -> int:
         return len(self._sessions)
 
-    @property
-    def partition_count(self) -> int:
-        return sum(len(session.partitions) for session in self._sessions.values())
-
     def clear(self) -> None:
         self._sessions.clear()
+        self.partition_count = 0
 
     def plan(self, request: Any, version: int) -> Plan:
         """Reads the session fields of a request; raises when the session is not what the client believes."""
@@ -149,7 +151,7 @@ class FetchSessions:
         session_id, epoch = request.session_id, request.session_epoch
         if epoch in (FINAL_EPOCH, INITIAL_EPOCH):
             if session_id != INVALID_SESSION_ID:
-                self._sessions.pop(session_id, None)
+                self._end(session_id)
             wanted = _wanted(request, by_id)
             if epoch == FINAL_EPOCH or version < 7:
                 return Plan(wanted.values(), None, incremental=False)
@@ -165,6 +167,7 @@ class FetchSessions:
         if session.epoch != epoch:
             raise KafkaError(ErrorCode.INVALID_FETCH_SESSION_EPOCH)
         self._touch(session)
+        self.partition_count -= len(session.partitions)
         for key, wanted in _wanted(request, by_id).items():
             known = session.partitions.get(key)
             if known is None:
@@ -181,26 +184,46 @@ class FetchSessions:
             for index in topic.partitions:
                 session.partitions.pop((name, index), None)
         session.epoch = epoch + 1 if epoch < 0x7FFFFFFF else 1
+        self.partition_count += len(session.partitions)
         if not session.partitions:
             # Nothing is left to follow: the session ends here, and the answer carries no session.
-            del self._sessions[session_id]
+            self._end(session_id)
             return Plan((), None, incremental=False)
+        if not self._has_room(0, 0):
+            # It has grown too much. Its client begins again, and goes on without a session.
+            self._end(session_id)
+            raise KafkaError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
         return Plan(session.partitions.values(), session, incremental=True)
 
     def _create(self, by_id: bool, wanted: dict[Key, WantedPartition]) -> Session | None:
         """A new session, or None when there are too many: the client then goes on without one."""
         now = self._clock.monotonic()
-        if len(self._sessions) >= self._slots:
-            oldest = next(iter(self._sessions.values()), None)
-            if oldest is None or now - oldest.used_at < EVICTION_SECONDS:
-                return None
-            del self._sessions[oldest.session_id]
-            self.evictions += 1
+        if not self._has_room(1, len(wanted)):
+            return None
         session_id = self._new_id()
         while session_id == INVALID_SESSION_ID or session_id in self._sessions:
             session_id = self._new_id()
         session = self._sessions[session_id] = Session(session_id, by_id, wanted, now)
+        self.partition_count += len(wanted)
         return session
+
+    def _has_room(self, sessions: int, partitions: int) -> bool:
+        """Whether so much more may be kept, once those have gone that were not used for long."""
+        while (
+            len(self._sessions) + sessions > self._slots
+            or self.partition_count + partitions > self._most_partitions
+        ):
+            oldest = next(iter(self._sessions.values()), None)
+            if oldest is None or self._clock.monotonic() - oldest.used_at < EVICTION_SECONDS:
+                return False
+            self._end(oldest.session_id)
+            self.evictions += 1
+        return True
+
+    def _end(self, session_id: int) -> None:
+        session = self._sessions.pop(session_id, None)
+        if session is not None:
+            self.partition_count -= len(session.partitions)
 
     def _touch(self, session: Session) -> None:
         session.used_at = self._clock.monotonic()

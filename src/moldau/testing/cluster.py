@@ -8,8 +8,8 @@ Invariant: every broker runs on a thread and an event loop of its own, and they 
 sockets only. What a test does to one of them, the others see as they would see it of another process.
 """
 
+import asyncio
 import os
-import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -69,7 +69,7 @@ class Cluster:
             while not all(broker.node.metadata.image.is_live(each) for each in self.brokers):
                 if stopwatch() > deadline:
                     raise TimeoutError("the brokers of the cluster did not all learn of each other")
-                time.sleep(0.002)
+                broker.run(asyncio.sleep(0.002))
 
     def stop(self) -> None:
         """Stops all brokers in good order, those that are paused too."""
