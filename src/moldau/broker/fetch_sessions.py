@@ -3,8 +3,8 @@
 A session lives in the broker, not in a connection; it has an epoch that grows with each request.
 Partitions that gave data move to the end of the session, so that a small limit starves nobody.
 
-Invariant: the numbers of sessions and of their partitions are bounded; a new session replaces the least recently used, once that has
-been idle for long enough.
+Invariant: the numbers of sessions and of their partitions are bounded; a new session replaces the least
+recently used, once that has been idle for long enough.
 """
 
 from collections.abc import Callable, Iterable, Mapping
