@@ -78,6 +78,7 @@ def hosts(folder: Path) -> Iterator[dict[str, str]]:
             "topics": "t",
             "connection.url": f"http://ann:{SECRET}@{host}:9200",
         }
+        yield {"connector.class": "HBaseSink", "topics": "t", "connection.url": f"http://{host}:8080"}
         yield {"connector.class": "DeltaSinkConnector", "topics": "t", "delta.path": "s3://b/f"} | {
             "store.url": f"http://{host}"
         }

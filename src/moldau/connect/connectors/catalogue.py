@@ -12,6 +12,7 @@ from moldau.connect.connectors.cdc.postgresql import PostgresCdc
 from moldau.connect.connectors.file.spool import SpoolDirSource
 from moldau.connect.connectors.file.stream import FileStreamSink, FileStreamSource
 from moldau.connect.connectors.generator.source import DatagenSource
+from moldau.connect.connectors.hbase.sink import HBaseSink
 from moldau.connect.connectors.http.opensearch import OpenSearchSink
 from moldau.connect.connectors.http.sink import HttpSink
 from moldau.connect.connectors.jdbc.sink import JdbcSink
@@ -31,6 +32,7 @@ CONNECTORS: tuple[type[Connector], ...] = (
     DeltaSink,
     FileStreamSink,
     FileStreamSource,
+    HBaseSink,
     HttpSink,
     IcebergSink,
     JdbcSink,
