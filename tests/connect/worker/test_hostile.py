@@ -60,6 +60,7 @@ def paths(folder: Path) -> Iterator[dict[str, str]]:
         yield {"connector.class": "JdbcSinkConnector", "topics": "t", "connection.url": f"jdbc:sqlite:{path}"}
         yield {"connector.class": "ArchiveSinkConnector", "topics": "t", "archive.path": path}
         yield {"connector.class": "DeltaSinkConnector", "topics": "t", "delta.path": path}
+        yield {"connector.class": "HttpReceiver", "topic": "t", "http.port": "0", "http.tls.cert": path}
         yield {
             "connector.class": "IcebergSinkConnector",
             "topics": "t",

@@ -14,6 +14,7 @@ from moldau.connect.connectors.file.stream import FileStreamSink, FileStreamSour
 from moldau.connect.connectors.generator.source import DatagenSource
 from moldau.connect.connectors.hbase.sink import HBaseSink
 from moldau.connect.connectors.http.opensearch import OpenSearchSink
+from moldau.connect.connectors.http.receiver import HttpReceiver
 from moldau.connect.connectors.http.sink import HttpSink
 from moldau.connect.connectors.jdbc.sink import JdbcSink
 from moldau.connect.connectors.jdbc.source import JdbcSource
@@ -33,6 +34,7 @@ CONNECTORS: tuple[type[Connector], ...] = (
     FileStreamSink,
     FileStreamSource,
     HBaseSink,
+    HttpReceiver,
     HttpSink,
     IcebergSink,
     JdbcSink,
