@@ -346,6 +346,24 @@ def test_requests_have_a_bound(fake: FakeGateway, table: str) -> None:
     assert [method for method, _ in fake.asked] == ["GET", "PUT", "PUT", "PUT"]
 
 
+def test_deletes_go_several_at_a_time_and_all_end_before_an_error(fake: FakeGateway, table: str) -> None:
+    make(fake, table, "cf")
+    task = HBaseSinkTask()
+    given = settings(fake, max_concurrent_requests="3")
+    task.start({**given, "topics": table}, SinkTaskContext("test", 0))
+    keys = [f"k{n}" for n in range(20)]
+    task.put(batch(table, *((key, {"n": 1}) for key in keys)))
+    fake.canned["DELETE"] = (503, b"Unavailable")
+    gone = batch(table, *((key, None) for key in keys), start=20)
+    with pytest.raises(RetriableException, match="answers 503"):
+        task.put(gone)
+    assert len([method for method, _ in fake.asked if method == "DELETE"]) == 3
+    del fake.canned["DELETE"]
+    task.put(gone)
+    task.stop()
+    assert rows(fake, table) == {}
+
+
 def test_logins(fake: FakeGateway, table: str) -> None:
     make(fake, table, "cf")
     given = settings(fake, connection_username="ann", connection_password="pw")

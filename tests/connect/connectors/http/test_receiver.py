@@ -255,13 +255,29 @@ def test_a_topic_that_cannot_be_written_to(tmp_path: Path, senders: ThreadPoolEx
 
 
 @pytest.mark.slow
-def test_a_connector_that_is_deleted_listens_no_more(broker: Broker, tmp_path: Path) -> None:
+def test_a_pause_holds_senders_back(broker: Broker, tmp_path: Path) -> None:
+    more = {"value_converter": STRING, "http_answer_timeout_ms": "300"}
+    with running(broker, tmp_path) as worker, receiving(worker, "r5", topic="r5", **more) as http:
+        assert http.post("/", content=b"before").status_code == 204
+        worker.call("PUT", "/connectors/r5/pause")
+        wait_until(lambda: http.post("/", content=b"in it").status_code == 503)
+        worker.call("PUT", "/connectors/r5/resume")
+        wait_until(lambda: http.post("/", content=b"after").status_code == 204)
+        values = [bytes(record.value or b"") for record in broker.records("r5")]
+        assert (values[0], values[-1]) == (b"before", b"after")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("isolation", ["worker", "process"])
+def test_a_connector_that_is_deleted_listens_no_more(broker: Broker, tmp_path: Path, isolation: str) -> None:
+    name = f"r3-{isolation}"
     with (
         running(broker, tmp_path) as worker,
-        receiving(worker, "r3", topic="r3", value_converter=STRING) as http,
+        receiving(worker, name, topic=name, value_converter=STRING, isolation=isolation) as http,
     ):
         assert http.post("/", content=b"x").status_code == 204
-        worker.call("DELETE", "/connectors/r3")
+        assert bytes(broker.records(name)[0].value or b"") == b"x"
+        worker.call("DELETE", f"/connectors/{name}")
 
         def is_closed() -> bool:
             try:
@@ -271,7 +287,6 @@ def test_a_connector_that_is_deleted_listens_no_more(broker: Broker, tmp_path: P
             return False
 
         wait_until(is_closed)
-    assert bytes(broker.records("r3")[0].value or b"") == b"x"
 
 
 async def _committed_end(servers: str, topic: str) -> int:

@@ -7,6 +7,8 @@ Invariant: a record that cannot be written is reported by itself, after all othe
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from concurrent.futures import ThreadPoolExecutor, wait
 from typing import Any
 
 from moldau.connect.config.definition import ConfigDef, ConfigKey, ConfigType, Importance
@@ -24,6 +26,7 @@ _HIGH, _MEDIUM, _LOW = Importance.HIGH, Importance.MEDIUM, Importance.LOW
 #: About how much goes into one request; a single row may be larger.
 _REQUEST_BYTES = 4 * 1024 * 1024
 _Pair = tuple[SinkRecord, Row]
+_Refusal = tuple[SinkRecord, DataException]
 
 
 class HBaseSink(SinkConnector):
@@ -100,6 +103,7 @@ class HBaseSink(SinkConnector):
             "insert.mode", ConfigType.STRING, "UPSERT", _LOW, "Rows are replaced.", OneOfAnyCase("UPSERT")
         ),
         ConfigKey("max.batch.size", ConfigType.INT, 1000, _MEDIUM, "Rows in a request.", Range(1, 100_000)),
+        ConfigKey("max.concurrent.requests", ConfigType.INT, 8, _LOW, "Deletes at a time.", Range(1, 100)),
         ConfigKey("read.timeout.ms", ConfigType.INT, 30_000, _MEDIUM, "How long to wait.", Range(1)),
     )
 
@@ -131,12 +135,17 @@ class HBaseSinkTask(SinkTask):
         self._most: int = parsed["max.batch.size"]
         self._layout = _layout(parsed, settings.get("row.key.delimiter", parsed["row.key.delimiter"]))
         password = parsed["connection.password"]
-        self._gateway = Gateway(
-            parsed["connection.url"],
-            parsed["connection.username"],
-            None if password is None else password.secret,
-            parsed["read.timeout.ms"] / 1000,
-        )
+        self._gateways = [
+            Gateway(
+                parsed["connection.url"],
+                parsed["connection.username"],
+                None if password is None else password.secret,
+                parsed["read.timeout.ms"] / 1000,
+            )
+            for _ in range(parsed["max.concurrent.requests"])
+        ]
+        self._gateway = self._gateways[0]
+        self._threads = ThreadPoolExecutor(len(self._gateways), "hbase-deletes")
         self._tables = Tables(
             self._gateway,
             makes_tables=parsed["auto.create.tables"],
@@ -145,14 +154,16 @@ class HBaseSinkTask(SinkTask):
         )
 
     def stop(self) -> None:
-        gateway = getattr(self, "_gateway", None)
-        if gateway is not None:
-            gateway.close()
+        threads = getattr(self, "_threads", None)
+        if threads is not None:
+            threads.shutdown()
+            for gateway in self._gateways:
+                gateway.close()
 
     def put(self, records: Sequence[SinkRecord]) -> None:
         self._tables.begin_batch()
         by_table: dict[str, list[_Pair]] = {}
-        refused: list[tuple[SinkRecord, DataException]] = []
+        refused: list[_Refusal] = []
         for record in records:
             try:
                 row = self._layout.row(record)
@@ -166,23 +177,31 @@ class HBaseSinkTask(SinkTask):
         for record, reason in refused:
             self._context.report(record, reason)
 
-    def _write(self, table: str, pairs: Sequence[_Pair]) -> list[tuple[SinkRecord, DataException]]:
+    def _write(self, table: str, pairs: Sequence[_Pair]) -> list[_Refusal]:
         """The order of requests does not count: versions do."""
-        refused: list[tuple[SinkRecord, DataException]] = []
+        refused: list[_Refusal] = []
         for part in self._parts([pair for pair in pairs if pair[1].cells]):
             refused += self._put(table, part)
         bad = {id(record) for record, _ in refused}
-        for record, row in pairs:
-            try:
-                if row.deleted:
-                    self._gateway.delete_row(row, self._tables.families(table))
-                elif row.emptied and id(record) not in bad:
-                    self._gateway.empty_columns(row, row.emptied)
-            except DataException as error:
-                refused.append((record, error))
-        return refused
+        deletes = [
+            (record, row) for record, row in pairs if row.deleted or (row.emptied and id(record) not in bad)
+        ]
+        return refused + self._delete(table, deletes)
 
-    def _put(self, table: str, pairs: Sequence[_Pair]) -> list[tuple[SinkRecord, DataException]]:
+    def _delete(self, table: str, pairs: Sequence[_Pair]) -> list[_Refusal]:
+        """One request for each, several at a time: the gateway knows no other way."""
+        if not pairs:
+            return []
+        families = self._tables.families(table)
+        count = min(len(self._gateways), len(pairs))
+        running = [
+            self._threads.submit(_delete_each, gateway, families, pairs[number::count])
+            for number, gateway in enumerate(self._gateways[:count])
+        ]
+        wait(running)  # a gateway is one thread's at a time, also when another one has failed
+        return [refusal for each in running for refusal in each.result()]
+
+    def _put(self, table: str, pairs: Sequence[_Pair]) -> list[_Refusal]:
         try:
             self._gateway.put(table, [row for _, row in pairs])
         except Refused as error:
@@ -203,6 +222,19 @@ class HBaseSinkTask(SinkTask):
             size += pair[1].size
         if part:
             yield part
+
+
+def _delete_each(gateway: Gateway, families: AbstractSet[str], pairs: Sequence[_Pair]) -> list[_Refusal]:
+    refused: list[_Refusal] = []
+    for record, row in pairs:
+        try:
+            if row.deleted:
+                gateway.delete_row(row, families)
+            else:
+                gateway.empty_columns(row, row.emptied)
+        except DataException as error:
+            refused.append((record, error))
+    return refused
 
 
 def _layout(parsed: Mapping[str, Any], delimiter: str) -> Layout:
