@@ -76,7 +76,11 @@ class Receiving:
         ready: Future[None] = Future()
         self._thread = threading.Thread(target=self._run, args=(ready,), name="http-receiver", daemon=True)
         self._thread.start()
-        ready.result()
+        try:
+            ready.result()
+        except BaseException:
+            self._listener.socket.close()
+            raise
 
     def take(self, most: int, timeout_seconds: float) -> list[SourceRecord]:
         work = self._inbox.take(most, timeout_seconds)
