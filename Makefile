@@ -23,7 +23,7 @@ help:
 	@echo "make broker       a broker alone on 127.0.0.1:$(PORT) with its data in ./$(DATA_DIR)"
 	@echo "make test         lint, types and all tests"
 	@echo "make test-fast    the tests without Spark and without slow ones, in less than two minutes on two cores"
-	@echo "make test-connect connectors against MariaDB, Redis and S3 too, and workers killed twenty times"
+	@echo "make test-connect connectors against MariaDB, Redis, S3, Cassandra, HDFS and HBase too, and workers killed twenty times"
 	@echo "make test-operations  a backup of a gigabyte, a bucket, a real Prometheus whose alerts fire and clear"
 	@echo "make setup        the environment in .venv with the command .venv/bin/moldau"
 	@echo "make lint         ruff and mypy only            make format   rewrite the code in house style"

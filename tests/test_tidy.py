@@ -92,7 +92,8 @@ ONLY_IN = {
     "broker/bounds/watchdog.py client/transport/bearer_token.py "
     "spark/session/prefork_server.py schemas/worker_process.py client/registry/schema_registry.py "
     "pipelines/metrics_server.py streams/runner/host.py streams/runner/http_queries.py "
-    "connect/connectors/cdc/mysql_wire.py connect/connectors/syslog/source.py",
+    "connect/connectors/cdc/mysql_wire.py connect/connectors/http/listening.py "
+    "connect/connectors/syslog/source.py",
     "pyspark": "spark pipelines streams/runner",
     "numba": "spark/kernels/records.py spark/read/decoding.py spark/kernels/avro.py",
     "pyarrow": "spark streams/runner console/downloads.py",

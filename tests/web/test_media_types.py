@@ -1,6 +1,6 @@
 import pytest
 
-from moldau.web.media_types import accepted, check_content_encoding, check_content_type
+from moldau.web.media_types import ANY, accepted, check_content_encoding, check_content_type
 from moldau.web.problems import Problem
 
 OFFERED = ("application/vnd.a+json", "application/json")
@@ -35,6 +35,11 @@ def test_bodies():
     for method in ("POST", "PUT", "PATCH"):
         with pytest.raises(Problem, match="HTTP 415"):
             check_content_type(method, "text/plain", OFFERED)
+
+
+def test_a_service_may_take_anything():
+    assert accepted("text/html", ("application/json", ANY)) == "application/json"
+    check_content_type("POST", "text/plain", (ANY,))
 
 
 def test_compressed_bodies_are_not_taken():

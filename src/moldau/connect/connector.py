@@ -112,6 +112,10 @@ class SourceTask(ABC):
         """The next records, in order; none if there are none now. The worker waits a little then, unless the
         task ``waits``."""
 
+    def written(self) -> None:  # noqa: B027
+        """All that was polled so far is in its topics and acknowledged, or was left out on purpose; of a task
+        that writes in transactions, they are committed."""
+
     def stop(self) -> None:  # noqa: B027
         """Closes what is open; may be called after an error."""
 

@@ -61,6 +61,7 @@ def read(
         for _ in range(polls):
             for task in tasks:
                 records += task.poll()
+                task.written()
             if len(records) >= count:
                 break
     finally:

@@ -7,6 +7,9 @@ from collections.abc import Sequence
 
 from moldau.web.problems import http_problem
 
+#: In a list of what is offered or allowed: anything may be asked for, or sent.
+ANY = "*/*"
+
 
 def accepted(header: str | None, offered: Sequence[str]) -> str:
     """The media type of the answer: the best that the client takes, by its weights; 406 where none is."""
@@ -23,6 +26,8 @@ def accepted(header: str | None, offered: Sequence[str]) -> str:
             return offered[0]
         if name in offered:
             return name
+    if ANY in offered:
+        return offered[0]
     raise http_problem(406)
 
 
@@ -49,5 +54,5 @@ def check_content_type(method: str, header: str | None, allowed: Sequence[str]) 
     if header is None or method not in ("POST", "PUT", "PATCH"):
         return
     given = header.partition(";")[0].strip().lower()
-    if given and given not in allowed:
+    if given and given not in allowed and ANY not in allowed:
         raise http_problem(415)

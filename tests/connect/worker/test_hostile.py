@@ -60,6 +60,7 @@ def paths(folder: Path) -> Iterator[dict[str, str]]:
         yield {"connector.class": "JdbcSinkConnector", "topics": "t", "connection.url": f"jdbc:sqlite:{path}"}
         yield {"connector.class": "ArchiveSinkConnector", "topics": "t", "archive.path": path}
         yield {"connector.class": "DeltaSinkConnector", "topics": "t", "delta.path": path}
+        yield {"connector.class": "HttpReceiver", "topic": "t", "http.port": "0", "http.tls.cert": path}
         yield {
             "connector.class": "IcebergSinkConnector",
             "topics": "t",
@@ -78,6 +79,7 @@ def hosts(folder: Path) -> Iterator[dict[str, str]]:
             "topics": "t",
             "connection.url": f"http://ann:{SECRET}@{host}:9200",
         }
+        yield {"connector.class": "HBaseSink", "topics": "t", "connection.url": f"http://{host}:8080"}
         yield {"connector.class": "DeltaSinkConnector", "topics": "t", "delta.path": "s3://b/f"} | {
             "store.url": f"http://{host}"
         }

@@ -12,7 +12,9 @@ from moldau.connect.connectors.cdc.postgresql import PostgresCdc
 from moldau.connect.connectors.file.spool import SpoolDirSource
 from moldau.connect.connectors.file.stream import FileStreamSink, FileStreamSource
 from moldau.connect.connectors.generator.source import DatagenSource
+from moldau.connect.connectors.hbase.sink import HBaseSink
 from moldau.connect.connectors.http.opensearch import OpenSearchSink
+from moldau.connect.connectors.http.receiver import HttpReceiver
 from moldau.connect.connectors.http.sink import HttpSink
 from moldau.connect.connectors.jdbc.sink import JdbcSink
 from moldau.connect.connectors.jdbc.source import JdbcSource
@@ -31,6 +33,8 @@ CONNECTORS: tuple[type[Connector], ...] = (
     DeltaSink,
     FileStreamSink,
     FileStreamSource,
+    HBaseSink,
+    HttpReceiver,
     HttpSink,
     IcebergSink,
     JdbcSink,

@@ -208,3 +208,47 @@ def test_a_task_that_waits_by_itself_is_asked_again_at_once(
     asyncio.run(run())
     assert len(control.rests) == 3
     assert all((seconds < IDLE_SECONDS) == waits for seconds in control.rests)
+
+
+class Hearing(SourceTask):
+    """Remembers in which order things happen; the third batch is one that cannot be written."""
+
+    def __init__(self) -> None:
+        self.events: list[str] = []
+
+    def poll(self) -> list[SourceRecord]:
+        number = sum(event.startswith("poll") for event in self.events)
+        self.events.append(f"poll {number}")
+        return [] if number == 1 else [SourceRecord(topic="t", value="bad" if number == 2 else "good")]
+
+    def written(self) -> None:
+        self.events.append("written")
+
+    def stop(self) -> None:
+        self.events.append("stop")
+
+
+def test_a_task_is_told_when_its_records_are_written_and_not_before(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    task, control = Hearing(), Resting()
+
+    async def write(body: SourceBody, producer: Any, records: list[SourceRecord], control: Any) -> None:
+        task.events.append(f"write {records[0].value}")
+        if records[0].value == "bad":
+            raise ConnectionError("the broker is away")
+
+    monkeypatch.setattr(SourceBody, "_write", write)
+
+    async def run() -> None:
+        async with await Cluster.open(broker.bootstrap_servers) as cluster:
+            parts: Any = SimpleNamespace(
+                connector="c", task=0, settings={}, cluster=cluster, clock=SystemClock(), offsets=None
+            )
+            connector: Any = SimpleNamespace(make_task=lambda: task)
+            given: Any = control
+            with pytest.raises(ConnectionError):
+                await SourceBody(parts, connector)(given)
+
+    asyncio.run(run())
+    assert task.events == ["poll 0", "write good", "written", "poll 1", "poll 2", "write bad", "stop"]

@@ -1,1 +1,2 @@
-"""Sinks that speak HTTP: any service that takes a POST, and Elasticsearch or OpenSearch."""
+"""Connectors that speak HTTP: sinks for any service that takes a POST and for Elasticsearch or OpenSearch,
+and a receiver of POSTs."""

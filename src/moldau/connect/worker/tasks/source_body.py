@@ -8,7 +8,13 @@ from collections.abc import Iterable, Sequence
 from functools import partial
 
 from moldau.client.producer.producer import Delivery, Producer
-from moldau.connect.connector import Place, SourceConnector, SourceTaskContext, TransactionBoundaries
+from moldau.connect.connector import (
+    Place,
+    SourceConnector,
+    SourceTask,
+    SourceTaskContext,
+    TransactionBoundaries,
+)
 from moldau.connect.records import SourceRecord
 from moldau.connect.worker.offsets import offset_key
 from moldau.connect.worker.tasks.handling import source_dead_letter
@@ -30,20 +36,34 @@ class SourceBody:
         self._connector = connector
         self._topics: set[str] = set()
         self._boundaries: TransactionBoundaries | None = None
+        #: Whether records were written that the task has not been told of.
+        self._untold = False
 
     async def __call__(self, control: Control) -> None:
         task = self._connector.make_task()
+        self._untold = False
         async with await self._open() as producer:
             await asyncio.to_thread(task.start, self._parts.settings, self._context(producer))
             try:
                 while await self._ready(producer, control):
+                    await self._tell(task, producer)
                     records = await asyncio.to_thread(task.poll)
                     if records:
                         await self._write(producer, records, control)
+                        self._untold = type(task).written is not SourceTask.written
+                        await self._tell(task, producer)
                     else:
                         await control.rest(_BREATH_SECONDS if task.waits else IDLE_SECONDS)
+                await self._tell(task, producer)
             finally:
                 await asyncio.to_thread(task.stop)
+
+    async def _tell(self, task: SourceTask, producer: Producer) -> None:
+        """Tells a task that wants to know that its records are written; not amid a transaction, which may
+        still be aborted."""
+        if self._untold and not producer.in_transaction:
+            self._untold = False
+            await asyncio.to_thread(task.written)
 
     async def _open(self) -> Producer:
         return await Producer.open(self._parts.cluster)

@@ -1,0 +1,1 @@
+"""Tables of HBase as a sink, through HBase's REST gateway."""
