@@ -24,7 +24,12 @@ class Story:
         self.connect = shared_zookeeper().chroot()
         self.brokers = [
             Broker(
-                {"broker.id": each, "zookeeper.connect": self.connect, "zookeeper.session.timeout.ms": 4000},
+                {
+                    "broker.id": each,
+                    "zookeeper.connect": self.connect,
+                    "zookeeper.session.timeout.ms": 4000,
+                    "zookeeper.connection.timeout.ms": 30000,
+                },
                 data_dir=directory / str(each),
             )
             for each in range(3)

@@ -30,7 +30,7 @@ def addresses(tmp_path: Path) -> Iterator[dict[str, "subprocess.Popen[str]"]]:
             properties.write_text(
                 f"broker.id={number}\nlisteners=PLAINTEXT://127.0.0.1:0\nlog.dirs={tmp_path}/{number}\n"
                 f"zookeeper.connect=127.0.0.1:{zookeeper.port}/kafka\n"
-                f"zookeeper.session.timeout.ms={SESSION_MS}\n"
+                f"zookeeper.session.timeout.ms={SESSION_MS}\nzookeeper.connection.timeout.ms=30000\n"
             )
             command = [sys.executable, "-m", "moldau", "broker", "--config", str(properties)]
             process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)

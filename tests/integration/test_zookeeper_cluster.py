@@ -26,7 +26,12 @@ def brokers(zookeeper: ZooKeeper, tmp_path: Path) -> Iterator[list[Broker]]:
     connect = zookeeper.chroot()
     made = [
         Broker(
-            {"broker.id": number, "zookeeper.connect": connect, "zookeeper.session.timeout.ms": 4000},
+            {
+                "broker.id": number,
+                "zookeeper.connect": connect,
+                "zookeeper.session.timeout.ms": 4000,
+                "zookeeper.connection.timeout.ms": 30000,
+            },
             data_dir=tmp_path / str(number),
         )
         for number in range(3)
