@@ -114,7 +114,7 @@ BROKER_SETTINGS = SettingsTable({
                 at_least(1024)),
         Setting("max.incremental.fetch.session.cache.slots", INT, 1000, "Fetch sessions that are remembered.",
                 at_least(0)),
-        Setting("moldau.fetch.session.partitions.max", INT, 250000,
+        Setting("moldau.fetch.session.partitions.max", INT, 100000,
                 "Partitions that all fetch sessions remember together; a fetch beyond that goes on without a "
                 "session.", at_least(1000)),
         Setting("max.request.partition.size.limit", INT, 2000,
