@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from moldau.base.names import TopicPartition
+from moldau.broker.branch_steps import take_step
 from moldau.client.snapshots.files import open_writer, read_snapshot
 from moldau.client.snapshots.snapshots import restore_snapshot, take_snapshot
 from moldau.client.snapshots.time_travel import ForkedTopic, fork_topic
@@ -15,6 +16,7 @@ from moldau.client.transport import cluster as transport
 from moldau.client.transport.cluster import Cluster as Client
 from moldau.protocol.control_records import ControlType, Marker, encode_marker
 from moldau.protocol.errors import ErrorCode, KafkaError
+from moldau.protocol.messages.branch_partitions import MAKE, BranchPartition, BranchPartitionsRequest
 from moldau.protocol.messages.create_topics import (
     CreatableReplicaAssignment,
     CreatableTopic,
@@ -23,7 +25,7 @@ from moldau.protocol.messages.create_topics import (
 from moldau.protocol.messages.fork_topic import ForkTopicRequest
 from moldau.protocol.records import Record, encode_batch
 from moldau.replication.partition import Partition
-from moldau.testing import Cluster
+from moldau.testing import Broker, Cluster
 from tests.shared.waiting import wait_until
 
 pytestmark = pytest.mark.slow
@@ -198,3 +200,29 @@ def test_a_snapshot_is_restored_with_replicas(cluster: Cluster, tmp_path: Path) 
         first, second = (content(cluster, b, "back", each.partition) for b in each.replicas)
         assert first == second
         assert first
+
+
+@pytest.mark.parametrize(
+    ("name", "offset", "code"),
+    [
+        ("", 1, ErrorCode.INVALID_TOPIC_EXCEPTION),
+        ("../elsewhere", 1, ErrorCode.INVALID_TOPIC_EXCEPTION),
+        ("a\0b", 1, ErrorCode.INVALID_TOPIC_EXCEPTION),
+        ("source", 1, ErrorCode.TOPIC_ALREADY_EXISTS),
+        ("fork", 2, ErrorCode.OFFSET_OUT_OF_RANGE),
+    ],
+)
+def test_who_only_says_that_it_is_a_broker_makes_nothing(
+    tmp_path: Path, name: str, offset: int, code: ErrorCode
+) -> None:
+    with Broker(data_dir=tmp_path / "data") as broker:
+        broker.create_topic("source")
+        broker.produce("source", b"v")
+        before = sorted(tmp_path.rglob("*"))
+        request = BranchPartitionsRequest(
+            MAKE, "source", name, bytes(15) + b"1", partitions=[BranchPartition(0, offset)]
+        )
+        with pytest.raises(KafkaError) as refused:
+            broker.run(take_step(broker.node.services, request))
+        assert refused.value.code is code
+        assert sorted(tmp_path.rglob("*")) == before

@@ -15,7 +15,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from moldau.base.names import Uuid
+from moldau.base.names import Uuid, topic_name_error
 from moldau.broker.context import Services
 from moldau.cluster.image import TopicImage
 from moldau.protocol.errors import ErrorCode, KafkaError
@@ -100,11 +100,18 @@ async def _find_end(
 
 
 async def _make(services: Services, request: BranchPartitionsRequest) -> list[BranchedPartition]:
+    _check_name(services, request.name)
     sources: list[Partition] = []
     cuts: list[CutAt] = []
-    for asked in request.partitions:
+    for asked in {each.partition_index: each for each in request.partitions}.values():
         source = services.replicas.find(request.source, asked.partition_index)
-        if source.leader == services.node_id or _has_all(source, asked.offset):
+        leads = source.leader == services.node_id
+        if leads and asked.offset > (end := source.leading_log().log_end_offset):
+            raise KafkaError(
+                ErrorCode.OFFSET_OUT_OF_RANGE,
+                f"{source.topic_partition} ends at {end}: it cannot be cut at {asked.offset}",
+            )
+        if leads or _has_all(source, asked.offset):
             sources.append(source)
             cuts.append(CutAt(asked.offset, asked.leader_epoch))
     made = await services.branching.fork(
@@ -121,6 +128,14 @@ async def _make(services: Services, request: BranchPartitionsRequest) -> list[Br
         )
         for source, cut, (start, end) in zip(sources, cuts, made.bounds(), strict=True)
     ]
+
+
+def _check_name(services: Services, name: str) -> None:
+    """The name becomes that of a directory; who asks says that it is a broker, and may not be."""
+    if (reason := topic_name_error(name)) is not None:
+        raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic name is invalid: {reason}")
+    if name in services.image.topics_by_name:
+        raise KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
 
 
 def _has_all(source: Partition, end: int) -> bool:
