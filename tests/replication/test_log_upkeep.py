@@ -160,8 +160,7 @@ def test_checkpoints_soon_forget_deleted_partitions(broker: Broker) -> None:
     (directory,) = broker.node.logs.online
     partition = TopicPartition("t", 0)
     assert directory.has_checkpointed(partition)
-    admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
-    admin.delete_topics(["t"])["t"].result()
+    AdminClient({"bootstrap.servers": broker.bootstrap_servers}).delete_topics(["t"])["t"].result()
     broker.clock.advance(1)
     wait_until(lambda: not directory.has_checkpointed(partition))
     assert not broker.node.logs.checkpoints_are_stale
