@@ -7,9 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
-from confluent_kafka.admin import AdminClient
 
-from moldau.base.names import TopicPartition
 from moldau.replication import log_upkeep
 from moldau.testing import Broker
 from tests.shared.waiting import until, wait_until
@@ -152,15 +150,3 @@ def test_removals_that_have_not_begun_are_left_out_when_the_broker_stops(
     monkeypatch.setattr(log_upkeep, "ThreadPoolExecutor", Threads)
     in_loop(broker, stop)
     assert len(begun) == 4
-
-
-def test_checkpoints_soon_forget_deleted_partitions(broker: Broker) -> None:
-    """A partition that is made again finds nothing of the old one there, and waits for no device."""
-    in_loop(broker, lambda node: node.upkeep.write_checkpoints())
-    (directory,) = broker.node.logs.online
-    partition = TopicPartition("t", 0)
-    assert directory.has_checkpointed(partition)
-    AdminClient({"bootstrap.servers": broker.bootstrap_servers}).delete_topics(["t"])["t"].result()
-    broker.clock.advance(1)
-    wait_until(lambda: not directory.has_checkpointed(partition))
-    assert not broker.node.logs.checkpoints_are_stale

@@ -110,10 +110,7 @@ class LogUpkeep:
         self._logs.expire_producers(self._clock.now_ms(), self._settings.producer_id_expiration_ms)
 
     def remove_deleted(self) -> None:
-        """Files of deleted partitions and dropped segments, and what checkpoints say of the former."""
-        if self._logs.checkpoints_are_stale:
-            # Else the next partition of such a name waits for the device, and everybody with it.
-            self.checkpoint()
+        """Files of deleted partitions and dropped segments."""
         jobs = self._logs.begin_removals(self._clock.now_ms())
         if jobs:
             self._background.start(self._remove(jobs), "removal")

@@ -69,8 +69,6 @@ class Logs:
         self._logs: dict[TopicPartition, Log] = {}
         self._directory_by_partition: dict[TopicPartition, LogDirectory] = {}
         self._removals: list[tuple[int, str]] = []
-        #: Whether those on disk name a partition that is deleted.
-        self.checkpoints_are_stale = False
         self._prepared: dict[tuple[TopicPartition, Uuid], PreparedDirectory] = {}
         #: Where partitions are to be that this broker does not have yet.
         self.wanted: dict[TopicPartition, LogDirectory] = {}
@@ -358,8 +356,6 @@ class Logs:
         """Takes a partition out of use; its files are removed by ``step`` after file.delete.delay.ms."""
         deleted = self._logs.get(topic_partition)
         config = LogConfig() if deleted is None else deleted.config
-        if any(directory.has_checkpointed(topic_partition) for directory in self.online):
-            self.checkpoints_are_stale = True
         path = self._rename(topic_partition, DELETE_SUFFIX)
         if path is not None:
             self._removals.append((self._clock.now_ms() + config.file_delete_delay_ms, path))
@@ -480,7 +476,6 @@ class Logs:
 
     def begin_checkpoint(self, high_watermarks: Mapping[TopicPartition, int]) -> list[CheckpointJob]:
         """Jobs that write the checkpoint files; ``run`` of a job may be called in any thread."""
-        self.checkpoints_are_stale = False
         jobs = []
         for directory in self.online:
             logs = self._logs_in(directory)
