@@ -12,9 +12,11 @@ from typing import Any
 
 from moldau.connect.config.definition import ConfigDef, ConfigKey, ConfigType, Importance
 from moldau.connect.config.validators import OneOf, Range
-from moldau.connect.connector import Place, SourceConnector, SourceTask, SourceTaskContext
+from moldau.connect.connector import Place, SnapshotTask, SourceConnector, SourceTask, SourceTaskContext
 from moldau.connect.connectors.jdbc.dialect import Dialect, address_of, dialect_of
 from moldau.connect.connectors.jdbc.queries import Condition, Mark, Reading
+from moldau.connect.connectors.jdbc.ranges import MOST_RANGES, Plan
+from moldau.connect.connectors.jdbc.snapshot import PLAN, SNAPSHOT, JdbcSnapshotTask
 from moldau.connect.connectors.jdbc.tables import Table, Tables
 from moldau.connect.connectors.jdbc.urls import DatabaseAddress
 from moldau.connect.errors import ConfigException, ConnectException, JavaError
@@ -77,11 +79,25 @@ class JdbcSource(SourceConnector):
         ConfigKey("poll.interval.ms", ConfigType.INT, 5000, _HIGH, "How often to look.", Range(0)),
         ConfigKey("batch.max.rows", ConfigType.INT, 1000, _LOW, "Rows at a time.", Range(1)),
         ConfigKey("table.poll.interval.ms", ConfigType.LONG, 60_000, _LOW, "How often to look for tables."),
+        ConfigKey(
+            "snapshot.partitions",
+            ConfigType.INT,
+            0,
+            _LOW,
+            "Into how many ranges a table is cut that is read on Spark; 0: one for each 50,000 numbers of "
+            "its key, and at most 400.",
+            Range(0, MOST_RANGES),
+        ),
         ConfigKey("validate.non.null", ConfigType.BOOLEAN, True, _LOW, "Refuse columns that may be null."),
     )
 
+    takes_snapshots = True
+
     def make_task(self) -> SourceTask:
         return JdbcSourceTask()
+
+    def make_snapshots(self) -> SnapshotTask:
+        return JdbcSnapshotTask(self.config)
 
     @classmethod
     def check(cls, given: Mapping[str, str]) -> dict[str, list[str]]:
@@ -131,6 +147,8 @@ class JdbcSource(SourceConnector):
             if "table" not in partition and "query" not in partition:
                 raise ConnectException("Partition objects should contain the key 'table' or 'query'")
             Mark.of(offset)
+            if partition.get(SNAPSHOT) == PLAN and offset is not None:
+                Plan.of(offset)
 
 
 _CHOOSERS = ("table.whitelist", "table.blacklist", "table.include.list", "table.exclude.list")
