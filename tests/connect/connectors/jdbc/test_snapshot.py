@@ -149,6 +149,15 @@ def test_only_ranges_that_were_not_finished_are_read_again(db: Database) -> None
     assert taken(given, places) == []  # it is over for good
 
 
+def test_a_plan_of_another_mode_is_made_anew(db: Database) -> None:
+    make(db, "other_mode", *range(1, 9))
+    places: dict[str, Place] = {}
+    taken(config(db, table_whitelist="other_mode", **NUMBERED), places, until=2)
+    timed = config(db, table_whitelist="other_mode", **{**TIMED, "snapshot_partitions": "2"})
+    assert [ids(part) for part in taken(timed, places)] == [[1, 2, 3, 4], [5, 6, 7, 8]]
+    assert places == read(JdbcSource, timed, count=8).places
+
+
 def test_what_another_plan_has_read_does_not_count(db: Database) -> None:
     make(db, "replanned", *range(1, 9))
     given = config(db, table_whitelist="replanned", **NUMBERED)

@@ -452,7 +452,7 @@ def test_postgresql_on_spark(spark: object, broker: Broker, postgres: Database, 
         for kind in ("spark", "plain"):
             wait_until(lambda topic=f"{kind}-{name}_items": len(written(broker, topic)) >= 20_001)
         assert written(broker, f"spark-{name}_items") == written(broker, f"plain-{name}_items")
-        assert offsets(worker, "spark") == offsets(worker, "plain")
+        wait_until(lambda: offsets(worker, "spark") == offsets(worker, "plain"))
 
 
 class Killed:

@@ -83,7 +83,8 @@ class JdbcSnapshotTask(SnapshotTask):
         return None
 
     def done(self, snapshot: Snapshot) -> None:
-        self._due_ms[snapshot.name] = self._context.now_ms() + self._settings["poll.interval.ms"]
+        if self._bulk and snapshot.reached:
+            self._due_ms[snapshot.name] = self._context.now_ms() + self._settings["poll.interval.ms"]
 
     def _snapshot_of(self, name: str, table: Table) -> Snapshot | None:
         kept = self._context.offset_of({**table.partition, SNAPSHOT: PLAN})
@@ -92,7 +93,7 @@ class JdbcSnapshotTask(SnapshotTask):
             # It was finished, or somebody says where to go on; what is left of the plan has no meaning.
             return None if plan is None else Snapshot(name, (), cleared=_places_of(table, plan))
         if plan is not None and plan.mode != self._settings["mode"]:
-            plan = None
+            return Snapshot(name, (), cleared=_places_of(table, plan))
         made = plan or self._planned(name, table)
         return None if made is None else self._snapshot(name, table, made, is_new=plan is None)
 
