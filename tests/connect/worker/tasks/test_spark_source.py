@@ -120,11 +120,14 @@ Written = list[tuple[int, bytes | None, bytes | None]]
 
 
 def written(broker: Broker, topic: str) -> Written:
-    """Partition, key and value of each record, in no order."""
+    """Partition, key and value of each record, sorted."""
     if topic not in broker.topics():
         return []
-    found = [(record.partition, record.key, record.value) for record in broker.records(topic)]
-    return sorted((at, _bytes(key), _bytes(value)) for at, key, value in found)
+    return sorted(
+        (at, _bytes(record.key), _bytes(record.value))
+        for at in range(3)
+        for record in broker.records(topic, at)
+    )
 
 
 def _bytes(given: bytes | memoryview | None) -> bytes | None:
