@@ -5,6 +5,7 @@ Most tests run the jobs in the threads that ask for them, without Spark; those w
 the worker that is killed, have a real one.
 """
 
+import asyncio
 import json
 import os
 import re
@@ -15,17 +16,23 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from moldau.client.producer import transactions
+from moldau.client.producer.producer import Producer
+from moldau.client.transport.cluster import Cluster
 from moldau.connect.worker.tasks import spark_source
 from moldau.connect.worker.tasks.snapshot_part import PartRead, PartReader
+from moldau.protocol.errors import KafkaError
 from moldau.spark.session import worker as spark_worker
 from moldau.testing import Broker
 from tests.connect.conftest import Worker, in_cluster, running, worker_properties
 from tests.connect.connectors.jdbc.databases import Database, database
-from tests.connect.worker.tasks.test_exactly_once import ENABLED, committed
+from tests.connect.worker.tasks.test_exactly_once import ENABLED, committed, started
+from tests.connect.worker.tasks.test_exactly_once import create as create_killed
 from tests.shared.waiting import wait_until
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
@@ -238,6 +245,28 @@ def test_a_failure_has_its_reason_and_a_restart_goes_on(
     assert set(ids(broker, "bad-items")) == set(range(1, 51))
 
 
+def test_a_database_that_is_away_is_waited_for(
+    jobs: InThreads, broker: Broker, worker: Worker, tmp_path: Path
+) -> None:
+    file, away = tmp_path / "away.db", tmp_path / "gone"
+    fill(file, range(1, 51))
+
+    def instead(reader: PartReader, run: Callable[[], PartRead]) -> PartRead:
+        if number(reader) == "2" and not away.exists():
+            file.rename(away)
+            jobs.instead = lambda _, run: run()
+        return run()
+
+    jobs.instead = instead
+    create(worker, "away", on_spark(f"jdbc:sqlite:{file}", "away-", **{"tasks.max": "1"}))
+    wait_until(lambda: worker.task("away")["state"] == "RESTARTING", lambda: worker.task("away"))
+    assert "unable to open" in worker.task("away")["trace"]
+    away.rename(file)
+    wait_until(lambda: offsets(worker, "away") == {"": {"incrementing": 50}}, lambda: worker.task("away"))
+    assert ids(broker, "away-items") == once(range(1, 51))
+    assert Counter(jobs.begun) == Counter(["0", "1", "2", "2", "3", "4"])
+
+
 def test_records_that_are_tolerated_become_dead_letters(
     jobs: InThreads, broker: Broker, worker: Worker, tmp_path: Path
 ) -> None:
@@ -348,9 +377,20 @@ def committed_ids(broker: Broker, topic: str) -> Counter[int]:
     return Counter(json.loads(value or b"")["payload"]["id"] for _, _, value in committed(broker, topic))
 
 
+@pytest.mark.parametrize("version", [2, 1])
 def test_a_part_that_was_committed_is_not_read_again(
-    jobs: InThreads, broker: Broker, exact: Worker, tmp_path: Path
+    jobs: InThreads,
+    broker: Broker,
+    exact: Worker,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    version: int,
 ) -> None:
+    """Also where a producer keeps its epoch from one transaction to the next; there with a topic of places of
+    its own."""
+    monkeypatch.setattr(transactions, "transaction_version", lambda connection: version)
+    name = f"exact{version}"
+    own = {"offsets.storage.topic": "exact1-offsets"} if version == 1 else {}
     file = tmp_path / "exact.db"
     fill(file, range(1, 51))
     died: list[str] = []
@@ -363,33 +403,32 @@ def test_a_part_that_was_committed_is_not_read_again(
         return run()
 
     jobs.instead = instead
-    create(exact, "exact", on_spark(f"jdbc:sqlite:{file}", "exact-"))
-    wait_until(lambda: offsets(exact, "exact") == {"": {"incrementing": 50}}, lambda: exact.task("exact"))
+    create(exact, name, on_spark(f"jdbc:sqlite:{file}", f"{name}-", **own))
+    wait_until(lambda: offsets(exact, name) == {"": {"incrementing": 50}}, lambda: exact.task(name))
     assert died
     assert jobs.begun.count("2") == 1
     fill(file, range(51, 61))
-    wait_until(lambda: len(committed_ids(broker, "exact-items")) == 60, lambda: exact.task("exact"))
-    assert committed_ids(broker, "exact-items") == once(range(1, 61))
-    fencing = [r.value for r in broker.records("exactsnap-configs") if r.key == b"tasks-fencing-exact"]
+    wait_until(lambda: len(committed_ids(broker, f"{name}-items")) == 60, lambda: exact.task(name))
+    assert committed_ids(broker, f"{name}-items") == once(range(1, 61))
+    key = f"tasks-fencing-{name}".encode()
+    fencing = [record.value for record in broker.records("exactsnap-configs") if record.key == key]
     assert bytes(fencing[-1] or b"") == b'{"task-count":3}'  # the task's own, and two for parts
-    exact.call("DELETE", "/connectors/exact")
-    wait_until(lambda: left(broker, "exactsnap-offsets", "exact") == {})
+    assert len(left(broker, own.get("offsets.storage.topic", "exactsnap-offsets"), name)) == 1
+    exact.call("DELETE", f"/connectors/{name}")
+    for topic in ("exactsnap-offsets", *own.values()):
+        wait_until(lambda topic=topic: left(broker, topic, name) == {})
 
 
 def left(broker: Broker, topic: str, connector: str) -> dict[bytes, bytes]:
     """Places that a topic of places still has of a connector."""
     found: dict[bytes, bytes] = {}
-    for _, key, value in sorted(all_committed(broker, topic)):
+    for record in broker.records(topic) if topic in broker.topics() else ():
+        key, value = _bytes(record.key), _bytes(record.value)
         if key is not None and json.loads(key)[0] == connector:
             found.pop(key, None)
             if value is not None:
                 found[key] = value
     return found
-
-
-def all_committed(broker: Broker, topic: str) -> list[tuple[int, bytes | None, bytes | None]]:
-    records = [(record.offset, record.key, record.value) for record in broker.records(topic)]
-    return [(at, _bytes(key), _bytes(value)) for at, key, value in records]
 
 
 def test_what_a_part_of_an_earlier_worker_writes_late_is_never_seen(
@@ -416,6 +455,31 @@ def test_what_a_part_of_an_earlier_worker_writes_late_is_never_seen(
     exact.call("DELETE", "/connectors/late")
 
 
+def test_a_worker_that_was_replaced_does_not_fence_its_successor(broker: Broker) -> None:
+    """It stops, and wants to abort what its part may have open."""
+
+    async def run() -> None:
+        async with await Cluster.open(broker.bootstrap_servers) as cluster:
+            parts: Any = SimpleNamespace(cluster=cluster)
+            lane = spark_source._Lane(parts, await spark_source._begin(parts, "replaced-1"))
+            begun = await spark_source._begin(parts, "replaced-1")
+            await lane.cut()
+            producer = await Producer.open(cluster, transaction=begun)
+            async with producer, producer.transaction():
+                await producer.send("replaced", b"x")
+            # In its own epoch it does abort.
+            await (lane := spark_source._Lane(parts, await spark_source._begin(parts, "cut-1"))).cut()
+            assert lane.transaction is not None
+            async with await Producer.open(cluster, transaction=lane.transaction) as late:
+                await late.begin_transaction()
+                with pytest.raises(KafkaError):
+                    await (await late.send("replaced", b"never"))
+
+    broker.create_topic("replaced")
+    asyncio.run(run())
+    assert [value for _, _, value in committed(broker, "replaced")] == [b"x"]
+
+
 # --- on a real Spark --------------------------------------------------------------------------------------
 
 
@@ -426,9 +490,9 @@ def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
 
 
 @with_spark
-@pytest.mark.parametrize("transactions", [False, True], ids=["", "exactly once"])
-def test_postgresql_on_spark(spark: object, broker: Broker, postgres: Database, transactions: bool) -> None:
-    name = "exact" if transactions else "least"
+@pytest.mark.parametrize("exactly_once", [False, True])
+def test_postgresql_on_spark(spark: object, broker: Broker, postgres: Database, exactly_once: bool) -> None:
+    name = "exact" if exactly_once else "least"
     postgres.run(
         f"CREATE TABLE {name}_items (id BIGSERIAL PRIMARY KEY, name TEXT, price NUMERIC(9, 2), "
         "at TIMESTAMP NOT NULL DEFAULT now())",
@@ -439,7 +503,7 @@ def test_postgresql_on_spark(spark: object, broker: Broker, postgres: Database, 
     url = postgres.settings["connection.url"]
     for prefix in ("spark-", "plain-"):
         broker.create_topic(f"{prefix}{name}_items", partitions=3)
-    given = ENABLED if transactions else {}
+    given = ENABLED if exactly_once else {}
     with in_cluster(broker, f"on-spark-{name}", **given) as (worker, _):
         create(worker, "spark", on_spark(url, "spark-", parts=8, **both))
         create(worker, "plain", source(url, "plain-", **both))
@@ -456,6 +520,51 @@ def test_postgresql_on_spark(spark: object, broker: Broker, postgres: Database, 
             wait_until(lambda topic=f"{kind}-{name}_items": len(written(broker, topic)) >= 20_001)
         assert written(broker, f"spark-{name}_items") == written(broker, f"plain-{name}_items")
         wait_until(lambda: offsets(worker, "spark") == offsets(worker, "plain"))
+
+
+@with_spark
+def test_stop_on_spark_ends_its_jobs_and_their_transactions(
+    spark: Any, broker: Broker, tmp_path: Path
+) -> None:
+    file = tmp_path / "stop.db"
+    fill(file, range(1, 100_001))
+    with in_cluster(broker, "stopped", **ENABLED) as (worker, _):
+        create(worker, "stopped", on_spark(f"jdbc:sqlite:{file}", "stopped-", parts=2))
+        wait_until(lambda: written(broker, "stopped-items"), lambda: worker.task("stopped"), seconds=400)
+        worker.call("PUT", "/connectors/stopped/stop")
+        assert set(offsets(worker, "stopped")) == {"plan"}
+        assert committed(broker, "stopped-items") == []
+        group = "connect-stopped"
+        wait_until(
+            lambda: not set(spark.sparkContext.statusTracker().getJobIdsForGroup(group)) & active(spark)
+        )
+        worker.call("PUT", "/connectors/stopped/resume")
+        wait_until(
+            lambda: offsets(worker, "stopped") == {"": {"incrementing": 100_000}},
+            lambda: worker.task("stopped"),
+            seconds=400,
+        )
+    assert committed_ids(broker, "stopped-items") == once(range(1, 100_001))
+
+
+def active(spark: Any) -> set[int]:
+    return set(spark.sparkContext.statusTracker().getActiveJobsIds())
+
+
+@with_spark
+def test_a_task_in_its_own_process_has_a_spark_of_its_own(
+    spark: object, broker: Broker, worker: Worker, tmp_path: Path
+) -> None:
+    file = tmp_path / "apart.db"
+    fill(file, range(1, 1001))
+    create(worker, "apart", on_spark(f"jdbc:sqlite:{file}", "apart-", isolation="process"))
+    wait_until(
+        lambda: offsets(worker, "apart") == {"": {"incrementing": 1000}},
+        lambda: worker.task("apart"),
+        seconds=400,
+    )
+    assert ids(broker, "apart-items") == once(range(1, 1001))
+    worker.call("DELETE", "/connectors/apart")
 
 
 class Killed:
@@ -517,3 +626,33 @@ def test_a_worker_that_is_killed_reads_again_what_was_not_finished(
     again = {(each - 1) // 1000 for each, count in counts.items() if count > 1}
     assert not again & kept  # what was kept was not read again
     assert len(again) <= 2  # and two parts were read at a time
+
+
+@with_spark
+def test_a_worker_that_is_killed_amid_transactions_writes_each_row_once(
+    spark: object, broker: Broker, tmp_path: Path
+) -> None:
+    fill(tmp_path / "in.db", range(1, 24_001))
+    config = on_spark(f"jdbc:sqlite:{tmp_path / 'in.db'}", "once-", parts=24)
+
+    def log() -> str:
+        return (tmp_path / "worker.log").read_text()[-3000:]
+
+    def places() -> dict[bytes, bytes]:
+        return left(broker, "killed-offsets", "killed")
+
+    process, line = started(broker, tmp_path)
+    try:
+        create_killed(line, {**config, "exactly.once.support": "required"})
+        wait_until(lambda: len(places()) >= 4, log, seconds=400)
+    finally:
+        process.kill()
+        process.wait(60)
+    assert any(b'"snapshot":"plan"' in key for key in places())  # it was amid the snapshot
+    process, _ = started(broker, tmp_path)
+    try:
+        wait_until(lambda: list(places().values()) == [b'{"incrementing":24000}'], log, seconds=400)
+    finally:
+        process.terminate()
+        process.wait(60)
+    assert committed_ids(broker, "once-items") == once(range(1, 24_001))
