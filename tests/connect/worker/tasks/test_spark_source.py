@@ -419,6 +419,20 @@ def test_a_part_that_was_committed_is_not_read_again(
         wait_until(lambda topic=topic: left(broker, topic, name) == {})
 
 
+def test_rounds_of_bulk_in_transactions(
+    jobs: InThreads, broker: Broker, exact: Worker, tmp_path: Path
+) -> None:
+    file = tmp_path / "bulk.db"
+    fill(file, range(1, 31))
+    create(exact, "twice", on_spark(f"jdbc:sqlite:{file}", "twice-", parts=3, mode="bulk"))
+    wait_until(lambda: sum(committed_ids(broker, "twice-items").values()) >= 60, lambda: exact.task("twice"))
+    exact.call("PUT", "/connectors/twice/stop")
+    counts = committed_ids(broker, "twice-items")
+    assert set(counts) == set(range(1, 31))
+    assert max(counts.values()) - min(counts.values()) <= 1
+    exact.call("DELETE", "/connectors/twice")
+
+
 def left(broker: Broker, topic: str, connector: str) -> dict[bytes, bytes]:
     """Places that a topic of places still has of a connector."""
     found: dict[bytes, bytes] = {}

@@ -177,7 +177,7 @@ class JdbcSnapshotTask(SnapshotTask):
     def _say_whole(self, name: str, reason: str) -> None:
         if name not in self._whole:
             self._whole.add(name)
-            log.info("connector %s: %s is read by one task: %s", self._context.connector, name, reason)
+            log.warning("connector %s: %s is read by one task: %s", self._context.connector, name, reason)
 
     # --- reading --------------------------------------------------------------------------------------
 
