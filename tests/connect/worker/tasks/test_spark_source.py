@@ -9,12 +9,14 @@ import asyncio
 import json
 import os
 import re
+import signal
 import sqlite3
 import subprocess
 import sys
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -579,6 +581,44 @@ def test_a_task_in_its_own_process_has_a_spark_of_its_own(
     )
     assert ids(broker, "apart-items") == once(range(1, 1001))
     worker.call("DELETE", "/connectors/apart")
+
+
+def descendants(pid: int) -> list[int]:
+    """Processes that a process has started, and those that these have."""
+    file = Path(f"/proc/{pid}/task")
+    try:
+        children = [int(each) for task in file.iterdir() for each in (task / "children").read_text().split()]
+    except OSError:  # it has just ended
+        return []
+    return [*children, *(each for child in children for each in descendants(child))]
+
+
+def executors() -> list[int]:
+    found = []
+    for pid in descendants(os.getpid()):
+        with suppress(OSError):
+            if b"CoarseGrainedExecutorBackend" in Path(f"/proc/{pid}/cmdline").read_bytes():
+                found.append(pid)
+    return found
+
+
+@with_spark
+@pytest.mark.skipif(sys.platform != "linux", reason="executors are found in /proc")
+def test_an_executor_that_is_killed_amid_transactions(spark: object, broker: Broker, tmp_path: Path) -> None:
+    """Spark tries its part again elsewhere, which would write it twice; the worker begins it anew instead."""
+    file = tmp_path / "lost.db"
+    fill(file, range(1, 60_001))
+    two = {"moldau.spark.master": "local-cluster[2,1,1024]", **ENABLED}
+    with in_cluster(broker, "lost", **two) as (worker, _):
+        create(worker, "lost", on_spark(f"jdbc:sqlite:{file}", "lost-", parts=6, isolation="process"))
+        wait_until(lambda: written(broker, "lost-items"), lambda: worker.task("lost"), seconds=400)
+        os.kill(executors()[0], signal.SIGKILL)
+        wait_until(
+            lambda: offsets(worker, "lost") == {"": {"incrementing": 60_000}},
+            lambda: (worker.task("lost"), offsets(worker, "lost")),
+            seconds=400,
+        )
+    assert committed_ids(broker, "lost-items") == once(range(1, 60_001))
 
 
 class Killed:
