@@ -27,7 +27,7 @@ def prepare_worker() -> None:
 
 
 def attempt_number() -> int:
-    """Which attempt at its task this is: 0 is the first, later ones follow a failure or run beside another."""
+    """Which attempt at its task this is: 0 is the first; others follow a failure, or run beside another."""
     from pyspark import TaskContext
 
     context = TaskContext.get()

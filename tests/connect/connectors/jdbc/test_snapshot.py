@@ -192,6 +192,19 @@ def test_small_tables(db: Database) -> None:
     assert [ids(part) for part in parts] == [[7]]
 
 
+def test_where_reading_begins(db: Database) -> None:
+    make(db, "begun", *range(1, 21))  # one of them in each minute
+    ten = "1704103800000"  # 2024-01-01 10:10:00
+    given = config(db, table_whitelist="begun", timestamp_initial=ten, **TIMED)
+    places: dict[str, Place] = {}
+    assert ids(flat(taken(given, places))) == list(range(11, 21))
+    assert places == read(JdbcSource, given, count=10).places
+    now = config(db, table_whitelist="begun", timestamp_initial="-1", **TIMED)
+    with task(now, {}) as planner:
+        assert planner.next() is None
+        assert planner.over
+
+
 def rounds(given: dict[str, str], places: dict[str, Place], count: int) -> list[list[list[Any]]]:
     """Ids of each range, round by round."""
     found: list[list[list[Any]]] = []

@@ -71,8 +71,10 @@ class JdbcSnapshotTask(SnapshotTask):
 
     def next(self) -> Snapshot | None:
         if not self._is_cut():
-            self._say_whole("query", "a query, or one with a suffix, is not cut into ranges")
+            self._say_whole("the query", "queries, and tables with a suffix of queries, are not cut")
             return None
+        if not self._bulk and (self._settings["timestamp.initial"] or 0) < 0:
+            return None  # what there is now is not wanted, and from now on the plain task reads
         now = self._context.now_ms()
         if now >= self._look_at_ms:
             self._known = self._tables.found(complete=not self._known)
