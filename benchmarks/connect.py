@@ -110,7 +110,13 @@ class Bench:
                 process.wait(60)
 
     def measure(
-        self, name: str, kind: str, config: Mapping[str, str], count: int, done: Callable[[], int]
+        self,
+        name: str,
+        kind: str,
+        config: Mapping[str, str],
+        count: int,
+        done: Callable[[], int],
+        note: str = "",
     ) -> None:
         """From the first row that ``done`` counts to the last."""
         began = time.monotonic()
@@ -129,7 +135,8 @@ class Bench:
             elapsed = max(time.monotonic() - first, 1e-3)
             used = cpu_s(process.pid) - cpu
             rate = (count - at_first) / elapsed if count > at_first else count / elapsed
-            self.add(Result(name, kind, rate, used * 1e6 / count, peak_mb(process.pid), first - began))
+            peak = peak_mb(process.pid)
+            self.add(Result(name, kind, rate, used * 1e6 / count, peak, first - began, note))
 
     def add(self, result: Result) -> None:
         self.results.append(result)
@@ -304,6 +311,10 @@ def tables(bench: Bench, server: Server, rows: int) -> None:
     }
     bench.topic("jdbc-orders")
     bench.measure("JDBC source", "moldau", source, rows, lambda: bench.end("jdbc-orders"))
+    bench.topic("spark-orders")
+    on_spark = {"moldau.runtime": "spark", "tasks.max": str(os.cpu_count() or 2), "topic.prefix": "spark-"}
+    ends, note = (lambda: bench.end("spark-orders")), "(CPU and memory without Spark's)"
+    bench.measure("JDBC source on Spark", "moldau", {**source, **on_spark}, rows, ends, note)
     copy_loop(bench, server, rows)
     read_by_spark(bench, server, rows)
     sink = {

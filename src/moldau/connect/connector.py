@@ -8,7 +8,7 @@ Invariant: a task touches nothing of the worker but the context that it was give
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
@@ -120,6 +120,60 @@ class SourceTask(ABC):
         """Closes what is open; may be called after an error."""
 
 
+@dataclass(frozen=True, slots=True)
+class SnapshotPart:
+    """A part of a snapshot, which one process reads by itself."""
+
+    #: What to read; it can be pickled.
+    work: object
+    #: What is kept when all of its records are written.
+    partition: Place
+    place: Place
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """Something to read in parts, at the same time and in any order."""
+
+    #: What is read, for people.
+    name: str
+    #: Those that were not read yet.
+    parts: tuple[SnapshotPart, ...]
+    #: Kept before any part is read.
+    planned: tuple[tuple[Place, Place], ...] = ()
+    #: Kept when all parts are written.
+    reached: tuple[tuple[Place, Place], ...] = ()
+    #: Partitions whose places are forgotten after that.
+    cleared: tuple[Place, ...] = ()
+
+
+class SnapshotTask(ABC):
+    """Plans snapshots in the worker, and reads their parts wherever they are read."""
+
+    def start(self, settings: Mapping[str, str], context: SourceTaskContext) -> None:  # noqa: B027
+        """Takes settings and context over."""
+
+    @abstractmethod
+    def next(self) -> Snapshot | None:
+        """What is to be read now, by the places that are kept; asked again amid a snapshot, it answers with
+        the parts that are left."""
+
+    @property
+    @abstractmethod
+    def over(self) -> bool:
+        """Whether the plain task goes on when there is nothing to be read; else ``next`` is asked again."""
+
+    def done(self, snapshot: Snapshot) -> None:  # noqa: B027
+        """All of it is written and kept."""
+
+    @abstractmethod
+    def read(self, work: object) -> Iterator[SourceRecord]:
+        """The records of one part, made as the plain task makes them."""
+
+    def stop(self) -> None:  # noqa: B027
+        """Closes what is open; may be called after an error."""
+
+
 class SinkTask(ABC):
     def start(self, settings: Mapping[str, str], context: SinkTaskContext) -> None:  # noqa: B027
         """Takes settings and context over."""
@@ -185,9 +239,15 @@ class Connector(ABC):
 
 class SourceConnector(Connector):
     kind: ClassVar[str] = "source"
+    #: Whether what it reads first can be read in parts (``make_snapshots``).
+    takes_snapshots: ClassVar[bool] = False
 
     @abstractmethod
     def make_task(self) -> SourceTask: ...
+
+    def make_snapshots(self) -> SnapshotTask:
+        """Of a connector that ``takes_snapshots``."""
+        raise NotImplementedError
 
     def check_offsets(self, offsets: Sequence[tuple[Place, Place | None]]) -> None:
         """Raises ConnectException for places that are none of this source."""

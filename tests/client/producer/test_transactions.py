@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -151,6 +152,28 @@ def test_the_next_producer_fences_the_one_before(broker: Broker) -> None:
 
 
 @pytest.mark.usefixtures("version")
+@pytest.mark.usefixtures("version")
+def test_a_producer_goes_on_in_an_epoch_that_another_process_began(broker: Broker) -> None:
+    async def use(cluster: Cluster) -> None:
+        begun = await transactions.begin(cluster, "handed-over", two_phase=False)
+        for text in (b"one", b"two"):
+            async with await Producer.open(cluster, transaction=begun) as producer:
+                async with producer.transaction():
+                    await producer.send("out", text, partition=0)
+                identity = producer.identity
+            begun = replace(begun, producer_id=identity.producer_id, producer_epoch=identity.producer_epoch)
+            if not begun.adds_implicitly:
+                begun = await transactions.next_epoch(cluster, begun, 60_000)
+        await transactions.begin(cluster, "handed-over", two_phase=False)
+        async with await Producer.open(cluster, transaction=begun) as late:
+            await late.begin_transaction()
+            with pytest.raises(KafkaError):
+                await (await late.send("out", b"never", partition=0))
+        assert await seen(cluster) == [b"one", b"two"]
+
+    run(broker, use)
+
+
 def test_a_producer_that_is_fenced_while_it_sends(broker: Broker) -> None:
     async def use(cluster: Cluster) -> None:
         old = await Producer.open(cluster, transactional_id="t")

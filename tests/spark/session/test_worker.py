@@ -66,3 +66,7 @@ def test_an_archive_that_is_gone_and_comes_back(
     path.write_bytes(content)
     importer.invalidate_caches()
     assert importer.find_spec("zipped_three") is not None
+
+
+def test_outside_of_a_task_there_is_one_attempt() -> None:
+    assert worker.attempt_number() == 0

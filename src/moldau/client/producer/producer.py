@@ -132,10 +132,24 @@ class Producer:
         self._fenced: ProducerFenced | None = None
 
     @classmethod
-    async def open(cls, cluster: Cluster, *, clock: Clock | None = None, **options: Any) -> "Producer":
-        """Takes the fields of ``ProducerOptions``; an idempotent producer asks for its id here."""
+    async def open(
+        cls,
+        cluster: Cluster,
+        *,
+        clock: Clock | None = None,
+        transaction: transactions.OpenTransaction | None = None,
+        **options: Any,
+    ) -> "Producer":
+        """Takes the fields of ``ProducerOptions``; an idempotent producer asks for its id here.
+
+        With a ``transaction``, nobody is fenced: it goes on in the epoch that another process has begun.
+        """
+        if transaction is not None:
+            options["transactional_id"] = transaction.transactional_id
         producer = cls(cluster, ProducerOptions(**options), clock)
-        if producer.options.transactional_id is None:
+        if transaction is not None:
+            producer._sender.enter(transaction)
+        elif producer.options.transactional_id is None:
             await producer._sender.start()
         else:
             await producer._init_transactions(producer.options.transactional_id)
@@ -294,6 +308,12 @@ class Producer:
     def in_transaction(self) -> bool:
         """Whether a transaction is begun and not ended."""
         return self._in_transaction
+
+    @property
+    def identity(self) -> ProducerIdentity:
+        """The id and epoch of a transactional producer; from transaction version 2 on, each end brings new
+        ones."""
+        return self._open_transaction.identity
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[None]:

@@ -29,12 +29,11 @@ from moldau.connect.worker.settings import WorkerSettings
 from moldau.connect.worker.state import ConfigState, StateRecord, Target
 from moldau.connect.worker.statuses import State, Status, Statuses
 from moldau.connect.worker.store import Store
-from moldau.connect.worker.tasks.bodies import body_of, check_runtime
+from moldau.connect.worker.tasks.bodies import body_of, check_runtime, task_count, writer_count
 from moldau.connect.worker.tasks.exactly_once import fence
 from moldau.connect.worker.tasks.handling import ErrorHandling
 from moldau.connect.worker.tasks.processing import processing_of
 from moldau.connect.worker.tasks.running_task import Body, RunningTask
-from moldau.connect.worker.tasks.spark_sink import runs_on_spark
 from moldau.connect.worker.tasks.task_parts import TaskParts
 from moldau.connect.worker.tasks.traces import headline, trace_of
 from moldau.connect.worker.topic_offsets import TopicOffsets
@@ -427,9 +426,7 @@ class Herder:
         """
         try:
             connector = self.plugin_of(dict(config))(resolved(config, self.worker.providers))
-            count = int(config.get("tasks.max", "1"))
-            # Spark spreads the work of one query itself.
-            count = 1 if connector.kind == "sink" and runs_on_spark(config, self.worker) else count
+            count = task_count(type(connector), config, self.worker)
             settings = connector.task_settings(count)[:count]
         except Exception as error:
             log.warning("connector %s cannot plan its tasks: %s", name, headline(error))
@@ -446,7 +443,8 @@ class Herder:
         found = records.planned(name, kept)
         if self.worker.exactly_once and connector.kind == "source":
             # As many as ever were: workers that missed a change may still run some of them.
-            found.append(records.fenced(name, max(len(kept), self.state.fencing.get(name, 0))))
+            count = writer_count(type(connector), config, self.worker, len(kept))
+            found.append(records.fenced(name, max(count, self.state.fencing.get(name, 0))))
         return found
 
     async def _change(self, name: str, decide: Callable[[], Sequence[StateRecord]]) -> None:

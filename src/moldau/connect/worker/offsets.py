@@ -43,9 +43,37 @@ class OffsetStore(Protocol):
         """Returns when what other workers wrote is known here; see ``CompactedTopic``."""
         ...
 
-    def learn(self, connector: str, offsets: Iterable[tuple[Place, Place]]) -> None:
+    def learn(self, connector: str, offsets: Iterable[tuple[Place, Place | None]]) -> None:
         """Takes over places that a transaction has written."""
         ...
+
+
+class NoOffsets:
+    """For a process that keeps no places: whoever gave it its work does."""
+
+    def get(self, connector: str, partition: Place) -> Place | None:
+        return None
+
+    def kept(self, connector: str, partition: Place) -> Place | None:
+        return None
+
+    def of(self, connector: str) -> list[tuple[Place, Place]]:
+        return []
+
+    def put(self, connector: str, offsets: Iterable[tuple[Place, Place | None]]) -> None:
+        """Nowhere."""
+
+    def forget(self, connector: str) -> None:
+        """There is nothing to forget."""
+
+    async def flush(self) -> None:
+        """There is nothing to write."""
+
+    async def catch_up(self, *, past_open: bool = False) -> None:
+        """There are no others."""
+
+    def learn(self, connector: str, offsets: Iterable[tuple[Place, Place | None]]) -> None:
+        """Nowhere."""
 
 
 class FileOffsets:
@@ -89,7 +117,7 @@ class FileOffsets:
     async def catch_up(self, *, past_open: bool = False) -> None:
         """There are no others."""
 
-    def learn(self, connector: str, offsets: Iterable[tuple[Place, Place]]) -> None:
+    def learn(self, connector: str, offsets: Iterable[tuple[Place, Place | None]]) -> None:
         """A file has no part in transactions."""
         self.put(connector, offsets)
 

@@ -45,7 +45,7 @@ class OwnOffsets:
     def forget(self, connector: str) -> None:
         self.put(connector, [(partition, None) for partition, _ in self.of(connector)])
 
-    def learn(self, connector: str, offsets: Iterable[tuple[Place, Place]]) -> None:
+    def learn(self, connector: str, offsets: Iterable[tuple[Place, Place | None]]) -> None:
         known = list(offsets)
         self._own.learn(connector, known)
         self._workers.put(connector, known)

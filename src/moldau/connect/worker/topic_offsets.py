@@ -61,9 +61,12 @@ class TopicOffsets:
     async def catch_up(self, *, past_open: bool = False) -> None:
         await self.topic.catch_up(past_open=past_open)
 
-    def learn(self, connector: str, offsets: Iterable[tuple[Place, Place]]) -> None:
+    def learn(self, connector: str, offsets: Iterable[tuple[Place, Place | None]]) -> None:
         for partition, offset in offsets:
-            self._known[offset_key(connector, partition)] = offset_value(offset)
+            if offset is None:
+                self._known.pop(offset_key(connector, partition), None)
+            else:
+                self._known[offset_key(connector, partition)] = offset_value(offset)
 
     async def flush(self) -> None:
         async with self._turn:

@@ -26,6 +26,14 @@ def prepare_worker() -> None:
     zipimporter.invalidate_caches = _read_directory_if_changed  # type: ignore[method-assign, assignment]
 
 
+def attempt_number() -> int:
+    """Which attempt at its task this is: 0 is the first; others follow a failure, or run beside another."""
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    return 0 if context is None else context.attemptNumber()
+
+
 def _read_directory_if_changed(archive: zipimporter) -> None:
     try:
         found = os.stat(archive.archive)

@@ -19,6 +19,9 @@ from moldau.connect.errors import ConnectException
 _NANOS_PER_MS = 1_000_000
 BEFORE_ALL_US = -62_135_596_800_000_000  # the year 1
 
+#: A part of a WHERE, with its parameters.
+Condition = tuple[str, list[object]]
+
 
 @dataclass(frozen=True, slots=True)
 class Mark:
@@ -58,20 +61,28 @@ class Reading:
     incrementing: Column | None = None
     timestamps: tuple[Column, ...] = ()
 
-    def query(
-        self, dialect: Dialect, source: str, mark: Mark, until_us: int, suffix: str, has_where: bool = False
+    def select(
+        self,
+        dialect: Dialect,
+        source: str,
+        limits: Sequence[Condition],
+        suffix: str = "",
+        has_where: bool = False,
+        *,
+        last_first: bool = False,
     ) -> tuple[str, list[object]]:
-        conditions, parameters = self._conditions(dialect, mark, until_us)
+        """The text of a query for what is within ``limits``, and its parameters."""
         text = source
-        if conditions:
-            text += f" {'AND' if has_where else 'WHERE'} {conditions}"
+        for number, (condition, _) in enumerate(limits):
+            text += f" {'AND' if number or has_where else 'WHERE'} {condition}"
         order = [
             *self._times(dialect),
             *([dialect.quoted(self.incrementing.name)] if self.incrementing else []),
         ]
         if order:
-            text += " ORDER BY " + ", ".join(f"{each} ASC" for each in order)
-        return f"{text} {suffix}".rstrip(), parameters
+            direction = "DESC" if last_first else "ASC"
+            text += " ORDER BY " + ", ".join(f"{each} {direction}" for each in order)
+        return f"{text} {suffix}".rstrip(), [each for _, parameters in limits for each in parameters]
 
     def _times(self, dialect: Dialect) -> list[str]:
         columns = [dialect.timestamp_text(dialect.quoted(each.name)) for each in self.timestamps]
@@ -79,21 +90,42 @@ class Reading:
             return [f"COALESCE({', '.join(columns)})"]
         return columns
 
-    def _conditions(self, dialect: Dialect, mark: Mark, until_us: int) -> tuple[str, list[object]]:
+    def before(self, dialect: Dialect, until_us: int) -> list[Condition]:
+        """What is old enough to be read."""
+        if not self.timestamps:
+            return []
+        (time,) = self._times(dialect)
+        until = dialect.timestamp_parameter(self.timestamps[0], until_us)
+        return [(f"{time} < {dialect.mark}", [until])]
+
+    def after(self, dialect: Dialect, mark: Mark) -> list[Condition]:
+        """What comes behind a mark."""
         what = dialect.mark
         number = dialect.quoted(self.incrementing.name) if self.incrementing else ""
         if not self.timestamps:
-            return (f"{number} > {what}", [mark.number]) if number else ("", [])
-        (time,) = self._times(dialect)
-        first = self.timestamps[0]
-        until = dialect.timestamp_parameter(first, until_us)
+            return [(f"{number} > {what}", [mark.number])] if number else []
         if mark.when is None:
-            return f"{time} < {what}", [until]
-        since = dialect.timestamp_parameter(first, mark.when)
+            return []
+        (time,) = self._times(dialect)
+        since = dialect.timestamp_parameter(self.timestamps[0], mark.when)
         if not number:
-            return f"{time} > {what} AND {time} < {what}", [since, until]
+            return [(f"{time} > {what}", [since])]
         later = f"({time} = {what} AND {number} > {what}) OR {time} > {what}"
-        return f"{time} < {what} AND ({later})", [until, since, mark.number, since]
+        return [(f"({later})", [since, mark.number, since])]
+
+    def up_to(self, dialect: Dialect, mark: Mark) -> list[Condition]:
+        """What does not come behind a mark: with ``after``, every row is in exactly one of the two, but for
+        rows that have a null where others have their place."""
+        what = dialect.mark
+        number = dialect.quoted(self.incrementing.name) if self.incrementing else ""
+        if not self.timestamps or mark.when is None:
+            return [(f"{number} <= {what}", [mark.number])] if number else []
+        (time,) = self._times(dialect)
+        when = dialect.timestamp_parameter(self.timestamps[0], mark.when)
+        if not number:
+            return [(f"{time} <= {what}", [when])]
+        earlier = f"({time} = {what} AND {number} <= {what}) OR {time} < {what}"
+        return [(f"({earlier})", [when, mark.number, when])]
 
     def marked(
         self, columns: Sequence[Column], rows: Iterable[Sequence[Any]], start: Mark
@@ -112,6 +144,10 @@ class Reading:
             waiting = (row, mark)
         if waiting is not None:
             yield waiting
+
+    def mark_of(self, columns: Sequence[Column], row: Sequence[Any]) -> Mark:
+        """The mark behind one row."""
+        return self._mark({column.name: index for index, column in enumerate(columns)}, columns, row)
 
     def _mark(self, places: Mapping[str, int], columns: Sequence[Column], row: Sequence[Any]) -> Mark:
         number, when = -1, None

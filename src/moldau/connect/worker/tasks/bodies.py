@@ -11,11 +11,13 @@ from moldau.connect.transforms.python import TYPE as PYTHON
 from moldau.connect.transforms.python import load
 from moldau.connect.worker.settings import WorkerSettings
 from moldau.connect.worker.tasks.exactly_once import ExactlyOnceBody, Transactions
+from moldau.connect.worker.tasks.on_spark import RUNTIME, runs_on_spark
 from moldau.connect.worker.tasks.own_process import ProcessBody, in_own_process
 from moldau.connect.worker.tasks.running_task import Body
 from moldau.connect.worker.tasks.sink_body import SinkBody
 from moldau.connect.worker.tasks.source_body import SourceBody
-from moldau.connect.worker.tasks.spark_sink import SparkSinkBody, check_spark, runs_on_spark
+from moldau.connect.worker.tasks.spark_sink import SparkSinkBody, check_spark
+from moldau.connect.worker.tasks.spark_source import SparkSnapshots, parts_at_a_time, snapshots_on_spark
 from moldau.connect.worker.tasks.task_parts import TaskParts
 
 
@@ -32,11 +34,13 @@ def inner_body_of(
 ) -> Body:
     """What runs in the worker, or in the process that is the task's own."""
     if isinstance(connector, SourceConnector):
+        first = None
+        if snapshots_on_spark(type(connector), config, worker):
+            first = SparkSnapshots(parts, connector, config, worker)
         if worker.exactly_once:
-            return ExactlyOnceBody(
-                parts, connector, Transactions.of(config, worker, parts.connector, parts.task)
-            )
-        return SourceBody(parts, connector)
+            writes = Transactions.of(config, worker, parts.connector, parts.task)
+            return ExactlyOnceBody(parts, connector, writes, first)
+        return SourceBody(parts, connector, first)
     assert isinstance(connector, SinkConnector)
     if runs_on_spark(config, worker):
         return SparkSinkBody(parts, connector, config, worker)
@@ -54,5 +58,19 @@ def check_runtime(connector: type[Connector], settings: Mapping[str, str], worke
     in_own_process(settings)
     if runs_on_spark(settings, worker) and issubclass(connector, SinkConnector):
         check_spark(connector, settings, worker)
-    elif settings.get("moldau.runtime") == "spark":
-        raise ConfigException("moldau.runtime=spark is for sinks; sources run in the worker")
+    elif settings.get(RUNTIME) == "spark" and not snapshots_on_spark(connector, settings, worker):
+        raise ConfigException(f"{RUNTIME}=spark is for sinks and for sources of tables (JDBC)")
+
+
+def task_count(connector: type[Connector], config: Mapping[str, str], worker: WorkerSettings) -> int:
+    """How many tasks a connector may have: one on Spark, which spreads the work itself."""
+    if issubclass(connector, SinkConnector) and runs_on_spark(config, worker):
+        return 1
+    return 1 if snapshots_on_spark(connector, config, worker) else int(config.get("tasks.max", "1"))
+
+
+def writer_count(
+    connector: type[Connector], config: Mapping[str, str], worker: WorkerSettings, tasks: int
+) -> int:
+    """How many transactional ids the tasks of a source have."""
+    return tasks + (parts_at_a_time(config) if snapshots_on_spark(connector, config, worker) else 0)

@@ -20,7 +20,7 @@ from moldau.connect.records import SourceRecord
 from moldau.connect.worker.offsets import offset_key, offset_value
 from moldau.connect.worker.settings import WorkerSettings
 from moldau.connect.worker.tasks.running_task import Control
-from moldau.connect.worker.tasks.source_body import SourceBody
+from moldau.connect.worker.tasks.source_body import First, SourceBody
 from moldau.connect.worker.tasks.task_parts import TaskParts
 from moldau.protocol.errors import ErrorCode, KafkaError
 
@@ -74,12 +74,18 @@ async def fence(cluster: Cluster, worker: WorkerSettings, connector: str, count:
 
 
 class ExactlyOnceBody(SourceBody):
-    def __init__(self, parts: TaskParts, connector: SourceConnector, writes: Transactions) -> None:
-        super().__init__(parts, connector)
+    def __init__(
+        self,
+        parts: TaskParts,
+        connector: SourceConnector,
+        writes: Transactions,
+        first: First | None = None,
+    ) -> None:
+        super().__init__(parts, connector, first)
         self._writes = writes
         self._boundaries = TransactionBoundaries() if writes.boundary == "connector" else None
         #: Places of records in the transaction that is open.
-        self._places: dict[str, tuple[Place, Place]] = {}
+        self._places: dict[str, tuple[Place, Place | None]] = {}
         self._began = 0.0
 
     async def __call__(self, control: Control) -> None:
@@ -148,7 +154,8 @@ class ExactlyOnceBody(SourceBody):
         elif not producer.in_transaction:
             return
         for key, (_, place) in places.items():
-            await producer.send(self._writes.offsets_topic, offset_value(place).encode(), key.encode())
+            value = None if place is None else offset_value(place).encode()
+            await producer.send(self._writes.offsets_topic, value, key.encode())
         await producer.commit_transaction()
         self._places = {}
         self._parts.offsets.learn(self._parts.connector, places.values())
@@ -159,12 +166,12 @@ class ExactlyOnceBody(SourceBody):
             await producer.abort_transaction()
         await self._commit(producer)
 
-    def _note_places(self, places: Iterable[tuple[Place, Place]]) -> None:
+    def _note_places(self, places: Iterable[tuple[Place, Place | None]]) -> None:
         for partition, place in places:
             self._places[offset_key(self._parts.connector, partition)] = (partition, place)
 
-    async def _keep(self, producer: Producer, partition: Place, place: Place) -> None:
+    async def _keep(self, producer: Producer, places: Sequence[tuple[Place, Place | None]]) -> None:
         if self._boundaries is not None and producer.in_transaction:
             raise ConnectException("A place cannot be kept amid a transaction that the connector ends")
-        self._note_places([(partition, place)])
+        self._note_places(places)
         await self._commit(producer)

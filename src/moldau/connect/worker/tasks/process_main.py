@@ -87,7 +87,7 @@ class WorkersOffsets:
     def put(self, connector: str, offsets: _Pairs) -> None:
         self._tell("put", list(offsets))
 
-    def learn(self, connector: str, offsets: Iterable[tuple[Place, Place]]) -> None:
+    def learn(self, connector: str, offsets: _Pairs) -> None:
         self._tell("learn", list(offsets))
 
     def _tell(self, what: str, offsets: _Pairs) -> None:

@@ -4,7 +4,7 @@ Invariant: a place is kept when every record up to it is written or left out on 
 """
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import partial
 
 from moldau.client.producer.producer import Delivery, Producer
@@ -30,9 +30,16 @@ _BREATH_SECONDS = 0.005
 _KEEP_SECONDS = 60.0
 
 
+#: Keeps places at once and for good; None forgets one.
+Keep = Callable[[Sequence[tuple[Place, Place | None]]], Awaitable[None]]
+#: What is done before the task runs; False where the task is to end.
+First = Callable[[Keep, Control], Awaitable[bool]]
+
+
 class SourceBody:
-    def __init__(self, parts: TaskParts, connector: SourceConnector) -> None:
+    def __init__(self, parts: TaskParts, connector: SourceConnector, first: First | None = None) -> None:
         self._parts = parts
+        self._first = first
         self._connector = connector
         self._topics: set[str] = set()
         self._boundaries: TransactionBoundaries | None = None
@@ -43,6 +50,8 @@ class SourceBody:
         task = self._connector.make_task()
         self._untold = False
         async with await self._open() as producer:
+            if self._first is not None and not await self._first(partial(self._keep, producer), control):
+                return
             await asyncio.to_thread(task.start, self._parts.settings, self._context(producer))
             try:
                 while await self._ready(producer, control):
@@ -76,7 +85,7 @@ class SourceBody:
 
         def keep(partition: Place, place: Place) -> None:
             """Called in the thread of the task, which waits."""
-            kept = self._keep(producer, partition, place)
+            kept = self._keep(producer, [(partition, place)])
             asyncio.run_coroutine_threadsafe(kept, loop).result(_KEEP_SECONDS)
 
         return SourceTaskContext(
@@ -89,8 +98,8 @@ class SourceBody:
             self._boundaries,
         )
 
-    async def _keep(self, producer: Producer, partition: Place, place: Place) -> None:
-        self._parts.offsets.put(self._parts.connector, [(partition, place)])
+    async def _keep(self, producer: Producer, places: Sequence[tuple[Place, Place | None]]) -> None:
+        self._parts.offsets.put(self._parts.connector, places)
         await self._parts.offsets.flush()
 
     async def _write(self, producer: Producer, records: Sequence[SourceRecord], control: Control) -> None:
@@ -159,5 +168,5 @@ class SourceBody:
                 last[key] = (record.source_partition, record.source_offset)
         self._note_places(last.values())
 
-    def _note_places(self, places: Iterable[tuple[Place, Place]]) -> None:
+    def _note_places(self, places: Iterable[tuple[Place, Place | None]]) -> None:
         self._parts.offsets.put(self._parts.connector, places)

@@ -15,39 +15,27 @@ from pathlib import Path
 from typing import Any
 
 from moldau.connect.connector import SinkConnector, SinkTaskContext
-from moldau.connect.errors import ConfigException, ConnectException, RetriableException
+from moldau.connect.errors import ConfigException, ConnectException
 from moldau.connect.records import SinkRecord, TimestampType
-from moldau.connect.transforms.python import MODULES
-from moldau.connect.worker.settings import WorkerSettings, converter_of, standalone_settings
+from moldau.connect.worker.settings import WorkerSettings
 from moldau.connect.worker.tasks.handling import ErrorHandling
+from moldau.connect.worker.tasks.on_spark import (
+    RUNTIME,
+    failure_of,
+    login_of,
+    no_worker,
+    session_of,
+    whole_config,
+)
 from moldau.connect.worker.tasks.processing import RawRecord, StepFailed, processing_of
 from moldau.connect.worker.tasks.running_task import Control
 from moldau.connect.worker.tasks.task_parts import TaskParts
 
 log = logging.getLogger("moldau.connect.worker")
 
-RUNTIME = "moldau.runtime"
 _CHECKPOINTS = "moldau.spark.checkpoints"
 _LOOK_SECONDS = 0.5
 _PUT_RECORDS = 2000
-#: What a query may fail of that has nothing to do with its records. Spark waits ten seconds for a Python
-#: worker that it starts, which a busy machine may need longer for.
-_PASSING = (
-    RetriableException.__name__,
-    "NOT_COORDINATOR",
-    "ConnectionError",
-    "Python worker failed to connect back",
-    "Python worker exited unexpectedly",
-    "CANNOT_OPEN_SOCKET",
-    "ExecutorLostFailure",
-)
-
-
-def runs_on_spark(config: Mapping[str, str], worker: WorkerSettings) -> bool:
-    chosen = config.get(RUNTIME, worker.given.get(RUNTIME, "python"))
-    if chosen not in ("python", "spark"):
-        raise ConfigException.of(RUNTIME, chosen, "String must be one of: python, spark")
-    return chosen == "spark"
 
 
 def check_spark(kind: type[SinkConnector], config: Mapping[str, str], worker: WorkerSettings) -> None:
@@ -58,17 +46,6 @@ def check_spark(kind: type[SinkConnector], config: Mapping[str, str], worker: Wo
         raise ConfigException(f"Dead letters need {RUNTIME}=python")
     if not worker.given.get(_CHECKPOINTS):
         raise ConfigException(f"{RUNTIME}=spark needs {_CHECKPOINTS} in the worker's settings: a folder")
-
-
-def whole_config(config: Mapping[str, str], worker: WorkerSettings) -> dict[str, str]:
-    """A configuration with the worker's converters in it, for a process that has no worker."""
-    found = {"compatibility": worker.compatibility.value, **config, MODULES: ",".join(worker.python_modules)}
-    for side in ("key", "value", "header"):
-        if converter_of(config, side) is None:
-            name, settings = worker.converter(side)
-            found[f"{side}.converter"] = name
-            found |= {f"{side}.converter.{key}": value for key, value in settings.items()}
-    return found
 
 
 class SparkSinkBody:
@@ -93,14 +70,8 @@ class SparkSinkBody:
                 await asyncio.to_thread(query.stop)
 
     def _start(self) -> Any:
-        from moldau.spark import spark_session
-
         name = self._parts.connector
-        session = spark_session(
-            "moldau connect",
-            master=self._worker.given.get("moldau.spark.master"),
-            spark_scheduler_mode="FAIR",
-        )
+        session = session_of(self._worker)
         session.sparkContext.setLocalProperty("spark.scheduler.pool", name)
         reader = session.readStream.format("moldau").options(**self._reading())
         folder = Path(self._worker.given[_CHECKPOINTS]) / name.replace("/", "%2F")
@@ -121,9 +92,7 @@ class SparkSinkBody:
             "startingOffsets": "earliest",
             "includeHeaders": "true",
         }
-        security = ("security.protocol", "sasl.", "ssl.")
-        given = self._worker.given.items()
-        options |= {f"kafka.{key}": value for key, value in given if key.startswith(security)}
+        options |= {f"kafka.{key}": value for key, value in login_of(self._worker).items()}
         return options | ({"subscribe": topics} if topics else {"subscribePattern": regex})
 
 
@@ -159,7 +128,7 @@ class _Write:
             task.stop()
 
     def _batches(self, rows: Iterable[Any]) -> Iterable[list[SinkRecord]]:
-        processing = processing_of(self._config, _no_worker(self._config))
+        processing = processing_of(self._config, no_worker(self._config))
         handling = ErrorHandling.of(self._config)
         found: list[SinkRecord] = []
         for row in rows:
@@ -178,12 +147,6 @@ class _Write:
                 found = []
         if found:
             yield found
-
-
-def _no_worker(config: Mapping[str, str]) -> WorkerSettings:
-    """Everything that a worker would say stands in the configuration already."""
-    nothing = dict.fromkeys(("key.converter", "value.converter", "offset.storage.file.filename"), "-")
-    return standalone_settings({**nothing, MODULES: config[MODULES]})
 
 
 def _raw(row: Any) -> RawRecord:
@@ -210,8 +173,4 @@ def _is_active(query: Any) -> bool:
 
 def _reason(query: Any) -> Exception:
     error = query.exception()
-    text = "the query ended" if error is None else str(error)
-    passes = any(words in text for words in _PASSING)
-    lines = [line for line in text.splitlines() if "moldau.connect.errors" in line]
-    said = (lines[-1] if lines else text.partition("\n")[0]).strip()
-    return (RetriableException if passes else ConnectException)(said[:1000])
+    return failure_of("the query ended" if error is None else str(error))
