@@ -290,6 +290,7 @@ CROSS_CUTTING = {
     "cli/kafka_tools/clusters/test_transcripts": "tools of several folders on one cluster, as Kafka's print",
     "cli/kafka_tools/clusters/test_zookeeper_transcript": "zookeeper-shell on three whole brokers",
     "security/test_play": "the whole broker against the table of a real one",
+    "broker/apis/test_fetch_news": "two leaders, whole but for sockets, to whom the same happens",
     "broker/test_bad_directories": "a whole broker on damaged directories",
     "broker/test_bad_input": "a whole broker and frames that make no sense",
     "spark/test_secured": "logins of the source and the sink, in a real Spark",

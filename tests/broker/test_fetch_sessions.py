@@ -1,5 +1,6 @@
 """Fetch sessions: the life of a session as a real broker leads it, and the bound on their number."""
 
+import gc
 from itertools import count
 
 import pytest
@@ -14,6 +15,10 @@ from moldau.protocol.messages.fetch import (
     ForgottenTopic,
     PartitionData,
 )
+from moldau.replication.partition import Partition
+from tests.replication.replicated import new_replica
+
+SETTINGS = {"max.incremental.fetch.session.cache.slots": 2, "moldau.fetch.session.partitions.max": 6}
 
 
 @pytest.fixture
@@ -24,8 +29,7 @@ def clock() -> SteppedClock:
 @pytest.fixture
 def sessions(clock: SteppedClock) -> FetchSessions:
     ids = count(1)
-    settings = {"max.incremental.fetch.session.cache.slots": 2, "moldau.fetch.session.partitions.max": 6}
-    return FetchSessions(clock, settings, lambda: next(ids))
+    return FetchSessions(clock, SETTINGS, lambda: next(ids))
 
 
 def fetch(
@@ -139,6 +143,125 @@ def test_the_epoch_wraps_to_one(sessions: FetchSessions) -> None:
     assert sessions.plan(fetch(1, 1), 12).session_id == 1
 
 
+# --- news ---------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def watching(clock: SteppedClock) -> FetchSessions:
+    ids = count(1)
+    return FetchSessions(clock, SETTINGS, lambda: next(ids), watches_from=2)
+
+
+def replica() -> Partition:
+    return new_replica(1)
+
+
+def news(plan: Plan) -> list[int]:
+    return [wanted.index for wanted in plan.news()]
+
+
+def begin(sessions: FetchSessions, partitions: int = 3) -> Plan:
+    """The second fetch of a session: from here on it has news."""
+    sessions.plan(fetch(0, 0, *((index, 0) for index in range(partitions))), 12)
+    return sessions.plan(fetch(1, 1), 12)
+
+
+def watch(plan: Plan, *indexes: int) -> dict[int, Partition]:
+    watched = {}
+    for wanted in plan.wanted:
+        if wanted.index in indexes:
+            partition = watched[wanted.index] = replica()
+            assert partition.log is not None
+            wanted.watch(partition, partition.log, None)
+    return watched
+
+
+def test_what_is_watched_is_no_news_until_it_moves(watching: FetchSessions) -> None:
+    plan = begin(watching)
+    assert news(plan) == [0, 1, 2]
+    watched = watch(plan, 0, 1, 2)
+    assert news(plan) == []
+    watched[2].notify()
+    watched[0].notify()
+    assert news(plan) == [0, 2], "in the order of the session"
+    assert news(watching.plan(fetch(1, 2), 12)) == [0, 2]
+
+
+def test_what_a_request_names_and_what_is_new_is_news(watching: FetchSessions) -> None:
+    watched = watch(begin(watching), 0, 1, 2)
+    plan = watching.plan(fetch(1, 2, (1, 0), (7, 0)), 12)
+    assert news(plan) == [1, 7]
+    assert not len(watched[1].watchers)
+
+
+def test_what_is_forgotten_is_watched_no_more(watching: FetchSessions) -> None:
+    watched = watch(begin(watching), 0, 1, 2)
+    plan = watching.plan(fetch(1, 2, forget=(1,)), 12)
+    assert not len(watched[1].watchers)
+    assert (news(plan), [wanted.index for wanted in plan.wanted]) == ([], [0, 2])
+
+
+def test_what_was_told_is_looked_at_once_more(watching: FetchSessions) -> None:
+    plan = begin(watching)
+    watch(plan, 0, 1, 2)
+    wanted = plan.wanted[1]
+    assert plan.select([(wanted, PartitionData(1, high_watermark=9, records=b""))])
+    assert news(plan) == [1]
+
+
+def test_what_gave_data_is_the_last_news(watching: FetchSessions) -> None:
+    plan = begin(watching)
+    assert plan.select([(plan.wanted[0], PartitionData(0, records=b"x"))])
+    plan = watching.plan(fetch(1, 2), 12)
+    assert news(plan) == [wanted.index for wanted in plan.wanted] == [1, 2, 0]
+
+
+def test_a_fetch_under_which_the_order_has_changed_keeps_to_its_own(watching: FetchSessions) -> None:
+    plan = begin(watching)
+    watch(plan, 1)
+    later = watching.plan(fetch(1, 2), 12)
+    assert plan.select([(plan.wanted[0], PartitionData(0, records=b"x"))])
+    assert (later.watching, news(later)) == (None, [0, 1, 2])
+
+
+def test_a_fetch_that_the_session_has_left_behind_looks_at_all_that_it_asked_for(
+    watching: FetchSessions,
+) -> None:
+    plan = begin(watching)
+    watch(plan, 0, 1, 2)
+    later = watching.plan(fetch(1, 2, forget=(2,)), 12)
+    assert (plan.watching, news(plan)) == (None, [0, 1, 2])
+    assert (later.watching is not None, news(later)) == (True, [])
+
+
+def test_a_session_that_ends_lets_go_of_what_it_watched(watching: FetchSessions) -> None:
+    plan = begin(watching)
+    watched = watch(plan, 0, 1, 2)
+    watching.plan(fetch(1, -1), 12)
+    assert not any(len(each.watchers) for each in watched.values())
+    assert (plan.watching, news(plan)) == (None, [0, 1, 2])
+    again = watch(begin(FetchSessions(watching._clock, SETTINGS, lambda: 1, watches_from=2)), 0)
+    assert len(again[0].watchers) == 1
+
+
+def test_another_kind_of_reader_is_told_everything(watching: FetchSessions) -> None:
+    plan = begin(watching)
+    assert plan.session is not None
+    plan.session.read_by("a consumer")
+    watch(plan, 0, 1, 2)
+    plan.session.read_by("a consumer")
+    assert news(plan) == []
+    plan.session.read_by("a follower")
+    assert news(plan) == [0, 1, 2]
+
+
+def test_a_small_session_looks_at_everything(watching: FetchSessions) -> None:
+    plan = begin(watching, 1)
+    assert plan.watching is None
+    assert watching.plan(fetch(1, 2, (5, 0)), 12).watching is not None
+    assert watching.plan(fetch(1, 3, forget=(5,)), 12).watching is not None, "it stays as it is"
+
+
 def test_partitions_of_all_sessions_are_bounded(sessions: FetchSessions, clock: SteppedClock) -> None:
     four = [(index, 0) for index in range(4)]
     assert sessions.plan(fetch(0, 0, *four), 12).session_id == 1
@@ -157,3 +280,15 @@ def test_a_session_that_grows_too_much_ends(sessions: FetchSessions) -> None:
         sessions.plan(fetch(1, 2, (6, 0)), 12)
     assert refused.value.code is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
     assert (len(sessions), sessions.partition_count) == (0, 0)
+
+
+def test_a_session_that_is_over_is_freed_at_once(sessions: FetchSessions) -> None:
+    """Sessions may be large, and the garbage collector late."""
+    gc.collect()
+    gc.disable()
+    try:
+        session_id = sessions.plan(fetch(0, 0, (0, 0), (1, 0)), 12).session_id
+        sessions.plan(fetch(session_id, -1), 12)
+        assert gc.collect() == 0
+    finally:
+        gc.enable()

@@ -405,3 +405,37 @@ def test_a_produce_that_waits_for_the_disk_is_parked(monkeypatch: pytest.MonkeyP
     with Broker() as broker:
         broker.create_topic("t", configs={"flush.messages": 1})
         broker.run(play())
+
+
+def test_what_waits_may_be_told_to_wait_for_more(purgatory: Purgatory) -> None:
+    first, second = partition(0), partition(1)
+    waiting: dict[Parked, None] = {}
+    tried: list[bool] = []
+
+    def attempt(expired: bool) -> str | None:
+        tried.append(expired)
+        return "done" if len(tried) == 2 else None
+
+    answers: list[Any] = []
+    parked = Parked([first], 10, attempt, waiting=waiting)
+    purgatory.park(parked, answers.append)
+    assert list(waiting) == [parked]
+    for _ in range(2):
+        parked.wait_for(second)
+    assert parked.partitions == [first, second]
+    second.advance_high_watermark(1)
+    assert (tried, answers) == ([False], [])
+    second.advance_high_watermark(2)
+    assert (tried, answers, waiting) == ([False, False], ["done"], {})
+    assert not first.commit_listeners
+    assert not second.commit_listeners
+
+
+def test_a_follower_that_waits_for_more_hears_of_appends(purgatory: Purgatory) -> None:
+    place, waiting = partition(), dict[Parked, None]()
+    parked = Parked((), 10, lambda expired: None, on_append=True, waiting=waiting)
+    purgatory.park(parked, print)
+    parked.wait_for(place)
+    assert (list(place.append_listeners), list(place.commit_listeners)) == ([parked], [])
+    purgatory.cancel(parked)
+    assert (place.append_listeners, waiting) == ({}, {})

@@ -61,3 +61,25 @@ def test_after_a_reset_the_session_is_begun_again() -> None:
     session.reset()
     assert named(session, {(A, 0): at(0)}) == ([(A, 0)], [])
     assert session.epoch == 0
+
+
+def test_who_knows_what_may_have_moved_has_only_that_looked_at() -> None:
+    session = FetchSession()
+    positions = {(A, 0): at(0), (A, 1): at(0), (B, 0): at(0)}
+    topics, _ = session.next_request(positions, [])
+    assert [len(topic.partitions) for topic in topics] == [2, 1], "the leader knows of nothing yet"
+    session.answered(7)
+    positions[A, 0] = positions[A, 1] = at(5)
+    del positions[B, 0]
+    topics, forgotten = session.next_request(positions, [(A, 1), (B, 0), (B, 1)])
+    assert [(topic.topic_id, [each.partition for each in topic.partitions]) for topic in topics] == [(A, [1])]
+    assert [(topic.topic_id, topic.partitions) for topic in forgotten] == [(B, [0])]
+    assert session.sent == {(A, 0): at(0), (A, 1): at(5)}
+
+
+def test_what_was_sent_can_be_looked_at_after_a_reset() -> None:
+    session = FetchSession()
+    session.next_request({(A, 0): at(3)})
+    sent = session.sent
+    session.answered(0)
+    assert (sent, session.sent) == ({(A, 0): at(3)}, {})

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from moldau.cluster.image import PartitionImage
-from moldau.replication.isr import UNKNOWN_OFFSET, LeaderState
+from moldau.replication.isr import UNKNOWN_OFFSET, FollowerProgress, LeaderState
 
 NOW = 1_000_000
 LAG = 30_000
@@ -147,3 +147,21 @@ def test_the_high_watermark_is_never_above_what_somebody_in_sync_has(
                     leading.proposal_failed(refused=False)
         high_watermark = leading.high_watermark(end, 1, now_ms, LAG, anybody)
         assert all(high_watermark <= ends[each] for each in leading.maximal_isr if each != 1)
+
+
+def test_a_follower_that_idles_is_caught_up_until_its_last_fetch() -> None:
+    fetching, idling = FollowerProgress(0), FollowerProgress(0)
+    for each in (fetching, idling):
+        each.fetch(5, 0, 5, 100)
+    for now_ms in (200, 300):
+        fetching.fetch(5, 0, 5, now_ms)
+    idling.idled(300)
+    assert (
+        (idling.caught_up_ms, idling.fetched_ms) == (fetching.caught_up_ms, fetching.fetched_ms) == (300, 300)
+    )
+    idling.idled(250)
+    assert (idling.caught_up_ms, idling.fetched_ms) == (300, 300)
+    for each in (fetching, idling):  # what came meanwhile it has not; it had everything at 300
+        each.fetch(5, 0, 6, 400)
+        assert not each.is_caught_up(6, 331, 30)
+        assert each.is_caught_up(6, 330, 30)

@@ -1,15 +1,17 @@
 """A follower copies its leader: batches, high watermark, what diverges, what the leader refuses."""
 
 import asyncio
+import random
 from collections.abc import Callable, Coroutine
 from typing import Any
 
 import pytest
 
-from moldau.base.clock import SystemClock
+from moldau.base.clock import SteppedClock, SystemClock
 from moldau.protocol.errors import ErrorCode, KafkaError
 from moldau.protocol.messages.fetch import ReplicaState
 from moldau.protocol.records import Record, encode_batch
+from moldau.replication.fetch_session import FetchSession
 from moldau.replication.following import FetchSettings
 from moldau.replication.leader_fetcher import LeaderFetcher
 from moldau.replication.partition import Partition
@@ -212,3 +214,101 @@ def test_a_batch_that_was_cut_off_is_no_repetition() -> None:
     assert end(pair.leader) == 0
     pair.leader.append(memoryview(bytearray(batch)), 1, NOW, 12)
     assert values(pair.leader) == [b"a"]
+
+
+# --- only what has moved is compared ------------------------------------------------------------------
+
+
+class Moving:
+    """Partitions of one leader to which anything may happen between two fetches."""
+
+    def __init__(self, seed: int) -> None:
+        self.drawn = random.Random(seed)
+        self.clock = SteppedClock(frozen=True)
+        throttle = ReplicationThrottle(lambda: 1, self.clock)
+        connect = FakeLeader(new_replica(1)).connect
+        self.fetcher = LeaderFetcher(
+            1, lambda: ReplicaState(2, 7), connect, FetchSettings(), self.clock, throttle
+        )
+        self.throttle = throttle
+        self.partitions = [new_replica(2) for _ in range(6)]
+        for index, partition in enumerate(self.partitions):
+            partition.topic_id = bytes([index]) * 16
+            self.elect(partition)
+        self.session, self.of_all = FetchSession(), FetchSession()
+
+    def elect(self, partition: Partition) -> None:
+        partition.take_role(image(1, partition.leader_epoch + 1), NOW)
+        self.fetcher.add(partition)
+
+    def append(self, partition: Partition) -> None:
+        assert partition.log is not None
+        offset = partition.log.log_end_offset
+        record = Record(offset, NOW, None, b"v")
+        batch = encode_batch([record], base_offset=offset, leader_epoch=partition.leader_epoch)
+        partition.append_as_follower(memoryview(batch), NOW)
+
+    def follow(self, partition: Partition) -> None:
+        assert partition.log is not None
+        partition.follow(partition.log.log_end_offset, self.drawn.randrange(partition.log.log_end_offset + 1))
+
+    def cut(self, partition: Partition) -> None:
+        assert partition.log is not None
+        end = partition.log.log_end_offset
+        if self.drawn.random() < 0.3:
+            partition.restart_at(end + 5, NOW)
+        else:
+            partition.truncate_to(max(end - 1, 0), NOW)
+
+    def refuse(self, partition: Partition) -> None:
+        followed = self.fetcher._current(partition)
+        if followed is not None:
+            self.fetcher._hold_back(followed, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+
+    def slow_down(self, partition: Partition) -> None:
+        partition.throttled_as_follower = not partition.throttled_as_follower
+        partition.watchers.tell()
+        self.throttle.take(2)
+
+    def leave(self, partition: Partition) -> None:
+        self.fetcher.remove(partition)
+
+    def wait(self, partition: Partition) -> None:
+        self.clock.advance(self.drawn.choice((0.01, 3)))
+
+    STEPS = (append, append, append, follow, follow, cut, refuse, slow_down, leave, elect, elect, wait)
+
+    def request(self) -> None:
+        fetcher = self.fetcher
+        fetcher._look_at_news()
+        now = self.clock.monotonic()
+        found = {key: fetcher._position(each, now) for key, each in fetcher._followed.items()}
+        positions = {key: position for key, position in found.items() if position is not None}
+        assert fetcher._positions == positions
+        said = self.session.next_request(fetcher._positions, tuple(fetcher._news))
+        would = self.of_all.next_request(positions)
+        assert [sorted(map(repr, each)) for each in said] == [sorted(map(repr, each)) for each in would]
+        fetcher._watch()
+        for each in (self.session, self.of_all):
+            each.answered(7)
+        if self.drawn.random() < 0.1:
+            self.session.reset()
+            self.of_all.reset()
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_request_says_what_one_that_looks_at_every_partition_would_say(seed: int) -> None:
+    moving = Moving(seed)
+    for _ in range(150):
+        step = moving.drawn.choice(Moving.STEPS)
+        step(moving, moving.drawn.choice(moving.partitions))
+        if moving.drawn.random() < 0.4:
+            moving.request()
+
+
+def test_an_idle_follower_looks_at_nothing() -> None:
+    moving = Moving(0)
+    moving.request()
+    assert moving.fetcher._news == {}
+    moving.append(moving.partitions[3])
+    assert list(moving.fetcher._news) == [(moving.partitions[3].topic_id, 0)]

@@ -89,7 +89,7 @@ def without_the_machine(now: Callable[[], float]) -> ExitStack:
     """
     stack = ExitStack()
     stopwatch = clock_module.stopwatch
-    for name, module in tuple(sys.modules.items()):
+    for name, module in sys.modules.copy().items():  # a thread may import something meanwhile
         # Not the clock's own: a module that is imported meanwhile would keep the virtual one for ever.
         is_ours = name.startswith("moldau.") and module is not clock_module
         if is_ours and getattr(module, "stopwatch", None) is stopwatch:

@@ -44,6 +44,7 @@ class Parked:
         "on_append",
         "partitions",
         "seconds",
+        "waiting",
     )
 
     def __init__(
@@ -55,8 +56,9 @@ class Parked:
         *,
         after_disconnect: bool = False,
         on_append: bool = False,
+        waiting: "dict[Parked, None] | None" = None,
     ) -> None:
-        self.partitions = tuple(partitions)
+        self.partitions = list(partitions)
         self.seconds = seconds
         self.attempt = attempt
         self.futures = tuple(futures)
@@ -64,11 +66,21 @@ class Parked:
         self.after_disconnect = after_disconnect
         #: Tried after every append as well, and not only when a partition has committed: for followers.
         self.on_append = on_append
+        #: It is in here while it waits: who watches further partitions for it has it ``wait_for`` them.
+        self.waiting = waiting
         #: Whose request it is; -1 until it is known.
         self.api_key = -1
         self._timer: Timer | None = None
         self._answer: Callable[[Any], None] | None = None
         self._wake: Callable[..., None] | None = None
+
+    def wait_for(self, partition: Partition) -> None:
+        """While it is parked: it is tried again when this partition moves as well."""
+        assert self._wake is not None, "it does not wait"
+        listeners = partition.append_listeners if self.on_append else partition.commit_listeners
+        if self not in listeners:
+            self.partitions.append(partition)
+            listeners[self] = self._wake
 
 
 def when_done(future: Future, go_on: Callable[[Future], Any], *, after_disconnect: bool = False) -> Any:
@@ -126,6 +138,8 @@ class Purgatory:
         for partition in parked.partitions:
             listeners = partition.append_listeners if parked.on_append else partition.commit_listeners
             listeners[parked] = wake
+        if parked.waiting is not None:
+            parked.waiting[parked] = None
         for future in parked.futures:
             if future.__class__ is PromptFuture and future.prompt is None and not future.done():
                 future.prompt = wake
@@ -168,6 +182,8 @@ class Purgatory:
         for partition in parked.partitions:
             listeners = partition.append_listeners if parked.on_append else partition.commit_listeners
             listeners.pop(parked, None)
+        if parked.waiting is not None:
+            parked.waiting.pop(parked, None)
         for future in parked.futures:
             assert parked._wake is not None
             if future.__class__ is PromptFuture and future.prompt is parked._wake:

@@ -44,15 +44,32 @@ class FetchSession:
     def reset(self) -> None:
         """Whatever was sent may not have arrived: the next request begins anew."""
         self._epoch = _INITIAL_EPOCH
-        self._sent.clear()
+        self._sent = {}  # who handles an answer may still look at the other one
 
-    def next_request(self, positions: dict[Key, Position]) -> tuple[list[FetchTopic], list[ForgottenTopic]]:
-        """The partitions that a request has to name, and those that the leader shall forget."""
-        forgotten = [key for key in self._sent if key not in positions]
-        changed = {key: position for key, position in positions.items() if self._sent.get(key) != position}
-        for key in forgotten:
-            del self._sent[key]
-        self._sent.update(changed)
+    @property
+    def sent(self) -> dict[Key, Position]:
+        """What the leader believes; it is not to be changed."""
+        return self._sent
+
+    def next_request(
+        self, positions: dict[Key, Position], among: Iterable[Key] | None = None
+    ) -> tuple[list[FetchTopic], list[ForgottenTopic]]:
+        """The partitions that a request has to name, and those that the leader shall forget.
+
+        Who knows it says ``among`` which of them something may have changed since the last request.
+        """
+        sent = self._sent
+        if among is None or not sent:
+            among = (*sent, *(key for key in positions if key not in sent))
+        forgotten = []
+        changed = {}
+        for key in among:
+            position = positions.get(key)
+            if position is None:
+                if sent.pop(key, None) is not None:
+                    forgotten.append(key)
+            elif sent.get(key) != position:
+                changed[key] = sent[key] = position
         return _topics(changed), _forgotten(forgotten)
 
     def answered(self, session_id: int) -> None:

@@ -6,10 +6,44 @@ metadata log, or is about to be: a proposal that the controller has not answered
 """
 
 from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Protocol
 
 from moldau.cluster.image import PartitionImage
 
+if TYPE_CHECKING:
+    from moldau.replication.partition import Partition
+
 UNKNOWN_OFFSET = -1
+
+
+class IsrProposer(Protocol):
+    """How a leader has its in-sync replicas changed; the controller decides."""
+
+    #: ``replica.lag.time.max.ms``: a follower that has not caught up for this long is not in sync.
+    lag_time_ms: int
+
+    def is_eligible(self, broker_id: int) -> bool:
+        """Whether a broker may be in sync: it is live and not about to stop."""
+        ...
+
+    def propose(self, partition: "Partition", isr: tuple[int, ...]) -> None:
+        """Asks the controller; the partition's ``leading`` is told when that fails."""
+        ...
+
+
+class NoProposer:
+    """For a broker that is alone: nobody can join or leave."""
+
+    lag_time_ms = 30_000
+
+    def is_eligible(self, broker_id: int) -> bool:
+        return False
+
+    def propose(self, partition: "Partition", isr: tuple[int, ...]) -> None:
+        raise AssertionError("there is no controller to ask")
+
+
+ALONE = NoProposer()
 
 
 class FollowerProgress:
@@ -45,6 +79,19 @@ class FollowerProgress:
         self.log_start_offset = log_start_offset
         self.leader_end_at_fetch = leader_end_offset
         self.fetched_ms = now_ms
+
+    def is_known(self, offset: int, log_start_offset: int, broker_epoch: int) -> bool:
+        """Whether its last fetch has said the same."""
+        return (
+            offset == self.log_end_offset
+            and log_start_offset == self.log_start_offset
+            and broker_epoch == self.broker_epoch
+        )
+
+    def idled(self, until_ms: int) -> None:
+        """It went on fetching the end of the leader's log, which did not move, until then."""
+        self.caught_up_ms = max(self.caught_up_ms, until_ms)
+        self.fetched_ms = max(self.fetched_ms, until_ms)
 
     def is_caught_up(self, leader_end_offset: int, now_ms: int, lag_time_ms: int) -> bool:
         return self.log_end_offset == leader_end_offset or now_ms - self.caught_up_ms <= lag_time_ms

@@ -26,6 +26,7 @@ from moldau.replication.following import FetchSettings
 from moldau.replication.partition import Partition
 from moldau.replication.throttle import ReplicationThrottle
 from moldau.replication.truncation import truncation_offset
+from moldau.storage.log.log import Log
 
 logger = logging.getLogger("moldau.replication")
 
@@ -46,15 +47,31 @@ _SOON_OVER = (
 class _Followed:
     """A partition that is copied, and when it may be asked for again."""
 
-    __slots__ = ("lag", "leader_epoch", "not_before", "partition", "pause_seconds")
+    __slots__ = ("key", "lag", "leader_epoch", "news", "not_before", "partition", "pause_seconds")
 
-    def __init__(self, partition: Partition) -> None:
+    def __init__(self, partition: Partition, news: dict[Key, None]) -> None:
+        """``news`` has the keys of partitions that may have moved; all others are watched."""
+        self.key: Key = (partition.topic_id, partition.topic_partition.partition)
+        self.news = news
         self.partition = partition
         self.leader_epoch = partition.leader_epoch
         self.not_before = 0.0
         self.pause_seconds = _FIRST_PAUSE_SECONDS
         #: Committed records of the leader that were not here yet after its last answer.
         self.lag = 0
+        self.moved()
+
+    def moved(self) -> None:
+        self.news[self.key] = None
+
+    def watch(self, log: Log) -> None:
+        """Where its log ends is known, and is looked at again when it has changed."""
+        del self.news[self.key]
+        self.partition.watchers.add(self, log)
+
+    def look_again(self) -> None:
+        self.partition.watchers.discard(self)
+        self.moved()
 
 
 class LeaderFetcher:
@@ -75,6 +92,9 @@ class LeaderFetcher:
         self._settings = settings
         self._clock = clock
         self._followed: dict[Key, _Followed] = {}
+        #: Where the log of each ended that may be asked for, and those where that may have changed.
+        self._positions: dict[Key, Position] = {}
+        self._news: dict[Key, None] = {}
         self._session = FetchSession()
         self._connection: Connection | None = None
         self._changed = asyncio.Event()
@@ -93,12 +113,16 @@ class LeaderFetcher:
 
     def add(self, partition: Partition) -> None:
         """Copies the partition from now on, or in its new leader epoch."""
-        self._followed[partition.topic_id, partition.topic_partition.partition] = _Followed(partition)
+        self.remove(partition)
+        followed = _Followed(partition, self._news)
+        self._followed[followed.key] = followed
         self._changed.set()
         self._interrupt()
 
     def remove(self, partition: Partition) -> None:
-        self._followed.pop((partition.topic_id, partition.topic_partition.partition), None)
+        followed = self._followed.pop((partition.topic_id, partition.topic_partition.partition), None)
+        if followed is not None:
+            followed.look_again()
 
     def _interrupt(self) -> None:
         """A fetch that waits for data would keep a new partition waiting: it is given up."""
@@ -148,11 +172,12 @@ class LeaderFetcher:
         if self._connection is None:
             self._connection = await self._connect(self.leader_id)
             self._session = FetchSession()
-        positions = self._positions()
-        if not positions:
+        self._look_at_news()
+        if not self._positions:
             await self._pause()
             return
-        topics, forgotten = self._session.next_request(positions)
+        topics, forgotten = self._session.next_request(self._positions, tuple(self._news))
+        self._watch()
         settings = self._settings
         identity = self._identity()
         request = FetchRequest(
@@ -169,27 +194,46 @@ class LeaderFetcher:
         )
         response = await self._connection.send(request, timeout_ms=settings.socket_timeout_ms)
         self._said = ""
-        await self._take_response(response, positions)
+        await self._take_response(response, self._session.sent)
 
-    def _positions(self) -> dict[Key, Position]:
+    def _look_at_news(self) -> None:
+        """Brings the positions up to date; a partition that must not be asked for now has none."""
         now = self._clock.monotonic()
-        positions = {}
-        for key, followed in self._followed.items():
-            partition = followed.partition
-            log = partition.log
-            if log is None or followed.not_before > now:
-                continue
-            if partition.throttled_as_follower and not self._throttle.is_open:
-                continue
-            positions[key] = Position(
-                followed.leader_epoch,
-                log.log_end_offset,
-                log.leader_epochs.latest,
-                log.log_start_offset,
-                partition.high_watermark,
-                self._settings.partition_max_bytes,
-            )
-        return positions
+        for key in self._news:
+            position = self._position(self._followed.get(key), now)
+            if position is None:
+                self._positions.pop(key, None)
+            else:
+                self._positions[key] = position
+
+    def _position(self, followed: _Followed | None, now: float) -> Position | None:
+        if followed is None or followed.not_before > now:
+            return None
+        partition = followed.partition
+        log = partition.log
+        if log is None or (partition.throttled_as_follower and not self._throttle.is_open):
+            return None
+        return Position(
+            followed.leader_epoch,
+            log.log_end_offset,
+            log.leader_epochs.latest,
+            log.log_start_offset,
+            partition.high_watermark,
+            self._settings.partition_max_bytes,
+        )
+
+    def _watch(self) -> None:
+        """The leader has been told: from here on only what changes is news.
+
+        What is held back or throttled changes with time, and is looked at each time.
+        """
+        for key in tuple(self._news):
+            followed = self._followed.get(key)
+            if followed is None:
+                del self._news[key]
+            elif key in self._positions and not followed.partition.throttled_as_follower:
+                assert followed.partition.log is not None
+                followed.watch(followed.partition.log)
 
     async def _pause(self) -> None:
         """Every partition was refused: waits until one may be asked for again, or there is another."""
@@ -266,6 +310,7 @@ class LeaderFetcher:
                 self.leader_id,
                 code.name,
             )
+        followed.look_again()
         followed.not_before = self._clock.monotonic() + followed.pause_seconds
         followed.pause_seconds = min(2 * followed.pause_seconds, self._settings.backoff_ms / 1000)
 

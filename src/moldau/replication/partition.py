@@ -8,7 +8,7 @@ that whoever appends has its own answer under way first.
 import logging
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from moldau.base.names import TopicPartition, Uuid
 from moldau.cluster.image import PartitionImage
@@ -17,11 +17,12 @@ from moldau.protocol.errors import ErrorCode, KafkaError
 from moldau.protocol.records import HEADER_SIZE, BatchHeader, read_header
 from moldau.replication.commit_notices import AT_ONCE, CommitNotices
 from moldau.replication.copying import append_copied
-from moldau.replication.isr import LeaderState
+from moldau.replication.isr import ALONE, IsrProposer, LeaderState
 from moldau.replication.schema_validation import Claims, SchemaValidation, claims_of
 from moldau.storage.log.log import Appended
 from moldau.storage.log.log import Log as Log
 from moldau.storage.log.validation import BatchLimits, null_records
+from moldau.storage.log.watchers import Watchers
 
 logger = logging.getLogger("moldau.replication")
 
@@ -29,36 +30,6 @@ READ_UNCOMMITTED = 0
 READ_COMMITTED = 1
 ISOLATION_LEVELS = (READ_UNCOMMITTED, READ_COMMITTED)
 _NEVER = (1 << 63) - 1
-
-
-class IsrProposer(Protocol):
-    """How a leader has its in-sync replicas changed; the controller decides."""
-
-    #: ``replica.lag.time.max.ms``: a follower that has not caught up for this long is not in sync.
-    lag_time_ms: int
-
-    def is_eligible(self, broker_id: int) -> bool:
-        """Whether a broker may be in sync: it is live and not about to stop."""
-        ...
-
-    def propose(self, partition: "Partition", isr: tuple[int, ...]) -> None:
-        """Asks the controller; the partition's ``leading`` is told when that fails."""
-        ...
-
-
-class NoProposer:
-    """For a broker that is alone: nobody can join or leave."""
-
-    lag_time_ms = 30_000
-
-    def is_eligible(self, broker_id: int) -> bool:
-        return False
-
-    def propose(self, partition: "Partition", isr: tuple[int, ...]) -> None:
-        raise AssertionError("there is no controller to ask")
-
-
-_ALONE = NoProposer()
 
 
 class ReadBounds(NamedTuple):
@@ -100,6 +71,7 @@ class Partition:
         "throttled_as_leader",
         "topic_id",
         "topic_partition",
+        "watchers",
     )
 
     def __init__(
@@ -108,7 +80,7 @@ class Partition:
         topic_id: Uuid,
         node_id: int,
         notices: CommitNotices = AT_ONCE,
-        isr_proposer: IsrProposer = _ALONE,
+        isr_proposer: IsrProposer = ALONE,
     ) -> None:
         self.topic_partition = topic_partition
         self.topic_id = topic_id
@@ -138,6 +110,8 @@ class Partition:
         self.commit_listeners: dict[object, Callable[[], None]] = {}
         #: Called after every append as well: followers read what is not committed yet.
         self.append_listeners: dict[object, Callable[[], None]] = {}
+        #: Told within every change of what anybody may read, of who leads, and of what followers have.
+        self.watchers = Watchers()
         #: Appends of producers, and their bytes; bytes that were copied from a leader.
         self.appends = 0
         self.bytes_in = 0
@@ -157,6 +131,7 @@ class Partition:
 
     def take_role(self, described: PartitionImage, now_ms: int) -> None:
         """Leads or follows as the cluster's metadata says."""
+        self.watchers.tell()
         changed = (described.leader, described.leader_epoch) != (self.leader, self.leader_epoch)
         self._count_messages(self.log is not None and described.leader == self.node_id)
         self.replicas, self.isr = described.replicas, described.isr
@@ -363,12 +338,14 @@ class Partition:
 
     def advance_high_watermark(self, offset: int) -> None:
         """Everything below ``offset`` is committed; the listeners are called soon."""
+        self.watchers.tell()
         self.high_watermark = offset
         if self.commit_listeners or self.append_listeners:
             self._notices.add(self)
 
     def notify(self) -> None:
         """Wakes the requests that wait for this partition: its leader has changed, or it is gone."""
+        self.watchers.tell()
         if self.commit_listeners or self.append_listeners:
             self._notices.add(self)
 
@@ -438,6 +415,7 @@ class Partition:
         log = self.log
         if not was_mirror or self.mirror is not None or log is None:
             return
+        self.watchers.tell()
         # Producer ids belong to the source: this cluster may give the same ones to other producers.
         log.producers.clear()
         log.roll(now_ms)
@@ -475,6 +453,7 @@ class Partition:
         log = self.leading_log()
         offset = _start_of_batch(log, offset)
         self.truncate_to(offset, now_ms)
+        self.watchers.tell()
         if self.leading is not None:
             for follower in self.leading.followers.values():
                 follower.log_end_offset = min(follower.log_end_offset, offset)
@@ -516,8 +495,11 @@ class Partition:
         log = self.leading_log()
         leading = self.leading
         assert leading is not None
-        leading.followers[replica_id].broker_epoch = broker_epoch
-        moved = 0 < log_start_offset != leading.followers[replica_id].log_start_offset
+        follower = leading.followers[replica_id]
+        if not follower.is_known(offset, log_start_offset, broker_epoch):
+            self.watchers.tell()
+        follower.broker_epoch = broker_epoch
+        moved = 0 < log_start_offset != follower.log_start_offset
         leading.fetch(replica_id, offset, log_start_offset, log.log_end_offset, now_ms)
         self._advance(log, now_ms)
         if moved:

@@ -18,7 +18,8 @@ from moldau.cluster.records import NO_LEADER
 from moldau.metrics.instruments import Histogram
 from moldau.protocol.errors import ErrorCode, KafkaError
 from moldau.replication.commit_notices import CommitNotices
-from moldau.replication.partition import IsrProposer, NoProposer, Partition
+from moldau.replication.isr import IsrProposer, NoProposer
+from moldau.replication.partition import Partition
 from moldau.replication.schema_validation import SchemaValidation, schema_validation
 from moldau.replication.throttle import is_throttled
 from moldau.storage.directory.logs import Logs
@@ -410,6 +411,7 @@ def _take_values(
     partition: Partition, values: Mapping[str, Any], validation: SchemaValidation | None
 ) -> None:
     """What the configs of the topic say about the partition itself."""
+    partition.watchers.tell()
     partition.min_insync_replicas = int(values["min.insync.replicas"])
     partition.schema_validation = validation
     place = partition.topic_partition.partition, partition.node_id

@@ -12,13 +12,14 @@ Version notes: topics go by id from v13; from v16 a client at the wrong broker i
 v18 a follower that knows an old high watermark is answered at once.
 """
 
+from collections.abc import Iterable
 from typing import Any
 
 from moldau.broker.access.asks import within
 from moldau.broker.bounds.pieces import cut
 from moldau.broker.bounds.turns import Steps
 from moldau.broker.context import RequestContext
-from moldau.broker.fetch_sessions import Plan, WantedPartition
+from moldau.broker.fetch_sessions import Plan, Session, WantedPartition
 from moldau.broker.purgatory import Parked
 from moldau.protocol.errors import ErrorCode, KafkaError
 from moldau.protocol.messages.fetch import (
@@ -58,25 +59,25 @@ def handle(request: FetchRequest, context: RequestContext) -> FetchResponse | Pa
         raise KafkaError(ErrorCode.INVALID_REQUEST)
     plan = services.fetch_sessions.plan(request, version)
     fetch = _Fetch(request, context, plan)
-    if len(plan.wanted) > _PARTITIONS_AT_ONCE:
-        request.topics = []  # the plan has what they said, and may wait for long
-        return fetch.in_steps(services.clock.monotonic() + request.max_wait_ms / 1000)
-    results, size, urgent = fetch.read(plan.wanted, fetch.most_bytes(), True)
     if fetch.replica_id >= 0:
-        urgent |= fetch.note_progress(results)
         follower_fetches = services.requests.follower_fetches
         follower_fetches[version] = follower_fetches.get(version, 0) + 1
+    if len(plan.wanted) > _PARTITIONS_AT_ONCE:
+        request.topics = []  # the plan has what they said, and may wait for long
+    wanted = fetch.to_visit(arrived=True)
+    if len(wanted) > _PARTITIONS_AT_ONCE:
+        return fetch.in_steps(services.clock.monotonic() + request.max_wait_ms / 1000, arrived=True)
+    results, size, urgent = fetch.visit(wanted, fetch.most_bytes(), True, arrived=True)
     enough = size >= request.min_bytes or urgent or not plan.wanted
     if enough or request.max_wait_ms <= 0 or services.stopping:
         return fetch.respond(results)
-    seconds = request.max_wait_ms / 1000
-    return Parked(fetch.partitions(), seconds, fetch.attempt, on_append=fetch.replica_id >= 0)
+    return fetch.wait(request.max_wait_ms / 1000)
 
 
 class _Fetch:
     """One fetch in the making; it may be read several times before it is answered."""
 
-    __slots__ = ("context", "plan", "rack", "replica_id", "request")
+    __slots__ = ("context", "deadline", "plan", "rack", "replica_id", "request")
 
     def __init__(self, request: FetchRequest, context: RequestContext, plan: Plan) -> None:
         self.request = request
@@ -87,6 +88,12 @@ class _Fetch:
         self.rack = ""
         if context.services.settings.replica_selector_class == RACK_AWARE_SELECTOR and self.replica_id < 0:
             self.rack = request.rack_id
+        self.deadline = _THE_PAST
+        if plan.incremental and plan.session is not None:
+            reads_from_followers = context.api_version >= _READS_FROM_FOLLOWERS
+            broker_epoch = request.replica_state.replica_epoch
+            reader = self.replica_id, broker_epoch, request.isolation_level, self.rack, reads_from_followers
+            plan.session.read_by(reader)
 
     def find(self, wanted: WantedPartition) -> Partition:
         replicas = self.context.services.replicas
@@ -94,8 +101,95 @@ class _Fetch:
             return replicas.find_by_id(wanted.topic_id, wanted.index)
         return replicas.find(wanted.topic, wanted.index)
 
-    def partitions(self) -> list[Partition]:
-        return [self.find(wanted) for wanted in self.plan.wanted]
+    def to_visit(self, *, arrived: bool = False) -> list[WantedPartition]:
+        """What has to be looked at: of a session that watches its partitions, only the news.
+
+        A follower that has just ``arrived`` says of all the others that it still has everything.
+        """
+        session = self.plan.watching
+        if session is None or not self.may_skip(session):
+            return self.plan.wanted
+        if arrived and self.replica_id >= 0:
+            session.fetched_ms = self.context.services.clock.now_ms()
+        return self.plan.news()
+
+    def may_skip(self, session: Session) -> bool:
+        """Whether nothing but a partition's own state could refuse what the session watches."""
+        context = self.context
+        if self.rack:
+            return False
+        if self.replica_id >= 0:
+            try:
+                self.check_replica_epoch()
+            except KafkaError:
+                return False
+        if context.services.authorization is None:
+            return True
+        if self.replica_id >= 0:
+            return _is_broker(context, quiet=True)
+        names = map(self.topic_name, session.one_of_each_topic())
+        return all(
+            name is None or context.may(Operation.READ, ResourceType.TOPIC, name, quiet=True)
+            for name in names
+        )
+
+    def topic_name(self, wanted: WantedPartition) -> str | None:
+        """None for the id of a topic that is not there."""
+        if self.context.api_version < 13:
+            return wanted.topic
+        topic = self.context.services.image.topics_by_id.get(wanted.topic_id)
+        return None if topic is None else topic.name
+
+    def visit(
+        self, partitions: list[WantedPartition], left: int, first: bool, *, arrived: bool
+    ) -> tuple[Results, int, bool]:
+        """Reads, takes over what a follower has that has ``arrived``, and watches what is told completely."""
+        results, size, urgent = self.read(partitions, left, first)
+        if arrived and self.replica_id >= 0:
+            urgent |= self.note_progress(results)
+        if self.plan.watching is not None and not self.rack:
+            for wanted, data in results:
+                if not wanted.has_news(data) and data.high_watermark <= wanted.reader_high_watermark:
+                    self.watch(wanted, data)
+        return results, size, urgent
+
+    def watch(self, wanted: WantedPartition, data: PartitionData) -> None:
+        """Watches a partition with nothing to tell, if that stays so until something changes.
+
+        What a limit or a throttle keeps back does not; nor does what a follower's next fetch could do by
+        coming later: the high watermark is at the end, and the follower in sync.
+        """
+        partition = self.find(wanted)
+        log, leading = partition.log, partition.leading
+        assert log is not None
+        if self.replica_id < 0:
+            committed = self.request.isolation_level == READ_COMMITTED
+            if wanted.fetch_offset >= (data.last_stable_offset if committed else data.high_watermark):
+                wanted.watch(partition, log, None)
+            return
+        assert leading is not None
+        end = log.log_end_offset
+        if (
+            wanted.fetch_offset == end == partition.high_watermark == data.high_watermark
+            and self.replica_id in leading.isr
+            and not partition.throttled_as_leader
+        ):
+            progress = leading.followers[self.replica_id]
+            start, broker_epoch = wanted.reader_log_start_offset, self.request.replica_state.replica_epoch
+            if progress.leader_end_at_fetch == end and progress.is_known(end, start, broker_epoch):
+                wanted.watch(partition, log, progress)
+
+    def wait(self, seconds: float) -> Parked:
+        """Waits for what was looked at, and through the session for what it watches."""
+        self.deadline = self.context.services.clock.monotonic() + seconds
+        session = self.plan.watching
+        return Parked(
+            [self.find(wanted) for wanted in self.plan.news()],
+            seconds,
+            self.attempt,
+            on_append=self.replica_id >= 0,
+            waiting=None if session is None else session.waiting,
+        )
 
     def note_progress(self, results: Results) -> bool:
         """Takes over what a follower has; whether it should hear at once how far it is committed now.
@@ -117,53 +211,42 @@ class _Fetch:
                 behind = True
         return behind
 
-    def attempt(self, expired: bool) -> FetchResponse | None:
-        results, size, urgent = self.read(self.plan.wanted, self.most_bytes(), True)
+    def attempt(self, expired: bool) -> FetchResponse | Steps[FetchResponse | Parked] | None:
+        wanted = self.to_visit()
+        if len(wanted) > _PARTITIONS_AT_ONCE:
+            return self.in_steps(_THE_PAST if expired else self.deadline, arrived=False)
+        results, size, urgent = self.visit(wanted, self.most_bytes(), True, arrived=False)
         if expired or urgent or size >= self.request.min_bytes:
             return self.respond(results)
         return None
 
-    def in_steps(self, deadline: float) -> Steps[FetchResponse | Parked]:
+    def in_steps(self, deadline: float, *, arrived: bool) -> Steps[FetchResponse | Parked]:
         """Reads very many partitions, a few at a time, and answers or waits for what comes."""
         services = self.context.services
-
-        def again(expired: bool) -> Steps[FetchResponse | Parked]:
-            return self.in_steps(_THE_PAST if expired else deadline)
-
         while True:
-            results, size, urgent = yield from self.read_in_steps()
-            if self.replica_id >= 0:
-                urgent |= self.note_progress(results)
-            seconds = deadline - services.clock.monotonic()
-            if urgent or size >= self.request.min_bytes or seconds <= 0 or services.stopping:
-                return self.respond(results)
-            if not any(self.has_moved(wanted, data) for wanted, data in results):
-                # Reading takes its time again when it is woken, and may end in another wait.
-                return Parked(self.partitions(), seconds, again, on_append=self.replica_id >= 0)
+            with _Noticing(self.plan.session) as noticing:
+                results, size, urgent = yield from self.visit_in_steps(noticing, arrived=arrived)
+                arrived = False
+                seconds = deadline - services.clock.monotonic()
+                if urgent or size >= self.request.min_bytes or seconds <= 0 or services.stopping:
+                    return self.respond(results)
+                if not noticing.has_moved:
+                    # Reading takes its time again when it is woken, and may end in another wait.
+                    return self.wait(seconds)
 
-    def read_in_steps(self) -> Steps[tuple[Results, int, bool]]:
+    def visit_in_steps(self, noticing: "_Noticing", *, arrived: bool) -> Steps[tuple[Results, int, bool]]:
         results: Results = []
         size, urgent = 0, False
-        for wanted in cut(self.plan.wanted, _PARTITIONS_AT_ONCE):
+        for wanted in cut(self.to_visit(arrived=arrived), _PARTITIONS_AT_ONCE):
             yield
-            some, taken, refused = self.read(wanted, max(self.most_bytes() - size, 0), not size)
+            left = max(self.most_bytes() - size, 0)
+            some, taken, refused = self.visit(wanted, left, not size, arrived=arrived)
             results += some
             size += taken
             urgent = urgent or refused
+            if not refused:
+                noticing.look_at(map(self.find, wanted))
         return results, size, urgent
-
-    def has_moved(self, wanted: WantedPartition, data: PartitionData) -> bool:
-        """Whether there may be more to read than there was a moment ago."""
-        try:
-            partition = self.find(wanted)
-            log = self.readable_log(partition, wanted)
-            bounds = partition.read_bounds(log, self.request.isolation_level, self.replica_id)
-        except KafkaError:
-            return True
-        if self.replica_id >= 0 and not data.records:
-            return bounds.end_offset > wanted.fetch_offset
-        seen = data.high_watermark, data.last_stable_offset
-        return (bounds.high_watermark, bounds.last_stable_offset) != seen
 
     def most_bytes(self) -> int:
         most: int = self.context.services.settings.fetch_max_bytes
@@ -203,12 +286,9 @@ class _Fetch:
 
         Whoever reads as a follower needs the rights of a broker: it moves the high watermark.
         """
-        name = wanted.topic
-        if self.context.api_version >= 13:
-            topic = self.context.services.image.topics_by_id.get(wanted.topic_id)
-            if topic is None:
-                return
-            name = topic.name
+        name = self.topic_name(wanted)
+        if name is None:
+            return
         if self.replica_id >= 0:
             if not _is_broker(self.context):
                 raise KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
@@ -334,9 +414,43 @@ class _Fetch:
             response.node_endpoints.append(endpoint)
 
 
-def _is_broker(context: RequestContext) -> bool:
+class _Noticing:
+    """Notices what changes behind the back of a fetch that goes through its partitions in steps."""
+
+    __slots__ = ("_changes", "_moved", "_partitions", "_session")
+
+    def __init__(self, session: Session | None) -> None:
+        self._session = session
+        self._changes = 0 if session is None else session.changes
+        self._partitions: list[Partition] = []
+        self._moved = False
+
+    def __enter__(self) -> "_Noticing":
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        for partition in self._partitions:
+            partition.watchers.discard(self)
+
+    def look_at(self, partitions: Iterable[Partition]) -> None:
+        """These were just read."""
+        for partition in partitions:
+            if partition.log is not None:
+                partition.watchers.add(self, partition.log)
+                self._partitions.append(partition)
+
+    def moved(self) -> None:
+        self._moved = True
+
+    @property
+    def has_moved(self) -> bool:
+        """Whether what was read has changed since, or what the session watches."""
+        return self._moved or (self._session is not None and self._session.changes != self._changes)
+
+
+def _is_broker(context: RequestContext, *, quiet: bool = False) -> bool:
     """Whether a client may read as a follower: a broker, at the listener that is for brokers."""
-    if not context.may(Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME):
+    if not context.may(Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME, quiet=quiet):
         return False
     return bool(context.listener == context.services.settings.inter_broker_listener.name)
 

@@ -9,7 +9,7 @@ Invariant: used by one thread, never waits. After an error the log is as it was 
 import logging
 import struct
 from collections.abc import Callable
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 from moldau.base.descriptors import OUT_OF_DESCRIPTORS
 from moldau.base.names import TopicPartition, Uuid
@@ -55,6 +55,7 @@ from moldau.storage.log.validation import (
     own_header,
     transform,
 )
+from moldau.storage.log.validation import Appended as Appended
 from moldau.storage.log.validation import AppendError as AppendError
 
 logger = logging.getLogger("moldau.storage")
@@ -63,19 +64,6 @@ _T = TypeVar("_T")
 #: Base offset, length and leader epoch: together at the front of a batch, and not covered by its checksum.
 _pack_position_in_log = struct.Struct(">qii").pack_into
 _new_tuple: Callable[..., "Appended"] = tuple.__new__
-
-
-class Appended(NamedTuple):
-    """Where a batch was appended."""
-
-    base_offset: int
-    last_offset: int
-    #: The broker's time where the topic has LogAppendTime, the batch's timestamp for a duplicate, else -1.
-    append_time_ms: int
-    log_start_offset: int
-    duplicate: bool
-    #: flush.messages is reached or a segment was sealed: a flush should begin soon.
-    flush_due: bool
 
 
 class Log:
@@ -113,6 +101,8 @@ class Log:
         self.before_truncation: Callable[[], None] = lambda: None
         #: Called with the new end when the log was cut, or begun anew: what copies it has to follow.
         self.after_truncation: Callable[[int], None] = lambda offset: None
+        #: Called when an offset, an epoch or a transaction has changed; None while nobody wants to know.
+        self.on_change: Callable[[], None] | None = None
         self._files = files
         self._segments = segments
         self._on_failure = on_failure
@@ -295,6 +285,8 @@ class Log:
         except OSError as error:
             raise self._write_failed(error) from error
         self.log_end_offset = log_end_offset = last_offset + 1
+        if self.on_change is not None:
+            self.on_change()
         if header[PRODUCER_ID] >= 0:
             if not header[ATTRIBUTES] & CONTROL_MASK:
                 self.producers.apply(header, base_offset, now_ms)
@@ -313,6 +305,11 @@ class Log:
     def assign_leader_epoch(self, leader_epoch: int) -> None:
         """A new leader epoch begins at the log end offset, even if nothing is ever written in it."""
         self.leader_epochs.assign(leader_epoch, self.log_end_offset)
+        self._tell()
+
+    def _tell(self) -> None:
+        if self.on_change is not None:
+            self.on_change()
 
     def append_batches(self, records: memoryview, now_ms: int) -> int:
         """Appends batches that have their offsets and epochs already, as a follower does.
@@ -369,6 +366,7 @@ class Log:
         if self.offline is None:
             self.offline = reason
             self.flush_state.abandon()
+            self._tell()
 
     # -- rolling
 
@@ -530,6 +528,7 @@ class Log:
         if offset > self.log_start_offset:
             self.log_start_offset = offset
             self.leader_epochs.truncate_from_start(offset)
+            self._tell()
             logger.info("%s: log start offset is now %d: %s", self.topic_partition, offset, reason)
 
     def delete_old_segments(self, now_ms: int) -> int:
@@ -545,6 +544,7 @@ class Log:
 
         Also an epoch that begins at the end of the log: this node led in it and wrote nothing.
         """
+        self._tell()
         if offset >= self.log_end_offset:
             self.leader_epochs.truncate_from_end(offset)
             return

@@ -84,6 +84,19 @@ class HeavyBatch(Exception):
     """The batch is more work than the event loop may do at once: it has to be checked in a thread."""
 
 
+class Appended(NamedTuple):
+    """Where a batch was appended."""
+
+    base_offset: int
+    last_offset: int
+    #: The broker's time where the topic has LogAppendTime, the batch's timestamp for a duplicate, else -1.
+    append_time_ms: int
+    log_start_offset: int
+    duplicate: bool
+    #: flush.messages is reached or a segment was sealed: a flush should begin soon.
+    flush_due: bool
+
+
 class AppendError(KafkaError):
     """A rejected batch: the message, and which records were the reason.
 
