@@ -11,7 +11,7 @@ from moldau.base.clock import SystemClock
 from moldau.client.producer.accumulator import RECORD_OVERHEAD, RecordMetadata
 from moldau.client.producer.encoded_batch import EncodedBatch
 from moldau.client.producer.partitioner import partition_of
-from moldau.client.producer.producer import Delivery
+from moldau.client.producer.producer import Delivery, Producer
 from moldau.protocol.errors import KafkaError
 from moldau.protocol.records import HEADER_SIZE
 from moldau.rest.plain_records import PlainRecords
@@ -76,10 +76,9 @@ async def _outcome(delivery: Delivery) -> Outcome:
 
 
 async def send_plain(
-    session: Session, topic: str, records: PlainRecords, partition: int | None, partition_count: int
+    producer: Producer, topic: str, records: PlainRecords, partition: int | None, partition_count: int
 ) -> list[Written]:
     """The same for many records at once: a batch and an outcome for each partition."""
-    producer = await session.producer()
     now_ms, limit = _CLOCK.now_ms(), producer.options.batch_size_bytes
     sent: list[tuple[Sequence[int], int, Delivery | KafkaError]] = []
     for chosen, places in _by_partition(records, partition, partition_count):
@@ -92,6 +91,16 @@ async def send_plain(
             except KafkaError as error:
                 sent.append((part, number, error))
     return [Written(places, number, await _base_offset(each)) for places, number, each in sent]
+
+
+def one_by_one(records: PlainRecords, partition: int | None) -> list[OutgoingRecord]:
+    """Records for ``send_all``; a partition of the request is that of all of them."""
+    nothing = [None] * len(records.values)
+    chosen = nothing if records.partitions is None else records.partitions
+    return [
+        OutgoingRecord(key, value, own if partition is None else partition)
+        for key, value, own in zip(records.keys or nothing, records.values, chosen, strict=True)
+    ]
 
 
 def fits_batches(records: PlainRecords, batch_size_bytes: int) -> bool:
