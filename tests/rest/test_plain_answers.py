@@ -95,5 +95,5 @@ def test_one_that_needs_no_more_space_is_taken_too():
 
 
 def test_one_call_shows_no_more_than_a_turn():
-    assert plain_texts(Format.BINARY, ready([(None, b"x")] * 500), 10_000).count == 200
-    assert plain_texts(Format.BINARY, ready([(b"k", b"x")] * 500), 10_000).count == 200
+    assert plain_texts(Format.BINARY, ready([(None, b"x")] * 500), 10_000).records == 200
+    assert plain_texts(Format.BINARY, ready([(b"k", b"x")] * 500), 10_000).records == 200

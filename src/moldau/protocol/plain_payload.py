@@ -44,7 +44,7 @@ def encode_plain_records(values: Sequence[bytes | None], keys: Sequence[bytes | 
 
 def _encode_values(values: Sequence[bytes | None]) -> bytes:
     """IndexError where a value is too large for the tables, TypeError where there is no value."""
-    given, count = cast(Sequence[bytes], values), len(values)
+    given, count = cast("Sequence[bytes]", values), len(values)
     sizes = list(map(len, given))
     short, long = _KEYLESS_LENGTHS
     parts: list[bytes] = [b""] * (5 * count)

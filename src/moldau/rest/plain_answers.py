@@ -45,6 +45,11 @@ def plain_texts(form: Format, at_hand: Ready, max_bytes: int) -> Shown:
     return Shown(",".join(found), len(found), size)
 
 
+def consecutive_numbers(first: int, count: int) -> str:
+    """Numbers with commas between them, in less time than one by one."""
+    return orjson.dumps(list(range(first, first + count)))[1:-1].decode()
+
+
 @lru_cache(1000)
 def _front(topic: str) -> str:
     return f'{{"topic":{json.dumps(topic)},"key":'
@@ -73,7 +78,7 @@ def _joined(values: Iterable[str], count: int, front: str, middle: str, offset: 
     pieces = [middle] * (4 * count)
     pieces[0::4] = [f"}},{front}"] * count
     pieces[1::4] = values
-    pieces[3::4] = map(str, range(offset, offset + count))
+    pieces[3::4] = consecutive_numbers(offset, count).split(",")
     pieces[0] = front
     pieces.append("}")
     return "".join(pieces)

@@ -76,7 +76,7 @@ def _only_values(entries: list[Any]) -> list[Any] | None:
 def _read_values(body: bytes, values: list[Any]) -> PlainRecords | None:
     """The same as ``_read_entries`` for the usual request, whose text can be written again."""
     texts: list[bytes | None] = list(map(orjson.dumps, values))
-    rebuilt = b"".join((_FRONT, _BETWEEN.join(cast(list[bytes], texts)), _BACK))
+    rebuilt = b"".join((_FRONT, _BETWEEN.join(cast("list[bytes]", texts)), _BACK))
     # A name that comes twice leaves fewer quotes in what was read than there are in the text.
     if rebuilt != body and rebuilt.count(b'"') != body.count(b'"'):
         return None

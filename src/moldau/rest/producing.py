@@ -81,8 +81,9 @@ async def send_plain(
     """The same for many records at once: a batch and an outcome for each partition."""
     now_ms, limit = _CLOCK.now_ms(), producer.options.batch_size_bytes
     sent: list[tuple[Sequence[int], int, Delivery | KafkaError]] = []
+    is_small = _fit_one_batch(records, limit)
     for chosen, places in _by_partition(records, partition, partition_count):
-        for part in _in_batches(records, places, limit):
+        for part in (places,) if is_small else _in_batches(records, places, limit):
             number = await producer.next_partition(topic) if chosen is None else chosen
             keys = None if records.keys is None else _those(records.keys, part)
             batch = EncodedBatch.of(number, _those(records.values, part), keys, now_ms)
@@ -146,9 +147,6 @@ def _by_partition(
 
 def _in_batches(records: PlainRecords, places: Sequence[int], limit: int) -> Iterator[Sequence[int]]:
     """Places, cut into as many as a batch can take."""
-    if _fit_one_batch(records, limit):
-        yield places
-        return
     values, keys = records.values, records.keys
     sizes = [RECORD_OVERHEAD + _size(values[each]) for each in places]
     if keys is not None:

@@ -27,6 +27,7 @@ def test_batches_of_values_become_one():
         (9, b"e", 1001),
     ]
     at_hand.begin = 3
+    assert at_hand.first_size() == 1
     assert at_hand.first() == ConsumerRecord(
         "orders", 0, 8, 1000, TimestampType.CREATE_TIME, None, b"d", (), 1
     )
@@ -54,7 +55,7 @@ def test_records_with_keys_are_not_put_together():
     at_hand = Ready(fetched(5, b"a", key=b"k"))
     assert at_hand.values is None
     assert not at_hand.join(fetched(6, b"b"))
-    assert (at_hand.count, at_hand.offset(0)) == (1, 5)
+    assert (at_hand.count, at_hand.offset(0), at_hand.first_size()) == (1, 5, 2)
 
 
 def test_no_more_than_an_answer_needs_is_put_together():

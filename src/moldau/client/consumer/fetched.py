@@ -17,6 +17,7 @@ from moldau.protocol.plain_payload import decode_values
 from moldau.protocol.records import (
     COMPRESSION_MASK,
     CONTROL_MASK,
+    RECORDS_AT,
     TRANSACTIONAL_MASK,
     BatchHeader,
     Record,
@@ -24,7 +25,6 @@ from moldau.protocol.records import (
     batches,
     crc_matches,
     decode_records,
-    payload_of,
     read_header,
 )
 
@@ -57,6 +57,7 @@ class FetchedBatch:
         "fetch_offset",
         "header",
         "partition",
+        "size",
         "topic",
         "topic_partition",
     )
@@ -74,6 +75,8 @@ class FetchedBatch:
         self.partition = partition
         self.topic_partition = TopicPartition(topic, partition)
         self.header = header
+        #: Bytes of the whole batch.
+        self.size = header.size
         #: Records before this offset were not asked for, though they travel in the same batch.
         self.fetch_offset = fetch_offset
         self._buffer = buffer
@@ -97,7 +100,7 @@ class FetchedBatch:
             return None
         if not 0 <= header.base_timestamp < _USUAL_TIME_MS:
             return None
-        payload = payload_of(self._buffer, self._position, header, MAX_DECOMPRESSED_BYTES)
+        payload = self._buffer[self._position + RECORDS_AT : self._position + self.size]
         return decode_values(bytes(payload), header.record_count)
 
     def consumer_records(self) -> Iterator[ConsumerRecord]:
@@ -158,14 +161,14 @@ def read_batches(
     """
     hides = AbortFilter(aborted_transactions or ()).hides
     for position, header in batches(buffer):
-        if header.last_offset < fetch_offset:
+        last_offset = header.last_offset
+        if last_offset < fetch_offset:
             continue
         if check_crcs and not crc_matches(buffer, position, header.size):
             raise KafkaError(
                 ErrorCode.CORRUPT_MESSAGE,
                 f"the batch of {topic}-{partition} at offset {header.base_offset} has a wrong checksum",
             )
-        last_offset = header.last_offset
         if hides(buffer, position, header.attributes, header.producer_id, last_offset):
             yield BatchStep(last_offset + 1, None)
         else:

@@ -40,7 +40,8 @@ class Shown(NamedTuple):
     """The JSON of records that follow each other, with commas between them."""
 
     text: str
-    count: int
+    #: How many.
+    records: int
     #: Bytes of their keys and values.
     size: int
 
@@ -241,10 +242,10 @@ class ConsumerInstance:
                 continue
             text, count, more = render.texts(at_hand, max_bytes - size) if render.texts else _NOTHING
             if not count:  # one record alone: it is too large, or cannot be read, or there is no quicker way
-                record = at_hand.first()
-                more = len(record.key or b"") + len(record.value or b"")
+                more = at_hand.first_size()
                 if found and size + more > max_bytes:
                     return found
+                record = at_hand.first()
                 try:
                     text, count = render.text(record), 1
                 except NotPrepared as missing:

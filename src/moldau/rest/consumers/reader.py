@@ -94,6 +94,13 @@ class Ready:
             return self.batch.header.base_offset + place
         return self.records[place].offset
 
+    def first_size(self) -> int:
+        """Bytes of key and value of the next record."""
+        if self.values is not None:
+            return len(self.values[self.begin])
+        record = self.records[self.begin]
+        return len(record.key or b"") + len(record.value or b"")
+
     def first(self) -> ConsumerRecord:
         """The next record, with all that is known of it."""
         batch, header = self.batch, self.batch.header
@@ -225,7 +232,7 @@ class Reader:
 
     def _next_ready(self) -> FetchedBatch:
         batch = self._batches.popleft()
-        self._ready_bytes -= batch.header.size
+        self._ready_bytes -= batch.size
         self._wanted.set()
         return batch
 
@@ -337,7 +344,7 @@ class Reader:
         if batch.topic_partition not in self.positions:
             return
         self._batches.append(batch)
-        self._ready_bytes += batch.header.size
+        self._ready_bytes += batch.size
         if self._ready_bytes >= _READY_BYTES or len(self._batches) >= _READY_BATCHES:
             self._wanted.clear()
         self.arrived.set()
@@ -390,7 +397,7 @@ class Reader:
             self._committed.pop(partition, None)
             self._held.pop(partition, None)
         self._batches = deque(each for each in self._batches if each.topic_partition not in gone)
-        self._ready_bytes = sum(each.header.size for each in self._batches)
+        self._ready_bytes = sum(each.size for each in self._batches)
         if self._at_hand is not None and self._at_hand.batch.topic_partition in gone:
             self._at_hand = None
         self._wanted.set()

@@ -5,11 +5,11 @@ Pure. Invariant: the text is that of the values, as JSON without spaces.
 
 import json
 from collections.abc import Iterable, Sequence
-from itertools import repeat
 from typing import Any
 
 from moldau.protocol.errors import ErrorCode, KafkaError
 from moldau.rest import problems
+from moldau.rest.plain_answers import consecutive_numbers
 from moldau.rest.producing import Outcome, Written
 from moldau.web.routes import Text
 
@@ -41,18 +41,17 @@ def offset_text(outcome: Outcome) -> str:
 
 
 def offset_texts(written: Sequence[Written], count: int) -> list[str]:
-    """Those of all ``count`` records, in their order; neighbours may share a text, with commas between them."""
+    """Those of all ``count`` records, in their order; neighbours may share a text, with commas in it."""
     if len(written) == 1 and not isinstance(written[0].outcome, KafkaError):
         front = _front(written[0])
-        between = f"{_END},{front}"
-        return [f"{front}{between.join(_numbers(written[0]))}{_END}"]
+        return [f"{front}{_numbers(written[0]).replace(',', f'{_END},{front}')}{_END}"]
     texts = [""] * count
     for each in written:
         if isinstance(each.outcome, KafkaError):
             shown = [offset_text(each.outcome)] * len(each.places)
         else:
             front = _front(each)
-            shown = [f"{front}{number}{_END}" for number in _numbers(each)]
+            shown = [f"{front}{number}{_END}" for number in _numbers(each).split(",")]
         for place, text in zip(each.places, shown, strict=True):
             texts[place] = text
     return texts
@@ -62,8 +61,8 @@ def _front(written: Written) -> str:
     return f'{{"partition":{written.partition},"offset":'
 
 
-def _numbers(written: Written) -> Iterable[str]:
-    """The offsets of records that travelled together; -1 for each where nobody knows."""
+def _numbers(written: Written) -> str:
+    """The offsets of records that travelled together, with commas; -1 for each where nobody knows."""
     first, count = written.outcome, len(written.places)
     assert not isinstance(first, KafkaError)
-    return map(str, range(first, first + count)) if first >= 0 else repeat("-1", count)
+    return consecutive_numbers(first, count) if first >= 0 else ",".join(["-1"] * count)
