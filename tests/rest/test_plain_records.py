@@ -95,6 +95,7 @@ def test_binary_is_read_as_the_general_way_reads_it(found):
     [
         '{"value": {"id": 123, "name": "Ünï \\n \\" \\\\", "at": "12:30", "more": [1, 2.5, null, true, {}]}}',
         '{"key": "k", "value": null}',
+        '{"value": {"id": "3e8-41e5", "price": 12.5, "of": 10000}}',
         '{"partition": 0, "value": "e5 1e"}',
         "{}",
     ],

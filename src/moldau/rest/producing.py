@@ -76,12 +76,20 @@ async def _outcome(delivery: Delivery) -> Outcome:
 
 
 async def send_plain(
-    producer: Producer, topic: str, records: PlainRecords, partition: int | None, partition_count: int
+    producer: Producer,
+    topic: str,
+    records: PlainRecords,
+    partition: int | None,
+    partition_count: int,
+    *,
+    is_small: bool,
 ) -> list[Written]:
-    """The same for many records at once: a batch and an outcome for each partition."""
+    """The same for many records at once: a batch and an outcome for each partition.
+
+    ``is_small`` is what ``fit_one_batch`` says of them.
+    """
     now_ms, limit = _CLOCK.now_ms(), producer.options.batch_size_bytes
     sent: list[tuple[Sequence[int], int, Delivery | KafkaError]] = []
-    is_small = _fit_one_batch(records, limit)
     for chosen, places in _by_partition(records, partition, partition_count):
         for part in (places,) if is_small else _in_batches(records, places, limit):
             number = await producer.next_partition(topic) if chosen is None else chosen
@@ -106,13 +114,12 @@ def one_by_one(records: PlainRecords, partition: int | None) -> list[OutgoingRec
 
 def fits_batches(records: PlainRecords, batch_size_bytes: int) -> bool:
     """Whether no record is larger than a batch; one that is has to be sent alone."""
-    if _fit_one_batch(records, batch_size_bytes):
-        return True
     largest = max(map(_size, records.values)) + (0 if records.keys is None else max(map(_size, records.keys)))
     return HEADER_SIZE + RECORD_OVERHEAD + largest <= batch_size_bytes
 
 
-def _fit_one_batch(records: PlainRecords, limit: int) -> bool:
+def fit_one_batch(records: PlainRecords, limit: int) -> bool:
+    """Whether all of them together are no larger than a batch."""
     total = HEADER_SIZE + RECORD_OVERHEAD * len(records.values) + sum(map(len, filter(None, records.values)))
     return total + sum(map(len, filter(None, records.keys or ()))) <= limit
 

@@ -26,6 +26,7 @@ from moldau.rest.plain_records import PlainRecords, read_plain
 from moldau.rest.producing import (
     MIN_OWN_BATCH,
     OutgoingRecord,
+    fit_one_batch,
     fits_batches,
     one_by_one,
     send_all,
@@ -164,10 +165,12 @@ async def _produce_plain(session: Session, topic: str, records: PlainRecords, pa
         raise problems.partition_not_found()
     producer = await session.producer()
     count = len(records.values)
-    if count < MIN_OWN_BATCH or not fits_batches(records, producer.options.batch_size_bytes):
+    limit = producer.options.batch_size_bytes
+    is_small = count >= MIN_OWN_BATCH and fit_one_batch(records, limit)
+    if count < MIN_OWN_BATCH or not (is_small or fits_batches(records, limit)):
         outcomes = await send_all(session, topic, one_by_one(records, partition))
         return answer_text(map(offset_text, outcomes))
-    written = await send_plain(producer, topic, records, partition, len(known.partitions))
+    written = await send_plain(producer, topic, records, partition, len(known.partitions), is_small=is_small)
     return answer_text(offset_texts(written, count))
 
 
