@@ -6,12 +6,11 @@ from typing import Any
 
 import pytest
 from aiokafka.record.default_records import DefaultRecordBatch, DefaultRecordBatchBuilder
-from hypothesis import example, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from moldau.protocol.compression import Compression
 from moldau.protocol.errors import ErrorCode, KafkaError
-from moldau.protocol.payload import append_record, encode_plain_records
 from moldau.protocol.records import (
     ATTRIBUTES_AT,
     BATCH_LENGTH_AT,
@@ -583,17 +582,3 @@ def test_a_truncated_batch_keeps_everything_else(
         assert getattr(after, name) == getattr(header, name), name
     largest = 5000 if kind is TimestampType.LOG_APPEND_TIME else max(r.timestamp for r in kept)
     assert after.max_timestamp == largest
-
-
-@given(
-    st.lists(st.tuples(st.none() | st.binary(max_size=80), st.none() | st.binary(max_size=200)), max_size=20),
-    st.booleans(),
-)
-@example([(None, b"x")] * 1100, True)
-@example([(b"k", b"x" * 20_000)], True)
-def test_plain_records_are_encoded_like_any_others(pairs, with_keys):
-    expected = bytearray()
-    for place, (key, value) in enumerate(pairs):
-        append_record(expected, 0, place, key if with_keys else None, value, ())
-    keys = [key for key, _ in pairs] if with_keys else None
-    assert encode_plain_records([value for _, value in pairs], keys) == expected

@@ -54,10 +54,29 @@ def quick(form: Format, body: bytes) -> list[tuple[bytes | None, bytes | None, o
 @settings(max_examples=300, deadline=None)
 @given(st.lists(texts | odd, min_size=1, max_size=4), texts | odd)
 @example(["0.00001", "1e-5"], "1")
+@example(['"a"', "1e22", "{}", "1.5e-9"], '"k"')
 @example(["[" * 61 + "]" * 61] + ["{}"] * 3, "1")
 def test_json_is_read_as_the_general_way_reads_it(found, key):
     entries = [f'{{"value": {value}}}' for value in found] + [f'{{"key": {key}, "partition": 3}}']
     body = f'{{"records": [{", ".join(entries)}]}}'.encode()
+    read = quick(Format.JSON, body)
+    if read is not None:
+        assert read == general(Format.JSON, body)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(texts | odd, min_size=1, max_size=4), st.booleans())
+@example(["0.00001"], True)
+@example(["1e22", "1e16", "1.5e300"], True)
+@example(["12345678901234567890123"], True)
+@example(["[" * 62 + "]" * 62], True)
+@example(['{"a":1,"a":2}'], True)
+@example(['"e"', '"1e5"', '"0.00001"', "null", '"null"'], True)
+def test_values_alone_are_read_as_the_general_way_reads_them(found, compact):
+    """A body without a space is compared with what was read; one with spaces is counted."""
+    colon, comma = (":", ",") if compact else (": ", ", ")
+    entries = [f'{{"value"{colon}{value}}}' for value in found]
+    body = f'{{"records"{colon}[{comma.join(entries)}]}}'.encode()
     read = quick(Format.JSON, body)
     if read is not None:
         assert read == general(Format.JSON, body)
@@ -76,13 +95,15 @@ def test_binary_is_read_as_the_general_way_reads_it(found):
     [
         '{"value": {"id": 123, "name": "Ünï \\n \\" \\\\", "at": "12:30", "more": [1, 2.5, null, true, {}]}}',
         '{"key": "k", "value": null}',
+        '{"value": {"id": "3e8-41e5", "price": 12.5, "of": 10000}}',
         '{"partition": 0, "value": "e5 1e"}',
         "{}",
     ],
 )
-def test_usual_records_are_read_the_quick_way(record):
-    body = f'{{"records": [{record}, {record}]}}'.encode()
-    assert quick(Format.JSON, body) == general(Format.JSON, body)
+@pytest.mark.parametrize("separators", [(", ", ": "), (",", ":")])
+def test_usual_records_are_read_the_quick_way(record, separators):
+    body = json.dumps({"records": [json.loads(record)] * 2}, separators=separators, ensure_ascii=False)
+    assert quick(Format.JSON, body.encode()) == general(Format.JSON, body.encode())
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,8 @@ import asyncio
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from starlette.requests import Request
 
 from moldau.web.authentication import ANONYMOUS
@@ -133,3 +135,11 @@ def test_a_body_that_is_too_large() -> None:
     with pytest.raises(Problem) as refused:
         asyncio.run(made.body())
     assert refused.value.status == 413
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.sampled_from(["name", "deleted", "=", "&", ";", "a", "%20", "+", "é", ""]), max_size=10))
+def test_a_query_is_read_as_starlette_reads_it(pieces: list[str]) -> None:
+    made = call("".join(pieces))
+    for name in ("name", "deleted"):
+        assert made.text(name) == made.request.query_params.get(name)

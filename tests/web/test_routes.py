@@ -14,6 +14,9 @@ TABLE = RouteTable(
         Route("PUT", "/topics/{topic}", handler, "Write"),
         Route("DELETE", "/topics/{topic}", handler, "Delete"),
         Route("GET", "/clusters", handler, "Clusters"),
+        Route("GET", "/topics/{topic}/configs", handler, "Configs"),
+        Route("POST", "/topics/{topic}/{other}", handler, "Another"),
+        Route("GET", "/topics/{topic}/records", handler, "Records"),
     ],
     prefix="/clusters/{cluster}",
 )
@@ -25,6 +28,8 @@ TABLE = RouteTable(
         ("/", {}),
         ("/topics/a%2Fb/partitions/7?x=1", {"topic": "a/b", "id": "7"}),
         ("/clusters", {}),
+        ("/topics/t/records", {"topic": "t"}),
+        ("/topics/t/%72ecords", {"topic": "t"}),
         ("/clusters/eu/topics/t/partitions/x/", {"cluster": "eu", "topic": "t", "id": "x"}),
     ],
 )
@@ -38,6 +43,8 @@ def test_what_is_not_in_the_table():
     assert TABLE.match("GET", "/nowhere") == []
     assert TABLE.match("GET", "/clusters/eu") == []
     assert TABLE.match("GET", "/topics/t") == ["PUT", "DELETE"]
+    assert TABLE.match("PUT", "/topics/t/records") == ["POST", "GET"]
+    assert TABLE.match("GET", "/topics/t/others") == ["POST"]
 
 
 def test_openapi_writes_paths_without_types():

@@ -5,8 +5,7 @@ Malformed bytes raise CORRUPT_MESSAGE (``records_error`` returns a sentence inst
 exception.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import repeat
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple, TypeAlias
 
 from moldau.protocol.compression import Buffer
@@ -365,35 +364,6 @@ def append_record(
     size = len(body)
     buffer += varints[size] if size < limit else encode_varint(size)
     buffer += body
-
-
-def encode_plain_records(values: Sequence[bytes | None], keys: Sequence[bytes | None] | None) -> bytes:
-    """Records one behind another, all of the same time and without headers; ``keys`` None: without keys.
-
-    The same bytes as those of ``append_record``, for less time.
-    """
-    heads: Iterable[bytes] = _PLAIN_HEADS
-    if len(values) > _VARINT_COUNT:
-        heads = (b"\x00\x00" + encode_varint(index) for index in range(len(values)))
-    parts: list[bytes] = []
-    lengths, limit, null = _VARINTS, _VARINT_COUNT, _NULL
-    for head, value, key in zip(heads, values, repeat(None) if keys is None else keys, strict=False):
-        key_bytes, key_length = b"", null
-        if key is not None:
-            size, key_bytes = len(key), key
-            key_length = lengths[size] if size < limit else encode_varint(size)
-        value_bytes, value_length = b"", null
-        if value is not None:
-            size, value_bytes = len(value), value
-            value_length = lengths[size] if size < limit else encode_varint(size)
-        size = len(head) + len(key_length) + len(key_bytes) + len(value_length) + len(value_bytes) + 1
-        length = lengths[size] if size < limit else encode_varint(size)
-        parts += (length, head, key_length, key_bytes, value_length, value_bytes, b"\x00")
-    return b"".join(parts)
-
-
-#: Attributes, time and offset of the first records of a batch, where all have the same time.
-_PLAIN_HEADS = tuple(b"\x00\x00" + each for each in _VARINTS)
 
 
 def encode_headers(headers: Sequence[tuple[str, bytes | None]]) -> bytes:

@@ -7,12 +7,17 @@ Pure. Invariant: the texts are those of the general way, to the letter.
 
 import json
 from binascii import b2a_base64
-from collections.abc import Callable
+from bisect import bisect_right
+from collections import deque
+from collections.abc import Callable, Iterable
+from functools import lru_cache
+from itertools import accumulate
 from typing import Any
 
 import orjson
 
 from moldau.protocol.payload import Record
+from moldau.rest.consumers.instance import Shown
 from moldau.rest.consumers.reader import Ready
 from moldau.rest.formats import Format
 
@@ -20,12 +25,66 @@ from moldau.rest.formats import Format
 _MOST = 200
 
 
-def plain_texts(form: Format, at_hand: Ready, max_bytes: int) -> tuple[list[str], int]:
-    """The records at hand as v2 shows them, as many as fit and can be read; and the bytes of their data."""
-    front = f'{{"topic":{json.dumps(at_hand.batch.topic)},"key":'
+def plain_texts(form: Format, at_hand: Ready, max_bytes: int) -> Shown:
+    """The records at hand as v2 shows them, as many as fit and can be read."""
+    front = _front(at_hand.batch.topic)
     middle = f',"partition":{at_hand.batch.partition},"offset":'
-    shown = _json_texts if form is Format.JSON else _binary_texts
-    return shown(at_hand.records[at_hand.begin : at_hand.begin + _MOST], front, middle, max_bytes)
+    begin = at_hand.begin
+    if at_hand.values is not None:
+        values, size = _fitting(at_hand.values[begin : begin + _MOST], max_bytes)
+        if not values:
+            return Shown("", 0, 0)
+        try:
+            shown = _json_values(values) if form is Format.JSON else map(_base64, values)
+            text = _joined(shown, len(values), f'{front}null,"value":', middle, at_hand.offset(begin))
+            return Shown(text, len(values), size)
+        except ValueError:
+            pass  # one of them cannot be read: the others are found one by one
+    texts = _json_texts if form is Format.JSON else _binary_texts
+    found, size = texts(at_hand.records[begin : begin + _MOST], front, middle, max_bytes)
+    return Shown(",".join(found), len(found), size)
+
+
+def consecutive_numbers(first: int, count: int) -> str:
+    """Numbers with commas between them, in less time than one by one."""
+    return orjson.dumps(list(range(first, first + count)))[1:-1].decode()
+
+
+@lru_cache(1000)
+def _front(topic: str) -> str:
+    return f'{{"topic":{json.dumps(topic)},"key":'
+
+
+# Values alone ------------------------------------------------------------------------------------------
+
+
+def _fitting(values: list[bytes], max_bytes: int) -> tuple[list[bytes], int]:
+    """The first values that are not larger together, and how large they are."""
+    ends = list(accumulate(map(len, values)))
+    if ends[-1] <= max_bytes:
+        return values, ends[-1]
+    count = bisect_right(ends, max_bytes)
+    return values[:count], ends[count - 1] if count else 0
+
+
+def _json_values(values: list[bytes]) -> Iterable[str]:
+    """ValueError where one is no JSON."""
+    deque(map(orjson.loads, values), maxlen=0)
+    return map(bytes.decode, values)
+
+
+def _joined(values: Iterable[str], count: int, front: str, middle: str, offset: int) -> str:
+    """Records at consecutive offsets, with commas between them."""
+    pieces = [middle] * (4 * count)
+    pieces[0::4] = [f"}},{front}"] * count
+    pieces[1::4] = values
+    pieces[3::4] = consecutive_numbers(offset, count).split(",")
+    pieces[0] = front
+    pieces.append("}")
+    return "".join(pieces)
+
+
+# Records with keys, and those before one that cannot be read -------------------------------------------
 
 
 def _json_texts(

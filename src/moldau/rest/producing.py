@@ -11,7 +11,7 @@ from moldau.base.clock import SystemClock
 from moldau.client.producer.accumulator import RECORD_OVERHEAD, RecordMetadata
 from moldau.client.producer.encoded_batch import EncodedBatch
 from moldau.client.producer.partitioner import partition_of
-from moldau.client.producer.producer import Delivery
+from moldau.client.producer.producer import Delivery, Producer
 from moldau.protocol.errors import KafkaError
 from moldau.protocol.records import HEADER_SIZE
 from moldau.rest.plain_records import PlainRecords
@@ -76,14 +76,22 @@ async def _outcome(delivery: Delivery) -> Outcome:
 
 
 async def send_plain(
-    session: Session, topic: str, records: PlainRecords, partition: int | None, partition_count: int
+    producer: Producer,
+    topic: str,
+    records: PlainRecords,
+    partition: int | None,
+    partition_count: int,
+    *,
+    is_small: bool,
 ) -> list[Written]:
-    """The same for many records at once: a batch and an outcome for each partition."""
-    producer = await session.producer()
+    """The same for many records at once: a batch and an outcome for each partition.
+
+    ``is_small`` is what ``fit_one_batch`` says of them.
+    """
     now_ms, limit = _CLOCK.now_ms(), producer.options.batch_size_bytes
     sent: list[tuple[Sequence[int], int, Delivery | KafkaError]] = []
     for chosen, places in _by_partition(records, partition, partition_count):
-        for part in _in_batches(records, places, limit):
+        for part in (places,) if is_small else _in_batches(records, places, limit):
             number = await producer.next_partition(topic) if chosen is None else chosen
             keys = None if records.keys is None else _those(records.keys, part)
             batch = EncodedBatch.of(number, _those(records.values, part), keys, now_ms)
@@ -94,15 +102,24 @@ async def send_plain(
     return [Written(places, number, await _base_offset(each)) for places, number, each in sent]
 
 
+def one_by_one(records: PlainRecords, partition: int | None) -> list[OutgoingRecord]:
+    """Records for ``send_all``; a partition of the request is that of all of them."""
+    nothing = [None] * len(records.values)
+    chosen = nothing if records.partitions is None else records.partitions
+    return [
+        OutgoingRecord(key, value, own if partition is None else partition)
+        for key, value, own in zip(records.keys or nothing, records.values, chosen, strict=True)
+    ]
+
+
 def fits_batches(records: PlainRecords, batch_size_bytes: int) -> bool:
     """Whether no record is larger than a batch; one that is has to be sent alone."""
-    if _fit_one_batch(records, batch_size_bytes):
-        return True
     largest = max(map(_size, records.values)) + (0 if records.keys is None else max(map(_size, records.keys)))
     return HEADER_SIZE + RECORD_OVERHEAD + largest <= batch_size_bytes
 
 
-def _fit_one_batch(records: PlainRecords, limit: int) -> bool:
+def fit_one_batch(records: PlainRecords, limit: int) -> bool:
+    """Whether all of them together are no larger than a batch."""
     total = HEADER_SIZE + RECORD_OVERHEAD * len(records.values) + sum(map(len, filter(None, records.values)))
     return total + sum(map(len, filter(None, records.keys or ()))) <= limit
 
@@ -137,9 +154,6 @@ def _by_partition(
 
 def _in_batches(records: PlainRecords, places: Sequence[int], limit: int) -> Iterator[Sequence[int]]:
     """Places, cut into as many as a batch can take."""
-    if _fit_one_batch(records, limit):
-        yield places
-        return
     values, keys = records.values, records.keys
     sizes = [RECORD_OVERHEAD + _size(values[each]) for each in places]
     if keys is not None:

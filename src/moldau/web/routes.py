@@ -112,13 +112,14 @@ class RouteTable:
         self.routes = tuple(routes)
         self._prefix = _segments(prefix) if prefix else []
         #: By length and first part of the path, in the order of the table; a parameter is under every one.
-        self._by_start: dict[tuple[int, str], list[tuple[list[str | Parameter], Route]]] = {}
+        #: With each route its last part, which most routes differ in; None where that is a parameter.
+        self._by_start: dict[tuple[int, str], list[tuple[list[str | Parameter], Route, str | None]]] = {}
         firsts = {str(each.segments[0]) for each in self.routes} | {_ANY}
         for route in self.routes:
             segments = route.segments
-            first = segments[0]
+            first, last = segments[0], None if isinstance(segments[-1], Parameter) else segments[-1]
             for start in firsts if isinstance(first, Parameter) else (first,):
-                self._by_start.setdefault((len(segments), start), []).append((segments, route))
+                self._by_start.setdefault((len(segments), start), []).append((segments, route, last))
 
     def match(self, method: str, raw_path: str) -> Matched | list[str]:
         """The route of a request; otherwise the methods that the path has, none where it does not exist."""
@@ -133,7 +134,10 @@ class RouteTable:
                 before, segments = found, segments[length:]
         methods = []
         known = self._by_start.get((len(segments), segments[0]))
-        for pattern, route in self._by_start.get((len(segments), _ANY), ()) if known is None else known:
+        end = segments[-1]
+        for pattern, route, last in self._by_start.get((len(segments), _ANY), ()) if known is None else known:
+            if last is not None and last != end:
+                continue
             parameters = _parameters(pattern, segments)
             if parameters is None:
                 continue

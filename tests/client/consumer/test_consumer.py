@@ -240,6 +240,28 @@ def test_next_batch_waits_no_longer_than_it_is_told(with_consumer: Any) -> None:
     with_consumer(work)
 
 
+def test_a_batch_at_hand_is_never_waited_for(with_consumer: Any) -> None:
+    async def work(consumer: Consumer, logs: Logs, broker: Any) -> None:
+        assert consumer.batch_at_hand() is None
+        logs.append(0, b"a", b"b")
+        logs.mark(0, 7, ControlType.COMMIT)
+        logs.append(0, b"c")
+        await consumer.assign({P0: BEGINNING})
+        first = await consumer.next_batch()
+        assert first is not None
+        second = consumer.batch_at_hand()
+        assert second is not None
+        assert [first.plain_values(), second.plain_values()] == [[b"a", b"b"], [b"c"]]
+        assert consumer.position(P0) == 4
+        assert consumer.batch_at_hand() is None
+        logs.append(0, b"d")
+        third = await consumer.next_batch()
+        assert third is not None
+        assert third.plain_values() == [b"d"]
+
+    with_consumer(work)
+
+
 def test_seek_drops_what_was_fetched(with_consumer: Any) -> None:
     async def work(consumer: Consumer, logs: Logs, broker: Any) -> None:
         for number in range(10):

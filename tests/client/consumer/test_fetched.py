@@ -115,3 +115,44 @@ def test_records_with_all_that_is_known_of_them() -> None:
     assert found.topic_partition == ("t", 3)
     (record,) = found.consumer_records()
     assert record == ("t", 3, 7, 1000, TimestampType.CREATE_TIME, b"k", b"7", (), 4)
+
+
+@pytest.mark.parametrize("kind", list(TimestampType))
+def test_plain_values_are_those_of_the_records(kind: TimestampType) -> None:
+    records = [Record(5 + n, 1000 + n, None, b"%d" % n) for n in range(100)]
+    (step,) = read_batches(
+        "t",
+        0,
+        memoryview(encode_batch(records, base_offset=5, timestamp_type=kind, max_timestamp=2000)),
+        fetch_offset=5,
+        aborted_transactions=None,
+    )
+    assert step.batch is not None
+    assert step.batch.plain_values() == [each.value for each in step.batch.records()]
+    assert [each.offset for each in step.batch.records()] == list(range(5, 105))
+
+
+NULL, TOMBSTONE = Record(5, 1000, None, b"v"), Record(6, 1000, None, None)
+WITH_KEY, WITH_HEADER = Record(5, 1000, b"k", b"v"), Record(5, 1000, None, b"v", (("h", b""),))
+
+
+@pytest.mark.parametrize(
+    ("records", "codec", "fetch_offset"),
+    [
+        ([NULL, TOMBSTONE], Compression.NONE, 5),
+        ([WITH_KEY], Compression.NONE, 5),
+        ([WITH_HEADER], Compression.NONE, 5),
+        ([NULL, Record(7, 1000, None, b"v")], Compression.NONE, 5),
+        ([NULL, Record(6, 1000, None, b"v")], Compression.NONE, 6),
+        ([NULL], Compression.GZIP, 5),
+        ([Record(5, -1, None, b"v")], Compression.NONE, 5),
+    ],
+)
+def test_records_with_more_than_values_are_not_plain(
+    records: list[Record], codec: Compression, fetch_offset: int
+) -> None:
+    data = encode_batch(records, base_offset=5, compression=codec)
+    (step,) = read_batches("t", 0, memoryview(data), fetch_offset=fetch_offset, aborted_transactions=None)
+    assert step.batch is not None
+    assert step.batch.plain_values() is None
+    assert step.batch.records() == [each for each in records if each.offset >= fetch_offset]

@@ -6,7 +6,8 @@
             ...
 
 ``batches()`` yields whole batches, which are decoded when asked; with ``until`` it ends there.
-``next_batch(timeout_ms=…)`` is the same for one batch and no longer than that. While the caller works,
+``next_batch(timeout_ms=…)`` is the same for one batch and no longer than that, ``batch_at_hand`` for one that
+has arrived already. While the caller works,
 the next answers are fetched, up to ``prefetch`` of them from each broker. ``position`` is the offset that
 the caller gets next.
 
@@ -147,6 +148,13 @@ class Consumer:
         except TimeoutError:
             return None
 
+    def batch_at_hand(self) -> FetchedBatch | None:
+        """The next batch, if it has arrived; never waits."""
+        while (step := self._step_at_hand()) is not None:
+            if step.batch is not None:
+                return step.batch
+        return None
+
     async def batches(
         self, *, until: Mapping[TopicPartition, int] | None = None
     ) -> AsyncIterator[FetchedBatch]:
@@ -175,6 +183,11 @@ class Consumer:
         return all(self._assigned[p].position >= end for p, end in until.items() if p in self._assigned)
 
     async def _next_step(self) -> BatchStep:
+        while (step := self._step_at_hand()) is None:
+            self._take(await self._arrivals.get())
+        return step
+
+    def _step_at_hand(self) -> BatchStep | None:
         while True:
             for assigned, step in self._steps:
                 assigned.position = step.next_offset
@@ -182,10 +195,14 @@ class Consumer:
             if self._arrival is not None:
                 self._arrival.taken()
                 self._arrival = None
-            arrival = await self._arrivals.get()
-            if isinstance(arrival, KafkaError):
-                raise arrival
-            self._arrival, self._steps = arrival, self._read(arrival)
+            if self._arrivals.empty():
+                return None
+            self._take(self._arrivals.get_nowait())
+
+    def _take(self, arrival: Arrival | KafkaError) -> None:
+        if isinstance(arrival, KafkaError):
+            raise arrival
+        self._arrival, self._steps = arrival, self._read(arrival)
 
     def _read(self, arrival: Arrival) -> Iterator[tuple[Assigned, BatchStep]]:
         committed = self.options.isolation_level == READ_COMMITTED

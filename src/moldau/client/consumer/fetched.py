@@ -13,8 +13,11 @@ from moldau.protocol.control_records import decode_marker
 from moldau.protocol.errors import ErrorCode, KafkaError
 from moldau.protocol.messages.fetch import AbortedTransaction
 from moldau.protocol.payload import Headers
+from moldau.protocol.plain_payload import decode_values
 from moldau.protocol.records import (
+    COMPRESSION_MASK,
     CONTROL_MASK,
+    RECORDS_AT,
     TRANSACTIONAL_MASK,
     BatchHeader,
     Record,
@@ -27,6 +30,8 @@ from moldau.protocol.records import (
 
 #: What a batch may grow to when it is decompressed: the broker's limit for a batch, many times over.
 MAX_DECOMPRESSED_BYTES = 256 * 1024 * 1024
+#: Times up to here stay times when a little is added to them.
+_USUAL_TIME_MS = 1 << 62
 
 
 class ConsumerRecord(NamedTuple):
@@ -46,7 +51,16 @@ class ConsumerRecord(NamedTuple):
 class FetchedBatch:
     """A batch of one partition; decoded when its records are asked for."""
 
-    __slots__ = ("_buffer", "_position", "fetch_offset", "header", "partition", "topic")
+    __slots__ = (
+        "_buffer",
+        "_position",
+        "fetch_offset",
+        "header",
+        "partition",
+        "size",
+        "topic",
+        "topic_partition",
+    )
 
     def __init__(
         self,
@@ -59,15 +73,14 @@ class FetchedBatch:
     ) -> None:
         self.topic = topic
         self.partition = partition
+        self.topic_partition = TopicPartition(topic, partition)
         self.header = header
+        #: Bytes of the whole batch.
+        self.size = header.size
         #: Records before this offset were not asked for, though they travel in the same batch.
         self.fetch_offset = fetch_offset
         self._buffer = buffer
         self._position = position
-
-    @property
-    def topic_partition(self) -> TopicPartition:
-        return TopicPartition(self.topic, self.partition)
 
     def records(self) -> list[Record]:
         """Offset, timestamp, key, value and headers of each record, from the offset that was asked for."""
@@ -75,6 +88,20 @@ class FetchedBatch:
         if self.header.base_offset >= self.fetch_offset:
             return found
         return [record for record in found if record.offset >= self.fetch_offset]
+
+    def plain_values(self) -> list[bytes] | None:
+        """The values, where there is nothing else to know of the records but times: no keys, no headers.
+
+        Their offsets begin with that of the batch and are consecutive. None where that is not so, or not
+        certain: ``records`` then says what there is, or what is wrong.
+        """
+        header = self.header
+        if header.attributes & COMPRESSION_MASK or header.base_offset < self.fetch_offset:
+            return None
+        if not 0 <= header.base_timestamp < _USUAL_TIME_MS:
+            return None
+        payload = self._buffer[self._position + RECORDS_AT : self._position + self.size]
+        return decode_values(bytes(payload), header.record_count)
 
     def consumer_records(self) -> Iterator[ConsumerRecord]:
         """The same with topic, partition, kind of timestamp and leader epoch beside each."""
@@ -134,14 +161,14 @@ def read_batches(
     """
     hides = AbortFilter(aborted_transactions or ()).hides
     for position, header in batches(buffer):
-        if header.last_offset < fetch_offset:
+        last_offset = header.last_offset
+        if last_offset < fetch_offset:
             continue
         if check_crcs and not crc_matches(buffer, position, header.size):
             raise KafkaError(
                 ErrorCode.CORRUPT_MESSAGE,
                 f"the batch of {topic}-{partition} at offset {header.base_offset} has a wrong checksum",
             )
-        last_offset = header.last_offset
         if hides(buffer, position, header.attributes, header.producer_id, last_offset):
             yield BatchStep(last_offset + 1, None)
         else:

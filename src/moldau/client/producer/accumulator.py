@@ -31,6 +31,8 @@ RECORD_OVERHEAD = 36
 
 _STAMP = struct.Struct(">qhi")
 _NOBODY = (NO_PRODUCER_ID, NO_PRODUCER_EPOCH)
+#: In place of the builder of a batch that is encoded; nothing is ever appended to it.
+_NO_BUILDER = BatchBuilder()
 
 
 class RecordMetadata(NamedTuple):
@@ -79,7 +81,7 @@ class Batch:
         #: Bytes of the producer's memory that this batch takes until it is done.
         self.reserved = reserved
         self.deadline = deadline
-        self.builder = BatchBuilder()
+        self.builder = BatchBuilder() if encoded is None else _NO_BUILDER
         #: Records that the caller has encoded, instead of those of the builder.
         self.encoded = encoded
         #: How many records there are, once it is full.

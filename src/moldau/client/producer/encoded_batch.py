@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from moldau.protocol.checksum import crc32c
 from moldau.protocol.compression import Compression, compress
-from moldau.protocol.payload import encode_plain_records
+from moldau.protocol.plain_payload import encode_plain_records
 from moldau.protocol.records import HEADER_SIZE, LOG_OVERHEAD, MAGIC, TRANSACTIONAL_MASK
 
 #: What a record is larger than its key, value and headers, at most.

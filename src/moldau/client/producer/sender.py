@@ -17,7 +17,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from moldau.base.names import TopicPartition
+from moldau.base.names import ZERO_UUID, TopicPartition
+from moldau.client.producer import plain_request
 from moldau.client.producer.accumulator import Batch, PartitionQueue, ProducerIdentity
 from moldau.client.producer.produce_requests import (
     LEFT_OUT,
@@ -29,6 +30,7 @@ from moldau.client.producer.produce_requests import (
 from moldau.client.producer.transactions import OpenTransaction, add_partitions
 from moldau.client.transport.cluster import Cluster, is_retriable
 from moldau.client.transport.connection import Connection, error_code
+from moldau.protocol.api_keys import ApiKey
 from moldau.protocol.compression import Compression
 from moldau.protocol.errors import ErrorCode, KafkaError
 from moldau.protocol.messages.init_producer_id import InitProducerIdRequest
@@ -203,7 +205,7 @@ class Sender:
     def pump(self) -> None:
         """Sends what can be sent."""
         self.pump_scheduled = False
-        if self._closed or self._new_identity_needed:
+        if not self._ready or self._closed or self._new_identity_needed:
             return
         stuck = False
 
@@ -215,8 +217,14 @@ class Sender:
                 return False
             return self._in_flight.get(node_id, 0) < self.options.max_in_flight
 
-        while requests := self.requests([q for q in list(self._ready) if self._may_send(q)], may_send):
+        while self._ready:
+            requests = self.requests([q for q in list(self._ready) if self._may_send(q)], may_send)
+            if not requests:
+                break
             for node_id, batches in requests.items():
+                for batch in batches:
+                    if not batch.queue.full:
+                        self._ready.pop(batch.queue, None)
                 self._send(node_id, batches)
         if stuck:
             self._recover()
@@ -261,7 +269,10 @@ class Sender:
 
     def take_answer(self, answer: Any, batches: list[Batch]) -> list[tuple[Batch, KafkaError]]:
         """Finishes the batches that are written; returns those that are not."""
-        found = outcomes(self.cluster, answer)
+        if answer.__class__ is tuple:  # of a plain request, whose only batch is written
+            found: dict[TopicPartition, Outcome] = {batches[0].queue.partition: answer}
+        else:
+            found = outcomes(self.cluster, answer)
         failed: list[tuple[Batch, KafkaError]] = []
         for batch in batches:
             outcome = found.get(batch.queue.partition, LEFT_OUT)
@@ -278,30 +289,47 @@ class Sender:
             return False
         if queue.resending and self._recovery is not None:
             return False  # the reason of the failure is being looked into
-        if self.to_add((queue.partition,)):
+        if self.transaction is not None and self.to_add((queue.partition,)):
             self._add_all_ready()
             return False
         return queue.can_send(self.options.max_in_flight)
 
     def _send(self, node_id: int, batches: list[Batch]) -> None:
         connection = self._connections[node_id]
-        request, version = self.request(batches)
         try:
-            if self.options.acks == 0:
-                connection.post(request, max_version=version)
-                for batch in batches:
-                    batch.queue.arrived(batch, written=True)
-                    self._finish(batch, (-1, -1))
-                return
-            timeout_ms = self.options.request_timeout_ms
-            answer = connection.submit(request, max_version=version, timeout_ms=timeout_ms)
+            answer = self._submit(connection, batches)
         except KafkaError as error:
             for batch in batches:
                 self._failed(batch, error)
             return
+        if answer is None:
+            for batch in batches:
+                batch.queue.arrived(batch, written=True)
+                self._finish(batch, (-1, -1))
+            return
         self.transaction_started = True
         self._in_flight[node_id] = self._in_flight.get(node_id, 0) + 1
         answer.add_done_callback(partial(self._answered, node_id, batches))
+
+    def _submit(self, connection: Connection, batches: list[Batch]) -> "asyncio.Future[Any] | None":
+        """The future of the answer; None where there will be none."""
+        options = self.options
+        timeout_ms = options.request_timeout_ms
+        if len(batches) == 1 and options.acks and self.transaction is None:
+            version, decode = connection.agreed(ApiKey.PRODUCE)
+            name, index = batches[0].queue.partition
+            topic_id = self.cluster.topic_id(name)
+            if version == plain_request.VERSION and topic_id != ZERO_UUID:
+                parts = plain_request.encoded(
+                    topic_id, index, batches[0].records, acks=options.acks, timeout_ms=timeout_ms
+                )
+                read = plain_request.answer_reader(topic_id, index, decode)
+                return connection.submit_encoded(parts, ApiKey.PRODUCE, version, read, timeout_ms=timeout_ms)
+        request, max_version = self.request(batches)
+        if options.acks:
+            return connection.submit(request, max_version=max_version, timeout_ms=timeout_ms)
+        connection.post(request, max_version=max_version)
+        return None
 
     def _answered(self, node_id: int, batches: list[Batch], answer: "asyncio.Future[Any]") -> None:
         self._in_flight[node_id] -= 1

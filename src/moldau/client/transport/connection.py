@@ -23,12 +23,18 @@ import socket
 import ssl
 import struct
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, cast
 
 from moldau import __version__
 from moldau.client.transport.authentication import authenticate, refused_certificate
-from moldau.client.transport.requests import agreed_version, answer_reader, api_key_of, encoded_request
+from moldau.client.transport.requests import (
+    agreed_version,
+    answer_reader,
+    api_key_of,
+    encoded_request,
+    framed,
+)
 from moldau.client.transport.security import PLAINTEXT, Security
 from moldau.protocol.api_keys import ApiKey
 from moldau.protocol.codec import reader
@@ -176,12 +182,33 @@ class Connection:
     ) -> "asyncio.Future[Any]":
         """Sends a request now and returns the future of its answer."""
         api_key = api_key_of(request)
+        return self._submit(request, api_key, *self.agreed(api_key, max_version), timeout_ms)
+
+    def submit_encoded(
+        self,
+        parts: Sequence[Any],
+        api_key: ApiKey,
+        version: int,
+        decode: Callable[[memoryview], Any],
+        *,
+        timeout_ms: int | None = None,
+    ) -> "asyncio.Future[Any]":
+        """The same for a body that the caller has encoded, and an answer that ``decode`` reads."""
+        transport = self._open_transport()
+        correlation_id = self._next_correlation_id()
+        transport.write(framed(parts, api_key, version, correlation_id, self.client_id))
+        return self._expect(correlation_id, api_key, decode, timeout_ms)
+
+    def agreed(
+        self, api_key: ApiKey, max_version: int | None = None
+    ) -> tuple[int, Callable[[memoryview], Any]]:
+        """The version in which a request of this API goes out, and how its answer is read."""
         prepared = self._prepared.get((api_key, max_version))
         if prepared is None:
             version = self.version_of(api_key, max_version)
             prepared = version, answer_reader(load(api_key)[1], version)
             self._prepared[api_key, max_version] = prepared
-        return self._submit(request, api_key, *prepared, timeout_ms)
+        return prepared
 
     def post(self, request: object, *, max_version: int | None = None) -> None:
         """Sends a request that the broker does not answer."""
@@ -263,6 +290,16 @@ class Connection:
         timeout_ms: int | None,
     ) -> "asyncio.Future[Any]":
         correlation_id = self._write(request, api_key, version)
+        return self._expect(correlation_id, api_key, decode, timeout_ms)
+
+    def _expect(
+        self,
+        correlation_id: int,
+        api_key: ApiKey,
+        decode: Callable[[memoryview], Any],
+        timeout_ms: int | None,
+    ) -> "asyncio.Future[Any]":
+        """The future of an answer to a request that was just written."""
         answer: asyncio.Future[Any] = self._loop.create_future()
         wait_ms = self.request_timeout_ms if timeout_ms is None else timeout_ms
         deadline = self._loop.time() + wait_ms / 1000
@@ -272,11 +309,19 @@ class Connection:
         return answer
 
     def _write(self, request: object, api_key: ApiKey, version: int) -> int:
+        transport = self._open_transport()
+        correlation_id = self._next_correlation_id()
+        transport.write(encoded_request(request, api_key, version, correlation_id, self.client_id))
+        return correlation_id
+
+    def _open_transport(self) -> asyncio.Transport:
         if self._failure is not None or self._transport is None:
             raise self._failure or ConnectionLost(f"not connected to {self.address}")
-        self._correlation_id = correlation_id = (self._correlation_id + 1) & 0x7FFFFFFF
-        self._transport.write(encoded_request(request, api_key, version, correlation_id, self.client_id))
-        return correlation_id
+        return self._transport
+
+    def _next_correlation_id(self) -> int:
+        self._correlation_id = (self._correlation_id + 1) & 0x7FFFFFFF
+        return self._correlation_id
 
     def _set_timer(self, at: float) -> None:
         if self._timer is not None:

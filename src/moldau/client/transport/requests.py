@@ -4,7 +4,7 @@ Pure: nothing here knows what a request means.
 """
 
 import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from moldau.protocol.api_keys import ApiKey
@@ -75,6 +75,16 @@ def request_parts(
         parts += (whole[before:position], batch.content)
         before = position
     return [*parts, whole[before:]] if before < len(out) else parts
+
+
+def framed(
+    parts: Sequence[Any], api_key: ApiKey, version: int, correlation_id: int, client_id: str | None
+) -> bytes:
+    """A request of a flexible version whose body is encoded already, as it travels."""
+    head = bytearray(4)
+    write_request_header(head, api_key, version, correlation_id, client_id, True)
+    _SIZE.pack_into(head, 0, len(head) - 4 + sum(map(len, parts)))
+    return b"".join((head, *parts))
 
 
 def api_key_of(request: object) -> ApiKey:

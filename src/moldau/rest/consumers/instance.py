@@ -33,7 +33,17 @@ _AUTO_COMMIT_SECONDS = 5.0
 _LINGER_SECONDS = 0.02
 #: After so many records other requests have a turn.
 _RECORDS_IN_A_TURN = 200
-_NO_TEXTS: list[str] = []
+_NOTHING = ("", 0, 0)
+
+
+class Shown(NamedTuple):
+    """The JSON of records that follow each other, with commas between them."""
+
+    text: str
+    #: How many.
+    records: int
+    #: Bytes of their keys and values.
+    size: int
 
 
 class Render(NamedTuple):
@@ -45,12 +55,14 @@ class Render(NamedTuple):
     text: Callable[[ConsumerRecord], str]
     prepare: Callable[[NotPrepared, ConsumerRecord], Awaitable[None]]
     #: Where the format has a quicker way for many: the same texts of the first records at hand, as long as
-    #: they fit into so many bytes and can be read, and how many bytes that are.
-    texts: Callable[[Ready, int], tuple[list[str], int]] | None = None
+    #: they fit into so many bytes and can be read.
+    texts: Callable[[Ready, int], Shown] | None = None
 
 
 class Answer(NamedTuple):
-    """Records, each as a JSON text; with redelivery the number that acknowledges them."""
+    """Records as JSON, several with commas between them or one in each text; with redelivery the number that
+    acknowledges them.
+    """
 
     records: list[str]
     number: int | None = None
@@ -228,14 +240,14 @@ class ConsumerInstance:
                 if not await self._record_comes(reader, deadline, bool(found), size):
                     return found
                 continue
-            texts, more = render.texts(at_hand, max_bytes - size) if render.texts else (_NO_TEXTS, 0)
-            if not texts:  # one record alone: it is too large, or cannot be read, or there is no quicker way
-                record = at_hand.first()
-                more = len(record.key or b"") + len(record.value or b"")
+            text, count, more = render.texts(at_hand, max_bytes - size) if render.texts else _NOTHING
+            if not count:  # one record alone: it is too large, or cannot be read, or there is no quicker way
+                more = at_hand.first_size()
                 if found and size + more > max_bytes:
                     return found
+                record = at_hand.first()
                 try:
-                    texts = [render.text(record)]
+                    text, count = render.text(record), 1
                 except NotPrepared as missing:
                     if found:
                         return found  # what is there is not kept waiting for a registry
@@ -245,10 +257,10 @@ class ConsumerInstance:
                     if found:
                         return found  # it stays where it is, and the next request hears of it
                     raise
-            reader.take(len(texts))
-            found += texts
+            reader.take(count)
+            found.append(text)
             size += more
-            turn += len(texts)
+            turn += count
             if turn >= _RECORDS_IN_A_TURN:
                 turn = 0
                 await asyncio.sleep(0)

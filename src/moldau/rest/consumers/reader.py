@@ -12,7 +12,6 @@ import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from typing import NamedTuple
 
 from moldau.base.names import TopicPartition
 from moldau.client.admin.admin import raise_errors
@@ -39,16 +38,68 @@ _RESETS: dict[str, Start | None] = {"earliest": BEGINNING, "latest": END, "none"
 _METADATA_MAX_AGE_MS = 30_000
 #: With so much ready nothing more is taken from the fetcher, which then stops too.
 _READY_BYTES, _READY_BATCHES = 256 * 1024, 100
+#: Small batches are put together up to so many records.
+_JOINED_RECORDS = 100
 #: After a failure that passes, a moment before the next attempt.
 _PAUSE_SECONDS = 0.2
 
 
-class Ready(NamedTuple):
-    """Records of one batch that are at hand: those from ``begin`` on."""
+class Ready:
+    """Records of one batch that are at hand: those from ``begin`` on.
 
-    batch: FetchedBatch
-    records: list[Record]
-    begin: int
+    Small batches that follow each other may be one here, where nothing tells their records apart.
+    """
+
+    __slots__ = ("_batches", "_records", "batch", "begin", "count", "values")
+
+    def __init__(self, batch: FetchedBatch, begin: int = 0) -> None:
+        self.batch = batch
+        self._batches = [batch]
+        self.begin = begin
+        #: Where the records have nothing but values: these, at consecutive offsets.
+        self.values = batch.plain_values()
+        self._records = batch.records() if self.values is None else None
+        #: Of all records, those before ``begin`` included.
+        self.count = len(self.values or self._records or ())
+
+    def join(self, batch: FetchedBatch) -> bool:
+        """Takes in the batch behind, if there are few records so far and neither has more than values."""
+        if self.values is None or self.count >= _JOINED_RECORDS:
+            return False
+        next_header, header = batch.header, self.batch.header
+        if (
+            next_header.base_offset != header.base_offset + self.count
+            or batch.topic_partition != self.batch.topic_partition
+            or next_header.partition_leader_epoch != header.partition_leader_epoch
+            or next_header.attributes != header.attributes
+        ):
+            return False
+        values = batch.plain_values()
+        if values is None:
+            return False
+        self._batches.append(batch)
+        self.values += values
+        self.count += len(values)
+        return True
+
+    @property
+    def records(self) -> list[Record]:
+        if self._records is None:
+            self._records = [record for batch in self._batches for record in batch.records()]
+        return self._records
+
+    def offset(self, place: int) -> int:
+        """That of one of the records."""
+        if self.values is not None:
+            return self.batch.header.base_offset + place
+        return self.records[place].offset
+
+    def first_size(self) -> int:
+        """Bytes of key and value of the next record."""
+        if self.values is not None:
+            return len(self.values[self.begin])
+        record = self.records[self.begin]
+        return len(record.key or b"") + len(record.value or b"")
 
     def first(self) -> ConsumerRecord:
         """The next record, with all that is known of it."""
@@ -170,25 +221,32 @@ class Reader:
                 self.arrived.clear()
                 self._wanted.set()
                 return False
-            batch = self._batches.popleft()
-            self._ready_bytes -= batch.header.size
-            self._wanted.set()
+            batch = self._next_ready()
             self._epochs[batch.topic_partition] = batch.header.partition_leader_epoch
-            records = batch.records()
-            if records:
-                self._at_hand = Ready(batch, records, 0)
+            found = Ready(batch)
+            if found.count:
+                self._at_hand = found
+                while self._batches and found.join(self._batches[0]):
+                    self._next_ready()
         return True
+
+    def _next_ready(self) -> FetchedBatch:
+        batch = self._batches.popleft()
+        self._ready_bytes -= batch.size
+        self._wanted.set()
+        return batch
 
     def take(self, count: int = 1) -> None:
         """The first of the records at hand belong to the client."""
-        assert self._at_hand is not None
-        batch, records, begin = self._at_hand
-        partition = batch.topic_partition
+        at_hand = self._at_hand
+        assert at_hand is not None
+        partition = at_hand.batch.topic_partition
         if self._holds:
             self._held.setdefault(partition, self.positions[partition])
-        end = begin + count
-        self.positions[partition] = records[end - 1].offset + 1
-        self._at_hand = Ready(batch, records, end) if end < len(records) else None
+        at_hand.begin += count
+        self.positions[partition] = at_hand.offset(at_hand.begin - 1) + 1
+        if at_hand.begin == at_hand.count:
+            self._at_hand = None
 
     def hold(self) -> None:
         """From here on nothing that is taken is committed, until ``release``."""
@@ -273,7 +331,7 @@ class Reader:
                     self._make_ready(batch)
                     if not self._wanted.is_set():
                         break
-                    batch = await self._source.next_batch(timeout_ms=0)  # what has arrived with it
+                    batch = self._source.batch_at_hand()  # what has arrived with it
         except KafkaError as error:
             self._failure = error
             self.arrived.set()
@@ -286,7 +344,7 @@ class Reader:
         if batch.topic_partition not in self.positions:
             return
         self._batches.append(batch)
-        self._ready_bytes += batch.header.size
+        self._ready_bytes += batch.size
         if self._ready_bytes >= _READY_BYTES or len(self._batches) >= _READY_BATCHES:
             self._wanted.clear()
         self.arrived.set()
@@ -339,7 +397,7 @@ class Reader:
             self._committed.pop(partition, None)
             self._held.pop(partition, None)
         self._batches = deque(each for each in self._batches if each.topic_partition not in gone)
-        self._ready_bytes = sum(each.header.size for each in self._batches)
+        self._ready_bytes = sum(each.size for each in self._batches)
         if self._at_hand is not None and self._at_hand.batch.topic_partition in gone:
             self._at_hand = None
         self._wanted.set()

@@ -129,6 +129,28 @@ def test_an_answer_is_as_large_as_it_may_be(broker, http, consumer, read):
     assert http.get(f"{path}/records", params={"timeout": 0}).json() == []
 
 
+@pytest.mark.parametrize("max_bytes", [5, 60, 100_000])
+def test_small_batches_and_large_ones_are_read_alike(broker, http, consumer, max_bytes):
+    """Batches of one record, some with more than a value, and one of many: all of them, once and in order."""
+    broker.create_topic("t", 1)
+    for number in range(30):
+        broker.produce("t", None if number == 10 else json.dumps(number), key='"k"' if number == 20 else None)
+    records = [{"value": number} for number in range(30, 60)]
+    http.post("/topics/t", headers={"Content-Type": JSON}, json={"records": records})
+    path = consumer(format="json")
+    http.post(f"{path}/subscription", json={"topics": ["t"]})
+    found = []
+
+    def all_are_read():
+        found.extend(http.get(f"{path}/records", params={"max_bytes": max_bytes}).json())
+        return len(found) >= 60
+
+    wait_until(all_are_read)
+    assert [each["offset"] for each in found] == list(range(60))
+    assert values(found) == [None if number == 10 else number for number in range(60)]
+    assert [each["offset"] for each in found if each["key"] is not None] == [20]
+
+
 def test_a_pattern_finds_topics(broker, http, consumer, read, refusal):
     fill(broker, "shop-a", 1)
     fill(broker, "other", 1)

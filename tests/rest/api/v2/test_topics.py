@@ -170,7 +170,7 @@ def many(count, **more):
     return [{"value": {"n": n, "at": "12:30"}, **more} for n in range(count)]
 
 
-@pytest.mark.parametrize("count", [8, 100, 1000])
+@pytest.mark.parametrize("count", [1, 7, 8, 100, 1000])
 @pytest.mark.parametrize("more", [{}, {"key": "k"}, {"partition": 1}, {"partition": 9}], ids=str)
 def test_many_records_are_answered_like_few(broker, http, count, more):
     """The same records twice: all at once, and with a field that makes the proxy look at each of them."""
@@ -191,6 +191,18 @@ def test_many_records_are_answered_like_few(broker, http, count, more):
         by_place = {(partition, offset): value for partition, offset, _, value in found[0]}
         shown = [json.loads(by_place[each["partition"], each["offset"]])["n"] for each in offsets]
         assert shown == list(range(count))
+
+
+@pytest.mark.parametrize("count", [1, 7, 8, 100])
+def test_the_partition_of_the_path_is_that_of_every_record(broker, http, count):
+    broker.create_topic("t", 3)
+    for extra in ({}, {"headers": None}):
+        records = many(count, key="k", partition=0, **extra)
+        answer = http.post("/topics/t/partitions/2", headers=JSON, json={"records": records}).json()
+        assert {each["partition"] for each in answer["offsets"]} == {2}
+    written = [(each.key, each.value) for each in broker.records("t", 2)]
+    assert len(written) == 2 * count
+    assert written[:count] == written[count:]
 
 
 def test_records_of_many_keys_go_where_their_keys_belong(broker, http):

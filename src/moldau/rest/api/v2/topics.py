@@ -4,7 +4,6 @@ Invariant: the fields and codes of Confluent's v2. Every record of a request has
 that cannot be read sends none of them.
 """
 
-import json
 from typing import Any
 
 from moldau.base.names import TopicPartition
@@ -18,16 +17,18 @@ from moldau.client.admin.descriptions import (
     TopicDescription,
 )
 from moldau.client.transport.cluster import Topic
-from moldau.protocol.errors import ErrorCode, KafkaError
+from moldau.protocol.errors import KafkaError
 from moldau.rest import formats, problems
 from moldau.rest.api.call import RestCall, entries_of
+from moldau.rest.api.v2.offsets import answer_text, offset, offset_text, offset_texts
 from moldau.rest.formats import BY_MEDIA_TYPE, Format
 from moldau.rest.plain_records import PlainRecords, read_plain
 from moldau.rest.producing import (
     MIN_OWN_BATCH,
-    Outcome,
     OutgoingRecord,
+    fit_one_batch,
     fits_batches,
+    one_by_one,
     send_all,
     send_plain,
 )
@@ -37,8 +38,6 @@ from moldau.web.routes import Text
 
 _BODY_FIELDS = frozenset({"records", "key_schema", "key_schema_id", "value_schema", "value_schema_id"})
 _RECORD_FIELDS = frozenset({"key", "value", "partition", "headers"})
-#: A shorter body has too few records to gain anything by being read the quick way.
-_QUICK_BYTES = 200
 
 
 async def root(call: RestCall) -> Any:
@@ -130,12 +129,9 @@ async def produce_to_partition(call: RestCall) -> Any:
 async def _produce(call: RestCall, partition: int | None) -> Any:
     session, topic = await call.session(), call.topic()
     form = BY_MEDIA_TYPE.get(call.body_type, Format.BINARY)
-    if not form.has_schema and len(await call.raw_body()) >= _QUICK_BYTES:
-        plain = read_plain(form, await call.raw_body())
-        if plain is not None and len(plain.values) >= MIN_OWN_BATCH:
-            answer = await _produce_plain(session, topic, plain, partition)
-            if answer is not None:
-                return answer
+    plain = None if form.has_schema else read_plain(form, await call.raw_body())
+    if plain is not None:
+        return await _produce_plain(session, topic, plain, partition)
     return await _produce_any(call, session, form, partition)
 
 
@@ -156,41 +152,26 @@ async def _produce_any(call: RestCall, session: Session, form: Format, partition
     records = [_record(form, each, partition, known, key, value) for each in entries]
     outcomes = await send_all(session, topic, records)
     return {
-        "offsets": [_offset(outcome) for outcome in outcomes],
+        "offsets": [offset(outcome) for outcome in outcomes],
         "key_schema_id": None if key is None else key.schema_id,
         "value_schema_id": None if value is None else value.schema_id,
     }
 
 
-async def _produce_plain(
-    session: Session, topic: str, records: PlainRecords, partition: int | None
-) -> Text | None:
-    """The same answer for many records without a schema, for less time; None where they are too large."""
+async def _produce_plain(session: Session, topic: str, records: PlainRecords, partition: int | None) -> Text:
+    """The same answer for records without a schema that were read the quick way, for less time."""
     known = await session.topic(topic, partition=partition)
     if partition is not None and partition >= len(known.partitions):
         raise problems.partition_not_found()
-    if not fits_batches(records, (await session.producer()).options.batch_size_bytes):
-        return None
-    texts = [""] * len(records.values)
-    for places, number, outcome in await send_plain(
-        session, topic, records, partition, len(known.partitions)
-    ):
-        if isinstance(outcome, KafkaError):
-            failed = json.dumps(_offset(outcome), separators=(",", ":"))
-            for place in places:
-                texts[place] = failed
-            continue
-        front, step = f'{{"partition":{number},"offset":', 1 if outcome >= 0 else 0
-        shown = [
-            f'{front}{outcome + step * index},"error_code":null,"error":null}}'
-            for index in range(len(places))
-        ]
-        if len(places) == len(texts):
-            texts = shown
-        else:
-            for place, text in zip(places, shown, strict=True):
-                texts[place] = text
-    return Text(f'{{"offsets":[{",".join(texts)}],"key_schema_id":null,"value_schema_id":null}}')
+    producer = await session.producer()
+    count = len(records.values)
+    limit = producer.options.batch_size_bytes
+    is_small = count >= MIN_OWN_BATCH and fit_one_batch(records, limit)
+    if count < MIN_OWN_BATCH or not (is_small or fits_batches(records, limit)):
+        outcomes = await send_all(session, topic, one_by_one(records, partition))
+        return answer_text(map(offset_text, outcomes))
+    written = await send_plain(producer, topic, records, partition, len(known.partitions), is_small=is_small)
+    return answer_text(offset_texts(written, count))
 
 
 async def _writer(
@@ -249,16 +230,3 @@ def _chosen(partition: Any) -> int | None:
     if not isinstance(partition, int) or isinstance(partition, bool) or not 0 <= partition < 1 << 31:
         raise problems.unprocessable("partition is a number that is not negative")
     return partition
-
-
-def _offset(outcome: Outcome) -> dict[str, Any]:
-    if not isinstance(outcome, KafkaError):
-        return {"partition": outcome.partition, "offset": outcome.offset, "error_code": None, "error": None}
-    if outcome.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-        problem = problems.partition_not_found()
-    else:
-        problem = problems.from_kafka(outcome, v2=True)
-    code = problem.code
-    if problem.code not in (40301, 40402):
-        code = problems.KAFKA_RETRIABLE_ERROR if outcome.retriable else problems.KAFKA_ERROR
-    return {"partition": None, "offset": None, "error_code": code, "error": problem.message}
