@@ -5,12 +5,15 @@ A topic whose files cannot be made is not there.
 import asyncio
 import errno
 import threading
+from typing import Any
 
 import pytest
 
 from moldau.base.names import TopicPartition
 from moldau.broker.topic_creation import MANY_PARTITIONS
+from moldau.cluster.records import TopicDeleted
 from moldau.protocol.errors import ErrorCode, KafkaError
+from moldau.storage.directory.log_directory import LogDirectory
 from moldau.storage.directory.preparation import PreparationJob
 from moldau.testing import Broker
 from moldau.testing.broker import create_topic
@@ -103,3 +106,33 @@ def test_a_topic_whose_files_cannot_be_made(partitions: int) -> None:
         faults.on_operation = None
         broker.create_topic("large", partitions)
         assert broker.produce("large", "v", partition=partitions - 1) == 0
+
+
+def test_a_topic_that_is_made_again_does_not_keep_the_loop_waiting_for_the_device(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What checkpoints say of the old partitions goes first, and off the loop."""
+    threads: list[int] = []
+    write = LogDirectory.write_checkpoint
+
+    def noted(directory: LogDirectory, *arguments: Any) -> None:
+        threads.append(threading.get_ident())
+        write(directory, *arguments)
+
+    with Broker() as broker:
+        node = broker.node
+
+        async def play() -> int:
+            await create_topic(node, "again", 2)
+            await node.upkeep.write_checkpoints()
+            image = node.metadata.image
+            await node.metadata.submit(lambda _: [TopicDeleted(image.topics_by_name["again"].topic_id)])
+            monkeypatch.setattr(LogDirectory, "write_checkpoint", noted)
+            await create_topic(node, "again", 2)
+            return threading.get_ident()
+
+        loop_thread = broker.run(play())
+        (directory,) = node.logs.online
+        assert not directory.has_checkpointed(TopicPartition("again", 0))
+    assert threads
+    assert loop_thread not in threads[:2]

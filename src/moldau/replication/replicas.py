@@ -6,7 +6,7 @@ directories of topics with many partitions before they exist; nothing else leave
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Executor
 from typing import Any, NamedTuple
 
@@ -276,6 +276,12 @@ class Replicas:
         await asyncio.get_running_loop().run_in_executor(self._executor, job.run)
         self._logs.finish_preparation(job)
         return job.error
+
+    async def forget_deleted(self, partitions: Iterable[TopicPartition]) -> None:
+        """Before partitions are created: checkpoints no longer name deleted ones of the same names."""
+        for job in self._logs.begin_forgetting(partitions):
+            await asyncio.get_running_loop().run_in_executor(self._executor, job.run)
+            self._logs.finish_checkpoint(job)
 
     def discard_prepared(self, topic_id: Uuid) -> None:
         """The topic is there, or will not be: what it did not need goes."""

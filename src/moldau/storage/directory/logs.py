@@ -7,7 +7,7 @@ another.
 """
 
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 
 from moldau.base.clock import Clock
@@ -335,18 +335,24 @@ class Logs:
         self._register(adopted, log_directory)
         return adopted
 
-    def _checkpoint_now(self, log_directory: LogDirectory) -> None:
-        """Writes recovery points and log start offsets at once, in this thread.
+    def begin_forgetting(self, partitions: Iterable[TopicPartition]) -> list[CheckpointJob]:
+        """Jobs after which checkpoints name no deleted ones of these; else ``create`` waits for the disk."""
+        deleted = [each for each in partitions if each not in self._logs]
+        stale = [each for each in self.online if any(map(each.has_checkpointed, deleted))]
+        return [self._checkpoint_job(directory) for directory in stale]
 
-        Needed where those on disk are too high: for a partition that was deleted and created again, and for a
-        log that is about to be truncated.
-        """
+    def _checkpoint_job(self, log_directory: LogDirectory) -> CheckpointJob:
         logs = self._logs_in(log_directory)
         contents = {
             checkpoints.RECOVERY_POINT_FILE: self._recovery_points(log_directory, logs),
             checkpoints.LOG_START_OFFSET_FILE: self._log_starts(log_directory, logs),
         }
-        job = CheckpointJob(log_directory, contents)
+        return CheckpointJob(log_directory, contents)
+
+    def _checkpoint_now(self, log_directory: LogDirectory) -> None:
+        """Writes recovery points and log start offsets in this thread, where those on disk are too high: of a
+        partition that was deleted and is created again, and of a log that is about to be truncated."""
+        job = self._checkpoint_job(log_directory)
         job.run()
         self.finish_checkpoint(job)
         if job.error is not None:
