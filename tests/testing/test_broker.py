@@ -147,6 +147,9 @@ def test_from_asyncio_without_a_plugin() -> None:
         assert asyncio.run(main(broker)) == [b"one", b"one"]
 
 
+LIVES = 5
+
+
 def open_files() -> int:
     return len(os.listdir("/proc/self/fd"))
 
@@ -164,11 +167,12 @@ def test_nothing_is_left_behind(place: str, tmp_path: Path) -> None:
     live(tmp_path / "warm")  # what is imported and opened once for the process
     gc.collect()
     threads, files = set(threading.enumerate()), open_files()
-    for number in range(3):
+    for number in range(LIVES):
         live(tmp_path / str(number))
     gc.collect()
     assert set(threading.enumerate()) <= threads
-    assert open_files() <= files  # what other tests have left may have been closed meanwhile
+    # Each life would leave one at least. Clients that other tests have left open and close theirs meanwhile.
+    assert open_files() < files + LIVES
 
 
 @pytest.mark.slow
