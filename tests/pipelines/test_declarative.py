@@ -317,5 +317,5 @@ def test_the_example_goes_on_where_it_ended(broker: Broker, tmp_path: Path) -> N
     # It is seen beside the others.
     (state,) = json.loads(CliRunner().invoke(pipeline, ["list", "--json", "--home", str(tmp_path)]).stdout)
     assert (state["name"], state["state"], state["error"]) == ("shop", "stopped", None)
-    shown = CliRunner().invoke(pipeline, ["logs", "shop", "--home", str(tmp_path)]).stdout
+    shown = CliRunner().invoke(pipeline, ["logs", "shop", "-n", "1000", "--home", str(tmp_path)]).stdout
     assert "Run is COMPLETED" in shown

@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 from moldau.base.settings import SettingError
+from moldau.broker.access.audit_topic import AuditTopic
+from moldau.protocol.errors import ErrorCode, KafkaError
 from moldau.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from moldau.security.audit import broken_at
 from moldau.testing import Broker, Cluster
@@ -48,6 +50,30 @@ def test_every_line_of_the_file_is_in_the_topic(tmp_path: Path) -> None:
     assert broken_at(lines) is None
     assert broken_at([*lines[:7], *lines[8:]]) == 8
     assert [json.loads(line)["what"] for line in lines[:2]] == [["t0"], ["t1"]]
+
+
+def test_lines_whose_acknowledgement_was_lost_are_there_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What came meanwhile waits: a batch that is sent again is the same batch."""
+    produce = AuditTopic._produce
+    sizes: list[int] = []
+
+    async def loses_the_first_answer(topic: AuditTopic, lines: list[tuple[int, bytes]]) -> None:
+        await produce(topic, lines)
+        sizes.append(len(lines))
+        if len(sizes) == 1:
+            topic.add(0, "came meanwhile")
+            raise KafkaError(ErrorCode.NETWORK_EXCEPTION, "the leader is gone")
+
+    monkeypatch.setattr(AuditTopic, "_produce", loses_the_first_answer)
+    with Broker(_settings(tmp_path / "audit.jsonl")) as broker:
+        _create(broker, "t")
+        wait_until(lambda: len(sizes) == 1)
+        broker.clock.advance(10)
+        wait_until(partial(_has, broker, 2))
+        assert _copied(broker)[1] == "came meanwhile"
+    assert sizes == [1, 1, 1]
 
 
 @pytest.mark.slow

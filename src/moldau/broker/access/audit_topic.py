@@ -35,6 +35,8 @@ class AuditTopic:
         self._busy = False
         self._producer_id = -1
         self._sequence = 0
+        #: Lines of the batch that was sent and not acknowledged; it may be in the log all the same.
+        self._attempted = 0
 
     def add(self, time_ms: int, line: str) -> None:
         if len(self._waiting) >= _WAITING_MOST:
@@ -51,8 +53,8 @@ class AuditTopic:
             self._services.background.start(self._send(), "audit topic")
 
     async def _send(self) -> None:
-        """One batch; what fails is tried again in a while."""
-        count = min(len(self._waiting), _BATCH_MOST)
+        """One batch; what fails is tried again in a while, as it was: its sequence stands for these lines."""
+        count = self._attempted = self._attempted or min(len(self._waiting), _BATCH_MOST)
         try:
             if self._producer_id < 0:
                 self._producer_id = await self._services.producer_ids.take()
@@ -62,6 +64,7 @@ class AuditTopic:
             log.warning("the audit topic %s is tried again: %s", self._name, error)
             self._services.timers.after(_RETRY_SECONDS, self._again)
             return
+        self._attempted = 0
         self._sequence = (self._sequence + count) & 0x7FFFFFFF
         for _ in range(count):
             self._waiting.popleft()

@@ -254,7 +254,7 @@ def test_tables_that_cannot_be_cut_are_read_by_one_task_and_the_log_says_so(
     with caplog.at_level(logging.WARNING, "moldau.connect.worker"):
         given = config(db, mode="bulk", table_whitelist="by_text", snapshot_partitions="2")
         assert rounds(given, {}, 2) == [[[1, 2]]] * 2  # as a whole
-        assert [r.message for r in caplog.records if "no key that is one column" in r.message][1:] == []
+        assert [each for each in caplog.messages if "no key that is one column" in each][1:] == []
         places: dict[str, Place] = {}
         timed = config(db, table_whitelist="by_text", **TIMED)
         with task(timed, places) as planner:
@@ -264,7 +264,7 @@ def test_tables_that_cannot_be_cut_are_read_by_one_task_and_the_log_says_so(
         with task(query, places) as planner:
             assert planner.next() is None
             assert planner.over
-    assert any("query is read by one task" in record.message for record in caplog.records)
+    assert any("query is read by one task" in each for each in caplog.messages)
 
 
 def test_texts_in_a_column_of_numbers(db: Database) -> None:
