@@ -21,6 +21,7 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any
 
+from benchmarks.request_path import Transport
 from moldau.broker.bounds.flow_control import Intake
 from moldau.broker.bounds.turns import Rotation
 from moldau.broker.connection import Connection
@@ -48,7 +49,7 @@ _LONG_MS = 3_600_000
 _NEVER = 1 << 30
 
 
-class _Transport(asyncio.Transport):
+class _Transport(Transport):
     """Keeps the bytes of the last answer, and says when there is one."""
 
     def __init__(self) -> None:
@@ -64,19 +65,7 @@ class _Transport(asyncio.Transport):
         for data in list_of_data:
             self.write(data)
 
-    def get_extra_info(self, name: str, default: Any = None) -> Any:
-        return ("127.0.0.1", 1) if name == "peername" else default
-
-    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
-        pass
-
-    def get_write_buffer_size(self) -> int:
-        return 0
-
     def pause_reading(self) -> None:
-        pass
-
-    def close(self) -> None:
         pass
 
 

@@ -28,7 +28,7 @@ from moldau.protocol.records import BatchBuilder
 from moldau.testing.broker import create_topic
 
 
-class _Transport(asyncio.Transport):
+class Transport(asyncio.Transport):
     """Takes everything and keeps nothing."""
 
     def __init__(self) -> None:
@@ -86,7 +86,7 @@ def _run(node: Node, frame: bytes, rounds: int) -> float:
         "PLAINTEXT",
         node.server,
     )
-    connection.connection_made(_Transport())
+    connection.connection_made(Transport())
     fresh = bytes(scratch)
     started = time.process_time()
     for _ in range(rounds):
