@@ -57,7 +57,7 @@ METHOD = """## Method
   start after kill -9 also waits until the session of the broker before has ended
   (`broker.session.timeout.ms`). That wait is part of its starts with many partitions, as a user meets it.
 - Retention: one record in each segment, all due at once (`log.retention.check.interval.ms=500`,
-  `file.delete.delay.ms=1000`; both count); one run.
+  `file.delete.delay.ms=1000`; both count).
 - Memory is resident memory and CPU is user and system time of the broker's process, from /proc.
 - Ratios are Moldau divided by Apache Kafka: above 1 is better where higher is better, below 1 where lower
   is.
