@@ -39,9 +39,7 @@ def measure_retention(bench: Bench) -> None:
             brokers = (kafka, moldau)
             for broker in brokers:
                 create_topic(broker, ASKED)
-            for number, broker in enumerate(
-                bench.alternating_own("retention", brokers, bench.sizes.rounds)
-            ):
+            for number, broker in enumerate(bench.alternating_own("retention", brokers, bench.sizes.rounds)):
                 _one_run(bench, broker, f"expired-{number}")
 
 

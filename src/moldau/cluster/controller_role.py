@@ -121,7 +121,7 @@ class ControllerRole:
             self.won.set()
             await self._may_act.wait()
             try:
-                await self._take_office(self._controllership.epoch)
+                await self._become_controller(self._controllership.epoch)
                 if not watching:
                     watching = True
                     self._store.watch_sessions(lambda sessions: self._sessions_changed())
@@ -143,7 +143,7 @@ class ControllerRole:
             except MetadataError as error:
                 log.warning("the controllership could not be given back: %s", error)
 
-    async def _take_office(self, epoch: int) -> None:
+    async def _become_controller(self, epoch: int) -> None:
         assert self._create_cluster is not None
         known = self._metadata.image
         sessions = await self._store.sessions()

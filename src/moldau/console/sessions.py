@@ -18,7 +18,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
 from moldau.base.clock import Clock
-from moldau.console.oidc.flow import BegunLogins
+from moldau.console.oidc.flow import PendingLogins
 from moldau.console.oidc.provider import Grant, ProviderAway
 from moldau.console.settings import ConsoleSettings
 from moldau.console.workspace import Workspace
@@ -47,7 +47,7 @@ class Session:
     #: Whether the user's role lets them look and no more.
     read_only: bool = False
     #: Logins at a provider that were begun here.
-    begun: BegunLogins = field(default_factory=BegunLogins)
+    pending_logins: PendingLogins = field(default_factory=PendingLogins)
     #: What the provider gave for the login.
     grant: Grant | None = None
     renewing: asyncio.Lock = field(default_factory=asyncio.Lock)

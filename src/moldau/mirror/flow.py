@@ -94,7 +94,7 @@ class Flow:
                 pause = _RETRY_SECONDS
             except KafkaError as error:
                 self.status.last_error = str(error)
-                if not _may_pass(error):
+                if not _is_worth_retrying(error):
                     log.error("%s: stopped: %s", self.settings.name, error)
                     raise
                 log.warning("%s: trying again in %.0f s: %s", self.settings.name, pause, error)
@@ -144,7 +144,7 @@ class Flow:
                 await self._stopped.wait()
 
 
-def _may_pass(error: KafkaError) -> bool:
+def _is_worth_retrying(error: KafkaError) -> bool:
     """Whether the same may succeed later, without anybody's help or with it."""
     return is_retriable(error) or error.code not in (
         ErrorCode.UNSUPPORTED_VERSION,
@@ -320,7 +320,7 @@ async def _every(seconds: float, work: Callable[[], Awaitable[object]]) -> None:
         try:
             await work()
         except KafkaError as error:
-            if not _may_pass(error):
+            if not _is_worth_retrying(error):
                 raise
             log.warning("trying again in %.0f s: %s", max(seconds, 1), error)
         await asyncio.sleep(max(seconds, 0.05))

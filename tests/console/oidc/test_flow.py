@@ -7,9 +7,9 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from moldau.console.oidc.flow import (
-    Begun,
-    BegunLogins,
     LoginRefused,
+    PendingLogin,
+    PendingLogins,
     answered_code,
     authorization_url,
     challenge,
@@ -34,7 +34,7 @@ def test_the_challenge_of_the_standard() -> None:
 
 
 def test_a_login_counts_once() -> None:
-    logins = BegunLogins()
+    logins = PendingLogins()
     made = logins.begin(numbered(), "/c/local", _BACK, 0.0)
     assert len({made.state, made.nonce, made.verifier}) == 3
     assert logins.end(made.state, 1.0) is made
@@ -45,17 +45,17 @@ def test_a_login_counts_once() -> None:
 @pytest.mark.parametrize("state", ["", "made up"])
 def test_a_login_that_nobody_began(state: str) -> None:
     with pytest.raises(LoginRefused, match="another page"):
-        BegunLogins().end(state, 0.0)
+        PendingLogins().end(state, 0.0)
 
 
 def test_a_login_of_another_session_does_not_count() -> None:
-    made = BegunLogins().begin(numbered(), "/", _BACK, 0.0)
+    made = PendingLogins().begin(numbered(), "/", _BACK, 0.0)
     with pytest.raises(LoginRefused):
-        BegunLogins().end(made.state, 0.0)
+        PendingLogins().end(made.state, 0.0)
 
 
 def test_logins_grow_old_and_are_few() -> None:
-    logins, random_text = BegunLogins(), numbered()
+    logins, random_text = PendingLogins(), numbered()
     made = [logins.begin(random_text, "/", _BACK, 0.0) for _ in range(6)]
     with pytest.raises(LoginRefused):
         logins.end(made[0].state, 0.0)
@@ -65,7 +65,7 @@ def test_logins_grow_old_and_are_few() -> None:
 
 
 def test_what_the_provider_is_asked() -> None:
-    begun = Begun("s", "n", "v", "/", 0.0, _BACK)
+    begun = PendingLogin("s", "n", "v", "/", 0.0, _BACK)
     url = authorization_url("https://login.example/auth?tenant=1", _SETTINGS, begun)
     asked = {name: value for name, (value,) in parse_qs(urlsplit(url).query).items()}
     assert asked == {

@@ -391,7 +391,7 @@ class TestWhen:
         scene.roll()
         assert scene.clean()
 
-    def test_the_filthiest_log_comes_first(self, scene: Scene) -> None:
+    def test_the_dirtiest_log_comes_first(self, scene: Scene) -> None:
         other = scene.logs.open_partition(TP._replace(partition=1), bytes(16), CONFIG)
         scene.append(("a", "1"))
         scene.append(("a", "1"))

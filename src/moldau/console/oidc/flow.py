@@ -16,7 +16,7 @@ from moldau.console.oidc.settings import OidcSettings
 
 _MINUTES = 10 * 60.0
 #: Logins that one browser may have begun, in as many tabs.
-_MOST_BEGUN = 5
+_MOST_PENDING = 5
 _MOST_CHARACTERS = 2_000
 
 
@@ -24,7 +24,7 @@ class LoginRefused(Exception):
     """A login that does not count; the text is for the person."""
 
 
-class Begun(NamedTuple):
+class PendingLogin(NamedTuple):
     """A login on its way through the provider."""
 
     state: str
@@ -36,22 +36,24 @@ class Begun(NamedTuple):
     redirect_uri: str
 
 
-class BegunLogins:
+class PendingLogins:
     """The logins that one session has begun."""
 
     def __init__(self) -> None:
-        self._begun: OrderedDict[str, Begun] = OrderedDict()
+        self._pending: OrderedDict[str, PendingLogin] = OrderedDict()
 
-    def begin(self, random_text: Callable[[], str], target: str, redirect_uri: str, now: float) -> Begun:
-        made = Begun(random_text(), random_text(), random_text(), target, now, redirect_uri)
-        self._begun[made.state] = made
-        while len(self._begun) > _MOST_BEGUN:
-            self._begun.popitem(last=False)
+    def begin(
+        self, random_text: Callable[[], str], target: str, redirect_uri: str, now: float
+    ) -> PendingLogin:
+        made = PendingLogin(random_text(), random_text(), random_text(), target, now, redirect_uri)
+        self._pending[made.state] = made
+        while len(self._pending) > _MOST_PENDING:
+            self._pending.popitem(last=False)
         return made
 
-    def end(self, state: str, now: float) -> Begun:
+    def end(self, state: str, now: float) -> PendingLogin:
         """The login that this state belongs to, which is used up by it."""
-        found = self._begun.pop(state, None)
+        found = self._pending.pop(state, None)
         if found is None or now - found.began > _MINUTES:
             raise LoginRefused("The login is too old, or was begun by another page. Begin again.")
         return found
@@ -63,17 +65,17 @@ def challenge(verifier: str) -> str:
     return base64.urlsafe_b64encode(digest).rstrip(b"=").decode()
 
 
-def authorization_url(endpoint: str, settings: OidcSettings, begun: Begun) -> str:
+def authorization_url(endpoint: str, settings: OidcSettings, pending: PendingLogin) -> str:
     """Where the browser is sent."""
     asked = {
         **dict(settings.parameters),
         "response_type": "code",
         "client_id": settings.client_id,
-        "redirect_uri": begun.redirect_uri,
+        "redirect_uri": pending.redirect_uri,
         "scope": settings.scope,
-        "state": begun.state,
-        "nonce": begun.nonce,
-        "code_challenge": challenge(begun.verifier),
+        "state": pending.state,
+        "nonce": pending.nonce,
+        "code_challenge": challenge(pending.verifier),
         "code_challenge_method": "S256",
     }
     return f"{endpoint}{'&' if '?' in endpoint else '?'}{urlencode(asked)}"
@@ -93,13 +95,13 @@ def answered_code(answer: Mapping[str, str], issuer: str, *, names_issuer: bool)
     return code
 
 
-def token_request(settings: OidcSettings, code: str, begun: Begun) -> dict[str, str]:
+def token_request(settings: OidcSettings, code: str, pending: PendingLogin) -> dict[str, str]:
     return {
         **dict(settings.parameters),
         "grant_type": "authorization_code",
         "code": code,
-        "redirect_uri": begun.redirect_uri,
-        "code_verifier": begun.verifier,
+        "redirect_uri": pending.redirect_uri,
+        "code_verifier": pending.verifier,
     }
 
 

@@ -17,8 +17,8 @@ from urllib.parse import quote, urlencode, urlsplit
 
 from moldau.base.clock import Clock
 from moldau.console.oidc.flow import (
-    Begun,
     LoginRefused,
+    PendingLogin,
     answered_code,
     authorization_url,
     refresh_request,
@@ -61,10 +61,10 @@ class Provider:
         self._keys: tuple[float, Any] | None = None
         self._asking = asyncio.Lock()
 
-    async def login_address(self, begun: Begun) -> str:
+    async def login_address(self, pending: PendingLogin) -> str:
         """Where the browser goes to log in."""
         metadata = await self._described()
-        return authorization_url(metadata["authorization_endpoint"], self.settings, begun)
+        return authorization_url(metadata["authorization_endpoint"], self.settings, pending)
 
     async def logout_address(self, back: str) -> str | None:
         """Where the browser goes to log out of the provider too; None where it offers no such page."""
@@ -75,15 +75,15 @@ class Provider:
         asked = {"client_id": self.settings.client_id, "post_logout_redirect_uri": back}
         return f"{found}{'&' if '?' in found else '?'}{urlencode(asked)}"
 
-    async def logged_in(self, answer: dict[str, str], begun: Begun) -> Grant:
+    async def logged_in(self, answer: dict[str, str], pending: PendingLogin) -> Grant:
         """The end of a login: the provider's answer in the browser's address becomes a grant."""
         metadata = await self._described()
         names_issuer = metadata.get("authorization_response_iss_parameter_supported") is True
         code = answered_code(answer, self.settings.issuer, names_issuer=names_issuer)
-        said = await self._tokens(metadata, token_request(self.settings, code, begun))
+        said = await self._tokens(metadata, token_request(self.settings, code, pending))
         if not isinstance(said.get("id_token"), str):
             raise LoginRefused("The provider sent no id token.")
-        person = await self._person(said["id_token"], begun.nonce, said["access_token"])
+        person = await self._person(said["id_token"], pending.nonce, said["access_token"])
         return self._grant(person, said, "")
 
     async def renewed(self, grant: Grant) -> Grant:

@@ -57,9 +57,9 @@ async def go(call: ConsoleCall) -> Any:
     target = call.text("next") or "/"
     target = target if len(target) <= _MOST_TARGET else "/"
     now = call.console.clock.monotonic()
-    begun = call.session.begun.begin(random_text, target, _own_address(call, _CALLBACK), now)
+    pending = call.session.pending_logins.begin(random_text, target, _own_address(call, _CALLBACK), now)
     try:
-        address = await provider.login_address(begun)
+        address = await provider.login_address(pending)
     except ProviderAway as error:
         return _away(call, error)
     return redirect(address, call.new_cookie())
@@ -78,8 +78,8 @@ async def come_back(call: ConsoleCall) -> Any:
     client = call.request.client
     address = "-" if client is None else client.host
     try:
-        begun = call.session.begun.end(answer.get("state", ""), call.console.clock.monotonic())
-        grant = await provider.logged_in(answer, begun)
+        pending = call.session.pending_logins.end(answer.get("state", ""), call.console.clock.monotonic())
+        grant = await provider.logged_in(answer, pending)
     except LoginRefused as error:
         call.note("login", "", str(error))
         return provider_card(call, provider, "/", str(error))
@@ -90,14 +90,14 @@ async def come_back(call: ConsoleCall) -> Any:
     except AuthenticationFailed:
         call.note("login", grant.person.name, "refused by the cluster")
         words = "The provider knows you, but the cluster does not take its token."
-        return provider_card(call, provider, begun.target, words)
+        return provider_card(call, provider, pending.target, words)
     except KafkaError as error:
         call.note("login", grant.person.name, str(error))
-        return provider_card(call, provider, begun.target, in_words(error))
+        return provider_card(call, provider, pending.target, in_words(error))
     sessions.end(call.session.id)
     name = grant.person.name
     call.console.audit.note(user=name, address=address, cluster="", action="login", subject=name)
-    return redirect(call.own_page(begun.target), {"Set-Cookie": cookie(call.console, session.id)})
+    return redirect(call.own_page(pending.target), {"Set-Cookie": cookie(call.console, session.id)})
 
 
 async def logged_out(call: ConsoleCall) -> Any:
