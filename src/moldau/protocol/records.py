@@ -50,6 +50,9 @@ TRANSACTIONAL_MASK = 0x10
 CONTROL_MASK = 0x20
 DELETE_HORIZON_MASK = 0x40
 
+#: The lower byte of the attributes, which has all that the masks name.
+_FLAGS_AT = ATTRIBUTES_AT + 1
+
 NO_PRODUCER_ID = -1
 NO_PRODUCER_EPOCH = -1
 NO_SEQUENCE = -1
@@ -157,6 +160,15 @@ def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:
         return _new_tuple(BatchHeader, _unpack_header(buffer, position))
     except struct.error:
         raise _corrupt(f"{len(buffer) - position} bytes are too few for the header of a batch") from None
+
+
+def starts_transactional(buffer: Buffer) -> bool:
+    """Whether the first batch belongs to a transaction. A message of magic 0 or 1 has other fields there."""
+    return (
+        len(buffer) >= LAST_OFFSET_DELTA_AT
+        and buffer[MAGIC_AT] == MAGIC
+        and bool(buffer[_FLAGS_AT] & TRANSACTIONAL_MASK)
+    )
 
 
 def crc_matches(buffer: Buffer, position: int, size: int) -> bool:

@@ -30,6 +30,7 @@ from tests.broker.apis.asking import (
     new_producer,
     produce_request,
 )
+from tests.contract.batches import old_message
 
 
 def first(response: object) -> PartitionProduceResponse:
@@ -51,6 +52,17 @@ def test_the_time_of_the_append_is_answered_where_the_topic_keeps_it(ask: Ask) -
     before = ask.broker.clock.now_ms()
     stamped = first(ask(produce_request("orders", batch(b"a")), 9)).log_append_time_ms
     assert before <= stamped <= ask.broker.clock.now_ms()
+
+
+@pytest.mark.parametrize("timestamp", [0, 0x10000000, -1])
+@pytest.mark.parametrize("magic", [0, 1])
+def test_a_message_of_an_old_format_is_refused_as_such_whatever_its_time(
+    ask: Ask, magic: int, timestamp: int
+) -> None:
+    """Where a batch has its attributes, it has a part of its time."""
+    ask.broker.create_topic("orders")
+    result = first(ask(produce_request("orders", old_message(magic, timestamp)), 9))
+    assert result.error_code == ErrorCode.INVALID_RECORD
 
 
 def test_topics_go_by_id_from_version_13(ask: Ask) -> None:

@@ -36,13 +36,7 @@ from moldau.protocol.messages.produce import (
     TopicProduceData,
     TopicProduceResponse,
 )
-from moldau.protocol.records import (
-    ATTRIBUTES_AT,
-    HEADER_SIZE,
-    TRANSACTIONAL_MASK,
-    BatchHeader,
-    read_header,
-)
+from moldau.protocol.records import HEADER_SIZE, BatchHeader, read_header, starts_transactional
 from moldau.replication.heavy_batches import HeavyBatch
 from moldau.replication.partition import Partition
 from moldau.security.acls import Operation, ResourceType
@@ -52,8 +46,6 @@ log = logging.getLogger("moldau.broker.produce")
 _LEGAL_ACKS = (-1, 0, 1)
 #: From this version on clients know TRANSACTION_ABORTABLE.
 _KNOWS_ABORTABLE = 11
-#: The lower byte of a batch's attributes.
-_FLAGS_AT = ATTRIBUTES_AT + 1
 #: How long the batches of one request may hold the event loop; the rest of them waits for others' requests.
 _SECONDS_AT_ONCE = 0.02
 _NEVER = float("inf")
@@ -66,7 +58,7 @@ def _transaction_written(request: ProduceRequest, context: RequestContext) -> st
     for topic in request.topic_data:
         for data in topic.partition_data:
             records = data.records
-            if records is not None and len(records) > _FLAGS_AT and records[_FLAGS_AT] & TRANSACTIONAL_MASK:
+            if records is not None and starts_transactional(records):
                 return request.transactional_id
     return None
 
@@ -312,11 +304,11 @@ def _transactional(request: ProduceRequest, context: RequestContext, refusals: R
             known = context.services.replicas.by_id.get(topic.topic_id)
             name = "" if known is None else known.name
         for data in topic.partition_data:
-            if name and data.records is not None and len(data.records) >= HEADER_SIZE:
-                header = read_header(data.records)
-                if header.is_transactional:
-                    writers.add((header.producer_id, header.producer_epoch))
-                    partitions.append(TopicPartition(name, data.index))
+            records = data.records
+            if name and records is not None and len(records) >= HEADER_SIZE and starts_transactional(records):
+                header = read_header(records)
+                writers.add((header.producer_id, header.producer_epoch))
+                partitions.append(TopicPartition(name, data.index))
     if not writers:
         return _append(request, context, {}, refusals)
     if len(writers) > 1:
@@ -348,7 +340,7 @@ def _check(acks: int, partition: Partition, records: memoryview | None, appendin
         raise KafkaError(ErrorCode.INVALID_REQUIRED_ACKS)
     if partition.topic_partition.topic in INTERNAL_TOPICS:
         raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION)
-    if records is not None and len(records) > _FLAGS_AT and records[_FLAGS_AT] & TRANSACTIONAL_MASK:
+    if records is not None and starts_transactional(records):
         verdicts, place = appending.verdicts, partition.topic_partition
         # Kafka's answer to a transactional batch whose request names no transaction.
         if verdicts is None:
