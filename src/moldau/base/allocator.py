@@ -50,8 +50,8 @@ _LOOKS_BETWEEN_PASSES = 60
 _MOST_IN_A_PASS = 200_000
 _LOOKS_BETWEEN_POSTPONED = 10
 _MOST_POSTPONED = 6
-#: A pass over everything takes a third of a microsecond for each object: it is worth it where so many were set
-#: aside since the last one, and so many pieces of memory, some 50 MB, are in use that were not then.
+#: A pass over everything takes a third of a microsecond for each object: it is worth it where so many were
+#: set aside since the last one, and so many pieces of memory, some 50 MB, are in use that were not then.
 _SET_ASIDE_AT_LEAST = 200_000
 _GROWN_AT_LEAST = 500_000
 
