@@ -32,10 +32,6 @@ class Line:
     def last(self) -> float | None:
         return self._points[-1][1] if self._points else None
 
-    @property
-    def last_time_ms(self) -> int:
-        return self._points[-1][0] if self._points else 0
-
 
 class History:
     def __init__(self) -> None:
