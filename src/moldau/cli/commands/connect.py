@@ -6,12 +6,14 @@ The first runs one worker of a cluster, the second a worker alone with the conne
 Invariant: the ready line is printed when requests are answered, not before.
 """
 
-import logging
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+
+from moldau.cli.output import log_to_stderr
+from moldau.cli.service import FILE, credentials, log_level_option, user_option
 
 if TYPE_CHECKING:
     import asyncio
@@ -21,26 +23,13 @@ if TYPE_CHECKING:
     from moldau.connect.worker.herder import Herder
     from moldau.connect.worker.server import Ready
 
-_LOG_FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 _EXTRA = "Next: pip install 'moldau[connect]'"
-_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
-
-
-_USERS = click.option(
-    "--user", "users", multiple=True, metavar="NAME:PASSWORD", help="Who may use REST; may be repeated."
-)
-_LOG_LEVEL = click.option(
-    "--log-level",
-    type=click.Choice(["debug", "info", "warning", "error"]),
-    default="warning",
-    show_default=True,
-)
 
 
 @click.command(short_help="Run one worker of a cluster that runs connectors.")
-@click.argument("worker", type=_FILE, metavar="WORKER.PROPERTIES")
-@_USERS
-@_LOG_LEVEL
+@click.argument("worker", type=FILE, metavar="WORKER.PROPERTIES")
+@user_option
+@log_level_option
 def connect(worker: Path, users: tuple[str, ...], log_level: str) -> None:
     """Run one worker until Ctrl-C or SIGTERM, as Kafka's connect-distributed does.
 
@@ -52,9 +41,8 @@ def connect(worker: Path, users: tuple[str, ...], log_level: str) -> None:
     Example:
       moldau connect worker.properties
     """
-    _log(log_level)
+    log_to_stderr(log_level)
     try:
-        from moldau.cli.commands.registry import credentials
         from moldau.client.transport.security import Security
         from moldau.connect.errors import JavaError
         from moldau.connect.worker.server import DistributedOptions, serve_distributed
@@ -71,10 +59,10 @@ def connect(worker: Path, users: tuple[str, ...], log_level: str) -> None:
 
 
 @click.command(short_help="Run connectors in one process.")
-@click.argument("worker", type=_FILE, metavar="WORKER.PROPERTIES")
-@click.argument("connectors", type=_FILE, nargs=-1, metavar="[CONNECTOR.PROPERTIES]…")
-@_USERS
-@_LOG_LEVEL
+@click.argument("worker", type=FILE, metavar="WORKER.PROPERTIES")
+@click.argument("connectors", type=FILE, nargs=-1, metavar="[CONNECTOR.PROPERTIES]…")
+@user_option
+@log_level_option
 def connect_standalone(
     worker: Path, connectors: tuple[Path, ...], users: tuple[str, ...], log_level: str
 ) -> None:
@@ -87,9 +75,8 @@ def connect_standalone(
     Example:
       moldau connect-standalone worker.properties source.properties sink.properties
     """
-    _log(log_level)
+    log_to_stderr(log_level)
     try:
-        from moldau.cli.commands.registry import credentials
         from moldau.client.transport.security import Security
         from moldau.connect.errors import JavaError
         from moldau.connect.worker.server import StandaloneOptions, serve
@@ -105,10 +92,6 @@ def connect_standalone(
         raise click.ClickException(str(error)) from error
     options = StandaloneOptions(settings, configs, credentials(users, None), security)
     _run(partial(serve, options))
-
-
-def _log(level: str) -> None:
-    logging.basicConfig(level=level.upper(), format=_LOG_FORMAT, datefmt="%Y-%m-%d %H:%M:%S")
 
 
 def read_file(path: Path) -> dict[str, str]:
