@@ -22,6 +22,7 @@ from moldau.cli.kafka_tools.clusters.reassignment_plan import (
     parse_directories,
     parse_plan,
     parse_topics,
+    plan_text,
     throttled_replicas,
 )
 from moldau.cli.kafka_tools.delete_records import read_file
