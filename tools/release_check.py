@@ -4,7 +4,7 @@ Builds sdist and wheel from the files that git tracks, compares the wheel with `
 fresh environment outside of the repository, starts a broker from there, and writes and reads records with its
 commands.
 
-Law: leaves nothing behind. Everything is made below one temporary directory, which goes at the end, and the
+Invariant: leaves nothing behind. Everything is made below one temporary directory, which goes at the end, and the
 broker goes with it; nothing is published.
 """
 

@@ -383,7 +383,7 @@ def test_references_of_references_are_parsed_off_the_event_loop(running, monkeyp
     outer = '{"type":"record","name":"B","fields":[{"name":"a","type":"A"}]}'
     refers = [{"name": "A", "subject": "a", "version": 1}]
     running.http.post("/subjects/b/versions", json={"schema": outer, "references": refers})
-    running.registry.decisions.parser._parsed.clear()
+    running.service.decisions.parser._parsed.clear()
     loop_thread = running.run(_thread())
     threads = []
     parse = parsing.schemas.parse
