@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from moldau.base.names import (
     TopicPartition,
+    by_topic,
     collision_key,
     format_uuid,
     is_loopback,
@@ -53,3 +54,8 @@ def test_hosts_that_only_this_machine_reaches(host: str) -> None:
 @pytest.mark.parametrize("host", ["", "0.0.0.0", "::", "10.0.0.1", "localhost.example"])
 def test_hosts_that_others_reach(host: str) -> None:
     assert not is_loopback(host)
+
+
+def test_partitions_by_topic_keep_their_order() -> None:
+    partitions = [TopicPartition("b", 2), TopicPartition("a", 0), TopicPartition("b", 1)]
+    assert list(by_topic(partitions).items()) == [("b", [2, 1]), ("a", [0])]
