@@ -37,7 +37,7 @@ Resource = tuple[ResourceType, str, PatternType]
 OPERATION = click.Choice([each.name.lower() for each in Operation if each > Operation.ANY])
 
 
-@click.group(short_help="List, add, remove, check and suggest ACLs.")
+@click.group()
 def acls() -> None:
     """List, add, remove, check and suggest ACLs.
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _EXTRA = "Next: pip install 'moldau[connect]'"
 
 
-@click.command(short_help="Run one worker of a cluster that runs connectors.")
+@click.command()
 @click.argument("worker", type=FILE, metavar="WORKER.PROPERTIES")
 @user_option
 @log_level_option
@@ -58,7 +58,7 @@ def connect(worker: Path, users: tuple[str, ...], log_level: str) -> None:
     _run(partial(serve_distributed, options))
 
 
-@click.command(short_help="Run connectors in one process.")
+@click.command()
 @click.argument("worker", type=FILE, metavar="WORKER.PROPERTIES")
 @click.argument("connectors", type=FILE, nargs=-1, metavar="[CONNECTOR.PROPERTIES]…")
 @user_option

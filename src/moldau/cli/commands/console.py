@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _EXTRA = "Next: pip install 'moldau[console]'"
 
 
-@click.command(short_help="Run the web console in the foreground.")
+@click.command()
 @host_option
 @click.option(
     "--port",

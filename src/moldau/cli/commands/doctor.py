@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from moldau.reports.findings import Finding
 
 
-@click.group(invoke_without_command=True, short_help="Explain what is wrong, and what to do about it.")
+@click.group(invoke_without_command=True)
 @click.option("--data-dir", "data_dirs", multiple=True, metavar="DIR", help="A data directory; repeatable.")
 @click.option("--port", type=click.IntRange(1, 65535), help="See whether a broker could listen on this port.")
 @click.option("--host", default="127.0.0.1", show_default=True, help="The address for --port.")

@@ -13,7 +13,7 @@ from moldau.cli.session import bootstrap_option, client_settings
 _EXTRA = "Next: pip install 'moldau[mcp]'"
 
 
-@click.command(short_help="Let an assistant look at a cluster (Model Context Protocol).")
+@click.command()
 @bootstrap_option
 @click.option(
     "-r",

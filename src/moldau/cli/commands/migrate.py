@@ -45,7 +45,7 @@ _config_options = (
 )
 
 
-@click.group(short_help="Move a whole cluster to Moldau.")
+@click.group()
 def migrate() -> None:
     """Move a Kafka cluster to Moldau: topics, records, configs, groups, each at the same offset.
 

@@ -37,7 +37,7 @@ class _RunByDefault(click.Group):
         return super().parse_args(ctx, args)
 
 
-@click.group(cls=_RunByDefault, short_help="Copy topics between clusters, with their offsets.")
+@click.group(cls=_RunByDefault)
 def mirror() -> None:
     """Copy topics between clusters continuously.
 

@@ -28,7 +28,7 @@ home_option = click.option(
 )
 
 
-@click.group(short_help="Write, run, watch and stop data pipelines on Spark.")
+@click.group()
 def pipeline() -> None:
     """Write, run, watch and stop data pipelines on Spark.
 

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 _EXTRA = "Next: pip install 'moldau[registry]'"
 
 
-@click.command(short_help="Run a schema registry in the foreground.")
+@click.command()
 @host_option
 @port_option(8081)
 @bootstrap_option

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 _EXTRA = "Next: pip install 'moldau[rest]'"
 
 
-@click.command(short_help="Run a REST proxy in the foreground: topics over HTTP.")
+@click.command()
 @host_option
 @port_option(8082)
 @click.option("--or-free-port", is_flag=True, help="Take a free port where --port is in use.")

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from moldau.client.transport.cluster import Cluster
 
 
-@click.group(short_help="Give users sets of rights that have a name.")
+@click.group()
 def roles() -> None:
     """Give users sets of rights that have a name.
 

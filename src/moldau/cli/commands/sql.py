@@ -39,7 +39,7 @@ functions_option = click.option(
 )
 
 
-@click.command(short_help="SQL over topics: a shell, files and single statements.")
+@click.command()
 @click.argument("file", type=click.File(), required=False)
 @click.option("-e", "--execute", "text", metavar="STATEMENTS", help="Run these statements and end.")
 @registry_option

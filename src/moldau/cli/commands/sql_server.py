@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from moldau.sql.server.service import SqlService
 
 
-@click.command(name="sql-server", short_help="Run a SQL server in the foreground: ksqlDB's REST paths.")
+@click.command(name="sql-server")
 @host_option
 @port_option(8088)
 @bootstrap_option

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from moldau.pipelines.directory import PipelineDirectory, PipelineState
 
 
-@click.group(short_help="Programs for stream processing.")
+@click.group()
 def streams() -> None:
     """Programs for stream processing.
 
