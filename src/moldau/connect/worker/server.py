@@ -105,6 +105,7 @@ async def serve_distributed(options: DistributedOptions, ready: Ready, stop: asy
             settings.status_topic,
             settings.status_partitions,
             settings.status_replicas,
+            worker_id,
             lambda: store.generation,
             SystemClock(),
         )

@@ -25,11 +25,13 @@ class TopicStatuses:
         topic: str,
         partitions: int,
         replicas: int,
+        worker_id: str,
         generation: Callable[[], int],
         clock: Clock,
     ) -> None:
         self.statuses = Statuses(self._changed, self._topic_changed)
         self._topic = CompactedTopic(cluster, topic, partitions, replicas, self._apply)
+        self._worker_id = worker_id
         self._generation = generation
         self._clock = clock
         #: Whether a connector runs here.
