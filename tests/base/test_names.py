@@ -9,7 +9,6 @@ from moldau.base.names import (
     by_topic,
     collision_key,
     format_uuid,
-    is_loopback,
     parse_uuid,
     topic_name_error,
 )
@@ -44,16 +43,6 @@ def test_dots_and_underscores_collide() -> None:
 
 def test_a_partition_is_written_as_its_directory() -> None:
     assert str(TopicPartition("orders", 3)) == "orders-3"
-
-
-@pytest.mark.parametrize("host", ["127.0.0.1", "127.8.0.1", "::1", "localhost"])
-def test_hosts_that_only_this_machine_reaches(host: str) -> None:
-    assert is_loopback(host)
-
-
-@pytest.mark.parametrize("host", ["", "0.0.0.0", "::", "10.0.0.1", "localhost.example"])
-def test_hosts_that_others_reach(host: str) -> None:
-    assert not is_loopback(host)
 
 
 def test_partitions_by_topic_keep_their_order() -> None:

@@ -1,4 +1,4 @@
-"""Topic partitions, ids, the rules for names of topics and hosts: values that every package uses. Pure."""
+"""Topic partitions, ids, and the rules for topic names: values that every package uses. Pure."""
 
 import base64
 import re
@@ -62,13 +62,3 @@ def topic_name_error(name: str) -> str | None:
 def collision_key(name: str) -> str:
     """Two topics with the same key would have metrics of the same name, where '.' becomes '_'."""
     return name.replace(".", "_")
-
-
-def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach it."""
-    import ipaddress  # few programs ask, and all import this file
-
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"

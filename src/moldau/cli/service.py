@@ -22,7 +22,7 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 host_option = click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on.")
-user_option = click.option(
+_user_option = click.option(
     "--user",
     "users",
     multiple=True,
@@ -64,7 +64,7 @@ def port_option(port: int) -> Callable[[_F], _F]:
 
 def user_options(command: _F) -> _F:
     """Adds ``--user`` and ``--user-file``, whose values ``credentials`` reads."""
-    return user_option(_user_file_option(command))
+    return _user_option(_user_file_option(command))
 
 
 def tls_key_options(command: _F) -> _F:

@@ -10,6 +10,7 @@ left to the caller.
 
 import asyncio
 import errno
+import ipaddress
 import logging
 import socket
 import ssl
@@ -21,7 +22,6 @@ from types import TracebackType
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from moldau.base.names import is_loopback
 from moldau.web.application import Application
 from moldau.web.authentication import PEER_CERTIFICATE
 from moldau.web.tls import TlsOptions
@@ -167,3 +167,10 @@ def _warn_of_open_listener(application: Application, listener: Listener) -> None
         listener.options.host or "*",
         listener.port,
     )
+
+
+def is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import click
 
 from moldau.cli.output import log_to_stderr
-from moldau.cli.service import FILE, credentials, log_level_option, user_option
+from moldau.cli.service import FILE, credentials, log_level_option, user_options
 
 if TYPE_CHECKING:
     import asyncio
@@ -28,9 +28,9 @@ _EXTRA = "Next: pip install 'moldau[connect]'"
 
 @click.command()
 @click.argument("worker", type=FILE, metavar="WORKER.PROPERTIES")
-@user_option
+@user_options
 @log_level_option
-def connect(worker: Path, users: tuple[str, ...], log_level: str) -> None:
+def connect(worker: Path, users: tuple[str, ...], user_file: Path | None, log_level: str) -> None:
     """Run one worker until Ctrl-C or SIGTERM, as Kafka's connect-distributed does.
 
     Workers with the same group.id share connectors: each runs on one of them, and on another when that one
@@ -54,17 +54,21 @@ def connect(worker: Path, users: tuple[str, ...], log_level: str) -> None:
         security = Security.of(settings.worker.given)
     except (JavaError, ValueError) as error:
         raise click.ClickException(str(error)) from error
-    options = DistributedOptions(settings, credentials(users, None), security)
+    options = DistributedOptions(settings, credentials(users, user_file), security)
     _run(partial(serve_distributed, options))
 
 
 @click.command()
 @click.argument("worker", type=FILE, metavar="WORKER.PROPERTIES")
 @click.argument("connectors", type=FILE, nargs=-1, metavar="[CONNECTOR.PROPERTIES]…")
-@user_option
+@user_options
 @log_level_option
 def connect_standalone(
-    worker: Path, connectors: tuple[Path, ...], users: tuple[str, ...], log_level: str
+    worker: Path,
+    connectors: tuple[Path, ...],
+    users: tuple[str, ...],
+    user_file: Path | None,
+    log_level: str,
 ) -> None:
     """Run connectors until Ctrl-C or SIGTERM, as Kafka's connect-standalone does.
 
@@ -90,7 +94,7 @@ def connect_standalone(
         security = Security.of(settings.given)
     except (JavaError, ValueError) as error:
         raise click.ClickException(str(error)) from error
-    options = StandaloneOptions(settings, configs, credentials(users, None), security)
+    options = StandaloneOptions(settings, configs, credentials(users, user_file), security)
     _run(partial(serve, options))
 
 
