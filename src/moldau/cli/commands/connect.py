@@ -12,9 +12,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from moldau.cli.output import log_to_stderr
-from moldau.cli.service import FILE, credentials, log_level_option, user_options
-
 if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable, Coroutine
@@ -24,13 +21,25 @@ if TYPE_CHECKING:
     from moldau.connect.worker.server import Ready
 
 _EXTRA = "Next: pip install 'moldau[connect]'"
+_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+
+
+_USERS = click.option(
+    "--user", "users", multiple=True, metavar="NAME:PASSWORD", help="Who may use REST; may be repeated."
+)
+_LOG_LEVEL = click.option(
+    "--log-level",
+    type=click.Choice(["debug", "info", "warning", "error"]),
+    default="warning",
+    show_default=True,
+)
 
 
 @click.command()
-@click.argument("worker", type=FILE, metavar="WORKER.PROPERTIES")
-@user_options
-@log_level_option
-def connect(worker: Path, users: tuple[str, ...], user_file: Path | None, log_level: str) -> None:
+@click.argument("worker", type=_FILE, metavar="WORKER.PROPERTIES")
+@_USERS
+@_LOG_LEVEL
+def connect(worker: Path, users: tuple[str, ...], log_level: str) -> None:
     """Run one worker until Ctrl-C or SIGTERM, as Kafka's connect-distributed does.
 
     Workers with the same group.id share connectors: each runs on one of them, and on another when that one
@@ -41,8 +50,9 @@ def connect(worker: Path, users: tuple[str, ...], user_file: Path | None, log_le
     Example:
       moldau connect worker.properties
     """
-    log_to_stderr(log_level)
+    _log(log_level)
     try:
+        from moldau.cli.commands.registry import credentials
         from moldau.client.transport.security import Security
         from moldau.connect.errors import JavaError
         from moldau.connect.worker.server import DistributedOptions, serve_distributed
@@ -54,21 +64,17 @@ def connect(worker: Path, users: tuple[str, ...], user_file: Path | None, log_le
         security = Security.of(settings.worker.given)
     except (JavaError, ValueError) as error:
         raise click.ClickException(str(error)) from error
-    options = DistributedOptions(settings, credentials(users, user_file), security)
+    options = DistributedOptions(settings, credentials(users, None), security)
     _run(partial(serve_distributed, options))
 
 
 @click.command()
-@click.argument("worker", type=FILE, metavar="WORKER.PROPERTIES")
-@click.argument("connectors", type=FILE, nargs=-1, metavar="[CONNECTOR.PROPERTIES]…")
-@user_options
-@log_level_option
+@click.argument("worker", type=_FILE, metavar="WORKER.PROPERTIES")
+@click.argument("connectors", type=_FILE, nargs=-1, metavar="[CONNECTOR.PROPERTIES]…")
+@_USERS
+@_LOG_LEVEL
 def connect_standalone(
-    worker: Path,
-    connectors: tuple[Path, ...],
-    users: tuple[str, ...],
-    user_file: Path | None,
-    log_level: str,
+    worker: Path, connectors: tuple[Path, ...], users: tuple[str, ...], log_level: str
 ) -> None:
     """Run connectors until Ctrl-C or SIGTERM, as Kafka's connect-standalone does.
 
@@ -79,8 +85,9 @@ def connect_standalone(
     Example:
       moldau connect-standalone worker.properties source.properties sink.properties
     """
-    log_to_stderr(log_level)
+    _log(log_level)
     try:
+        from moldau.cli.commands.registry import credentials
         from moldau.client.transport.security import Security
         from moldau.connect.errors import JavaError
         from moldau.connect.worker.server import StandaloneOptions, serve
@@ -94,8 +101,14 @@ def connect_standalone(
         security = Security.of(settings.given)
     except (JavaError, ValueError) as error:
         raise click.ClickException(str(error)) from error
-    options = StandaloneOptions(settings, configs, credentials(users, user_file), security)
+    options = StandaloneOptions(settings, configs, credentials(users, None), security)
     _run(partial(serve, options))
+
+
+def _log(level: str) -> None:
+    from moldau.cli.output import log_to_stderr
+
+    log_to_stderr(level)
 
 
 def read_file(path: Path) -> dict[str, str]:
