@@ -52,7 +52,7 @@ def connect(worker: Path, users: tuple[str, ...], log_level: str) -> None:
     """
     _log(log_level)
     try:
-        from moldau.cli.commands.registry import credentials
+        from moldau.cli.service import credentials
         from moldau.client.transport.security import Security
         from moldau.connect.errors import JavaError
         from moldau.connect.worker.server import DistributedOptions, serve_distributed
@@ -87,7 +87,7 @@ def connect_standalone(
     """
     _log(log_level)
     try:
-        from moldau.cli.commands.registry import credentials
+        from moldau.cli.service import credentials
         from moldau.client.transport.security import Security
         from moldau.connect.errors import JavaError
         from moldau.connect.worker.server import StandaloneOptions, serve
