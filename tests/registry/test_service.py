@@ -263,7 +263,7 @@ def test_a_follower_hands_writes_on(start):
     with start() as first, start() as second:
         for each in (first, second):
             made = each.http.post(
-                f"/subjects/s{each.registry.election.identity.port}/versions", json={"schema": STRING}
+                f"/subjects/s{each.service.election.identity.port}/versions", json={"schema": STRING}
             )
             assert made.status_code == 200, made.text
             assert made.json()["id"] == 1
