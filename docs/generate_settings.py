@@ -38,24 +38,15 @@ Where we differ from Kafka:
 - `transaction.two.phase.commit.enable` is true: a client that asks for two-phase commit gets it.
 - What Kafka has no word for begins with `moldau.`; settings around schemas have Confluent's names.
 - `moldau broker` sets `log.dirs` from `--data-dir`; Kafka's default directory counts when nothing is said.
-- The `log.retention.*` settings wait for retention: until it is there, nothing is deleted by age or size.
 
 *Changes* says when a setting may change: `static` at start only, `per-broker` while that broker runs,
 `cluster-wide` for one broker or for all while they run (`kafka-configs --alter --entity-type brokers`).
 """
 
 
-#: Sections whose settings are taken, checked and shown, while the room that acts on them is still to come.
-_NOT_YET = {
-    "Retention": "retention",
-    "Compaction": "compaction",
-    "Replication": "more than one broker",
-    "Consumer groups": "the new consumer group protocol",
-    "Share groups": "share groups",
-    "Streams groups": "streams groups",
-    "Throttling": "more than one broker",
-    "Tiered storage": "tiered storage",
-}
+_NOT_THERE = "[what is not there](compatibility.md#not-there)"
+#: Sections whose settings are taken, checked and shown, and on which nothing acts.
+_WITHOUT_EFFECT = ("Share groups", "Streams groups", "Tiered storage")
 
 
 def page() -> str:
@@ -77,10 +68,8 @@ def page() -> str:
 def _sections(table: SettingsTable, last: str, column: Callable[[Setting], str]) -> Iterator[str]:
     for title, settings in table.sections.items():
         rows = [f"### {title}\n"]
-        if title in _NOT_YET:
-            rows.append(
-                f"Taken, checked and shown; nothing acts on them before there is {_NOT_YET[title]}.\n"
-            )
+        if title in _WITHOUT_EFFECT:
+            rows.append(f"Taken, checked and shown; nothing acts on them yet ({_NOT_THERE}).\n")
         rows.append(f"| name | type | default | valid | meaning | {last} |")
         rows.append("|---|---|---|---|---|---|")
         rows.extend(

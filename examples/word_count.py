@@ -3,7 +3,7 @@
     moldau topics create wordcount-input
     moldau pipeline run examples/word_count.py
     echo "The quick the Quick fox" | moldau produce wordcount-input
-    moldau consume wordcount-output --from-beginning
+    moldau consume wordcount-output
 
 The counts live in Spark's checkpoint: stop the pipeline, start it again, and it counts on. Each new count is
 written exactly once, also when a process dies in between.

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from moldau.base.names import (
     TopicPartition,
+    by_topic,
     collision_key,
     format_uuid,
     parse_uuid,
@@ -42,3 +43,8 @@ def test_dots_and_underscores_collide() -> None:
 
 def test_a_partition_is_written_as_its_directory() -> None:
     assert str(TopicPartition("orders", 3)) == "orders-3"
+
+
+def test_partitions_by_topic_keep_their_order() -> None:
+    partitions = [TopicPartition("b", 2), TopicPartition("a", 0), TopicPartition("b", 1)]
+    assert list(by_topic(partitions).items()) == [("b", [2, 1]), ("a", [0])]

@@ -18,13 +18,14 @@ from moldau.cli.main import cli
 from moldau.protocol.api_keys import ApiKey
 from moldau.protocol.codec import decode, encode
 from moldau.protocol.errors import ErrorCode
-from moldau.protocol.framing import read_request_header, skip_header_tags
+from moldau.protocol.framing import skip_header_tags
 from moldau.protocol.messages import load
 from moldau.protocol.messages.api_versions import ApiVersion, ApiVersionsResponse
 from moldau.protocol.messages.sasl_authenticate import SaslAuthenticateResponse
 from moldau.protocol.messages.sasl_handshake import SaslHandshakeResponse
 from moldau.protocol.schema import declaration
 from moldau.testing import Broker
+from tests.shared.request_headers import read_request_header
 
 
 @pytest.fixture(scope="session")

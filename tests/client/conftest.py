@@ -2,7 +2,6 @@
 
 import asyncio
 import inspect
-import socket
 import ssl
 import struct
 from collections.abc import Callable
@@ -23,6 +22,7 @@ from moldau.protocol.messages.metadata import (
     MetadataResponseTopic,
 )
 from moldau.protocol.schema import declaration
+from tests.shared.ports import free_port
 from tests.shared.waiting import turns
 
 CLOSE = object()
@@ -194,7 +194,4 @@ def scripted() -> type[ScriptedBroker]:
 @pytest.fixture
 def unused_port() -> int:
     """A port that nothing listened on a moment ago."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+    return free_port()

@@ -17,6 +17,7 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.cluster_faults.links import Network
+from tests.shared.ports import free_port
 from tests.shared.waiting import wait_until
 
 IDS = (1, 2, 3)
@@ -31,13 +32,6 @@ SETTINGS = {
     # The default asks for 18 s: a server that is paused is given up earlier than that.
     "zookeeper.connection.timeout.ms": 6_000,
 }
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 class Server:

@@ -4,7 +4,6 @@ takes over from ours."""
 from __future__ import annotations
 
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -18,17 +17,12 @@ import pytest
 
 from benchmarks.apache_connect import PLUGINS, fetch, worker_command, write_properties
 from benchmarks.moldau_broker import MoldauBroker
+from tests.shared.ports import free_port
 
 pytestmark = pytest.mark.timeout(900)
 
 TEXT = "org.apache.kafka.connect.storage.StringConverter"
 PATIENCE_SECONDS = 240
-
-
-def free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])
 
 
 class Worker:

@@ -15,7 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.connect.servers import FOLDER, Server, folder_for, free_port, missing, port_is_open
+from tests.connect.servers import FOLDER, Server, folder_for, missing, port_is_open
+from tests.shared.ports import free_port
 
 _OPENED = ("java.lang", "java.lang.module", "java.lang.reflect", "java.io", "java.nio", "java.util")
 _OPENED += ("java.util.concurrent", "java.util.concurrent.atomic", "sun.nio.ch", "jdk.internal.loader")

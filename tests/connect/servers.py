@@ -20,6 +20,7 @@ from typing import Any
 
 import pytest
 
+from tests.shared.ports import free_port
 from tests.shared.waiting import wait_until
 
 #: Where ``make servers`` unpacks what has no package of its own.
@@ -29,12 +30,6 @@ FOLDER = Path(__file__).parents[2] / ".venv" / "servers"
 def missing(what: str) -> Any:
     text = f"{what} is not installed: run make servers"
     return pytest.fail(text) if os.environ.get("MOLDAU_TEST_CONNECT") else pytest.skip(text)
-
-
-def free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])
 
 
 @dataclass

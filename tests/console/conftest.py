@@ -1,10 +1,7 @@
 """A console behind a real port, on a real broker in the same process."""
 
-import asyncio
 import re
-import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future
 from contextlib import contextmanager
 from typing import Any
 
@@ -16,12 +13,12 @@ import pytest
 import moldau.serde.avro
 import moldau.serde.json_schema
 import moldau.serde.protobuf
-from moldau.broker.apis import TABLE
 from moldau.console.masks import parse_mask
 from moldau.console.server import serve
 from moldau.console.settings import ClusterSettings, ConsoleSettings
 from moldau.testing import Broker
 from moldau.web.server import ListenerOptions
+from tests.shared.services import load_handlers, running
 
 
 class Page:
@@ -66,31 +63,8 @@ class Browser:
 @contextmanager
 def running_console(settings: ConsoleSettings) -> Iterator[str]:
     """The URL of a console in a thread of its own."""
-    started: Future[str] = Future()
-    stopping: Future[Callable[[], None]] = Future()
-
-    async def work() -> None:
-        stop, loop = asyncio.Event(), asyncio.get_running_loop()
-        stopping.set_result(lambda: loop.call_soon_threadsafe(stop.set))
-        await serve(settings, started.set_result, stop)
-
-    def body() -> None:
-        try:
-            asyncio.run(work())
-        except BaseException as error:
-            if started.done():
-                raise
-            started.set_exception(error)
-
-    thread = threading.Thread(target=body, name="console", daemon=True)
-    thread.start()
-    url = started.result(60)
-    try:
-        yield url
-    finally:
-        stopping.result()()
-        thread.join(60)
-        assert not thread.is_alive()
+    with running(serve, settings) as found:
+        yield found.url
 
 
 def settings_for(broker: Broker, **options: Any) -> ConsoleSettings:
@@ -109,8 +83,7 @@ def settings_for(broker: Broker, **options: Any) -> ConsoleSettings:
 
 @pytest.fixture(scope="session")
 def shared_broker() -> Iterator[Broker]:
-    for api in TABLE.values():
-        assert api.handle
+    load_handlers()
     assert moldau.serde.avro
     with Broker({"group.initial.rebalance.delay.ms": 0, "num.partitions": 1}) as broker:
         yield broker

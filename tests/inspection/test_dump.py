@@ -123,14 +123,14 @@ def test_offset_indexes() -> None:
     assert entries == [OffsetEntry(1295, 16277), OffsetEntry(1443, 32554)]
     padded = dump.offset_entries(data + bytes(80), 1000)
     assert len(padded) == 12
-    assert dump.used_offset_entries(padded, 1000) == entries
-    assert dump.used_offset_entries([OffsetEntry(0, 0)], 0) == [OffsetEntry(0, 0)]
+    assert dump.used_entries(padded, 1000) == entries
+    assert dump.used_entries([OffsetEntry(0, 0)], 0) == [OffsetEntry(0, 0)]
 
 
 def test_time_indexes() -> None:
     data = struct.pack(">qi", 1794779379914, 295)
     padded = dump.time_entries(data + bytes(24), 0)
-    assert dump.used_time_entries(padded, 0) == [TimeEntry(1794779379914, 295)]
+    assert dump.used_entries(padded, 0) == [TimeEntry(1794779379914, 295)]
 
 
 def test_what_a_broker_checks_at_its_start() -> None:

@@ -6,7 +6,6 @@ record once.
 
 import os
 import random
-import socket
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,16 +18,11 @@ from moldau.testing import Broker
 from tests.mirror.cutting_proxy import CuttingProxy
 from tests.mirror.flows import FAST, SETTINGS, committed, log_bounds, log_bytes, running
 from tests.mirror.test_kills import ends, load, same
+from tests.shared.ports import free_port
 from tests.shared.waiting import wait_until
 
 CUTS = int(os.environ.get("MOLDAU_MIRROR_CUTS", "10"))
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(120 + CUTS * 10)]
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as found:
-        port: int = found.getsockname()[1]
-        return port
 
 
 @contextmanager

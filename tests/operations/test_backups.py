@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 
-from tests.connect.servers import free_port, s3_server
+from tests.connect.servers import s3_server
 from tests.operations.processes import broker, moldau
+from tests.shared.ports import free_port
 
 GIGABYTE = 1_000_000_000
 PARTITIONS = 4

@@ -20,8 +20,8 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from moldau.cli import certificates
-from tests.connect.servers import free_port
 from tests.operations.processes import broker, moldau, running
+from tests.shared.ports import free_port
 from tests.shared.small_disk import mounted
 from tests.shared.waiting import wait_until
 

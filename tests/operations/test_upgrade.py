@@ -19,8 +19,8 @@ from moldau.client.admin.admin import raise_errors
 from moldau.client.groups.descriptions import CommittedOffset
 from moldau.client.groups.groups import Groups
 from moldau.client.transport.cluster import Cluster
-from tests.connect.servers import free_port
 from tests.operations.processes import broker, moldau, running
+from tests.shared.ports import free_port
 from tests.shared.waiting import wait_until
 
 ROOT = Path(__file__).parents[2]

@@ -2,13 +2,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moldau.protocol.framing import (
-    RequestHeader,
-    read_request_header,
-    skip_header_tags,
-    write_request_header,
-)
+from moldau.protocol.framing import skip_header_tags, write_request_header
 from moldau.protocol.primitives import MalformedMessage
+from tests.shared.request_headers import RequestHeader, read_request_header
 
 _INT16 = st.integers(-(2**15), 2**15 - 1)
 _INT32 = st.integers(-(2**31), 2**31 - 1)
@@ -37,18 +33,6 @@ def test_the_layout() -> None:
     write_request_header(out, 3, 1, -1, None, False)
     assert out.hex(" ") == "00 03 00 01 ff ff ff ff ff ff"
     assert read_request_header(out) == RequestHeader(3, 1, -1, None, 10)
-
-
-@pytest.mark.parametrize("size", range(12))
-def test_a_header_that_is_cut(size: int) -> None:
-    frame = bytes.fromhex("00 12 00 04 00 00 01 02 00 02 c3 a9")
-    with pytest.raises(MalformedMessage):
-        read_request_header(frame[:size])
-
-
-def test_a_client_id_that_is_not_utf8() -> None:
-    with pytest.raises(MalformedMessage):
-        read_request_header(bytes.fromhex("00 12 00 04 00 00 01 02 00 02 c3 c3"))
 
 
 def test_unknown_tags_of_the_header_are_passed_over() -> None:

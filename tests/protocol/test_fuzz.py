@@ -6,6 +6,7 @@ what it reaches: an input that runs a new line of a generated reader (a field, a
 damaged further.
 """
 
+import contextlib
 import os
 import random
 import sys
@@ -22,7 +23,7 @@ import moldau.protocol.messages
 from moldau.protocol import codec
 from moldau.protocol.api_keys import ApiKey
 from moldau.protocol.consumer_protocol import ConsumerProtocolAssignment, ConsumerProtocolSubscription
-from moldau.protocol.framing import read_request_header, skip_header_tags
+from moldau.protocol.framing import skip_header_tags
 from moldau.protocol.messages import load
 from moldau.protocol.primitives import MalformedMessage
 from moldau.protocol.schema import declaration
@@ -168,16 +169,13 @@ def _peak(cls: type, version: int, frame: bytes) -> int:
     return tracemalloc.get_traced_memory()[1] - before
 
 
-def test_request_headers() -> None:
+def test_tags_of_request_headers() -> None:
     for seed in range(2000):
         chance = random.Random(seed)
         frame = bytes.fromhex("00120004000001020005") + b"rdkaf" + bytes.fromhex("02 00 01 aa 05 00")
         for damaged in _damaged(frame, chance):
-            try:
-                position = read_request_header(damaged).position
-                assert position <= skip_header_tags(damaged, position) <= len(damaged)
-            except MalformedMessage:
-                pass
+            with contextlib.suppress(MalformedMessage):
+                assert 15 <= skip_header_tags(damaged, 15) <= len(damaged)
 
 
 @pytest.mark.skipif(not _SECONDS, reason="MOLDAU_FUZZ_SECONDS is not set")

@@ -263,7 +263,7 @@ def test_a_follower_hands_writes_on(start):
     with start() as first, start() as second:
         for each in (first, second):
             made = each.http.post(
-                f"/subjects/s{each.registry.election.identity.port}/versions", json={"schema": STRING}
+                f"/subjects/s{each.service.election.identity.port}/versions", json={"schema": STRING}
             )
             assert made.status_code == 200, made.text
             assert made.json()["id"] == 1
@@ -383,7 +383,7 @@ def test_references_of_references_are_parsed_off_the_event_loop(running, monkeyp
     outer = '{"type":"record","name":"B","fields":[{"name":"a","type":"A"}]}'
     refers = [{"name": "A", "subject": "a", "version": 1}]
     running.http.post("/subjects/b/versions", json={"schema": outer, "references": refers})
-    running.registry.decisions.parser._parsed.clear()
+    running.service.decisions.parser._parsed.clear()
     loop_thread = running.run(_thread())
     threads = []
     parse = parsing.schemas.parse

@@ -1,32 +1,22 @@
 """A broker for the module, and proxies (with a schema registry, where one is wanted) that run on it."""
 
-import asyncio
-import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future
-from contextlib import contextmanager
 from typing import Any
 
 import httpx
 import pytest
 
-from moldau.broker.apis import TABLE
 from moldau.client.transport.security import PLAINTEXT, Security
-from moldau.registry.server import ServerOptions as RegistryOptions
-from moldau.registry.server import serve as serve_registry
-from moldau.rest.proxy import Proxy, ProxyOptions
+from moldau.rest.proxy import ProxyOptions
 from moldau.rest.server import ServerOptions, serve
 from moldau.rest.sessions import SessionOptions
 from moldau.testing import Broker
-
-PATIENCE_SECONDS = 60
+from tests.shared.services import PATIENCE_SECONDS, Running, load_handlers, running, running_registry
 
 
 @pytest.fixture(scope="module")
 def _broker() -> Iterator[Broker]:
-    # Loaded before two threads could do it at once; see the registry's tests.
-    for api in TABLE.values():
-        assert api.handle
+    load_handlers()
     with Broker({"group.initial.rebalance.delay.ms": 0}) as broker:
         yield broker
 
@@ -35,49 +25,6 @@ def _broker() -> Iterator[Broker]:
 def broker(_broker: Broker) -> Iterator[Broker]:
     yield _broker
     _broker.reset()
-
-
-class Running:
-    """A service in a thread of its own, behind a real port."""
-
-    def __init__(self, url: str, service: Any, loop: asyncio.AbstractEventLoop) -> None:
-        self.url = url
-        self.service = service
-        self.loop = loop
-        self.http = httpx.Client(base_url=url, timeout=PATIENCE_SECONDS, trust_env=False)
-
-    def run(self, work: Any) -> Any:
-        return asyncio.run_coroutine_threadsafe(work, self.loop).result(PATIENCE_SECONDS)
-
-
-@contextmanager
-def running(serve: Any, options: Any) -> Iterator[Running]:
-    started: Future[Running] = Future()
-    stopping: Future[Callable[[], None]] = Future()
-
-    async def work() -> None:
-        stop, loop = asyncio.Event(), asyncio.get_running_loop()
-        stopping.set_result(lambda: loop.call_soon_threadsafe(stop.set))
-        await serve(options, lambda url, service: started.set_result(Running(url, service, loop)), stop)
-
-    def body() -> None:
-        try:
-            asyncio.run(work())
-        except BaseException as error:
-            if started.done():
-                raise
-            started.set_exception(error)
-
-    thread = threading.Thread(target=body, name="service", daemon=True)
-    thread.start()
-    found = started.result(PATIENCE_SECONDS)
-    try:
-        yield found
-    finally:
-        found.http.close()
-        stopping.result(1)()
-        thread.join(PATIENCE_SECONDS)
-        assert not thread.is_alive()
 
 
 def options_for(
@@ -107,7 +54,7 @@ def http(start: Callable[..., Any]) -> Iterator[httpx.Client]:
 
 @pytest.fixture
 def registry(broker: Broker) -> Iterator[Running]:
-    with running(serve_registry, RegistryOptions(broker.bootstrap_servers)) as found:
+    with running_registry(broker.bootstrap_servers) as found:
         yield found
 
 
@@ -156,6 +103,3 @@ def read_until(http: httpx.Client, path: str, count: int) -> list[Any]:
 @pytest.fixture
 def read() -> Callable[..., list[Any]]:
     return read_until
-
-
-__all__ = ["Proxy", "Running"]

@@ -231,7 +231,7 @@ def test_sessions_are_bounded(secure, start_at, refusal):
     from moldau.rest.proxy import ProxyOptions
     from moldau.rest.server import ServerOptions, serve
     from moldau.rest.sessions import SessionOptions
-    from tests.rest.conftest import running
+    from tests.shared.services import running
 
     sessions = replace(SessionOptions(secure.bootstrap_servers, ADMIN), max_sessions=2)
     with running(serve, ServerOptions(ProxyOptions(sessions, group_id=None), pass_login=True)) as proxy:

@@ -4,12 +4,8 @@ Invariant: only processes that were started here are killed, by their ids. Every
 begun to write, and nothing is compared before a job has come to its end by itself.
 """
 
-import os
 import random
-import signal
-import subprocess
 import sys
-import tempfile
 import time
 from pathlib import Path
 
@@ -17,6 +13,7 @@ from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.integration.broker_process import BrokerProcess
+from tests.shared.jobs import Job, kill_one
 from tests.shared.waiting import wait_until
 
 JOB = Path(__file__).with_name("exactly_once_job.py")
@@ -25,49 +22,15 @@ _PATIENCE_SECONDS = 180.0
 ROWS_AT_ONCE = 20_000
 
 
-class Job:
+class SparkJob(Job):
     """One life of the query."""
 
     def __init__(self, bootstrap_servers: str, checkpoint: Path, tasks: int) -> None:
-        self._output = tempfile.TemporaryFile("w+")  # noqa: SIM115 (it lives as long as the job)
-        command = [sys.executable, str(JOB), bootstrap_servers, str(checkpoint), str(tasks)]
-        self._process = subprocess.Popen(
-            command, stdout=self._output, stderr=subprocess.STDOUT, start_new_session=True
-        )
-
-    @property
-    def running(self) -> bool:
-        return self._process.poll() is None
-
-    def wait(self) -> bool:
-        """Whether it came to its end by itself and well."""
-        return self._process.wait(_PATIENCE_SECONDS) == 0
-
-    def kill(self) -> None:
-        """The driver with its JVM and its workers, as a machine that loses power."""
-        os.killpg(self._process.pid, signal.SIGKILL)
-        self._process.wait()
+        super().__init__([sys.executable, str(JOB), bootstrap_servers, str(checkpoint), str(tasks)])
 
     def kill_worker(self, dice: random.Random) -> bool:
         """One Python worker; the daemon that forks them lives on. Whether there was one."""
-        workers = _workers_of(self._process.pid)
-        if not workers:
-            return False
-        try:
-            os.kill(dice.choice(workers), signal.SIGKILL)
-        except ProcessLookupError:
-            return False
-        return True
-
-    @property
-    def output(self) -> str:
-        self._output.seek(0)
-        return self._output.read()
-
-    def close(self) -> None:
-        if self.running:
-            self.kill()
-        self._output.close()
+        return kill_one(_workers_of(self.process.pid), dice)
 
 
 def _workers_of(session: int) -> list[int]:
@@ -125,20 +88,20 @@ class Trial:
     def _live(self, left: list[str]) -> bool:
         """One start of the query; whether it ended by itself."""
         self.lives += 1
-        job = Job(self._broker.bootstrap_servers, self._checkpoint, self._dice.randint(1, 4))
+        job = SparkJob(self._broker.bootstrap_servers, self._checkpoint, self._dice.randint(1, 4))
         try:
             while left and self._began_to_write(job):
                 time.sleep(self._dice.uniform(0.0, 1.5))  # the moment of the kill is the test
                 if self._kill(job, left[0]):
                     self.kills.append(left.pop(0))
-            ended_well = job.wait()
+            ended_well = job.wait(_PATIENCE_SECONDS)
             # While the broker is away a query may fail; without any kill it may not.
             assert ended_well or self.kills, job.output[-3000:]
             return ended_well
         finally:
             job.close()
 
-    def _began_to_write(self, job: Job) -> bool:
+    def _began_to_write(self, job: SparkJob) -> bool:
         before = self._written()
         wait_until(
             lambda: not job.running or self._written() > before,
@@ -147,7 +110,7 @@ class Trial:
         )
         return job.running
 
-    def _kill(self, job: Job, victim: str) -> bool:
+    def _kill(self, job: SparkJob, victim: str) -> bool:
         if victim == "driver":
             job.kill()
             return True

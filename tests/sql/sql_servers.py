@@ -1,17 +1,11 @@
 """A SQL server in a thread of its own, behind a real port, on a real broker; its queries are only noted."""
 
-import asyncio
-import threading
-from collections.abc import Callable, Iterator
-from concurrent.futures import Future
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import httpx
-
 from moldau.sql.server.server import ServerOptions, serve
-
-PATIENCE_SECONDS = 60
+from tests.shared.services import Running, running
 
 
 class NotedQueries:
@@ -31,9 +25,9 @@ class NotedQueries:
 
 
 class RunningServer:
-    def __init__(self, url: str) -> None:
-        self.url = url
-        self.http = httpx.Client(base_url=url, timeout=PATIENCE_SECONDS, trust_env=False)
+    def __init__(self, server: Running) -> None:
+        self.url = server.url
+        self.http = server.http
 
     def ksql(self, text: str, **more: Any) -> Any:
         answer = self.http.post("/ksql", json={"ksql": text, **more})
@@ -43,29 +37,5 @@ class RunningServer:
 
 @contextmanager
 def running_server(options: ServerOptions) -> Iterator[RunningServer]:
-    started: Future[str] = Future()
-    stopping: Future[Callable[[], None]] = Future()
-
-    async def work() -> None:
-        stop, loop = asyncio.Event(), asyncio.get_running_loop()
-        stopping.set_result(lambda: loop.call_soon_threadsafe(stop.set))
-        await serve(options, lambda url, service: started.set_result(url), stop)
-
-    def body() -> None:
-        try:
-            asyncio.run(work())
-        except BaseException as error:
-            if started.done():
-                raise
-            started.set_exception(error)
-
-    thread = threading.Thread(target=body, name="sql-server", daemon=True)
-    thread.start()
-    server = RunningServer(started.result(PATIENCE_SECONDS))
-    try:
-        yield server
-    finally:
-        server.http.close()
-        stopping.result(1)()
-        thread.join(PATIENCE_SECONDS)
-        assert not thread.is_alive()
+    with running(serve, options) as found:
+        yield RunningServer(found)

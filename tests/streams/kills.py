@@ -6,8 +6,6 @@ what an undisturbed run of the same program gives on the same input: bytes and o
 
 import os
 import random
-import signal
-import subprocess
 import sys
 import tempfile
 import time
@@ -18,6 +16,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.integration.broker_process import BrokerProcess
+from tests.shared.jobs import Job, kill_one
 from tests.shared.waiting import wait_until
 from tests.streams.kill_oracle import CommittedReader, assert_same, expected
 
@@ -33,36 +32,16 @@ _PARTITIONS = 2
 Record = tuple[bytes | None, bytes | None, int]
 
 
-class Job:
+class Application(Job):
     """One life of the application."""
 
     def __init__(
         self, servers: str, checkpoint: Path, name: str, prefix: str, workers: int, module: str
     ) -> None:
-        self._output = tempfile.TemporaryFile("w+")  # noqa: SIM115 (it lives as long as the job)
         # Its sockets and those of the processes that hold tasks are in a directory of its own.
         self._directory = tempfile.mkdtemp(prefix="kills-")
         command = [sys.executable, "-m", module, servers, str(checkpoint), name, prefix, str(workers)]
-        self._process = subprocess.Popen(
-            command,
-            stdout=self._output,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-            cwd=PROJECT,
-            env={**os.environ, "TMPDIR": self._directory},
-        )
-
-    @property
-    def running(self) -> bool:
-        return self._process.poll() is None
-
-    def wait(self) -> bool:
-        return self._process.wait(_PATIENCE_SECONDS) == 0
-
-    def kill(self) -> None:
-        """The driver with its JVM and Spark's workers, as a machine that loses power."""
-        os.killpg(self._process.pid, signal.SIGKILL)
-        self._process.wait()
+        super().__init__(command, cwd=PROJECT, env={**os.environ, "TMPDIR": self._directory})
 
     def kill_host(self, dice: random.Random) -> bool:
         """A process that holds tasks; whether there was one."""
@@ -74,23 +53,7 @@ class Job:
                 continue  # it has ended meanwhile
             if b"moldau.streams.runner.host" in command and self._directory.encode() in command:
                 hosts.append(int(entry.name))
-        if not hosts:
-            return False
-        try:
-            os.kill(dice.choice(hosts), signal.SIGKILL)
-        except ProcessLookupError:
-            return False
-        return True
-
-    @property
-    def output(self) -> str:
-        self._output.seek(0)
-        return self._output.read()
-
-    def close(self) -> None:
-        if self.running:
-            self.kill()
-        self._output.close()
+        return kill_one(hosts, dice)
 
 
 class Trial:
@@ -134,7 +97,7 @@ class Trial:
 
     def _live(self, left: list[str]) -> bool:
         self.lives += 1
-        job = Job(
+        job = Application(
             self._broker.bootstrap_servers,
             self._home / "killed",
             "killed",
@@ -147,13 +110,13 @@ class Trial:
                 time.sleep(self._dice.uniform(0.0, 1.0))  # the moment of the kill is the test
                 if self._kill(job, left[0]):
                     self.kills.append(left.pop(0))
-            ended_well = job.wait()
+            ended_well = job.wait(_PATIENCE_SECONDS)
             assert ended_well or self.kills, job.output[-3000:]
             return ended_well
         finally:
             job.close()
 
-    def _began_to_write(self, job: Job) -> bool:
+    def _began_to_write(self, job: Application) -> bool:
         before = self._written()
         wait_until(
             lambda: not job.running or self._written() > before,
@@ -162,7 +125,7 @@ class Trial:
         )
         return job.running
 
-    def _kill(self, job: Job, victim: str) -> bool:
+    def _kill(self, job: Application, victim: str) -> bool:
         if victim == "driver":
             job.kill()
             return True
@@ -214,9 +177,9 @@ class Trial:
 
     def undisturbed(self, name: str) -> None:
         """The same program on the same input, under another name."""
-        job = Job(self._broker.bootstrap_servers, self._home / name, name, name, 2, self._module)
+        job = Application(self._broker.bootstrap_servers, self._home / name, name, name, 2, self._module)
         try:
-            assert job.wait(), job.output[-3000:]
+            assert job.wait(_PATIENCE_SECONDS), job.output[-3000:]
         finally:
             job.close()
 

@@ -2,6 +2,7 @@
 
 import base64
 import re
+from collections.abc import Iterable
 from typing import NamedTuple
 
 #: An id as it is on the wire: sixteen bytes.
@@ -22,6 +23,14 @@ class TopicPartition(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.topic}-{self.partition}"
+
+
+def by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
+    """Partition numbers by topic, both in the order in which they came."""
+    found: dict[str, list[int]] = {}
+    for topic, partition in partitions:
+        found.setdefault(topic, []).append(partition)
+    return found
 
 
 def format_uuid(value: Uuid) -> str:

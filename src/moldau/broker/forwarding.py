@@ -145,10 +145,6 @@ def unwrap_with(dispatch: "Dispatch") -> Unwrap:
     return unwrap
 
 
-def is_forwarded(context: "RequestContext") -> bool:
-    return isinstance(context.connection, ForwardedConnection)
-
-
 def attempt_id(context: "RequestContext") -> bytes:
     """What all attempts to forward this request have in common; nothing if it was not forwarded."""
     connection: Any = context.connection

@@ -20,17 +20,17 @@ from moldau import __version__
 COMMANDS = {
     "up": (
         "moldau.cli.commands.up:up",
-        "Start broker, registry and REST proxy on this machine; --demo shows them at work.",
+        "Start broker, registry, REST proxy and console here; --demo shows them at work.",
     ),
     "broker": ("moldau.cli.commands.broker:broker", "Run a broker in the foreground."),
     "cluster": (
         "moldau.cli.commands.cluster:cluster",
-        "Show the brokers of a cluster, and why it is not well.",
+        "Show the brokers of a cluster, why it is not well, and move replicas.",
     ),
     "zookeeper": ("moldau.cli.commands.zookeeper:zookeeper", "Run a ZooKeeper server in the foreground."),
     "topics": (
         "moldau.cli.commands.topics:topics",
-        "List, create, change, delete, fork and snapshot topics.",
+        "List, create, describe, alter, delete, fork and snapshot topics.",
     ),
     "configs": ("moldau.cli.commands.configs:configs", "Show and change the configs of topics and brokers."),
     "produce": ("moldau.cli.commands.produce:produce", "Write records to a topic."),
@@ -42,7 +42,10 @@ COMMANDS = {
     ),
     "groups": ("moldau.cli.commands.groups:groups", "List, describe, reset consumer groups; why they lag."),
     "lag": ("moldau.cli.commands.lag:lag", "Watch whether consumer groups keep up."),
-    "probe": ("moldau.cli.commands.probe:probe", "Write and read a record through every broker."),
+    "probe": (
+        "moldau.cli.commands.probe:probe",
+        "Write and read a record through each broker, from outside.",
+    ),
     "top": ("moldau.cli.commands.top:top", "Show what brokers do, live in the terminal."),
     "audit": ("moldau.cli.commands.audit:audit", "Find records that an application has not processed."),
     "connect": (
@@ -75,7 +78,7 @@ COMMANDS = {
         "moldau.cli.commands.pipeline:pipeline",
         "Write, run, watch and stop data pipelines on Spark.",
     ),
-    "streams": ("moldau.cli.commands.streams:streams", "Draw and check programs for stream processing."),
+    "streams": ("moldau.cli.commands.streams:streams", "Draw, run and watch programs for stream processing."),
     "sql": ("moldau.cli.commands.sql:sql", "SQL over topics: a shell, files and single statements."),
     "sql-server": (
         "moldau.cli.commands.sql_server:sql_server",

@@ -44,8 +44,8 @@ def shown(text: str, *, err: bool = False) -> str:
     return escaped_lines(text) if stream.isatty() else text
 
 
-def log_to_stderr(level: str, form: str) -> None:
-    """Sends the log of a service to stderr: a line for each record."""
+def log_to_stderr(level: str, form: str = "%(asctime)s %(levelname)s %(name)s: %(message)s") -> None:
+    """Sends the log of a service to stderr: a line for each record, with what others have named escaped."""
     handler = logging.StreamHandler()
     handler.setFormatter(EscapingFormatter(form, "%Y-%m-%d %H:%M:%S"))
     logging.basicConfig(level=level.upper(), handlers=[handler])

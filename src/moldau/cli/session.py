@@ -111,8 +111,8 @@ def _of_profile(context: click.Context | None) -> dict[str, str]:
         raise click.UsageError(f"--profile {name}: {error}") from None
 
 
-def _servers(context: click.Context, parameter: click.Parameter, value: str) -> str:
-    """The profile's brokers, unless the command names others."""
+def servers_of_profile(context: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
+    """What an option of brokers is by ``callback``: the profile's, unless the command names others."""
     if parameter.name is not None and context.get_parameter_source(parameter.name) is ParameterSource.DEFAULT:
         return _of_profile(context).get("bootstrap.servers", value)
     return value
@@ -179,13 +179,15 @@ def cluster_options(settings: Mapping[str, str], client_id: str) -> dict[str, An
 _servers_option = click.option(
     "-b",
     "--bootstrap-server",
+    "--bootstrap-servers",
+    "bootstrap_server",
     envvar="MOLDAU_BOOTSTRAP_SERVERS",
     default="127.0.0.1:9092",
     show_default=True,
     show_envvar=True,
-    callback=_servers,
+    callback=servers_of_profile,
     metavar="HOST:PORT[,…]",
-    help="One or more brokers of the cluster.",
+    help="One or more brokers of the cluster; Apache Kafka will do.",
 )
 
 

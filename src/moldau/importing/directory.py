@@ -34,7 +34,7 @@ from moldau.cluster.records import (
 )
 from moldau.importing.metadata import ImportFailed, SourceMetadata, SourceTopic, read_metadata
 from moldau.inspection import dump
-from moldau.inspection.contents import read_offsets
+from moldau.inspection.contents import read_offsets, stored_topic_id
 from moldau.inspection.layout import NothingToRead, PartitionFiles, SegmentFiles, find_target
 from moldau.protocol.errors import KafkaError
 from moldau.storage.directory import checkpoints
@@ -209,23 +209,16 @@ def _ids_by_name(partitions: Iterable[PartitionFiles]) -> dict[str, Uuid]:
     for files in partitions:
         topic = files.topic_partition.topic if files.topic_partition is not None else ""
         names.add(topic)
-        stored = _stored_id(files)
+        stored = stored_topic_id(files)
         if stored is not None:
             ids.setdefault(topic, stored)
     return {topic: ids.get(topic) or parse_uuid(new_id(OsFiles())) for topic in names}
 
 
-def _stored_id(files: PartitionFiles) -> Uuid | None:
-    try:
-        return checkpoints.read_topic_id(OsFiles(), str(files.path))
-    except CorruptFileError:
-        return None
-
-
 def _topic_id(
     files: PartitionFiles, metadata: SourceMetadata | None, topic: str, ids: Mapping[str, Uuid]
 ) -> Uuid | None:
-    stored = _stored_id(files)
+    stored = stored_topic_id(files)
     if metadata is None:
         return stored or ids[topic]
     known = metadata.topics.get(topic)

@@ -330,7 +330,7 @@ def inspect(
     return PartitionView(
         name,
         str(partition.path),
-        _topic_id(partition),
+        stored_topic_id(partition),
         segments,
         [_producer(each, *counts.get(each.producer_id, (0, 0))) for each in history.producers.active()],
         classify_holes(partition, history, offsets),
@@ -415,7 +415,8 @@ def without_unused(data: bytes, entry_size: int) -> bytes:
     return data[:end] if len(data) - end >= entry_size else data
 
 
-def _topic_id(partition: PartitionFiles) -> Uuid | None:
+def stored_topic_id(partition: PartitionFiles) -> Uuid | None:
+    """The id in the partition's directory; None without one that can be read."""
     try:
         return checkpoints.read_topic_id(OsFiles(), str(partition.path))
     except CorruptFileError:

@@ -11,7 +11,7 @@ import struct
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import BinaryIO, NamedTuple
+from typing import BinaryIO, NamedTuple, TypeVar
 
 from moldau.protocol.checksum import crc32c
 from moldau.protocol.errors import KafkaError
@@ -208,6 +208,9 @@ class TimeEntry(NamedTuple):
     offset: int
 
 
+_Entry = TypeVar("_Entry", OffsetEntry, TimeEntry)
+
+
 def offset_entries(data: bytes, base_offset: int) -> list[OffsetEntry]:
     """All complete entries of an ``.index`` file, including the unused ones of a running broker."""
     whole = len(data) // _OFFSET_ENTRY.size * _OFFSET_ENTRY.size
@@ -222,15 +225,8 @@ def time_entries(data: bytes, base_offset: int) -> list[TimeEntry]:
     return [TimeEntry(timestamp, base_offset + relative) for timestamp, relative in pairs]
 
 
-def used_offset_entries(entries: list[OffsetEntry], base_offset: int) -> list[OffsetEntry]:
+def used_entries(entries: list[_Entry], base_offset: int) -> list[_Entry]:
     """The entries before the unused ones: Kafka preallocates the file with zeros."""
-    for index, entry in enumerate(entries):
-        if index and entry.offset == base_offset:
-            return entries[:index]
-    return entries
-
-
-def used_time_entries(entries: list[TimeEntry], base_offset: int) -> list[TimeEntry]:
     for index, entry in enumerate(entries):
         if index and entry.offset == base_offset:
             return entries[:index]

@@ -79,7 +79,6 @@ class Flow:
         self._connect = connect
         self._clock: Clock = SystemClock() if clock is None else clock
         self._stopped = asyncio.Event()
-        self._bytes_before = 0
 
     def stop(self) -> None:
         """Lets ``run`` end after what is under way."""

@@ -8,35 +8,11 @@ Invariant: malformed bytes raise ``MalformedMessage``; unknown tagged fields are
 """
 
 import struct
-from typing import Any, NamedTuple
+from typing import Any
 
 from moldau.protocol.primitives import MalformedMessage, skip_tagged_fields
 
-_FIXED = struct.Struct(">hhih")
 _HEADER_V1 = struct.Struct(">hhi")
-
-
-class RequestHeader(NamedTuple):
-    api_key: int
-    api_version: int
-    correlation_id: int
-    client_id: str | None
-    #: Where the body starts, or the tagged fields of the header in flexible versions.
-    position: int
-
-
-def read_request_header(frame: Any) -> RequestHeader:
-    """The part that all versions have; for flexible versions ``skip_header_tags`` has to follow."""
-    try:
-        api_key, version, correlation_id, size = _FIXED.unpack_from(frame, 0)
-        if size < 0:
-            return RequestHeader(api_key, version, correlation_id, None, 10)
-        if 10 + size > len(frame):
-            raise MalformedMessage("the client id is cut")
-        client_id = str(frame[10 : 10 + size], "utf-8")
-    except (struct.error, UnicodeDecodeError) as error:
-        raise MalformedMessage(f"request header: {error}") from None
-    return RequestHeader(api_key, version, correlation_id, client_id, 10 + size)
 
 
 def skip_header_tags(frame: Any, position: int) -> int:

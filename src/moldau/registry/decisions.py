@@ -29,7 +29,7 @@ from moldau.registry.records import (
 )
 from moldau.registry.schemas import Reference
 from moldau.registry.state import LATEST, MAX_ID, State, content, content_of, guid_of
-from moldau.registry.subjects import DEFAULT_CONTEXT, check, qualified, split, within
+from moldau.registry.subjects import check, split, within
 
 MODES = ("READWRITE", "READONLY", "READONLY_OVERRIDE", "IMPORT", "FORWARD")
 #: Modes in which clients cannot change anything.
@@ -434,8 +434,3 @@ def _check_open(subject: str | None, mode: str) -> None:
 def _property(metadata: Any, name: str) -> Any:
     properties = metadata.get("properties") if isinstance(metadata, dict) else None
     return properties.get(name) if isinstance(properties, dict) else None
-
-
-def context_subject(context: str) -> str | None:
-    """What stands for a whole context where a subject is asked for; None for the default one."""
-    return None if context == DEFAULT_CONTEXT else qualified(context, "")

@@ -5,7 +5,7 @@ give the same catalogue again.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from moldau.sql.errors import SqlError
@@ -146,7 +146,3 @@ def _window_of(properties: Mapping[str, Any]) -> Window | None:
         raise SqlError("WINDOW_TYPE needs WINDOW_SIZE, as in '1 HOUR'.")
     size = parse_duration(properties["WINDOW_SIZE"]) if "WINDOW_SIZE" in properties else 0
     return Window(kind, size)
-
-
-def written_by(source: Source, query_id: str) -> Source:
-    return replace(source, query_id=query_id)

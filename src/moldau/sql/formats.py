@@ -20,8 +20,6 @@ from moldau.sql.statements import ColumnDefinition
 from moldau.sql.types import SqlType, caster, to_json
 
 FORMATS = ("JSON", "JSON_SR", "AVRO", "PROTOBUF", "KAFKA", "DELIMITED", "NONE")
-#: Formats whose schema is in a registry.
-WITH_SCHEMA = ("JSON_SR", "AVRO", "PROTOBUF")
 
 Columns = Sequence[ColumnDefinition]
 

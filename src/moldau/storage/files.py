@@ -12,6 +12,7 @@ import contextlib
 import errno
 import fcntl
 import os
+from collections.abc import Callable
 from typing import Protocol, TypeAlias
 
 from moldau.storage.errors import DirectoryInUseError
@@ -162,6 +163,8 @@ class Slice:
 
 # Looked up once: it is on the path of every append.
 _pwrite = os.pwrite
+#: macOS has no ``fdatasync``.
+_sync_data: Callable[[int], None] = getattr(os, "fdatasync", os.fsync)
 
 #: Errors of ``link`` after which a copy is made instead.
 _NO_LINK = frozenset(
@@ -314,7 +317,7 @@ class OsFile:
         self._open_files.admit(self)
 
     def flush(self) -> None:
-        os.fdatasync(self.descriptor())
+        _sync_data(self.descriptor())
 
     def close(self) -> None:
         descriptor, self._descriptor = self._descriptor, NO_DESCRIPTOR

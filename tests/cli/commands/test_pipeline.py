@@ -143,6 +143,14 @@ def test_a_pipeline_is_asked_to_end(pipeline: Run, home: PipelineDirectory, runn
     assert "does not run (it died without a word)" in pipeline("stop", "p", code=1).stderr
 
 
+def test_one_that_is_starting_is_left_alone(pipeline: Run, home: PipelineDirectory, running: Any) -> None:
+    """Its state is still that of the run before, whose process id may be anybody's by now."""
+    child = running("good")
+    home.write_state(PipelineState(**{**_fields(STATE), "state": "stopped", "pid": child.pid}))
+    assert "pipeline p is starting: try again when it runs" in pipeline("stop", "p", code=1).stderr
+    assert child.poll() is None
+
+
 def test_one_that_does_not_listen_is_ended_by_force(
     pipeline: Run, home: PipelineDirectory, running: Any
 ) -> None:

@@ -46,6 +46,22 @@ def test_a_command_with_a_profile(run: Callable[..., Result]) -> None:
     assert "there is no profile" in gone.output
 
 
+def test_doctor_asks_the_cluster_of_a_profile(
+    run: Callable[..., Result], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+
+    def examine(servers: str) -> list[object]:
+        asked.append(servers)
+        return []
+
+    monkeypatch.setattr("moldau.cli.commands.doctor._examine_cluster", examine)
+    run("profile", "add", "prod", "-b", "kafka.example:9093", "--without-tls")
+    run("doctor", "--profile", "prod")
+    run("doctor")
+    assert asked == ["kafka.example:9093"]
+
+
 def test_files_are_found_from_everywhere(
     run: Callable[..., Result], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

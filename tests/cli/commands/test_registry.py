@@ -7,11 +7,8 @@ import subprocess
 import sys
 from contextlib import contextmanager
 
-import click
 import httpx
 import pytest
-
-from moldau.cli.commands.registry import credentials
 
 pytestmark = pytest.mark.slow
 
@@ -95,15 +92,3 @@ def test_what_does_not_start_says_why(moldau, broker, tmp_path):
     assert "--tls-cert" in result.stderr
     assert "--tls-client-ca" in moldau("registry", "--tls-client-ca", str(no_certificate), code=2).stderr
     assert "moldau registry --port 8081" in moldau("registry", "--help").stdout
-
-
-def test_users_from_options_and_a_file(tmp_path):
-    file = tmp_path / "users.txt"
-    file.write_text("# people\nbob:pa:ss\n\n")
-    assert credentials(("ann:secret",), file) == {"ann": "secret", "bob": "pa:ss"}
-    with pytest.raises(click.UsageError) as error:
-        credentials(("hunter2",), None)
-    assert "hunter2" not in error.value.message
-    file.write_text("# nobody\n")
-    with pytest.raises(click.UsageError, match="names nobody"):
-        credentials((), file)

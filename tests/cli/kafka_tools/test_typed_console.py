@@ -1,9 +1,6 @@
 """The console tools for records with a schema, with confluent-kafka's serializers on the other side."""
 
-import asyncio
 import json
-import threading
-from concurrent.futures import Future
 
 import pytest
 from confluent_kafka.schema_registry import SchemaRegistryClient
@@ -12,6 +9,7 @@ from confluent_kafka.schema_registry.json_schema import JSONDeserializer
 from confluent_kafka.serialization import MessageField, SerializationContext
 
 from moldau.client.registry.schema_registry import RegistryClient
+from tests.shared.services import running_registry
 
 pytestmark = pytest.mark.slow
 
@@ -27,21 +25,8 @@ JSON_SCHEMA = '{"title":"Order","type":"object","properties":{"id":{"type":"inte
 @pytest.fixture
 def registry(broker):
     """The URL of an empty registry on the broker of the test."""
-    from moldau.registry.server import ServerOptions, serve
-
-    started, stopping = Future(), Future()
-
-    async def work():
-        stop, loop = asyncio.Event(), asyncio.get_running_loop()
-        stopping.set_result(lambda: loop.call_soon_threadsafe(stop.set))
-        options = ServerOptions(bootstrap_servers=broker.bootstrap_servers)
-        await serve(options, lambda url, _: started.set_result(url), stop)
-
-    thread = threading.Thread(target=lambda: asyncio.run(work()), daemon=True)
-    thread.start()
-    yield started.result(30)
-    stopping.result(1)()
-    thread.join(30)
+    with running_registry(broker.bootstrap_servers) as found:
+        yield found.url
 
 
 @pytest.fixture

@@ -52,6 +52,9 @@ def test_rows() -> None:
     assert "leader epochs: 0 from 0, 1 from 5" in told
     assert "transactions: 2 committed, 1 aborted, 0 open" in told
     assert "compaction has taken records out of 4 batches" in told
+    damaged = view()
+    damaged.segments[0].sample.unreadable_batches = 3
+    assert "3 of the sampled batches cannot be read" in facts(damaged)
     holes = [
         (Hole(5, 6, 0, False), HoleKind.COMPACTION),
         (Hole(8, 9, 0, True), HoleKind.MISSING_SEGMENT),

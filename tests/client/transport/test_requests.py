@@ -15,10 +15,10 @@ from moldau.client.transport.requests import (
 from moldau.protocol.api_keys import ApiKey
 from moldau.protocol.codec import decode, encode
 from moldau.protocol.errors import ErrorCode, KafkaError
-from moldau.protocol.framing import read_request_header
 from moldau.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from moldau.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from moldau.protocol.schema import Versions
+from tests.shared.request_headers import read_request_header
 
 OURS_LAST = 4
 

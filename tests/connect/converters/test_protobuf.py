@@ -12,7 +12,7 @@ from moldau.connect.errors import DataException
 from moldau.schemas.protobuf.text import proto_text
 from moldau.serde.protobuf import ProtobufSerializer
 from moldau.testing import Broker
-from tests.registry.conftest import running as running_registry
+from tests.shared.services import running_registry
 
 NAME = "io.confluent.connect.protobuf.ProtobufConverter"
 LINE = struct({"sku": Schema(Type.STRING), "raw": Schema(Type.BYTES)}, name="x", optional=True)
@@ -61,7 +61,7 @@ def test_what_protobuf_cannot_carry(schema: Schema) -> None:
 
 @pytest.fixture(scope="module")
 def url(broker: Broker) -> Iterator[str]:
-    with running_registry(broker) as registry:
+    with running_registry(broker.bootstrap_servers) as registry:
         yield registry.url
 
 

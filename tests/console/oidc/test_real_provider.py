@@ -1,7 +1,6 @@
 """Logins at a real OpenID Connect provider (npm oidc-provider), with a broker that takes its tokens."""
 
 import shutil
-import socket
 import subprocess
 import urllib.request
 from collections.abc import Callable, Iterator
@@ -14,6 +13,7 @@ import pytest
 from moldau.console.oidc.settings import OidcSettings
 from moldau.testing import Broker
 from moldau.web.server import ListenerOptions
+from tests.shared.ports import free_port
 
 _PACKAGE = "oidc-provider@9"
 _BEARER = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "OAUTHBEARER"}
@@ -25,12 +25,6 @@ pytestmark = [
         reason="node and npm are missing: apt-get install nodejs npm",
     ),
 ]
-
-
-def free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])
 
 
 @pytest.fixture(scope="module")

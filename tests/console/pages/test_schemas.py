@@ -1,18 +1,15 @@
 """Schemas: versions, differences, checks and new ones, on a real registry; and records decoded by it."""
 
-import asyncio
 import json
-import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future
 from typing import Any
 
 import pytest
 
 from moldau.client.registry.schema_registry import RegistryClient
-from moldau.registry.server import ServerOptions, serve
 from moldau.serde.avro import AvroSerializer
 from moldau.testing import Broker
+from tests.shared.services import running_registry
 
 FIRST = {"type": "record", "name": "Order", "fields": [{"name": "id", "type": "long"}]}
 SECOND = {**FIRST, "fields": [*FIRST["fields"], {"name": "town", "type": "string", "default": "Brno"}]}
@@ -22,19 +19,8 @@ BROKEN = {**FIRST, "fields": [*FIRST["fields"], {"name": "price", "type": "doubl
 @pytest.fixture
 def registry(broker: Broker) -> Iterator[str]:
     """The URL of a registry on the broker."""
-    started: Future[str] = Future()
-    stopping: Future[Callable[[], None]] = Future()
-
-    async def work() -> None:
-        stop, loop = asyncio.Event(), asyncio.get_running_loop()
-        stopping.set_result(lambda: loop.call_soon_threadsafe(stop.set))
-        await serve(ServerOptions(broker.bootstrap_servers), lambda url, _: started.set_result(url), stop)
-
-    thread = threading.Thread(target=lambda: asyncio.run(work()), name="registry", daemon=True)
-    thread.start()
-    yield started.result(60)
-    stopping.result()()
-    thread.join(60)
+    with running_registry(broker.bootstrap_servers) as found:
+        yield found.url
 
 
 def test_versions_differences_and_checks(make_console: Callable[..., Any], registry: str) -> None:

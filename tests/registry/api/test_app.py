@@ -293,7 +293,7 @@ def test_users_limits_and_no_cors(start):
 def test_a_read_only_instance_reads(start):
     with start() as leader, start(read_only=True) as reader:
         register(leader.http, "s", V1)
-        reader.run(reader.registry.log.wait_for(leader.registry.log.position - 1))
+        reader.run(reader.service.log.wait_for(leader.service.log.position - 1))
         assert reader.http.get("/subjects").json() == ["s"]
         assert code(reader.http.post("/subjects/s/versions", json={"schema": V2})) == (422, 42205)
         assert reader.http.get("/mode").json() == {"mode": "READONLY"}

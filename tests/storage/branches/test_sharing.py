@@ -121,7 +121,7 @@ def test_a_reader_does_not_notice(tmp_path: Path) -> None:
     before = file.descriptor()
     file.unshare()
     assert os.pread(before, 5, 0) == file.read(0, 5) == b"hello"
-    os.fdatasync(before)
+    os.fsync(before)
     file.flush()
     after = os.fstat(file.descriptor())
     assert after.st_nlink == 1

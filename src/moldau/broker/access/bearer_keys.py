@@ -7,11 +7,11 @@ known has the keys fetched again, but not more often than every few seconds.
 
 import asyncio
 import logging
-import urllib.request
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
+from moldau.base.http_client import fetch
 from moldau.broker.context import Services
 from moldau.cluster.configs.listener_settings import ListenerSettings
 from moldau.security.bearer_tokens import TokenRules, UnknownKey, accept, key_set
@@ -100,15 +100,5 @@ def _read_file(url: str) -> bytes:
         raise ValueError(f"{url} cannot be read: {error.strerror}") from None
 
 
-class _NoRedirects(urllib.request.HTTPRedirectHandler):
-    """Keys come from the address that the broker's file names, and from no other."""
-
-    def redirect_request(self, *_: Any) -> None:
-        return None
-
-
 def _read_https(url: str) -> bytes:
-    opener = urllib.request.build_opener(_NoRedirects)
-    with opener.open(url, timeout=_TIMEOUT_SECONDS) as answer:
-        data: bytes = answer.read(_MOST_BYTES)
-        return data
+    return fetch(url, timeout_seconds=_TIMEOUT_SECONDS, most_bytes=_MOST_BYTES)

@@ -3,7 +3,8 @@
 import json
 import re
 import shlex
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import partial, wraps
 from typing import IO, TYPE_CHECKING, Any
 
 import click
@@ -31,10 +32,12 @@ _REFUSAL = re.compile(
     r"Principal = (?P<principal>\S+) is Denied operation = (?P<operation>\w+) from host = \S+ "
     r"on resource = (?P<type>\w+):LITERAL:(?P<name>\S+) for request"
 )
+#: What an ACL is about.
+Resource = tuple[ResourceType, str, PatternType]
 OPERATION = click.Choice([each.name.lower() for each in Operation if each > Operation.ANY])
 
 
-@click.group(short_help="List, add, remove, check and suggest ACLs.")
+@click.group()
 def acls() -> None:
     """List, add, remove, check and suggest ACLs.
 
@@ -47,44 +50,49 @@ def acls() -> None:
     """
 
 
-def resource_options(command: Any) -> Any:
-    for option in (
-        click.option("--prefixed", is_flag=True, help="The name is the beginning of names."),
-        click.option("--cluster", "of_cluster", is_flag=True, help="The cluster."),
-        click.option("--transactional-id", metavar="ID", help="A transactional id, or '*'."),
-        click.option("--group", metavar="NAME", help="A group, or '*'."),
-        click.option("--topic", metavar="NAME", help="A topic, or '*'."),
-    ):
+def add_options(command: Any, options: Iterable[Callable[[Any], Any]]) -> Any:
+    for option in options:
         command = option(command)
     return command
 
 
-def named_resource(
-    topic: str | None, group: str | None, transactional_id: str | None, of_cluster: bool, prefixed: bool
-) -> tuple[ResourceType, str, PatternType] | None:
-    given = [
-        (kind, name)
-        for kind, name in (
-            (ResourceType.TOPIC, topic),
-            (ResourceType.GROUP, group),
-            (ResourceType.TRANSACTIONAL_ID, transactional_id),
-            (ResourceType.CLUSTER, CLUSTER_NAME if of_cluster else None),
-        )
-        if name is not None
-    ]
-    if len(given) > 1:
-        raise click.UsageError("name one of --topic, --group, --transactional-id and --cluster")
-    if not given:
-        return None
-    return (*given[0], PatternType.PREFIXED if prefixed else PatternType.LITERAL)
+_RESOURCE_OPTIONS = (
+    click.option("--prefixed", is_flag=True, help="The name is the beginning of names."),
+    click.option("--cluster", "of_cluster", is_flag=True, help="The cluster."),
+    click.option("--transactional-id", metavar="ID", help="A transactional id, or '*'."),
+    click.option("--group", metavar="NAME", help="A group, or '*'."),
+    click.option("--topic", metavar="NAME", help="A topic, or '*'."),
+)
 
 
-def needed_resource(
-    resource: tuple[ResourceType, str, PatternType] | None,
-) -> tuple[ResourceType, str, PatternType]:
-    if resource is None:
-        raise click.UsageError("name one of --topic, --group, --transactional-id and --cluster")
-    return resource
+def resource_options(command: Callable[..., None], *, is_needed: bool = True) -> Any:
+    """Adds the options that name a resource, which the command gets as ``resource``."""
+
+    @wraps(command)
+    def run(
+        topic: str | None,
+        group: str | None,
+        transactional_id: str | None,
+        of_cluster: bool,
+        prefixed: bool,
+        **options: Any,
+    ) -> None:
+        given = [
+            (kind, name)
+            for kind, name in (
+                (ResourceType.TOPIC, topic),
+                (ResourceType.GROUP, group),
+                (ResourceType.TRANSACTIONAL_ID, transactional_id),
+                (ResourceType.CLUSTER, CLUSTER_NAME if of_cluster else None),
+            )
+            if name is not None
+        ]
+        if len(given) > 1 or (is_needed and not given):
+            raise click.UsageError("name one of --topic, --group, --transactional-id and --cluster")
+        pattern = PatternType.PREFIXED if prefixed else PatternType.LITERAL
+        command(resource=(*given[0], pattern) if given else None, **options)
+
+    return add_options(run, _RESOURCE_OPTIONS)
 
 
 def principal_of(user: str) -> str:
@@ -93,21 +101,12 @@ def principal_of(user: str) -> str:
 
 @acls.command("list")
 @click.option("--user", help="Only ACLs of this user.")
-@resource_options
+@partial(resource_options, is_needed=False)
 @cluster_command_options
 def list_(
-    user: str | None,
-    topic: str | None,
-    group: str | None,
-    transactional_id: str | None,
-    of_cluster: bool,
-    prefixed: bool,
-    as_json: bool,
-    timeout_seconds: float,
-    bootstrap_server: str,
+    user: str | None, resource: Resource | None, as_json: bool, timeout_seconds: float, bootstrap_server: str
 ) -> None:
     """List ACLs, all of them or those of a user or a resource."""
-    resource = named_resource(topic, group, transactional_id, of_cluster, prefixed)
     wanted = AclFilter() if resource is None else AclFilter(resource[0], resource[1])
     if user is not None:
         wanted = wanted._replace(principal=principal_of(user))
@@ -141,51 +140,37 @@ def acl_object(acl: Acl) -> dict[str, str]:
     }
 
 
-def _rule_options(command: Any) -> Any:
-    for option in (
-        click.option("--deny", is_flag=True, help="May not, whatever else is allowed."),
-        click.option("--host", default=WILDCARD, show_default=True, help="From this address only."),
-        click.option("--operation", "operations", multiple=True, required=True, type=OPERATION),
-        click.option("--user", required=True, help="Who; '*' for everybody."),
-    ):
-        command = option(command)
-    return command
+RIGHTS_OPTIONS = (
+    click.option("--deny", is_flag=True, help="May not, whatever else is allowed."),
+    click.option("--host", default=WILDCARD, show_default=True, help="From this address only."),
+    click.option("--operation", "operations", multiple=True, required=True, type=OPERATION),
+)
 
 
-def _rules(
-    user: str,
-    operations: Iterable[str],
-    host: str,
-    deny: bool,
-    resource: tuple[ResourceType, str, PatternType],
-) -> list[Acl]:
+def rules(principal: str, resource: Resource, operations: Iterable[str], host: str, deny: bool) -> list[Acl]:
+    """One ACL for each operation."""
     permission = Permission.DENY if deny else Permission.ALLOW
-    return [
-        Acl(*resource, principal_of(user), host, Operation[each.upper()], permission) for each in operations
-    ]
+    return [Acl(*resource, principal, host, Operation[each.upper()], permission) for each in operations]
+
+
+def _rule_options(command: Callable[..., None]) -> Any:
+    """Adds the options that make ACLs, which the command gets as ``wanted``."""
+
+    @wraps(command)
+    def run(
+        user: str, resource: Resource, operations: tuple[str, ...], host: str, deny: bool, **options: Any
+    ) -> None:
+        command(wanted=rules(principal_of(user), resource, operations, host, deny), **options)
+
+    user_option = click.option("--user", required=True, help="Who; '*' for everybody.")
+    return add_options(resource_options(run), (*RIGHTS_OPTIONS, user_option))
 
 
 @acls.command("add")
 @_rule_options
-@resource_options
 @cluster_command_options
-def add(
-    user: str,
-    operations: tuple[str, ...],
-    host: str,
-    deny: bool,
-    topic: str | None,
-    group: str | None,
-    transactional_id: str | None,
-    of_cluster: bool,
-    prefixed: bool,
-    as_json: bool,
-    timeout_seconds: float,
-    bootstrap_server: str,
-) -> None:
+def add(wanted: list[Acl], as_json: bool, timeout_seconds: float, bootstrap_server: str) -> None:
     """Allow something, or deny it."""
-    resource = needed_resource(named_resource(topic, group, transactional_id, of_cluster, prefixed))
-    wanted = _rules(user, operations, host, deny, resource)
 
     async def work(cluster: "Cluster") -> None:
         from moldau.client.admin.access import Access
@@ -198,30 +183,14 @@ def add(
 
 @acls.command("remove")
 @_rule_options
-@resource_options
 @cluster_command_options
-def remove(
-    user: str,
-    operations: tuple[str, ...],
-    host: str,
-    deny: bool,
-    topic: str | None,
-    group: str | None,
-    transactional_id: str | None,
-    of_cluster: bool,
-    prefixed: bool,
-    as_json: bool,
-    timeout_seconds: float,
-    bootstrap_server: str,
-) -> None:
+def remove(wanted: list[Acl], as_json: bool, timeout_seconds: float, bootstrap_server: str) -> None:
     """Remove ACLs."""
-    resource = needed_resource(named_resource(topic, group, transactional_id, of_cluster, prefixed))
-    wanted = [AclFilter(*acl) for acl in _rules(user, operations, host, deny, resource)]
 
     async def work(cluster: "Cluster") -> list[Acl]:
         from moldau.client.admin.access import Access
 
-        return await Access(cluster).delete_acls(wanted)
+        return await Access(cluster).delete_acls([AclFilter(*acl) for acl in wanted])
 
     _report(connected(bootstrap_server, work, timeout_seconds=timeout_seconds), "Removed", as_json)
 
@@ -254,17 +223,13 @@ def check(
     user: str,
     operation: str,
     host: str,
-    topic: str | None,
-    group: str | None,
-    transactional_id: str | None,
-    of_cluster: bool,
-    prefixed: bool,
+    resource: Resource,
     as_json: bool,
     timeout_seconds: float,
     bootstrap_server: str,
 ) -> None:
     """Say whether somebody may do something, and which rule decides; exit code 1 for a no."""
-    kind, name, _ = needed_resource(named_resource(topic, group, transactional_id, of_cluster, prefixed))
+    kind, name, _ = resource
 
     async def work(cluster: "Cluster") -> Authorizer:
         return await _authorizer(cluster)

@@ -26,7 +26,7 @@ def _check_id(context: click.Context, parameter: click.Parameter, value: str) ->
     raise click.BadParameter(f"{value!r} is none of key, header:NAME, value:FIELD")
 
 
-@click.command(short_help="Find records that an application has not processed.")
+@click.command()
 @click.argument("topic")
 @click.option(
     "--processed",

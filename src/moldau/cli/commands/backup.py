@@ -29,7 +29,7 @@ _PARTS = ("topics", "groups", "schemas", "acls", "quotas", "configs")
 _REGISTRY_TOPIC = "_schemas"
 
 
-@click.group(short_help="Save topics, groups, schemas and ACLs; bring them back.")
+@click.group()
 def backup() -> None:
     """Save a cluster to a directory or an S3-like store, and bring it back with the same offsets.
 

@@ -57,7 +57,7 @@ _OS_ERRORS = {
 }
 
 
-@click.command(short_help="Run a broker in the foreground.")
+@click.command()
 @click.option("--port", type=click.IntRange(0, 65535), help=f"Default {DEFAULT_PORT}; 0 takes a free one.")
 @click.option("--host", help=f"The address to listen on; default {DEFAULT_HOST}, this machine only.")
 @click.option(

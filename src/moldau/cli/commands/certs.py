@@ -22,7 +22,7 @@ def _directory(command: click.decorators.FC) -> click.decorators.FC:
     )(command)
 
 
-@click.group(short_help="Make certificates for a laptop or a test cluster.")
+@click.group()
 def certs() -> None:
     """Make certificates for a laptop or a test cluster.
 

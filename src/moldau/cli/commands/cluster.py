@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _SHOWN_PARTITIONS = 5
 
 
-@click.group(short_help="Show the brokers of a cluster, why it is not well, and move replicas.")
+@click.group()
 def cluster() -> None:
     """Show the brokers of a cluster, say in words what is wrong with it, and move replicas and leaders.
 

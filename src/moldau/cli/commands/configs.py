@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from moldau.client.transport.cluster import Cluster
 
 
-@click.group(short_help="Show and change the configs of topics and brokers.")
+@click.group()
 def configs() -> None:
     """Show and change the configs of topics and brokers.
 

@@ -6,7 +6,6 @@ The first runs one worker of a cluster, the second a worker alone with the conne
 Invariant: the ready line is printed when requests are answered, not before.
 """
 
-import logging
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
     from moldau.connect.worker.herder import Herder
     from moldau.connect.worker.server import Ready
 
-_LOG_FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 _EXTRA = "Next: pip install 'moldau[connect]'"
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
@@ -37,7 +35,7 @@ _LOG_LEVEL = click.option(
 )
 
 
-@click.command(short_help="Run one worker of a cluster that runs connectors.")
+@click.command()
 @click.argument("worker", type=_FILE, metavar="WORKER.PROPERTIES")
 @_USERS
 @_LOG_LEVEL
@@ -54,7 +52,7 @@ def connect(worker: Path, users: tuple[str, ...], log_level: str) -> None:
     """
     _log(log_level)
     try:
-        from moldau.cli.commands.registry import credentials
+        from moldau.cli.service import credentials
         from moldau.client.transport.security import Security
         from moldau.connect.errors import JavaError
         from moldau.connect.worker.server import DistributedOptions, serve_distributed
@@ -70,7 +68,7 @@ def connect(worker: Path, users: tuple[str, ...], log_level: str) -> None:
     _run(partial(serve_distributed, options))
 
 
-@click.command(short_help="Run connectors in one process.")
+@click.command()
 @click.argument("worker", type=_FILE, metavar="WORKER.PROPERTIES")
 @click.argument("connectors", type=_FILE, nargs=-1, metavar="[CONNECTOR.PROPERTIES]…")
 @_USERS
@@ -89,7 +87,7 @@ def connect_standalone(
     """
     _log(log_level)
     try:
-        from moldau.cli.commands.registry import credentials
+        from moldau.cli.service import credentials
         from moldau.client.transport.security import Security
         from moldau.connect.errors import JavaError
         from moldau.connect.worker.server import StandaloneOptions, serve
@@ -108,7 +106,9 @@ def connect_standalone(
 
 
 def _log(level: str) -> None:
-    logging.basicConfig(level=level.upper(), format=_LOG_FORMAT, datefmt="%Y-%m-%d %H:%M:%S")
+    from moldau.cli.output import log_to_stderr
+
+    log_to_stderr(level)
 
 
 def read_file(path: Path) -> dict[str, str]:

@@ -64,7 +64,7 @@ def _path(name: str, rest: str = "") -> str:
     return f"/connectors/{quote(name, safe='')}{rest}"
 
 
-@click.group(short_help="List, pause, resume, restart and delete connectors; say why one fails.")
+@click.group()
 def connectors() -> None:
     """List, pause, resume, restart and delete connectors, and say why one fails.
 

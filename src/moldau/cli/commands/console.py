@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import click
 
 from moldau.cli.output import log_to_stderr
-from moldau.cli.service import run_service
+from moldau.cli.service import FILE, host_option, log_level_option, run_service, tls_key_options, tls_of
 from moldau.cli.session import bootstrap_option, client_settings
 from moldau.cli.up.services import DEFAULT_CONSOLE_PORT, next_free_port
 
@@ -18,14 +18,12 @@ if TYPE_CHECKING:
     from moldau.console.masks import Mask
     from moldau.console.oidc.settings import OidcSettings
     from moldau.console.settings import ClusterSettings, ConsoleSettings
-    from moldau.web.tls import TlsOptions
 
-_LOG_FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 _EXTRA = "Next: pip install 'moldau[console]'"
 
 
-@click.command(short_help="Run the web console in the foreground.")
-@click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on.")
+@click.command()
+@host_option
 @click.option(
     "--port",
     type=click.IntRange(0, 65535),
@@ -50,7 +48,7 @@ _EXTRA = "Next: pip install 'moldau[console]'"
 @click.option(
     "--clusters",
     "clusters_file",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    type=FILE,
     metavar="FILE",
     help="A TOML file with several clusters, instead of -b, -r and --connect.",
 )
@@ -61,7 +59,7 @@ _EXTRA = "Next: pip install 'moldau[console]'"
 @click.option(
     "--oidc",
     "oidc_file",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    type=FILE,
     metavar="FILE",
     help="Everybody logs in at the OpenID Connect provider of this TOML file, and acts with their own token.",
 )
@@ -96,20 +94,8 @@ _EXTRA = "Next: pip install 'moldau[console]'"
     help="A name that the console is reached by; repeatable.",
 )
 @click.option("--open", "is_open", is_flag=True, help="Listen on the network without a login all the same.")
-@click.option(
-    "--tls-cert",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="The certificate (PEM): serve https.",
-)
-@click.option(
-    "--tls-key", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="Its key (PEM)."
-)
-@click.option(
-    "--log-level",
-    type=click.Choice(["debug", "info", "warning", "error"]),
-    default="warning",
-    show_default=True,
-)
+@tls_key_options
+@log_level_option
 def console(
     host: str,
     port: int | None,
@@ -147,7 +133,7 @@ def console(
       moldau console --oidc oidc.toml -X security.protocol=SASL_SSL -X sasl.mechanism=OAUTHBEARER
       moldau console --mask 'customers*:value.card' --topic-pattern '[a-z]+\\.[a-z-]+'
     """
-    log_to_stderr(log_level, _LOG_FORMAT)
+    log_to_stderr(log_level)
     try:
         from moldau.console.settings import ConsoleSettings
         from moldau.web.server import ListenerOptions
@@ -161,7 +147,7 @@ def console(
         clusters, hidden = _clusters(own, clusters_file, masks)
         settings = ConsoleSettings(
             clusters,
-            ListenerOptions(host, _port(host, port), tls=_tls(tls_cert, tls_key), stop_timeout_seconds=2),
+            ListenerOptions(host, _port(host, port), tls=tls_of(tls_cert, tls_key), stop_timeout_seconds=2),
             *(login, read_only, hidden, topic_pattern, topic_rule, audit_file, allowed_hosts),
             oidc=None if oidc_file is None else _oidc(oidc_file),
             shared_services=shared_services,
@@ -169,14 +155,6 @@ def console(
     except (ValueError, OSError) as error:
         raise click.UsageError(f"{clusters_file}: {error}" if clusters_file else str(error)) from error
     _run(settings)
-
-
-def _tls(certificate: Path | None, key: Path | None) -> "TlsOptions | None":
-    from moldau.web.tls import TlsOptions
-
-    if certificate is None and key is not None:
-        raise click.UsageError("--tls-key belongs to a certificate: give --tls-cert too")
-    return None if certificate is None else TlsOptions(certificate, key)
 
 
 def _check_host(host: str) -> None:

@@ -37,7 +37,7 @@ class Shown:
     separator: str = "\t"
 
 
-@click.command(short_help="Read records from a topic.")
+@click.command()
 @click.argument("topic")
 @click.option(
     "--from",

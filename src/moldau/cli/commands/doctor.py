@@ -9,17 +9,32 @@ from typing import TYPE_CHECKING
 import click
 
 from moldau.cli.output import print_json, print_table
-from moldau.cli.session import client_settings, client_settings_options, cluster_options, json_option, pairs
+from moldau.cli.session import (
+    client_settings,
+    client_settings_options,
+    cluster_options,
+    json_option,
+    pairs,
+    servers_of_profile,
+)
 
 if TYPE_CHECKING:
     from moldau.reports.findings import Finding
 
 
-@click.group(invoke_without_command=True, short_help="Explain what is wrong, and what to do about it.")
+@click.group(invoke_without_command=True)
 @click.option("--data-dir", "data_dirs", multiple=True, metavar="DIR", help="A data directory; repeatable.")
 @click.option("--port", type=click.IntRange(1, 65535), help="See whether a broker could listen on this port.")
 @click.option("--host", default="127.0.0.1", show_default=True, help="The address for --port.")
-@click.option("-b", "--bootstrap-server", metavar="HOST:PORT", help="Also ask the brokers of a cluster.")
+@click.option(
+    "-b",
+    "--bootstrap-server",
+    "--bootstrap-servers",
+    "bootstrap_server",
+    callback=servers_of_profile,
+    metavar="HOST:PORT",
+    help="Also ask the brokers of a cluster.",
+)
 @client_settings_options
 @json_option
 @click.pass_context

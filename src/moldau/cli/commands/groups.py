@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _WATCH_SECONDS = 6.0
 
 
-@click.group(short_help="List, describe, reset and delete consumer groups; say why one lags.")
+@click.group()
 def groups() -> None:
     """List, describe, reset and delete consumer groups, and say why one lags.
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from moldau.client.transport.cluster import Cluster
 
 
-@click.command(short_help="Watch whether consumer groups keep up.")
+@click.command()
 @click.option("--every", type=click.FloatRange(min=0.1), default=10.0, show_default=True, metavar="SECONDS")
 @click.option("--looks", type=click.IntRange(min=1), metavar="N", help="End after N looks; default: never.")
 @click.option(

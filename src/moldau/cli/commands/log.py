@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _MAX_ROWS = 20
 
 
-@click.group(short_help="Look into log files, check, mend and import them.")
+@click.group()
 def log() -> None:
     """Look into the files of a data directory, check and mend them, or take over those of a Kafka broker.
 

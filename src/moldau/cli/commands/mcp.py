@@ -13,7 +13,7 @@ from moldau.cli.session import bootstrap_option, client_settings
 _EXTRA = "Next: pip install 'moldau[mcp]'"
 
 
-@click.command(short_help="Let an assistant look at a cluster (Model Context Protocol).")
+@click.command()
 @bootstrap_option
 @click.option(
     "-r",
@@ -52,7 +52,7 @@ def mcp(
     In the configuration of an assistant:
       {"mcpServers": {"moldau": {"command": "moldau", "args": ["mcp", "-b", "127.0.0.1:9092"]}}}
     """
-    log_to_stderr("warning", "%(asctime)s %(levelname)s %(name)s: %(message)s")
+    log_to_stderr("warning")
     try:
         from moldau.console.assistant import assistant_server
         from moldau.console.masks import Masks, parse_mask

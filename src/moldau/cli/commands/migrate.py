@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from moldau.mirror.rules.properties import FlowSettings, MirrorSettings
 
 _T = TypeVar("_T")
-_LOG_FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 _state_option = click.option(
     "--state",
     "state_file",
@@ -46,7 +45,7 @@ _config_options = (
 )
 
 
-@click.group(short_help="Move a whole cluster to Moldau.")
+@click.group()
 def migrate() -> None:
     """Move a Kafka cluster to Moldau: topics, records, configs, groups, each at the same offset.
 
@@ -162,7 +161,7 @@ def plan_command(state_file: Path, as_json: bool, **flow: Any) -> None:
 @click.option("--once", is_flag=True, help="End when everything is copied.")
 def start_command(state_file: Path, from_config: Path | None, to_config: Path | None, once: bool) -> None:
     """Copy the planned topics and follow them; keep it running until after the cut-over."""
-    log_to_stderr("info", _LOG_FORMAT)
+    log_to_stderr("info")
     state = _load(state_file)
     if not state.topics:
         raise click.ClickException("the plan has no topics")

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
 _T = TypeVar("_T")
 _F = TypeVar("_F", bound=Callable[..., Any])
-_LOG_FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 #: Flags mean "soon"; MirrorMaker 2's defaults of ten minutes are for files.
 _SECONDS = "5"
 
@@ -38,7 +37,7 @@ class _RunByDefault(click.Group):
         return super().parse_args(ctx, args)
 
 
-@click.group(cls=_RunByDefault, short_help="Copy topics between clusters, with their offsets.")
+@click.group(cls=_RunByDefault)
 def mirror() -> None:
     """Copy topics between clusters continuously.
 
@@ -249,7 +248,7 @@ def run_command(
       moldau mirror mm2.properties
       moldau mirror --from kafka:9092 --to 127.0.0.1:9092 --topics orders,payments --throttle 10MB
     """
-    log_to_stderr(log_level, _LOG_FORMAT)
+    log_to_stderr(log_level)
     given = {
         "moldau.mode": mode,
         "replication.policy.class": policy,

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from moldau.client.transport.cluster import Cluster
 
 
-@click.command(short_help="Show where the partitions of a topic begin and end.")
+@click.command()
 @click.argument("topics", nargs=-1, required=True, metavar="TOPIC...")
 @click.option(
     "-p", "--partition", "partitions", multiple=True, type=click.IntRange(min=0), help="Repeatable."

@@ -4,9 +4,6 @@ Invariant: only ``run`` starts Spark; the others read what a pipeline has writte
 killed only with ``--force``.
 """
 
-import os
-import signal
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,13 +12,12 @@ import click
 
 from moldau.cli.commands.pipeline_run import run
 from moldau.cli.output import note, print_json, print_table
+from moldau.cli.running import PIPELINE, log_options, print_log, state_of, stop_options, stop_run
 from moldau.cli.session import json_option
 
 if TYPE_CHECKING:
     from moldau.pipelines.directory import PipelineDirectory, PipelineState
     from moldau.spark.query.progress import QueryStatus
-
-_POLL_SECONDS = 0.2
 
 home_option = click.option(
     "--home",
@@ -32,7 +28,7 @@ home_option = click.option(
 )
 
 
-@click.group(short_help="Write, run, watch and stop data pipelines on Spark.")
+@click.group()
 def pipeline() -> None:
     """Write, run, watch and stop data pipelines on Spark.
 
@@ -125,16 +121,7 @@ def status(name: str, as_json: bool, home: str | None) -> None:
 
 @pipeline.command()
 @click.argument("name")
-@click.option(
-    "--timeout",
-    "timeout_seconds",
-    type=click.FloatRange(min=0),
-    default=60.0,
-    show_default=True,
-    metavar="SECONDS",
-    help="How long to wait for it.",
-)
-@click.option("--force", is_flag=True, help="Kill it if it has not ended by then; nothing is lost.")
+@stop_options
 @home_option
 def stop(name: str, timeout_seconds: float, force: bool, home: str | None) -> None:
     """End a pipeline: its queries finish the batch that they are at.
@@ -145,24 +132,12 @@ def stop(name: str, timeout_seconds: float, force: bool, home: str | None) -> No
       moldau pipeline stop revenue --timeout 10 --force
     """
     directory, state = _known(name, home)
-    if not directory.is_running():
-        raise click.ClickException(f"pipeline {name} does not run (it {_how_it_ended(state)})")
-    os.kill(state.pid, signal.SIGTERM)
-    if not _ended(directory, timeout_seconds):
-        if not force:
-            raise click.ClickException(
-                f"pipeline {name} (process {state.pid}) has not ended after {timeout_seconds:g} s: wait with "
-                "a longer --timeout, or end it with --force; its batch is run again at the next start"
-            )
-        os.kill(state.pid, signal.SIGKILL)
-        _ended(directory, timeout_seconds)
-    click.echo(f"pipeline {name} is stopped; 'moldau pipeline run {name}' goes on where it ended")
+    stop_run(PIPELINE, directory, state, timeout_seconds, force)
 
 
 @pipeline.command()
 @click.argument("name")
-@click.option("-f", "--follow", is_flag=True, help="Go on with what comes.")
-@click.option("-n", "--lines", type=click.IntRange(min=0), default=100, show_default=True, help="How many.")
+@log_options
 @home_option
 def logs(name: str, follow: bool, lines: int, home: str | None) -> None:
     """Print what a pipeline and its Spark have said.
@@ -173,22 +148,7 @@ def logs(name: str, follow: bool, lines: int, home: str | None) -> None:
       moldau pipeline logs revenue --follow
     """
     directory, _ = _known(name, home)
-    try:
-        with open(directory.log_path, encoding="utf-8", errors="replace") as file:
-            for line in file.readlines()[-lines or None :] if lines else []:
-                click.echo(line, nl=False)
-            file.seek(0, os.SEEK_END)
-            while follow:
-                if text := file.read():
-                    click.echo(text, nl=False)
-                elif not directory.is_running():
-                    return
-                else:
-                    time.sleep(_POLL_SECONDS)
-    except FileNotFoundError:
-        raise click.ClickException(f"pipeline {name} has no log yet: {directory.log_path}") from None
-    except KeyboardInterrupt:
-        raise SystemExit(130) from None
+    print_log(PIPELINE, directory, follow, lines)
 
 
 def _known(name: str, home: str | None) -> "tuple[PipelineDirectory, PipelineState]":
@@ -197,28 +157,9 @@ def _known(name: str, home: str | None) -> "tuple[PipelineDirectory, PipelineSta
 
     try:
         directory = PipelineDirectory(home_directory(home), name)
-        state = directory.state()
+        return directory, state_of(PIPELINE, directory)
     except PipelineError as error:
         raise click.ClickException(str(error)) from error
-    if state is None:
-        raise click.ClickException(
-            f"there is no pipeline {name!r} in {home_directory(home)}: "
-            "'moldau pipeline list' shows what there is"
-        )
-    return directory, state
-
-
-def _ended(directory: "PipelineDirectory", seconds: float) -> bool:
-    deadline = time.monotonic() + seconds
-    while directory.is_running():
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(_POLL_SECONDS)
-    return True
-
-
-def _how_it_ended(state: "PipelineState") -> str:
-    return {"failed": "failed", "died": "died without a word"}.get(state.state, "was stopped")
 
 
 # Rows.

@@ -5,8 +5,6 @@ SIGTERM stop the queries after their batch; a second one stops them at once.
 """
 
 import os
-import signal
-import subprocess
 import sys
 import time
 import traceback
@@ -18,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from moldau.cli.output import console, note, print_table
+from moldau.cli.running import PIPELINE, servers_option, start, until_asked
 from moldau.cli.session import pairs
 
 if TYPE_CHECKING:
@@ -28,23 +27,11 @@ if TYPE_CHECKING:
 
 #: How often a line about each query is printed where there is no terminal.
 _PLAIN_SECONDS = 10.0
-_DETACHED_SECONDS = 120.0
-_POLL_SECONDS = 0.1
 
 
 @click.command(short_help="Run a pipeline.")
 @click.argument("file", metavar="FILE|NAME")
-@click.option(
-    "-b",
-    "--bootstrap-servers",
-    "--bootstrap-server",
-    envvar="MOLDAU_BOOTSTRAP_SERVERS",
-    default="127.0.0.1:9092",
-    show_default=True,
-    show_envvar=True,
-    metavar="HOST:PORT[,…]",
-    help="One or more brokers of the cluster.",
-)
+@servers_option
 @click.option(
     "--master", metavar="URL", help="Where Spark runs: local[2], spark://host:7077 [default: local[*]]."
 )
@@ -106,7 +93,11 @@ def run(file: str, verbose: bool, dry_run: bool, detach: bool, **given: Any) -> 
         if isinstance(loaded, DeclaredPipeline):
             _check_declared_options(given)
         if detach:
-            _detach(loaded, PipelineDirectory(home, loaded.name), given)
+            directory = PipelineDirectory(home, loaded.name)
+            if directory.is_running():
+                with directory.running():  # raises an error that names the process which runs it
+                    pass
+            start(PIPELINE, directory, child_command(loaded, directory, given))
         elif isinstance(loaded, DeclaredPipeline):
             _declared(loaded, options, dry_run)
         elif dry_run:
@@ -191,23 +182,11 @@ def _not_installed(missing: ModuleNotFoundError) -> str:
 def _foreground(pipeline: "Pipeline", options: "RunOptions") -> None:
     from moldau.pipelines.running import run as run_pipeline
 
-    asked: list[int] = []
     view = _View()
-
-    def ask(number: int, _: object) -> None:
-        if asked or not view.running:
-            raise KeyboardInterrupt
-        asked.append(number)
-        note("ending after the batch; once more ends at once")
-
-    before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
     note(f"starting Spark ({options.master or 'local[*]'}) for {pipeline.path.name}")
-    try:
-        with view:
-            ended = run_pipeline(pipeline, options, should_stop=lambda: bool(asked), on_change=view.show)
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+    says = "ending after the batch; once more ends at once"
+    with until_asked(says, at_once=lambda: not view.running) as should_stop, view:
+        ended = run_pipeline(pipeline, options, should_stop=should_stop, on_change=view.show)
     rows = sum(query.rows for query in ended)
     count = "1 query" if len(ended) == 1 else f"{len(ended)} queries"
     note(f"pipeline {pipeline.name} is over: {count}, {rows} rows read")
@@ -275,39 +254,6 @@ def plain_lines(running: "RunningPipeline") -> list[str]:
 # In the background.
 
 
-def _detach(
-    pipeline: "Pipeline | DeclaredPipeline", directory: "PipelineDirectory", given: dict[str, Any]
-) -> None:
-    from moldau.pipelines.errors import PipelineError
-
-    if directory.is_running():
-        with directory.running():  # raises an error that names the process which runs it
-            pass
-    directory.path.mkdir(parents=True, exist_ok=True)
-    with open(directory.log_path, "ab") as log:
-        child = subprocess.Popen(
-            child_command(pipeline, directory, given), stdin=subprocess.DEVNULL, stdout=log, stderr=log,
-            start_new_session=True,
-        )  # fmt: skip
-    note(f"starting pipeline {pipeline.name} in the background (process {child.pid})")
-    deadline = time.monotonic() + _DETACHED_SECONDS
-    while time.monotonic() < deadline:
-        code = child.poll()
-        state = directory.state()
-        ours = state is not None and state.pid == child.pid
-        if state is not None and ours and state.state == "running" and code is None:
-            click.echo(f"pipeline {pipeline.name} runs: 'moldau pipeline status {pipeline.name}' shows how")
-            return
-        if code is not None:
-            if code == 0:
-                click.echo(f"pipeline {pipeline.name} has run to its end")
-                return
-            why = state.error if state is not None and ours and state.error else f"exit code {code}"
-            raise PipelineError(f"{why} ('moldau pipeline logs {pipeline.name}' shows more)")
-        time.sleep(_POLL_SECONDS)
-    note(f"it is still starting; 'moldau pipeline status {pipeline.name}' shows how it does")
-
-
 def child_command(
     pipeline: "Pipeline | DeclaredPipeline", directory: "PipelineDirectory", given: dict[str, Any]
 ) -> list[str]:
@@ -354,21 +300,10 @@ def _declared(pipeline: "DeclaredPipeline", options: "RunOptions", dry_run: bool
         check_declared(pipeline, options, _note_flow)
         note("every flow is sound; nothing was read or written")
         return
-    asked: list[int] = []
-
-    def ask(number: int, _: object) -> None:
-        if asked:
-            raise KeyboardInterrupt
-        asked.append(number)
-        note("ending; what was begun is done again at the next start")
-
-    before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        run_declared(pipeline, options, should_stop=lambda: bool(asked), on_event=_note_flow)
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-    note(f"pipeline {pipeline.name} {'was stopped' if asked else 'has processed what was there'}")
+    with until_asked("ending; what was begun is done again at the next start") as should_stop:
+        run_declared(pipeline, options, should_stop=should_stop, on_event=_note_flow)
+        end = "was stopped" if should_stop() else "has processed what was there"
+    note(f"pipeline {pipeline.name} {end}")
 
 
 def _note_flow(event: str) -> None:

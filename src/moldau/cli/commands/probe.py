@@ -17,7 +17,7 @@ _TOPIC = "moldau-probe"
 _RETENTION_MS = 3_600_000
 
 
-@click.command(short_help="Write and read a record through every broker, from outside.")
+@click.command()
 @click.option("-t", "--topic", default=_TOPIC, show_default=True, help="Made where it does not exist.")
 @click.option(
     "--every", type=click.FloatRange(min=0.1), metavar="SECONDS", help="Again and again; default: once."

@@ -29,7 +29,7 @@ _MAX_REQUEST_BYTES = 100_000_000
 Item = tuple[bytes | None, bytes | None]
 
 
-@click.command(short_help="Write records to a topic.")
+@click.command()
 @click.argument("topic")
 @click.option("-f", "--file", type=click.File("rb"), default="-", help="Read lines from a file, not stdin.")
 @click.option("--whole", is_flag=True, help="The whole input is one record, not one for each line.")

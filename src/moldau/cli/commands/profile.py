@@ -17,7 +17,7 @@ _MODULES = {
 }
 
 
-@click.group(short_help="Keep addresses and secrets of clusters under a name.")
+@click.group()
 def profile() -> None:
     """Keep addresses and secrets of clusters under a name, readable by you alone.
 

@@ -14,76 +14,45 @@ import click
 from click.core import ParameterSource
 
 from moldau.cli.output import log_to_stderr
-from moldau.cli.service import run_service
-from moldau.cli.session import client_settings, client_settings_options
+from moldau.cli.service import (
+    client_security,
+    credentials,
+    host_option,
+    log_level_option,
+    port_option,
+    run_service,
+    tls_of,
+    tls_options,
+    user_options,
+)
+from moldau.cli.session import bootstrap_option, client_settings
 
 if TYPE_CHECKING:
     from moldau.client.transport.security import Security
     from moldau.registry.server import ServerOptions
     from moldau.registry.service import Registry
 
-_LOG_FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 _EXTRA = "Next: pip install 'moldau[registry]'"
 
 
-@click.command(short_help="Run a schema registry in the foreground.")
-@click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on.")
-@click.option(
-    "--port", type=click.IntRange(0, 65535), default=8081, show_default=True, help="0 is a free port."
-)
-@click.option(
-    "-b",
-    "--bootstrap-servers",
-    "--bootstrap-server",
-    "bootstrap_servers",
-    envvar="MOLDAU_BOOTSTRAP_SERVERS",
-    default="127.0.0.1:9092",
-    show_default=True,
-    show_envvar=True,
-    metavar="HOST:PORT[,…]",
-    help="One or more brokers of the cluster that keeps the schemas; Apache Kafka will do.",
-)
-@client_settings_options
+@click.command()
+@host_option
+@port_option(8081)
+@bootstrap_option
 @click.option(
     "--advertised-host", metavar="HOST", help="How other instances reach this one, if not by --host."
 )
 @click.option("--topic", default="_schemas", show_default=True, help="The topic that holds the schemas.")
 @click.option("--group", default="schema-registry", show_default=True, help="The group of all instances.")
 @click.option("--read-only", is_flag=True, help="Answer questions only; never lead, never write.")
-@click.option(
-    "--user", "users", multiple=True, metavar="NAME:PASSWORD", help="Who may use it; may be repeated."
-)
-@click.option(
-    "--user-file",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help='A file with one NAME:PASSWORD, or user_NAME="PASSWORD" as in a JAAS file, on each line.',
-)
-@click.option(
-    "--tls-cert",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="The certificate (PEM): serve https.",
-)
-@click.option(
-    "--tls-key",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="The key of the certificate (PEM).",
-)
-@click.option(
-    "--tls-client-ca",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="Authorities (PEM) that have to have signed the certificate of each client.",
-)
+@user_options
+@tls_options
 @click.option("--max-request-bytes", type=click.IntRange(min=1), default=2 * 1024 * 1024, show_default=True)
-@click.option(
-    "--log-level",
-    type=click.Choice(["debug", "info", "warning", "error"]),
-    default="warning",
-    show_default=True,
-)
+@log_level_option
 def registry(
     host: str,
     port: int,
-    bootstrap_servers: str,
+    bootstrap_server: str,
     advertised_host: str | None,
     topic: str,
     group: str,
@@ -108,19 +77,15 @@ def registry(
       moldau registry --tls-cert server.pem --tls-key server.key --user ann:secret
       moldau registry -b kafka1:9093 --command-config client.properties
     """
-    log_to_stderr(log_level, _LOG_FORMAT)
-    for option, path in (("--tls-key", tls_key), ("--tls-client-ca", tls_client_ca)):
-        if path is not None and tls_cert is None:
-            raise click.UsageError(f"{option} belongs to a certificate: give --tls-cert too")
+    log_to_stderr(log_level)
+    tls = tls_of(tls_cert, tls_key, tls_client_ca)
     try:
         from moldau.registry.server import ServerOptions
         from moldau.web.limits import Limits
         from moldau.web.server import ListenerOptions
-        from moldau.web.tls import TlsOptions
     except ImportError as error:
         raise click.ClickException(f"the registry needs {error.name}. {_EXTRA}") from error
-    servers, security = kafkastore(bootstrap_servers, client_settings())
-    tls = None if tls_cert is None else TlsOptions(tls_cert, tls_key, tls_client_ca)
+    servers, security = kafkastore(bootstrap_server, client_settings())
     _run(
         ServerOptions(
             bootstrap_servers=servers,
@@ -135,29 +100,11 @@ def registry(
     )
 
 
-def credentials(users: tuple[str, ...], user_file: Path | None) -> dict[str, str]:
-    """Names and passwords; empty lines of the file and those that begin with # are ignored."""
-    from moldau.web.authentication import read_users, user_entries
-
-    given = list(users)
-    if user_file is not None:
-        given += user_entries(user_file.read_text("utf-8"))
-    try:
-        found = read_users(given)
-    except ValueError as error:
-        raise click.UsageError(str(error)) from error
-    if user_file is not None and not found:
-        raise click.UsageError(f"{user_file} names nobody: without users everybody may do everything")
-    return found
-
-
 def kafkastore(bootstrap_servers: str, settings: Mapping[str, str]) -> "tuple[str, Security]":
     """Brokers and security, from the client's settings and, before them, Confluent's ``kafkastore.*``.
 
     The addresses in the settings are used where the command line has none.
     """
-    from moldau.client.transport.security import Security
-
     own = {
         name.removeprefix("kafkastore."): value
         for name, value in settings.items()
@@ -165,15 +112,12 @@ def kafkastore(bootstrap_servers: str, settings: Mapping[str, str]) -> "tuple[st
     }
     found = {**settings, **own}
     context = click.get_current_context(silent=True)
-    source = None if context is None else context.get_parameter_source("bootstrap_servers")
+    source = None if context is None else context.get_parameter_source("bootstrap_server")
     if source is ParameterSource.DEFAULT and "bootstrap.servers" in found:
         # Confluent writes the protocol before each address: SASL_SSL://kafka1:9093
         addresses = found["bootstrap.servers"].split(",")
         bootstrap_servers = ",".join(address.rpartition("://")[2].strip() for address in addresses)
-    try:
-        return bootstrap_servers, Security.of(found)
-    except ValueError as error:
-        raise click.UsageError(str(error)) from error
+    return bootstrap_servers, client_security(found)
 
 
 def _run(options: "ServerOptions") -> None:

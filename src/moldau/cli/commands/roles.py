@@ -6,23 +6,24 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from moldau.cli.commands.acls import (
-    OPERATION,
-    named_resource,
-    needed_resource,
+    RIGHTS_OPTIONS,
+    Resource,
+    add_options,
     principal_of,
     resource_options,
+    rules,
 )
 from moldau.cli.commands.acls import sentence as acl_sentence
 from moldau.cli.output import note, print_json, print_table
 from moldau.cli.session import cluster_command_options, connected
 from moldau.security import roles as of_acls
-from moldau.security.acls import WILDCARD, Acl, AclFilter, Operation, Permission
+from moldau.security.acls import Acl, AclFilter
 
 if TYPE_CHECKING:
     from moldau.client.transport.cluster import Cluster
 
 
-@click.group(short_help="Give users sets of rights that have a name.")
+@click.group()
 def roles() -> None:
     """Give users sets of rights that have a name.
 
@@ -91,44 +92,26 @@ def _sentence(acl: Acl) -> str:
     return acl_sentence(acl)
 
 
-def _rights_options(command: Any) -> Any:
-    for option in (
-        click.option("--deny", is_flag=True, help="May not, whatever else is allowed."),
-        click.option("--host", default=WILDCARD, show_default=True, help="From this address only."),
-        click.option("--operation", "operations", multiple=True, required=True, type=OPERATION),
-    ):
-        command = option(command)
-    return command
-
-
 def _rights_command(plan: Callable[[list[Acl], str, list[Acl]], of_acls.Change]) -> Callable[..., None]:
     def run(
         role: str,
+        resource: Resource,
         operations: tuple[str, ...],
         host: str,
         deny: bool,
-        topic: str | None,
-        group: str | None,
-        transactional_id: str | None,
-        of_cluster: bool,
-        prefixed: bool,
         as_json: bool,
         timeout_seconds: float,
         bootstrap_server: str,
     ) -> None:
-        resource = needed_resource(named_resource(topic, group, transactional_id, of_cluster, prefixed))
-        permission = Permission.DENY if deny else Permission.ALLOW
-        rights = [
-            Acl(*resource, f"{of_acls.TYPE}:{role}", host, Operation[each.upper()], permission)
-            for each in operations
-        ]
+        rights = rules(f"{of_acls.TYPE}:{role}", resource, operations, host, deny)
         _changed(bootstrap_server, timeout_seconds, lambda acls: plan(acls, role, rights), as_json)
 
     return run
 
 
 def _add_rights_command(name: str, plan: Any, says: str) -> None:
-    command = _rights_options(resource_options(cluster_command_options(_rights_command(plan))))
+    command = resource_options(cluster_command_options(_rights_command(plan)))
+    command = add_options(command, RIGHTS_OPTIONS)
     roles.command(name, help=says)(_role_argument(command))
 
 

@@ -41,7 +41,7 @@ reference_option = click.option(
 )
 
 
-@click.group(short_help="List, show, register, check, compare and move schemas.")
+@click.group()
 def schemas() -> None:
     """List, show, register, check, compare, delete and move the schemas of a registry.
 

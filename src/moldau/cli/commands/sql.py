@@ -21,6 +21,16 @@ _MORE = "...> "
 _HISTORY = Path.home() / ".moldau" / "sql_history"
 
 
+registry_option = click.option(
+    "-r",
+    "--registry",
+    "--schema-registry",
+    "schema_registry",
+    metavar="URL",
+    envvar="MOLDAU_SCHEMA_REGISTRY_URL",
+    show_envvar=True,
+    help="The schema registry, for AVRO, PROTOBUF and JSON_SR.",
+)
 functions_option = click.option(
     "--functions",
     multiple=True,
@@ -29,15 +39,10 @@ functions_option = click.option(
 )
 
 
-@click.command(short_help="SQL over topics: a shell, files and single statements.")
+@click.command()
 @click.argument("file", type=click.File(), required=False)
 @click.option("-e", "--execute", "text", metavar="STATEMENTS", help="Run these statements and end.")
-@click.option(
-    "--schema-registry",
-    metavar="URL",
-    envvar="MOLDAU_SCHEMA_REGISTRY",
-    help="For AVRO, PROTOBUF and JSON_SR.",
-)
+@registry_option
 @click.option("--home", metavar="DIR", help="Where queries that are kept have their files.")
 @functions_option
 @click.option(

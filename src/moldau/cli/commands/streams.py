@@ -6,26 +6,31 @@ Invariant: ``plan`` needs neither a cluster nor Spark: it loads the program and 
 
 import json
 import os
-import signal
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from moldau.cli.commands.streams_diff import diff
-from moldau.cli.commands.streams_run import home_option, one_line, run, servers_option
+from moldau.cli.commands.streams_run import home_option, one_line, run
 from moldau.cli.commands.streams_switch import switch
 from moldau.cli.output import note, print_json, print_table
+from moldau.cli.running import (
+    APPLICATION,
+    log_options,
+    print_log,
+    servers_option,
+    state_of,
+    stop_options,
+    stop_run,
+)
 from moldau.cli.session import json_option, pairs
 
 if TYPE_CHECKING:
     from moldau.pipelines.directory import PipelineDirectory, PipelineState
 
-_POLL_SECONDS = 0.2
 
-
-@click.group(short_help="Programs for stream processing.")
+@click.group()
 def streams() -> None:
     """Programs for stream processing.
 
@@ -206,16 +211,7 @@ def why(name: str, home: str | None) -> None:
 
 @streams.command()
 @click.argument("name")
-@click.option(
-    "--timeout",
-    "timeout_seconds",
-    type=click.FloatRange(min=0),
-    default=60.0,
-    show_default=True,
-    metavar="SECONDS",
-    help="How long to wait for it.",
-)
-@click.option("--force", is_flag=True, help="Kill it if it has not ended by then; nothing is lost.")
+@stop_options
 @home_option
 def stop(name: str, timeout_seconds: float, force: bool, home: str | None) -> None:
     """End an application that runs on this machine.
@@ -227,24 +223,12 @@ def stop(name: str, timeout_seconds: float, force: bool, home: str | None) -> No
     """
     with one_line():
         directory, state = _known(name, home)
-        if not directory.is_running():
-            raise click.ClickException(f"application {name} does not run: its state is {state.state}")
-        os.kill(state.pid, signal.SIGTERM)
-        if not _ended(directory, timeout_seconds):
-            if not force:
-                raise click.ClickException(
-                    f"application {name} (process {state.pid}) has not ended after {timeout_seconds:g} s:"
-                    " wait with a longer --timeout, or end it with --force; its batch is done again"
-                )
-            os.kill(state.pid, signal.SIGKILL)
-            _ended(directory, timeout_seconds)
-        click.echo(f"application {name} is stopped; the next run goes on where it ended")
+        stop_run(APPLICATION, directory, state, timeout_seconds, force)
 
 
 @streams.command()
 @click.argument("name")
-@click.option("-f", "--follow", is_flag=True, help="Go on with what comes.")
-@click.option("-n", "--lines", type=click.IntRange(min=0), default=100, show_default=True, help="How many.")
+@log_options
 @home_option
 def logs(name: str, follow: bool, lines: int, home: str | None) -> None:
     """Print what an application and its Spark have said.
@@ -256,17 +240,7 @@ def logs(name: str, follow: bool, lines: int, home: str | None) -> None:
     """
     with one_line():
         directory, _ = _known(name, home)
-        with open(directory.log_path, encoding="utf-8", errors="replace") as file:
-            for line in file.readlines()[-lines or None :] if lines else []:
-                click.echo(line, nl=False)
-            file.seek(0, os.SEEK_END)
-            while follow:
-                if text := file.read():
-                    click.echo(text, nl=False)
-                elif not directory.is_running():
-                    return
-                else:
-                    time.sleep(_POLL_SECONDS)
+        print_log(APPLICATION, directory, follow, lines)
 
 
 @streams.command()
@@ -327,13 +301,7 @@ def _known(name: str, home: str | None) -> "tuple[PipelineDirectory, PipelineSta
     from moldau.streams.runner.running import streams_home
 
     directory = PipelineDirectory(streams_home(home), name)
-    state = directory.state()
-    if state is None:
-        raise click.ClickException(
-            f"there is no application {name!r} in {streams_home(home)}:"
-            " 'moldau streams list' shows what there is"
-        )
-    return directory, state
+    return directory, state_of(APPLICATION, directory)
 
 
 def _progress(directory: "PipelineDirectory") -> dict[str, Any]:
@@ -342,15 +310,6 @@ def _progress(directory: "PipelineDirectory") -> dict[str, Any]:
         return found
     except (FileNotFoundError, ValueError):
         return {}
-
-
-def _ended(directory: "PipelineDirectory", seconds: float) -> bool:
-    deadline = time.monotonic() + seconds
-    while directory.is_running():
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(_POLL_SECONDS)
-    return True
 
 
 def _listed(state: "PipelineState") -> tuple[Any, ...]:

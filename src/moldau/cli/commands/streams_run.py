@@ -4,8 +4,6 @@ Invariant: every failure ends as one line with what to do next. Ctrl-C and SIGTE
 batch had begun is done again, exactly once, at the next start.
 """
 
-import signal
-import subprocess
 import sys
 import time
 from collections.abc import Iterator
@@ -16,26 +14,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from moldau.cli.output import note
+from moldau.cli.running import APPLICATION, servers_option, start, until_asked
 from moldau.cli.session import pairs
 
 if TYPE_CHECKING:
     from moldau.streams.runner.running import RunningProgram, RunSettings
 
 _PLAIN_SECONDS = 10.0
-_DETACHED_SECONDS = 120.0
-_POLL_SECONDS = 0.1
 
-servers_option = click.option(
-    "-b",
-    "--bootstrap-servers",
-    "--bootstrap-server",
-    envvar="MOLDAU_BOOTSTRAP_SERVERS",
-    default="127.0.0.1:9092",
-    show_default=True,
-    show_envvar=True,
-    metavar="HOST:PORT[,…]",
-    help="One or more brokers of the cluster.",
-)
 home_option = click.option(
     "--home",
     envvar="MOLDAU_STREAMS_HOME",
@@ -120,6 +106,7 @@ def run(file: str, detach: bool, **given: Any) -> None:
       moldau streams run clicks.py --master spark://host:7077 --checkpoints hdfs:///checkpoints
     """
     with one_line():
+        from moldau.pipelines.directory import PipelineDirectory
         from moldau.streams.runner.programs import program_of_file
         from moldau.streams.runner.running import RunningProgram, streams_home
 
@@ -128,7 +115,12 @@ def run(file: str, detach: bool, **given: Any) -> None:
         home = streams_home(given["home"])
         program.load()
         if detach:
-            _detach(file, name, home, given)
+            directory = PipelineDirectory(home, name)
+            if directory.is_running():
+                raise click.ClickException(
+                    f"application {name} runs already: 'moldau streams stop {name}' ends it"
+                )
+            start(APPLICATION, directory, child_command(file, name, home, given))
             return
         settings = _settings(given, home)
         note(f"starting Spark ({settings.master or 'local[*]'}) for {Path(file).name}")
@@ -202,14 +194,7 @@ def _not_installed(missing: ModuleNotFoundError) -> str:
 def _foreground(program: Any, name: str, settings: "RunSettings") -> "RunningProgram":
     from moldau.streams.runner.running import run as run_program
 
-    asked: list[int] = []
     printed_at = 0.0
-
-    def ask(number: int, _: object) -> None:
-        if asked:
-            raise KeyboardInterrupt
-        asked.append(number)
-        note("ending; what its batch has begun is done again at the next start")
 
     def show(running: "RunningProgram") -> None:
         nonlocal printed_at
@@ -225,44 +210,8 @@ def _foreground(program: Any, name: str, settings: "RunSettings") -> "RunningPro
             lag = "" if query.total_lag is None else f", lag {query.total_lag}"
             note(f"{name}: batch {query.batch_id}, {query.rows} records{lag}")
 
-    before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        return run_program(program, name, settings, should_stop=lambda: bool(asked), on_change=show)
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-
-def _detach(file: str, name: str, home: Path, given: dict[str, Any]) -> None:
-    from moldau.pipelines.directory import PipelineDirectory
-    from moldau.pipelines.errors import PipelineError
-
-    directory = PipelineDirectory(home, name)
-    if directory.is_running():
-        raise PipelineError(f"application {name} runs already: 'moldau streams stop {name}' ends it")
-    directory.path.mkdir(parents=True, exist_ok=True)
-    with open(directory.log_path, "ab") as log:
-        child = subprocess.Popen(
-            child_command(file, name, home, given), stdin=subprocess.DEVNULL, stdout=log, stderr=log,
-            start_new_session=True,
-        )  # fmt: skip
-    note(f"starting application {name} in the background (process {child.pid})")
-    deadline = time.monotonic() + _DETACHED_SECONDS
-    while time.monotonic() < deadline:
-        code = child.poll()
-        state = directory.state()
-        ours = state is not None and state.pid == child.pid
-        if state is not None and ours and state.state == "running" and code is None:
-            click.echo(f"application {name} runs: 'moldau streams status {name}' shows how")
-            return
-        if code == 0:
-            click.echo(f"application {name} has run to its end")
-            return
-        if code is not None:
-            why = state.error if state is not None and ours and state.error else f"exit code {code}"
-            raise PipelineError(f"{why} ('moldau streams logs {name}' shows more)")
-        time.sleep(_POLL_SECONDS)
-    note(f"it is still starting; 'moldau streams status {name}' shows how it does")
+    with until_asked("ending; what its batch has begun is done again at the next start") as should_stop:
+        return run_program(program, name, settings, should_stop=should_stop, on_change=show)
 
 
 def child_command(file: str, name: str, home: Path, given: dict[str, Any]) -> list[str]:

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from moldau.cli.commands.streams_run import home_option, one_line, servers_option
+from moldau.cli.commands.streams_run import home_option, one_line
 from moldau.cli.output import note, print_table
+from moldau.cli.running import servers_option
 from moldau.cli.session import pairs
 
 if TYPE_CHECKING:

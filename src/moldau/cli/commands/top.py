@@ -20,7 +20,7 @@ _TOPICS_SHOWN = 12
 _TIMEOUT_SECONDS = 5.0
 
 
-@click.command(short_help="Show what brokers do, live in the terminal.")
+@click.command()
 @click.argument("addresses", nargs=-1, metavar="[HOST:PORT]...")
 @click.option("--every", type=click.FloatRange(min=0.2), default=2.0, show_default=True, metavar="SECONDS")
 @click.option("--count", type=click.IntRange(min=1), metavar="N", help="End after N times; default: Ctrl-C.")

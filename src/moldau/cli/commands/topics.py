@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from moldau.protocol.errors import KafkaError
 
 
-@click.group(short_help="List, create, describe, alter, delete, fork, snapshot and restore topics.")
+@click.group()
 def topics() -> None:
     """List, create, describe, alter and delete topics; fork, snapshot and restore them.
 

@@ -22,7 +22,7 @@ OPEN_STATES = ("Ongoing", "PrepareCommit", "PrepareAbort")
 _TIMEOUT_MS = 30_000
 
 
-@click.group(short_help="List, describe and abort transactions.")
+@click.group()
 def transactions() -> None:
     """List and describe transactions, and abort those that were forgotten.
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 _DEATH_SECONDS = 2.0
 
 
-@click.command(short_help="Start the platform here: broker, schema registry, REST proxy, console.")
+@click.command()
 @click.option("--port", type=click.IntRange(0, 65535), help="Of the broker; default 9092, 0 is a free one.")
 @click.option(
     "--brokers",

@@ -13,7 +13,7 @@ _START_SECONDS = 60.0
 _STOP_SECONDS = 10.0
 
 
-@click.command(short_help="Run a ZooKeeper server in the foreground, for a laptop.")
+@click.command()
 @click.option(
     "--port", type=click.IntRange(0, 65535), default=2181, show_default=True, help="0 is a free one."
 )

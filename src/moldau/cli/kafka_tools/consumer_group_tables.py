@@ -6,10 +6,9 @@ Pure. Columns are as wide as Kafka's, because scripts cut them by position.
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from moldau.base.names import TopicPartition
+from moldau.base.names import TopicPartition, by_topic
 from moldau.cli.kafka_tools.framework.exceptions import exception_line
 from moldau.client.groups.descriptions import CommittedOffset, GroupDescription, GroupListing, GroupMember
-from moldau.client.groups.messages import by_topic
 from moldau.protocol.errors import KafkaError
 
 MISSING = "-"

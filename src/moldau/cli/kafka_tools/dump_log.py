@@ -340,7 +340,7 @@ class Dumper:
                 self._sanity(path, dump.offset_index_fault(data, base_offset, os.path.abspath(path)))
                 return
             title = f"Mismatches in :{os.path.abspath(path)}"
-            for entry in dump.used_offset_entries(entries, base_offset):
+            for entry in dump.used_entries(entries, base_offset):
                 found = dump.last_offset_at(log, log_path, entry.position, self.settings.max_message_size)
                 if found != entry.offset:
                     self._note(title, f"  Index offset: {entry.offset}, log offset: {found}")
@@ -355,13 +355,13 @@ class Dumper:
         if self.settings.sanity_only:
             self._sanity(path, dump.time_index_fault(data, base_offset, os.path.abspath(path)))
             return
-        offsets = dump.used_offset_entries(
+        offsets = dump.used_entries(
             dump.offset_entries(_content(_sibling(path, ".index")), base_offset), base_offset
         )
         log_path = os.path.abspath(_sibling(path, ".log"))
         previous = dump.NO_TIMESTAMP
         with open(log_path, "rb") as log:
-            for entry in dump.used_time_entries(dump.time_entries(data, base_offset), base_offset):
+            for entry in dump.used_entries(dump.time_entries(data, base_offset), base_offset):
                 batch = dump.batch_with_offset(log, log_path, offsets, entry.offset)
                 self._compare_time(os.path.abspath(path), entry, batch, previous)
                 if not self.settings.verify_only:

@@ -128,6 +128,8 @@ def facts(view: "PartitionView") -> list[str]:
             f"{_share(sample.tombstones, sample.records)} tombstones, "
             f"{_share(sample.without_key, sample.records)} without a key"
         )
+    if sample.unreadable_batches:
+        lines.append(f"{sample.unreadable_batches:,} of the sampled batches cannot be read")
     if view.thinned_batches:
         lines.append(f"compaction has taken records out of {view.thinned_batches:,} batches")
     if view.leftovers:
@@ -243,6 +245,7 @@ def _segment_json(segment: "SegmentView") -> dict[str, Any]:
             "records": sample.records,
             "tombstones": sample.tombstones,
             "without_key": sample.without_key,
+            "unreadable_batches": sample.unreadable_batches,
             "ratio": sample.ratio,
         },
         "index_faults": segment.index_faults,

@@ -5,7 +5,7 @@ Pure functions: a value in and a message out or the reverse; nothing here sends.
 
 from collections.abc import Iterable, Mapping
 
-from moldau.base.names import TopicPartition
+from moldau.base.names import TopicPartition, by_topic
 from moldau.client.admin.descriptions import (
     ConfigChange,
     ConfigEntry,
@@ -215,14 +215,6 @@ def alter_configs_request(
         for resource, values in configs.items()
     ]
     return alter_configs.AlterConfigsRequest(resources=resources, validate_only=validate_only)
-
-
-def by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
-    """Partition numbers by topic, both in the order in which they came."""
-    found: dict[str, list[int]] = {}
-    for topic, partition in partitions:
-        found.setdefault(topic, []).append(partition)
-    return found
 
 
 def list_offsets_request(

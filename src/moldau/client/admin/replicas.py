@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-from moldau.base.names import TopicPartition
+from moldau.base.names import TopicPartition, by_topic
 from moldau.client.transport.cluster import Cluster
 from moldau.client.transport.connection import error_code
 from moldau.protocol.errors import ErrorCode, KafkaError
@@ -60,7 +60,7 @@ async def elect_leaders(
     """Elects leaders of these partitions, None for all; None is the outcome of one that was elected."""
     asked = None
     if partitions is not None:
-        asked = [TopicPartitions(topic, indexes) for topic, indexes in _by_topic(partitions).items()]
+        asked = [TopicPartitions(topic, indexes) for topic, indexes in by_topic(partitions).items()]
     answer = await (await cluster.controller()).send(ElectLeadersRequest(election, asked))
     if answer.error_code:
         raise KafkaError(error_code(answer.error_code))
@@ -99,7 +99,7 @@ async def ongoing_moves(
     if partitions is not None:
         asked = [
             ListPartitionReassignmentsTopics(topic, indexes)
-            for topic, indexes in _by_topic(partitions).items()
+            for topic, indexes in by_topic(partitions).items()
         ]
     answer = await (await cluster.controller()).send(ListPartitionReassignmentsRequest(topics=asked))
     if answer.error_code:
@@ -125,7 +125,7 @@ async def move_log_dirs(cluster: Cluster, wanted: Mapping[Replica, str]) -> dict
             [
                 AlterReplicaLogDir(
                     path,
-                    [AlterReplicaLogDirTopic(topic, indexes) for topic, indexes in _by_topic(each).items()],
+                    [AlterReplicaLogDirTopic(topic, indexes) for topic, indexes in by_topic(each).items()],
                 )
                 for path, each in paths.items()
             ]
@@ -151,13 +151,6 @@ async def describe_quorum(cluster: Cluster) -> Quorum:
         for node in answer.nodes
     }
     return Quorum(state, endpoints)
-
-
-def _by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
-    topics: dict[str, list[int]] = defaultdict(list)
-    for each in partitions:
-        topics[each.topic].append(each.partition)
-    return topics
 
 
 def _error(code: int, message: str | None) -> KafkaError | None:

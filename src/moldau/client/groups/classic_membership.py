@@ -11,12 +11,12 @@ has.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from moldau.base.names import TopicPartition
+from moldau.base.names import TopicPartition, by_topic
 from moldau.client.groups.assignors import ASSIGNORS
 from moldau.client.groups.coordinator_connection import CoordinatorConnection
 from moldau.client.groups.descriptions import CommittedOffset
 from moldau.client.groups.groups import coordinator_moved
-from moldau.client.groups.messages import assigned_partitions, by_topic, commit_request
+from moldau.client.groups.messages import assigned_partitions, commit_request
 from moldau.client.transport.cluster import Cluster
 from moldau.protocol import consumer_protocol
 from moldau.protocol.consumer_protocol import ConsumerProtocolAssignment, ConsumerProtocolSubscription

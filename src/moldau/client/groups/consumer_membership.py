@@ -14,12 +14,12 @@ import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from moldau.base.names import TopicPartition, Uuid, format_uuid
+from moldau.base.names import TopicPartition, Uuid, by_topic, format_uuid
 from moldau.client.groups.classic_membership import MembershipOptions
 from moldau.client.groups.coordinator_connection import CoordinatorConnection
 from moldau.client.groups.descriptions import CommittedOffset
 from moldau.client.groups.groups import coordinator_moved
-from moldau.client.groups.messages import by_topic, commit_request
+from moldau.client.groups.messages import commit_request
 from moldau.client.transport.cluster import Cluster
 from moldau.protocol.errors import ErrorCode, KafkaError
 from moldau.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, TopicPartitions

@@ -7,7 +7,7 @@ that are not those of a consumer are shown as no topics and no partitions.
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from moldau.base.names import TopicPartition
+from moldau.base.names import TopicPartition, by_topic
 from moldau.client.groups.descriptions import (
     CLASSIC,
     CONSUMER,
@@ -36,14 +36,6 @@ from moldau.protocol.messages.offset_fetch import (
     OffsetFetchRequestTopics,
 )
 from moldau.protocol.primitives import MalformedMessage
-
-
-def by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
-    """Partitions grouped by their topic, in the order in which they come."""
-    found: dict[str, list[int]] = {}
-    for topic, partition in partitions:
-        found.setdefault(topic, []).append(partition)
-    return found
 
 
 def offset_fetch_request(

@@ -13,6 +13,7 @@ from typing import Any
 from urllib.parse import quote, urlencode, urlsplit
 
 from moldau.base.clock import stopwatch
+from moldau.base.http_client import fetch
 from moldau.security.sasl.client import Credentials, SaslFailed
 
 _TIMEOUT_SECONDS = 10.0
@@ -50,8 +51,7 @@ def _fetch(credentials: Credentials) -> tuple[str, float]:
         },
     )
     try:
-        with urllib.request.build_opener(_NoRedirects()).open(request, timeout=_TIMEOUT_SECONDS) as answer:
-            said: Any = json.loads(answer.read(_MOST_BYTES))
+        said: Any = json.loads(fetch(request, timeout_seconds=_TIMEOUT_SECONDS, most_bytes=_MOST_BYTES))
     except urllib.error.HTTPError as error:
         raise SaslFailed(f"{url.hostname} gave no token: {error.code}") from None
     except (OSError, ValueError) as error:
@@ -61,9 +61,3 @@ def _fetch(credentials: Credentials) -> tuple[str, float]:
         raise SaslFailed(f"{url.hostname} gave no token")
     seconds = said.get("expires_in")
     return token, float(seconds) if isinstance(seconds, int | float) else 0.0
-
-
-class _NoRedirects(urllib.request.HTTPRedirectHandler):
-    def redirect_request(self, *_: Any) -> None:
-        """The secret goes to the address that was configured, and to no other."""
-        return

@@ -189,7 +189,7 @@ TOPIC_SETTINGS = SettingsTable({
                 synonyms=(("compression.lz4.level", 1),)),
         Setting("compression.zstd.level", INT, 3, "Effort of zstd when the broker recompresses.", ZSTD_LEVELS,
                 synonyms=(("compression.zstd.level", 1),)),
-        Setting("preallocate", BOOLEAN, False, "Reserves a segment's space on disk when it is begun.",
+        Setting("preallocate", BOOLEAN, False, "Kept and shown; a segment grows as it is written.",
                 synonyms=(("log.preallocate", 1),)),
     ),
     "Timestamps": (

@@ -16,6 +16,7 @@ from typing import Any
 from urllib.parse import quote, urlencode, urlsplit
 
 from moldau.base.clock import Clock
+from moldau.base.http_client import fetch
 from moldau.console.oidc.flow import (
     LoginRefused,
     PendingLogin,
@@ -184,9 +185,7 @@ def _ask(address: str, form: bytes | None = None, headers: dict[str, str] | None
     request = urllib.request.Request(address, form, {"Accept": "application/json", **(headers or {})})
     host = urlsplit(address).hostname
     try:
-        with urllib.request.build_opener(_NoRedirects()).open(request, timeout=_TIMEOUT_SECONDS) as answer:
-            data: bytes = answer.read(_MOST_BYTES)
-            return data
+        return fetch(request, timeout_seconds=_TIMEOUT_SECONDS, most_bytes=_MOST_BYTES)
     except urllib.error.HTTPError as error:
         if form is not None and error.code in (400, 401, 403):
             raise LoginRefused(f"The provider gave no token: {_reason(error)}.") from None
@@ -212,9 +211,3 @@ def _json(data: bytes) -> dict[str, Any]:
     if not isinstance(said, dict):
         raise ProviderAway("the provider did not answer with JSON")
     return said
-
-
-class _NoRedirects(urllib.request.HTTPRedirectHandler):
-    def redirect_request(self, *_: Any) -> None:
-        """Codes and secrets go to the address that was configured, and to no other."""
-        return

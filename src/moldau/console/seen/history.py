@@ -13,7 +13,7 @@ MAX_TOPICS = 5_000
 MAX_GROUPS = 2_000
 
 
-class Line:
+class TimeSeries:
     """Moments and numbers, the oldest first."""
 
     __slots__ = ("_points",)
@@ -32,17 +32,13 @@ class Line:
     def last(self) -> float | None:
         return self._points[-1][1] if self._points else None
 
-    @property
-    def last_time_ms(self) -> int:
-        return self._points[-1][0] if self._points else 0
-
 
 class History:
     def __init__(self) -> None:
-        self.total_rate = Line()
-        self.total_lag = Line()
-        self.topic_rates: dict[str, Line] = {}
-        self.group_lags: dict[str, Line] = {}
+        self.total_rate = TimeSeries()
+        self.total_lag = TimeSeries()
+        self.topic_rates: dict[str, TimeSeries] = {}
+        self.group_lags: dict[str, TimeSeries] = {}
         self._ends: dict[str, tuple[int, int]] = {}
         #: Why the last look failed; None when it did not.
         self.problem: str | None = None
@@ -59,7 +55,7 @@ class History:
             total, known = total + rate, True
             if topic not in self.topic_rates and len(self.topic_rates) >= MAX_TOPICS:
                 continue
-            self.topic_rates.setdefault(topic, Line(POINTS // 3)).add(time_ms, rate)
+            self.topic_rates.setdefault(topic, TimeSeries(POINTS // 3)).add(time_ms, rate)
         self._ends = {topic: (time_ms, end) for topic, end in ends.items()}
         for gone in self.topic_rates.keys() - ends.keys():
             del self.topic_rates[gone]
@@ -69,7 +65,7 @@ class History:
     def take_lag(self, time_ms: int, group: str, lag: int) -> None:
         if group not in self.group_lags and len(self.group_lags) >= MAX_GROUPS:
             return
-        self.group_lags.setdefault(group, Line()).add(time_ms, lag)
+        self.group_lags.setdefault(group, TimeSeries()).add(time_ms, lag)
 
     def take_groups(self, time_ms: int, groups: set[str]) -> None:
         """Which groups there are: others are forgotten, and the lag of all is added up."""

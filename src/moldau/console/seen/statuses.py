@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from moldau.console.seen.history import Line
+from moldau.console.seen.history import TimeSeries
 
 #: As moldau.spark.query.listener has it, which needs Spark to be imported.
 TOPIC = "__moldau_pipelines"
@@ -82,9 +82,9 @@ class Told:
     """The newest status of a query, and what it was like before."""
 
     status: Status
-    lag: Line = field(default_factory=Line)
-    rate: Line = field(default_factory=Line)
-    batch_ms: Line = field(default_factory=Line)
+    lag: TimeSeries = field(default_factory=TimeSeries)
+    rate: TimeSeries = field(default_factory=TimeSeries)
+    batch_ms: TimeSeries = field(default_factory=TimeSeries)
 
 
 class Statuses:

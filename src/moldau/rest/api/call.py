@@ -33,7 +33,6 @@ class RestCall(Call):
     def __init__(self, proxy: Proxy, asked: Asked) -> None:
         super().__init__(asked)
         self.proxy = proxy
-        self.is_v3 = asked.matched.route.path.startswith("/v3/")
         self._tried: list[str] = []
 
     @property

@@ -214,6 +214,3 @@ def _from_json(given: dict[str, Any] | str) -> tuple[Offsets, list[TopicPartitio
         for partition, offset in each.items()
     }
     return ends, [TopicPartition(*each) for each in said.get("more", ())], said.get("clock", 0)
-
-
-offsets_from_json = _from_json

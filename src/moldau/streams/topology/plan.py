@@ -11,7 +11,7 @@ from typing import Any
 
 from moldau.streams.topology.topology import SinkNode, SourceNode, Topology
 
-#: Larger programs are drawn by ``moldau streams describe --svg``; their plan is not sent with every status.
+#: Larger programs are drawn by ``moldau streams plan --svg``; their plan is not sent with every status.
 MAX_NODES = 300
 
 Plan = tuple[dict[str, Any], ...]

@@ -14,7 +14,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import unquote_to_bytes, urlsplit
 
-from tests.connect.servers import free_port
+from tests.shared.ports import free_port
 
 #: hbase.client.keyvalue.maxsize
 MAX_CELL_BYTES = 10 * 1024 * 1024

@@ -25,7 +25,7 @@ from moldau.connect.records import SourceRecord
 from moldau.testing import Broker
 from moldau.testing.connect import read
 from tests.connect.conftest import Worker, in_cluster, running
-from tests.connect.servers import free_port
+from tests.shared.ports import free_port
 from tests.shared.waiting import wait_until
 
 STRING = "org.apache.kafka.connect.storage.StringConverter"

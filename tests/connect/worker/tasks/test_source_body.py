@@ -110,11 +110,11 @@ def test_a_source_waits_for_its_cluster(tmp_path: Path) -> None:
 
 
 def test_avro_through_a_real_registry(broker: Broker, tmp_path: Path) -> None:
-    from tests.registry.conftest import running as running_registry
+    from tests.shared.services import running_registry
 
     avro = "io.confluent.connect.avro.AvroConverter"
     (tmp_path / "in").write_text("one\n\n")
-    with running_registry(broker) as registry:
+    with running_registry(broker.bootstrap_servers) as registry:
         converter = {"value.converter": avro, "value.converter.schema.registry.url": registry.url}
         source = {
             "name": "a-in",

@@ -4,7 +4,6 @@ Pure. Knows the records that ``coordinators.groups`` writes; a record that is un
 gets a message instead of its key.
 """
 
-import json
 import re
 import struct
 from base64 import b64decode, b64encode
@@ -12,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from moldau.base.names import ZERO_UUID, format_uuid
+from moldau.cli.kafka_tools.records.record_decoders import json_text, version_of
 from moldau.coordinators.groups import records as classic
 from moldau.coordinators.groups.consumer import records as consumer
 from moldau.protocol import consumer_protocol
@@ -20,7 +20,6 @@ from moldau.protocol.primitives import MalformedMessage
 from moldau.protocol.records import Record
 from moldau.protocol.schema import Field, declaration
 
-_NUMBER = struct.Struct(">h")
 _DELETED = "<DELETE>"
 
 #: Version of the key -> the class of the key and that of the value.
@@ -40,12 +39,12 @@ _KINDS: dict[int, tuple[type, type]] = {
 def group_records(record: Record) -> tuple[str, str | None]:
     """A record of ``__consumer_offsets``."""
     try:
-        kind = _number(record.key)
+        kind = version_of(record.key)
         if kind not in _KINDS:
             return f"Unknown record type {kind} at offset {record.offset}, skipping.", None
         key_class, value_class = _KINDS[kind]
         key = classic.read_key(key_class, record.key or b"")
-        shown = _text({"type": str(kind), "data": _object(key, 0)})
+        shown = json_text({"type": str(kind), "data": _object(key, 0)})
         return shown, _DELETED if record.value is None else _value(value_class, record)
     except (MalformedMessage, ValueError, struct.error) as error:
         return f"Could not read record at offset {record.offset} due to: {error}", None
@@ -53,7 +52,7 @@ def group_records(record: Record) -> tuple[str, str | None]:
 
 def _value(cls: type, record: Record) -> str:
     assert record.value is not None
-    version = _number(record.value)
+    version = version_of(record.value)
     data = _object(classic.read_value(cls, record.value), version)
     if cls is consumer.MemberMetadataValue:
         # Its last field is a nullable structure, which only the coordinator's own reader supports.
@@ -61,7 +60,7 @@ def _value(cls: type, record: Record) -> str:
         data["classicMemberMetadata"] = None if member.classic is None else _classic_member(member.classic)
     elif cls is classic.GroupMetadataValue:
         _open_members(data)
-    return _text({"version": str(version), "data": data})
+    return json_text({"version": str(version), "data": data})
 
 
 def _classic_member(member: Any) -> dict[str, Any]:
@@ -86,7 +85,7 @@ def _open_members(data: dict[str, Any]) -> None:
 def _opened(cls: Any, encoded: str) -> Any:
     buffer = b64decode(encoded)
     try:
-        return _object(consumer_protocol.read(cls, buffer), _number(buffer))
+        return _object(consumer_protocol.read(cls, buffer), version_of(buffer))
     except (MalformedMessage, ValueError):
         return encoded
 
@@ -122,14 +121,3 @@ def _json(field: Field, value: Any, version: int) -> Any:
 
 def _camel(name: str) -> str:
     return re.sub(r"_(.)", lambda match: match[1].upper(), name)
-
-
-def _number(buffer: bytes | None) -> int:
-    if buffer is None or len(buffer) < _NUMBER.size:
-        raise ValueError("it has no version")
-    number: int = _NUMBER.unpack_from(buffer)[0]
-    return number
-
-
-def _text(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))

@@ -22,27 +22,28 @@ from moldau.protocol.records import Record
 RecordDecoder = Callable[[Record], tuple[str, str | None]]
 
 _VERSION = struct.Struct(">h")
+VERSION_SIZE = _VERSION.size
 _DELETED = "<DELETE>"
 
 
 def transaction_log(record: Record) -> tuple[str, str | None]:
     """A record of ``__transaction_state``."""
     try:
-        version = _version(record.key)
+        version = version_of(record.key)
         if version != KEY_VERSION:
             return f"Unknown record type {version} at offset {record.offset}, skipping.", None
-        key = codec.decode(TransactionLogKey, version, record.key or b"", _VERSION.size)
-        shown = _text({"type": str(version), "data": {"transactionalId": key.transactional_id}})
+        key = codec.decode(TransactionLogKey, version, record.key or b"", VERSION_SIZE)
+        shown = json_text({"type": str(version), "data": {"transactionalId": key.transactional_id}})
         return shown, _DELETED if record.value is None else _transaction_value(record.value)
     except (MalformedMessage, ValueError) as error:
         return f"Could not read record at offset {record.offset} due to: {error}", None
 
 
 def _transaction_value(buffer: bytes) -> str:
-    version = _version(buffer)
+    version = version_of(buffer)
     if not 0 <= version <= VALUE_VERSION:
         raise ValueError(f"the value has version {version}, which this release does not know")
-    value = codec.decode(TransactionLogValue, version, buffer, _VERSION.size)
+    value = codec.decode(TransactionLogValue, version, buffer, VERSION_SIZE)
     partitions = value.transaction_partitions
     data: dict[str, Any] = {
         "producerId": value.producer_id,
@@ -68,15 +69,15 @@ def _transaction_value(buffer: bytes) -> str:
     ):
         if data[name] == default:
             del data[name]
-    return _text({"version": str(version), "data": data})
+    return json_text({"version": str(version), "data": data})
 
 
-def _version(buffer: bytes | None) -> int:
-    if buffer is None or len(buffer) < _VERSION.size:
+def version_of(buffer: bytes | None) -> int:
+    if buffer is None or len(buffer) < VERSION_SIZE:
         raise ValueError("it has no version")
     version: int = _VERSION.unpack_from(buffer)[0]
     return version
 
 
-def _text(value: Any) -> str:
+def json_text(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))

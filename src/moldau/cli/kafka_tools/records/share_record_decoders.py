@@ -4,18 +4,16 @@ Pure. The output is that of Kafka's own dump tool. A record that cannot be decod
 its key.
 """
 
-import json
-import struct
 from typing import Any
 
 from moldau.base.names import format_uuid
+from moldau.cli.kafka_tools.records.record_decoders import VERSION_SIZE, json_text, version_of
 from moldau.protocol import codec, schema
 from moldau.protocol.control_records import ControlType
 from moldau.protocol.primitives import MalformedMessage
 from moldau.protocol.records import Record
 from moldau.protocol.schema import Int8, Int16, Int32, Int64, String, UuidBytes
 
-_NUMBER = struct.Struct(">h")
 _SNAPSHOT_KEY = 0
 _UPDATE_KEY = 1
 
@@ -59,17 +57,17 @@ class ShareUpdateValue:
 def share_group_state(record: Record) -> tuple[str, str | None]:
     """A record of ``__share_group_state``."""
     try:
-        kind = _number(record.key)
+        kind = version_of(record.key)
         if kind not in (_SNAPSHOT_KEY, _UPDATE_KEY):
             return f"Unknown record type {kind} at offset {record.offset}, skipping.", None
-        key = codec.decode(SharePartitionKey, 0, record.key or b"", _NUMBER.size)
-        shown = _text({"type": str(kind), "data": _object(key)})
+        key = codec.decode(SharePartitionKey, 0, record.key or b"", VERSION_SIZE)
+        shown = json_text({"type": str(kind), "data": _object(key)})
         if record.value is None:
             return shown, "<DELETE>"
-        version = _number(record.value)
+        version = version_of(record.value)
         cls: type[Any] = ShareSnapshotValue if kind == _SNAPSHOT_KEY else ShareUpdateValue
-        value = codec.decode(cls, version, record.value, _NUMBER.size)
-        return shown, _text({"version": str(version), "data": _object(value)})
+        value = codec.decode(cls, version, record.value, VERSION_SIZE)
+        return shown, json_text({"version": str(version), "data": _object(value)})
     except (MalformedMessage, ValueError) as error:
         return f"Could not read record at offset {record.offset} due to: {error}", None
 
@@ -123,8 +121,8 @@ def control_record(number: int, value: bytes | None) -> str | None:
         return None
     title, cls = _CONTROL_RECORDS[number]
     try:
-        version = _number(value)
-        return title + _text(_object(codec.decode(cls, version, value), version))
+        version = version_of(value)
+        return title + json_text(_object(codec.decode(cls, version, value), version))
     except (MalformedMessage, ValueError):
         return None
 
@@ -145,14 +143,3 @@ def _object(message: Any, version: int = 0) -> dict[str, Any]:
         name = first + "".join(word.capitalize() for word in rest)
         shown[name] = format_uuid(bytes(value)) if field.kind == "uuid" else value
     return shown
-
-
-def _number(buffer: bytes | None) -> int:
-    if buffer is None or len(buffer) < _NUMBER.size:
-        raise ValueError("it has no version")
-    number: int = _NUMBER.unpack_from(buffer)[0]
-    return number
-
-
-def _text(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))

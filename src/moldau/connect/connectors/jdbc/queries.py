@@ -17,7 +17,6 @@ from moldau.connect.connectors.jdbc.values import microseconds
 from moldau.connect.errors import ConnectException
 
 _NANOS_PER_MS = 1_000_000
-BEFORE_ALL_US = -62_135_596_800_000_000  # the year 1
 
 #: A part of a WHERE, with its parameters.
 Condition = tuple[str, list[object]]

@@ -23,7 +23,6 @@ from moldau.connect.errors import ConfigException, ConnectException, JavaError
 from moldau.connect.records import SourceRecord
 
 _HIGH, _MEDIUM, _LOW = Importance.HIGH, Importance.MEDIUM, Importance.LOW
-_TASK_TABLES = "tables"
 
 CONNECTION = (
     ConfigKey(

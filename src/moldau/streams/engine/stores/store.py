@@ -4,7 +4,7 @@ get.
 Invariant: a row is saved whole and at most once per batch, however often it changed.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from moldau.streams.engine.records import KeyBytes
@@ -129,6 +129,3 @@ def merged(state: StoreState, changes: StoreState) -> StoreState:
 def require_key(key: Any) -> None:
     if key is None:
         raise NullKeyError
-
-
-States = Mapping[str, StoreState]
