@@ -12,7 +12,7 @@ import pytest
 from moldau.web.application import Application
 from moldau.web.authentication import BasicAuthentication
 from moldau.web.routes import Route
-from moldau.web.server import Listener, ListenerOptions, _warn_of_open_listener
+from moldau.web.server import Listener, ListenerOptions, _guard_open_listener
 from moldau.web.tls import TlsOptions
 
 
@@ -89,7 +89,7 @@ def test_a_listener_that_is_open_to_the_network(
     ca = tls_files / "client.pem" if client_ca else None
     tls = TlsOptions(tls_files / "server.pem", tls_files / "server.key", ca)
     with Listener(ListenerOptions(host, tls=tls)) as listener, caplog.at_level(logging.WARNING):
-        _warn_of_open_listener(Application(test_service(), **basic), listener)
+        _guard_open_listener(Application(test_service(), **basic), listener)
     assert ("open to the network" in caplog.text) is warns
 
 

@@ -10,7 +10,6 @@ left to the caller.
 
 import asyncio
 import errno
-import ipaddress
 import logging
 import socket
 import ssl
@@ -22,6 +21,7 @@ from types import TracebackType
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from moldau.base.host_names import is_loopback
 from moldau.web.application import Application
 from moldau.web.authentication import PEER_CERTIFICATE
 from moldau.web.tls import TlsOptions
@@ -119,7 +119,7 @@ async def serve(
     application: Application, listener: Listener, ready: Callable[[], None], stop: asyncio.Event
 ) -> None:
     """Runs until ``stop``."""
-    _warn_of_open_listener(application, listener)
+    _guard_open_listener(application, listener)
     server = _Server(_config(application, listener), ready)
 
     async def end_when_stopped() -> None:
@@ -155,10 +155,16 @@ def _config(application: Application, listener: Listener) -> uvicorn.Config:
     return config
 
 
-def _warn_of_open_listener(application: Application, listener: Listener) -> None:
+def _guard_open_listener(application: Application, listener: Listener) -> None:
+    """Without a login: foreign pages are kept from a listener of this machine, and one of the network is told
+    of.
+    """
     tls = listener.options.tls
     shows_certificate = tls is not None and tls.client_authorities is not None
-    if application.authenticates or shows_certificate or is_loopback(listener.options.host):
+    if application.authenticates or shows_certificate:
+        return
+    if is_loopback(listener.options.host):
+        application.own_names = (listener.advertised_host.lower(),)
         return
     log.warning(
         "listener %s is open to the network on %s:%d without authentication; "
@@ -167,10 +173,3 @@ def _warn_of_open_listener(application: Application, listener: Listener) -> None
         listener.options.host or "*",
         listener.port,
     )
-
-
-def is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
