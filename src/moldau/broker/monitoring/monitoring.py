@@ -110,7 +110,9 @@ class Monitoring:
             if len(parts) % _LINES_AT_ONCE == 0:
                 yield
         end = [parts.pop()] if openmetrics else []
-        parts += self._node.services.telemetry.exposition(openmetrics=openmetrics)
+        for line in self._node.services.telemetry.exposition(openmetrics=openmetrics):
+            parts.append(line)
+            yield
         parts += end
         return "".join(parts)
 
