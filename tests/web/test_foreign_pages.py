@@ -1,4 +1,4 @@
-"""What a browser sends on behalf of a foreign page is refused; programs and the service's own pages are not."""
+"""What browsers send on behalf of foreign pages is refused; programs and own pages are not."""
 
 import pytest
 

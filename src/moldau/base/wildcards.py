@@ -10,7 +10,7 @@ from functools import lru_cache
 
 @lru_cache(maxsize=256)
 def compile_wildcards(pattern: str, many: str, one: str) -> re.Pattern[str]:
-    """To be used with ``fullmatch``; ``many`` is the wildcard for any text, ``one`` that for one character."""
+    """For ``fullmatch``; ``many`` is the wildcard for any text, ``one`` that for one character."""
     first, *rest = (
         "".join("." if each == one else re.escape(each) for each in piece) for piece in pattern.split(many)
     )

@@ -70,7 +70,7 @@ class Jolokia:
             return _error({}, _Refused(400, "java.lang.IllegalArgumentException", message), now_ms)
         answers = []
         for each in body:
-            answers.append((yield from self._one(each, now, now_ms, budget)))
+            answers += [(yield from self._one(each, now, now_ms, budget))]
         return answers
 
     def _one(self, request: Any, now: float, now_ms: int, budget: _Budget) -> Steps:

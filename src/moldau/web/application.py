@@ -1,8 +1,8 @@
 """A service over HTTP: from requests to calls, from answers and problems to responses.
 
 Every request takes the same way: whether there is capacity for it (503), its headers (431), whether a foreign
-page sent it (403), who asks (401) and whether that is too often (429), which media type (406), which route (404, 405), which body (415), the
-handler, and where another instance leads, the same request there once more.
+page sent it (403), who asks (401) and whether that is too often (429), which media type (406), which route
+(404, 405), which body (415), the handler, and where another instance leads, the same request there once more.
 
 Invariant: every request gets an answer, and a problem is a JSON body in the service's style, or a page of a
 service for people. Every answer carries the request's id. No header lets a foreign web page read an answer

@@ -17,9 +17,7 @@ from moldau.web.problems import http_problem
 _READING = ("GET", "HEAD")
 
 
-def check_page(
-    method: str, header: Callable[[bytes], str | None], own_names: tuple[str, ...] | None
-) -> None:
+def check_page(method: str, header: Callable[[bytes], str | None], own_names: tuple[str, ...] | None) -> None:
     """403 for what a foreign page wants to change. ``own_names`` are names by which the service may be asked
     for where only this machine reaches it and nobody logs in; None for all names.
     """
