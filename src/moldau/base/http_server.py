@@ -3,8 +3,8 @@
 Services with an API stand on ``web/``; this one has no routes, no TLS and no uploads worth the name.
 
 Invariant: everything that a peer can make grow is bounded: connections, heads, bodies, and the time that it
-takes to send them. On the loopback address no foreign page of a browser is answered. A handler that fails is a
-500 and a line in the log, never a hanging connection.
+takes to send them. On the loopback address no foreign page of a browser is answered. A handler that fails is
+a 500 and a line in the log, never a hanging connection.
 """
 
 import asyncio
