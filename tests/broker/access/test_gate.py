@@ -8,9 +8,11 @@ from moldau.broker.access.asks import Each, Whole, Within
 from moldau.broker.access.gate import guard
 from moldau.broker.apis import TABLE
 from moldau.protocol.api_keys import ApiKey
+from moldau.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from moldau.protocol.messages.create_acls import AclCreation, CreateAclsRequest
 from moldau.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from moldau.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from moldau.protocol.messages.find_coordinator import FindCoordinatorRequest
 from moldau.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from moldau.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from moldau.protocol.records import Record, encode_batch
@@ -140,3 +142,25 @@ def test_nobody_reads_as_a_follower(broker: Broker) -> None:
     with login(broker, "bob") as wire:
         answer = wire.ask(FetchRequest(replica_id=2, topics=[wanted]), 12)
     assert answer.responses[0].partitions[0].error_code == 29
+
+
+def test_an_expression_of_a_group_tells_nothing_of_topics_that_are_not_its_members(broker: Broker) -> None:
+    assert topics(broker, "admin", "regex-open", "regex-closed") == [0, 0]
+    grant(broker, "ann", Operation.DESCRIBE, "regex-open")
+    creation = AclCreation(ResourceType.GROUP, "regex", 3, "User:ann", "*", Operation.READ, 3)
+    with login(broker, "admin") as admin, login(broker, "ann") as ann:
+        assert admin.ask(CreateAclsRequest([creation])).results[0].error_code == 0
+        admin.ask(FindCoordinatorRequest(key_type=0, coordinator_keys=["regex"]), 4)
+        member = ConsumerGroupHeartbeatRequest("regex", "AAAAAAAAAAAAAAAAAAAAAw", 0)
+        member.rebalance_timeout_ms, member.topic_partitions = 60_000, []
+        member.subscribed_topic_regex = "regex-.*"
+        assigned = []
+        while not assigned:
+            answer = ann.ask(member, 1)
+            assert answer.error_code == 0
+            assigned = answer.assignment.topic_partitions
+            broker.clock.advance(1)
+        wanted = [MetadataRequestTopic(name="regex-open")]
+        assert [each.topic_id for each in assigned] == [
+            admin.ask(MetadataRequest(wanted), 12).topics[0].topic_id
+        ]
