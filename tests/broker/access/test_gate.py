@@ -154,13 +154,13 @@ def test_an_expression_of_a_group_tells_nothing_of_topics_that_are_not_its_membe
         member = ConsumerGroupHeartbeatRequest("regex", "AAAAAAAAAAAAAAAAAAAAAw", 0)
         member.rebalance_timeout_ms, member.topic_partitions = 60_000, []
         member.subscribed_topic_regex = "regex-.*"
-        assigned = []
-        while not assigned:
+        assigned: list[bytes] = []
+        for _ in range(100):
             answer = ann.ask(member, 1)
             assert answer.error_code == 0
-            assigned = answer.assignment.topic_partitions
+            assigned = [each.topic_id for each in answer.assignment.topic_partitions]
+            if assigned:
+                break
             broker.clock.advance(1)
-        wanted = [MetadataRequestTopic(name="regex-open")]
-        assert [each.topic_id for each in assigned] == [
-            admin.ask(MetadataRequest(wanted), 12).topics[0].topic_id
-        ]
+        (known,) = admin.ask(MetadataRequest([MetadataRequestTopic(name="regex-open")]), 12).topics
+        assert assigned == [known.topic_id]
