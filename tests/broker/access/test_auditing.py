@@ -3,7 +3,8 @@
 import json
 from pathlib import Path
 
-from moldau.broker.access.auditing import subjects
+from moldau.base.clock import SystemClock
+from moldau.broker.access.auditing import AuditLog, subjects
 from moldau.protocol.messages.alter_client_quotas import AlterClientQuotasRequest, EntityData, EntryData
 from moldau.protocol.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,
@@ -83,3 +84,15 @@ def test_a_change_says_what_it_is_about() -> None:
     assert subjects(AlterClientQuotasRequest([quota])) == ["{client-id=<default>, user=ann}"]
     many = CreateTopicsRequest([CreatableTopic(str(number), 1, 1) for number in range(103)])
     assert subjects(many)[99:] == ["99", "and 3 more"]
+
+
+def test_nobody_breaks_the_chain_with_a_line_that_is_too_long(tmp_path: Path) -> None:
+    """What clients send is cut: after a restart the chain goes on at the end of the file."""
+    path = tmp_path / "audit.jsonl"
+    for _ in range(2):
+        audit = AuditLog(str(path), SystemClock())
+        audit.write("change", "User:ann", "::1", what=["\x00" * 30_000] * 100)
+        audit.write("denied", "User:" + "\x00" * 300_000, "::1", name="\x00" * 300_000)
+    lines = path.read_text().splitlines()
+    assert max(map(len, lines)) < 1024 * 1024
+    assert broken_at(lines) is None

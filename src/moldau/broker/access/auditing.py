@@ -56,6 +56,9 @@ _SUBJECTS = (
     "entries",
 )
 _SUBJECTS_MOST = 100
+#: Of one text, and of a line, where each character may take six bytes and one text in words has three names.
+_CHARACTERS_MOST = 300
+_LINE_BYTES_MOST = 1024 * 1024
 
 
 class AuditLog:
@@ -69,8 +72,8 @@ class AuditLog:
 
     def write(self, event: str, principal: str, host: str, **details: Any) -> None:
         now_ms = self._clock.now_ms()
-        entry = {"time_ms": now_ms, "event": event, "principal": principal, "host": host}
-        line, self._link = chained({**entry, **details}, self._link)
+        entry = {"time_ms": now_ms, "event": event, "principal": principal, "host": host, **details}
+        line, self._link = chained({name: _short(value) for name, value in entry.items()}, self._link)
         try:
             descriptor = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
             try:
@@ -123,11 +126,20 @@ def _word(kind: type[IntEnum], number: int) -> str:
     return kind(number).name if number in kind._value2member_map_ else str(number)
 
 
+def _short(value: Any) -> Any:
+    """Texts as clients sent them, up to a length: a line has to be found again at the end of the file."""
+    if isinstance(value, list):
+        return [_short(each) for each in value]
+    if isinstance(value, str) and len(value) > _CHARACTERS_MOST:
+        return f"{value[:_CHARACTERS_MOST]}…"
+    return value
+
+
 def _last_link(path: Path) -> str:
     """Where the chain of an existing file goes on."""
     try:
         with path.open("rb") as file:
-            file.seek(max(0, path.stat().st_size - 65536))
+            file.seek(max(0, path.stat().st_size - _LINE_BYTES_MOST))
             last = file.read().rstrip(b"\n").rpartition(b"\n")[2].decode("ascii", "replace")
     except OSError:
         return BEGINNING
