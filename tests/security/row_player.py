@@ -164,7 +164,7 @@ class Player:
 
     def __init__(self, broker: Broker) -> None:
         self.address = broker.bootstrap_servers
-        self.admin = Wire(self.address).log_in("admin", _SECRET)
+        self.admin = self._connect("admin", None)
         for key_type in (0, 1):  # so that the topics of the coordinators are there
             self.admin.ask(make("FindCoordinator", coordinator_keys=["any"], key_type=key_type), 4)
         #: No API tells it, and a request of this very broker needs it.
@@ -186,7 +186,7 @@ class Player:
         except Unreadable as error:
             return str(error)
         except Exception as error:
-            return f"could not be played: {type(error).__name__} {error}"
+            return self._spoiled(error)
         return None
 
     def rule(self, rule: dict[str, Any]) -> str | None:
@@ -211,7 +211,7 @@ class Player:
         except Unreadable as error:
             return str(error)
         except Exception as error:
-            return f"could not be played: {type(error).__name__} {error}"
+            return self._spoiled(error)
         finally:
             self._take_back()
         if "AddPartitionsToTxn" in rule["case"]:
@@ -220,8 +220,15 @@ class Player:
             return None  # the rest of the result is a remark
         return None if found == result else f"expected {result}, got {found}"
 
+    def _spoiled(self, error: Exception) -> str:
+        """A row that went wrong may have left half an answer behind: the next one begins anew."""
+        self.admin.socket.close()
+        self.admin = self._connect("admin", None)
+        self._take_back()
+        return f"could not be played: {type(error).__name__} {error}"
+
     def _connect(self, user: str, source: str | None) -> Wire:
-        return Wire(self.address, seconds=5, source=source).log_in(user, _SECRET)
+        return Wire(self.address, seconds=10, source=source).log_in(user, _SECRET)
 
     def _world(self, prefix: str = "", spelled: dict[str, str] | None = None) -> tuple[World, str]:
         """Names that nothing else has, and the user of this play."""
@@ -254,9 +261,9 @@ class Player:
             wanted.principal_filter, wanted.host_filter = acl.principal, acl.host
             wanted.operation, wanted.permission_type = acl.operation, acl.permission
             filters.append(wanted)
-        self._granted.clear()
         if filters:
             self.admin.ask(make("DeleteAcls", filters=filters), 3)
+        self._granted.clear()
 
     def _play(self, api: str, case: str, play: Play, names: dict[str, str]) -> str | None:
         world, user = self._world(spelled=names)

@@ -121,7 +121,10 @@ def steps(*of: tuple[list[str], str]) -> list[dict[str, Any]]:
         {
             "api": "FindCoordinator",
             "version": 5,
-            "steps": steps((["DESCRIBE TRANSACTIONAL_ID shop-1"], "ok"), (["DESCRIBE GROUP shop"], "ok")),
+            "steps": steps(
+                ([], "Coordinators[].ErrorCode=TRANSACTIONAL_ID_AUTHORIZATION_FAILED (53)"),
+                (["DESCRIBE TRANSACTIONAL_ID shop-1"], "ok"),
+            ),
         },
         {
             "api": "CreateDelegationToken",
@@ -161,6 +164,14 @@ def test_what_is_wrong_with_a_row_is_said(players: Players, change: dict[str, An
     reason = players.play(_ROWS["ListOffsets v11 existing topic"] | change)
     assert reason is not None
     assert said in reason
+
+
+def test_a_row_that_goes_wrong_keeps_no_other_from_being_played(players: Players) -> None:
+    row: dict[str, Any] = dict(_ROWS["ListOffsets v11 existing topic"])
+    reason = players.play(row | {"steps": steps((["READ TOPIC no/name"], "ok"))})
+    assert reason is not None
+    assert reason.startswith("could not be played: ")
+    assert players.play(row) is None
 
 
 def test_files_that_are_none_fail_and_say_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
