@@ -174,30 +174,35 @@ class Player:
         #: Names that rows have spelled out: each is there once.
         self._taken: set[str] = set()
 
-    def row(self, row: dict[str, Any]) -> str | None:
-        """Why a row fails; None when it passes."""
+    def play(self, row: dict[str, Any]) -> str | None:
+        """Why a row or a rule fails; None when it passes."""
         try:
-            case = _field(row, "case", str) if "case" in row else ""
-            case = case or f"{row.get('at', '')} {_case_of(row)}"
-            names = spelled_names(row)
-            for play in plays_of(row):
-                if (reason := self._play(row["api"], case, play, names)) is not None:
-                    return f"v{play.version}: {reason}"
+            return self._rule(row) if "area" in row else self._row(row)
         except Unreadable as error:
             return str(error)
         except Exception as error:
-            return self._spoiled(error)
+            # Half an answer may be left behind: the next row begins anew.
+            self.admin.socket.close()
+            self.admin = self._connect("admin", None)
+            self._take_back()
+            return f"could not be played: {type(error).__name__} {error}"
+
+    def _row(self, row: dict[str, Any]) -> str | None:
+        case = _field(row, "case", str) if "case" in row else ""
+        case = case or f"{row.get('at', '')} {_case_of(row)}"
+        names = spelled_names(row)
+        for play in plays_of(row):
+            if (reason := self._play(row["api"], case, play, names)) is not None:
+                return f"v{play.version}: {reason}"
         return None
 
-    def rule(self, rule: dict[str, Any]) -> str | None:
-        """Why a rule fails; None when it holds."""
+    def _rule(self, rule: dict[str, Any]) -> str | None:
+        if "result" not in rule:
+            raise Unreadable("the rule has no 'result'")
+        case, result = _field(rule, "case", str), rule["result"]
         world, user = self._world("az-")
         _, another = self._world()
         try:
-            if "result" not in rule:
-                raise Unreadable("the rule has no 'result'")
-            _field(rule, "case", str)
-            result = rule["result"]
             world.create_topic()
             with self._connect(user, None) as wire:
                 stage = row_rules.Stage(
@@ -208,24 +213,13 @@ class Player:
                     another,
                 )
                 found = _rule_player(rule)(rule, stage)
-        except Unreadable as error:
-            return str(error)
-        except Exception as error:
-            return self._spoiled(error)
         finally:
             self._take_back()
-        if "AddPartitionsToTxn" in rule["case"]:
+        if "AddPartitionsToTxn" in case:
             found, result = _any_order(found), _any_order(result)
         if isinstance(found, str) and isinstance(result, str) and result.startswith(f"{found} ("):
             return None  # the rest of the result is a remark
         return None if found == result else f"expected {result}, got {found}"
-
-    def _spoiled(self, error: Exception) -> str:
-        """A row that went wrong may have left half an answer behind: the next one begins anew."""
-        self.admin.socket.close()
-        self.admin = self._connect("admin", None)
-        self._take_back()
-        return f"could not be played: {type(error).__name__} {error}"
 
     def _connect(self, user: str, source: str | None) -> Wire:
         return Wire(self.address, seconds=10, source=source).log_in(user, _SECRET)
@@ -424,8 +418,7 @@ class Players:
         if is_open not in self._started:
             settings = SETTINGS | ({"allow.everyone.if.no.acl.found": "true"} if is_open else {})
             self._started[is_open] = Player(self._stack.enter_context(Broker(settings)))
-        player = self._started[is_open]
-        return player.rule(row) if "area" in row else player.row(row)
+        return self._started[is_open].play(row)
 
 
 def main(paths: list[str]) -> int:
