@@ -386,7 +386,9 @@ def rows_of(paths: Iterable[str]) -> Iterator[tuple[str, dict[str, Any]]]:
 def _named(row: Any, title: str, place: str) -> tuple[str, dict[str, Any]]:
     if not isinstance(row, dict):
         return place, {"unreadable": f"a row is an object, not {json.dumps(row)[:80]}"}
-    if isinstance(row.get("area"), str):
+    if not isinstance(row.get("area", ""), str):
+        return place, {"unreadable": "the 'area' of a rule is a text"}
+    if "area" in row:
         return f"{row['area']}: {row.get('case', '')}", row
     if not isinstance(row.get("api"), str):
         return place, {"unreadable": "a row has an 'api', or an 'area' for a rule"}
