@@ -15,7 +15,6 @@ from pathlib import Path
 
 from moldau.sql.errors import SqlError
 
-
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,200}")
 
 
