@@ -105,6 +105,7 @@ def decode_metrics(data: bytes) -> Iterator[Point | None]:
         for scope_metrics in _inside(resource_metrics, 2):
             yield None
             for metric in _inside(scope_metrics, 2):
+                yield None
                 yield from _points(metric)
 
 
