@@ -133,6 +133,9 @@ def spelled_names(row: dict[str, Any]) -> dict[str, str]:
     """
     asked: dict[ResourceType, list[str]] = {}
     granted: dict[ResourceType, list[str]] = {}
+    for alone in _list(row, "one_acl_alone", dict):
+        _, kind, name = right_of(_field(alone, "granted_alone", str))
+        granted.setdefault(kind, []).append(name)
     forms = [row, *_list(row, "forms_of_older_versions", dict)]
     for step in (each for form in forms for each in _list(form, "steps", dict)):
         for text in _list(step, "granted", str):

@@ -119,6 +119,13 @@ def steps(*of: tuple[list[str], str]) -> list[dict[str, Any]]:
             ],
         },
         {
+            "api": "DeleteTopics",
+            "version": 5,
+            "case": "existing topic by name",
+            "steps": steps(([], "Responses[].ErrorCode=TOPIC_AUTHORIZATION_FAILED (29)")),
+            "one_acl_alone": [{"granted_alone": "DELETE TOPIC orders", "errors": ["ok"]}],
+        },
+        {
             "api": "FindCoordinator",
             "version": 5,
             "steps": steps(
@@ -204,8 +211,20 @@ def test_a_rule_that_is_wrong_fails(players: Players, case: str, result: Any) ->
     assert reason.startswith(f"expected {result}, got ")
 
 
-def test_a_rule_that_nobody_can_read_fails(players: Players) -> None:
-    assert players.play({"area": "weather", "case": "rain", "result": "wet"}) is not None
+@pytest.mark.parametrize(
+    ("rule", "said"),
+    [
+        ({"area": "weather", "case": "rain", "result": "wet"}, "the area 'weather' is not known"),
+        ({"area": "deny", "case": "allow READ, dney READ", "result": {}}, "'dney READ' is no ACL"),
+        ({"area": "deny", "case": "allow EAT", "result": {}}, "'allow EAT' is no ACL"),
+        ({"area": "deny", "case": "allow READ"}, "the rule has no 'result'"),
+        ({"area": "deny", "result": {}}, "'case' has to be a text"),
+    ],
+)
+def test_a_rule_that_nobody_can_read_fails(players: Players, rule: dict[str, Any], said: str) -> None:
+    reason = players.play(rule)
+    assert reason is not None
+    assert said in reason
 
 
 @pytest.mark.slow
