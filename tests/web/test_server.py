@@ -9,6 +9,7 @@ import threading
 import httpx
 import pytest
 
+from moldau.web import server
 from moldau.web.application import Application
 from moldau.web.authentication import BasicAuthentication
 from moldau.web.routes import Route
@@ -154,3 +155,18 @@ def test_a_port_that_is_taken_may_be_another_one():
             Listener(ListenerOptions(port=first.port))
         with Listener(ListenerOptions(port=first.port, or_free_port=True)) as second:
             assert second.port != first.port
+
+
+def connected(serving):
+    return socket.create_connection(("127.0.0.1", httpx.URL(serving.url).port), 20)
+
+
+@pytest.mark.parametrize("said", [b"", b"GET /text HT", b"GET /text HTTP/1.1\r\nHost: localhost\r\n\r\nGET"])
+def test_who_does_not_end_a_request_is_not_waited_for(run_service, monkeypatch, said):
+    monkeypatch.setattr(server, "HEADERS_SECONDS", 0.3)
+    with run_service() as serving, connected(serving) as late:
+        late.sendall(said)
+        answer = b""
+        while part := late.recv(1000):
+            answer += part
+    assert answer.count(b"HTTP/1.1 200 OK") == said.count(b"\r\n\r\n")

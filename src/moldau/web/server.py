@@ -28,6 +28,8 @@ from moldau.web.tls import TlsOptions
 
 log = logging.getLogger("moldau.web")
 
+#: How long the headers of a request may take.
+HEADERS_SECONDS = 30.0
 #: Addresses that stand for all of this machine.
 _EVERY_ADDRESS = ("0.0.0.0", "::", "")
 
@@ -90,10 +92,41 @@ class Listener:
 
 
 class _Protocol(H11Protocol):
-    """HTTP/1.1 as uvicorn speaks it; requests over TLS also know the client's certificate."""
+    """HTTP/1.1 as uvicorn speaks it; requests over TLS also know the client's certificate.
+
+    Who opens a connection and says nothing, or its headers letter by letter, is not waited for: there are
+    only so many connections.
+    """
+
+    _patience: asyncio.TimerHandle | None = None
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        if not self._waits_for_headers():
+            self._forget_patience()
+        elif self._patience is None:
+            self._patience = self.loop.call_later(HEADERS_SECONDS, self._lose_patience)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._forget_patience()
+        super().connection_lost(exc)
+
+    def _waits_for_headers(self) -> bool:
+        return self.cycle is None or self.cycle.response_complete
+
+    def _forget_patience(self) -> None:
+        if self._patience is not None:
+            self._patience.cancel()
+            self._patience = None
+
+    def _lose_patience(self) -> None:
+        self._patience = None
+        if self._waits_for_headers():
+            self.transport.close()
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
+        self._patience = self.loop.call_later(HEADERS_SECONDS, self._lose_patience)
         certificate = transport.get_extra_info("peercert")
         if certificate:
             self.app_state = {**self.app_state, PEER_CERTIFICATE: certificate}
