@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from moldau.base.settings import SettingError
 from moldau.broker.access.asks import Each, Whole, Within
 from moldau.broker.access.gate import guard
 from moldau.broker.apis import TABLE
@@ -164,3 +165,15 @@ def test_an_expression_of_a_group_tells_nothing_of_topics_that_are_not_its_membe
             broker.clock.advance(1)
         (known,) = admin.ask(MetadataRequest([MetadataRequestTopic(name="regex-open")]), 12).topics
         assert assigned == [known.topic_id]
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"super.users": "admin;User:bob"}, "super.users=admin;User:bob is no list as User:ann;User:bob"),
+        ({"authorizer.class.name": "com.example.Mine"}, "authorizer.class.name=com.example.Mine is none of"),
+    ],
+)
+def test_a_broker_whose_rights_cannot_be_read_does_not_start(settings: dict[str, str], said: str) -> None:
+    with pytest.raises(SettingError, match=said), Broker(_SETTINGS | settings):
+        pass
